@@ -1,0 +1,1 @@
+"""Where things sit: the machine's cores and memories, and the place of each worker on them."""

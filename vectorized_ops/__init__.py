@@ -1,0 +1,1 @@
+"""How fast numbers move: the operations of CNN training, one definition and several implementations."""
