@@ -1,0 +1,43 @@
+"""The kernel's notation for sets of cpus and NUMA nodes, such as ``0-3,8``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from affinity.errors import AffinityError
+
+
+def parse_cpulist(text: str) -> tuple[int, ...]:
+    """Read ``"0-3,8"`` as ``(0, 1, 2, 3, 8)``: ascending, each once; blank text is the empty set.
+
+    Raises AffinityError naming the part that is not a number or an ascending range.
+    """
+    numbers: set[int] = set()
+    for part in filter(None, (part.strip() for part in text.strip().split(","))):
+        first, dash, last = part.partition("-")
+        if not (_is_number(first) and (_is_number(last) or not dash)):
+            raise _malformed(text, part, "expected a number or a range")
+        low, high = int(first), int(last or first)
+        if low > high:
+            raise _malformed(text, part, "the range runs backwards")
+        numbers.update(range(low, high + 1))
+    return tuple(sorted(numbers))
+
+
+def format_cpulist(numbers: Iterable[int]) -> str:
+    """Write ``(0, 1, 2, 3, 8)`` as ``"0-3,8"``; order and repetition do not matter."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _malformed(text: str, part: str, reason: str) -> AffinityError:
+    return AffinityError(f"bad cpu list {text.strip()!r} at {part!r}: {reason}, as in 0-3,8")

@@ -1,0 +1,119 @@
+"""Start a command on its cpus before it runs a single instruction of its own.
+
+``python -m affinity.exec --cpus 0,2-3 [--env K=V]... [--die-with-parent PID] -- CMD ARGS...``
+
+Libraries count the cpus they may use and start their threads while they are imported, so the mask
+and the environment must stand before that: this process sets both and then becomes the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
+
+from affinity.binding import bind_process
+from affinity.cpulist import format_cpulist, parse_cpulist
+from affinity.errors import AffinityError
+
+_PR_SET_PDEATHSIG = 1
+_BAD_REQUEST, _PARENT_GONE, _CANNOT_RUN, _NOT_FOUND = 2, 125, 126, 127
+
+
+def pinned_command(
+    command: Sequence[str],
+    cpus: Iterable[int],
+    environment: Mapping[str, str] | None = None,
+    die_with_parent: int | None = None,
+) -> list[str]:
+    """The arguments that start `command` on `cpus` through this module, with this interpreter.
+
+    `environment` adds to the inherited one. With `die_with_parent`, the caller's process id, the
+    kernel kills the command when the caller's *thread* that starts it ends, however it ends: start
+    it from a thread that outlives it. That covers the command alone, not the children it starts.
+    """
+    options = [f"--env={name}={value}" for name, value in (environment or {}).items()]
+    if die_with_parent is not None:
+        options.append(f"--die-with-parent={die_with_parent}")
+    cpulist = f"--cpus={format_cpulist(cpus)}"
+    return [sys.executable, "-m", "affinity.exec", cpulist, *options, "--", *command]
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Become the command, or exit 2 bad request, 125 parent gone, 126 not runnable, 127 not found.
+
+    The reason is written to standard error.
+    """
+    ours, command = _split(arguments)
+    options = _parser().parse_args(ours)
+    if not command:
+        _fail(_BAD_REQUEST, "no command given: write it after --")
+    if options.die_with_parent is not None:
+        _die_with_parent(options.die_with_parent)
+    try:
+        bind_process(parse_cpulist(options.cpus))
+    except AffinityError as error:
+        _fail(_BAD_REQUEST, str(error))
+    try:
+        os.execvpe(command[0], list(command), {**os.environ, **dict(options.env)})
+    except FileNotFoundError:
+        _fail(_NOT_FOUND, f"{command[0]!r} is not found: give its path or add it to PATH")
+    except OSError as error:
+        _fail(_CANNOT_RUN, f"{command[0]!r} cannot be run: {error.strerror}")
+
+
+def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    # Done by hand: what argparse does with a second -- differs between versions of Python.
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:end], arguments[end + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m affinity.exec",
+        usage="%(prog)s --cpus LIST [--env K=V]... [--die-with-parent PID] -- CMD ARGS...",
+        description="Start a command on the given cpus, with the given environment.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--cpus", required=True, metavar="LIST", help="OS ids, such as 0,2-3")
+    parser.add_argument(
+        "--env", action="append", default=[], type=_assignment, metavar="K=V", help="set a variable"
+    )
+    parser.add_argument(
+        "--die-with-parent", type=int, metavar="PID", help="be killed when process PID ends"
+    )
+    return parser
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def _die_with_parent(parent: int) -> None:
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL)) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        _fail(_CANNOT_RUN, f"the kernel refuses to end this process with its parent: {reason}")
+    # The parent may have ended before the kernel was told, and then no signal ever comes.
+    if os.getppid() != parent:
+        _fail(
+            _PARENT_GONE,
+            f"the parent is process {os.getppid()}, not {parent}: it has ended, or "
+            "--die-with-parent names another process",
+        )
+
+
+def _fail(status: int, reason: str) -> NoReturn:
+    sys.stderr.write(f"affinity.exec: {reason}\n")
+    raise SystemExit(status)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import affinity
+
+
+def test_every_exported_name_resolves_to_itself() -> None:
+    names = [getattr(affinity, name).__name__ for name in affinity.__all__]
+    assert names == affinity.__all__
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'affinity' has no attribute 'read_topologie'"):
+        affinity.read_topologie  # noqa: B018
+
+
+def test_starting_a_command_imports_neither_topology_nor_any_package() -> None:
+    show = "import affinity.exec, sys; print(*sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", show], check=True, capture_output=True, text=True, timeout=60
+    ).stdout.split()
+    assert "affinity.binding" in output
+    assert not {"affinity.topology", "dataclasses", "numpy", "numba", "torch"} & set(output)
