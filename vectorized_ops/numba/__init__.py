@@ -1,0 +1,1 @@
+"""The operations compiled by Numba for the processor at hand."""

@@ -1,0 +1,174 @@
+"""Vectors as LLVM values: the small vocabulary in which the tiles are written.
+
+Numba's loop vectoriser neither blocks registers nor keeps accumulators in them, and prefers half
+registers on AVX-512 Xeons. Explicit vector types leave it no choice: `LANES` floats are one register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from vectorized_ops.numba.compiler import target_has_avx512
+
+AVX512 = target_has_avx512()
+LANES = 16 if AVX512 else 8
+"""Floats in one vector register of the processor compiled for."""
+
+_FLOAT = ir.FloatType()
+_INT8, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_VECTOR = ir.VectorType(_FLOAT, LANES)
+_INDICES = ir.VectorType(_INT32, LANES)
+_BYTES = ir.VectorType(_INT8, LANES)
+
+Value = Any
+"""An LLVM value; llvmlite has no types to offer here."""
+
+
+class Lanes:
+    """Emits vector code at the builder's position; all offsets are counted in elements."""
+
+    width = LANES
+
+    def __init__(self, context: Any, builder: Any, signature: Any) -> None:
+        self._context = context
+        self._builder = builder
+        self._signature = signature
+        self._fma = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(_VECTOR, [_VECTOR] * 3),
+            f"llvm.fma.v{LANES}f32",
+        )
+
+    def pointer(self, position: int, array: Value, *indices: Value) -> Value:
+        """Return the address of the flat element at the sum of `indices` of argument `position`."""
+        data = self._context.make_array(self._signature.args[position])(
+            self._context, self._builder, array
+        ).data
+        return self.at(data, *indices)
+
+    def at(self, pointer: Value, *indices: Value) -> Value:
+        """Return `pointer` moved by the sum of `indices` elements."""
+        for index in indices:
+            pointer = self._builder.gep(pointer, [self.integer(index)])
+        return pointer
+
+    def integer(self, value: Value) -> Value:
+        """Return a 64-bit integer: `value` itself, or the constant."""
+        return _INT64(value) if isinstance(value, int) else value
+
+    def product(self, left: Value, right: Value) -> Value:
+        """Return the product of two integers."""
+        if isinstance(left, int) and isinstance(right, int):
+            return left * right
+        return self._builder.mul(self.integer(left), self.integer(right))
+
+    def load_integer(self, pointer: Value) -> Value:
+        """Return the 64-bit integer stored at `pointer`."""
+        return self._builder.load(pointer)
+
+    def constant(self, value: float) -> Value:
+        """Return a vector of equal constants."""
+        return ir.Constant(_VECTOR, [float(value)] * LANES)
+
+    def load(self, pointer: Value) -> Value:
+        """Return the `LANES` floats that begin at `pointer`."""
+        return self._builder.load(self._builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+
+    def store(self, value: Value, pointer: Value) -> None:
+        """Write a vector to the `LANES` floats that begin at `pointer`."""
+        self._builder.store(value, self._builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+
+    def broadcast(self, pointer: Value) -> Value:
+        """Return a vector of `LANES` copies of the float at `pointer`."""
+        undefined = ir.Constant(_VECTOR, ir.Undefined)
+        first = self._builder.insert_element(undefined, self._builder.load(pointer), _INT32(0))
+        return self._builder.shuffle_vector(first, undefined, ir.Constant(_INDICES, [0] * LANES))
+
+    def fma(self, left: Value, right: Value, addend: Value) -> Value:
+        """Return left * right + addend, rounded once."""
+        return self._builder.call(self._fma, [left, right, addend])
+
+    def add(self, left: Value, right: Value) -> Value:
+        """Return left + right."""
+        return self._builder.fadd(left, right)
+
+    def subtract(self, left: Value, right: Value) -> Value:
+        """Return left - right."""
+        return self._builder.fsub(left, right)
+
+    def multiply(self, left: Value, right: Value) -> Value:
+        """Return left * right."""
+        return self._builder.fmul(left, right)
+
+    def argmax(self, values: Sequence[Value]) -> tuple[Value, Value]:
+        """Return per lane the largest of `values` and which it was; NaN wins, the first on ties."""
+        best, which = values[0], ir.Constant(_INDICES, [0] * LANES)
+        for number, value in enumerate(values[1:], start=1):
+            larger = self._builder.or_(
+                self._builder.fcmp_ordered(">", value, best),
+                self._builder.fcmp_unordered("uno", value, value),
+            )
+            best = self._builder.select(larger, value, best)
+            which = self._builder.select(larger, ir.Constant(_INDICES, [number] * LANES), which)
+        return best, which
+
+    def store_bytes(self, which: Value, pointer: Value) -> None:
+        """Write small lane integers as bytes."""
+        narrow = self._builder.trunc(which, _BYTES)
+        self._builder.store(
+            narrow, self._builder.bitcast(pointer, _BYTES.as_pointer()), align=1
+        )
+
+    def load_bytes(self, pointer: Value) -> Value:
+        """Return `LANES` bytes as lane integers."""
+        narrow = self._builder.load(
+            self._builder.bitcast(pointer, _BYTES.as_pointer()), align=1
+        )
+        return self._builder.zext(narrow, _INDICES)
+
+    def where_equal(self, which: Value, number: int, value: Value) -> Value:
+        """Return `value` in the lanes in which `which` is `number`, zero in the others."""
+        same = self._builder.icmp_signed("==", which, ir.Constant(_INDICES, [number] * LANES))
+        return self._builder.select(same, value, self.constant(0.0))
+
+    def shuffle(self, left: Value, right: Value, order: Sequence[int]) -> Value:
+        """Return the lanes `order` of the concatenation of two vectors (any number of lanes)."""
+        mask = ir.Constant(ir.VectorType(_INT32, len(order)), list(order))
+        return self._builder.shuffle_vector(left, right, mask)
+
+    def store_part(self, value: Value, pointer: Value) -> None:
+        """Write a vector of any number of floats to `pointer`."""
+        self._builder.store(
+            value, self._builder.bitcast(pointer, value.type.as_pointer()), align=4
+        )
+
+    def loop(
+        self,
+        steps: Value,
+        start: Sequence[Value],
+        body: Callable[[Value, list[Value]], list[Value]],
+    ) -> list[Value]:
+        """Run `body(step, values) -> values` `steps` >= 1 times with the values in registers."""
+        before = self._builder.block
+        inside = self._builder.append_basic_block("tile.step")
+        after = self._builder.append_basic_block("tile.done")
+        self._builder.branch(inside)
+        self._builder.position_at_end(inside)
+        step = self._builder.phi(_INT64)
+        step.add_incoming(_INT64(0), before)
+        values = [self._builder.phi(value.type) for value in start]
+        results = body(step, list(values))
+        last = self._builder.block
+        following = self._builder.add(step, _INT64(1))
+        step.add_incoming(following, last)
+        for phi, first, result in zip(values, start, results, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(result, last)
+        more = self._builder.icmp_signed("<", following, self.integer(steps))
+        self._builder.cbranch(more, inside, after)
+        self._builder.position_at_end(after)
+        return results

@@ -1,0 +1,253 @@
+"""Winograd's transforms of F(4x4, 5x5) as Numba intrinsics, one image per lane.
+
+A tile is a matrix of vectors; a two-dimensional map is a one-dimensional map of its columns and then
+of its rows, all unrolled, with the symmetry of the points +p and -p used in both directions. The
+backward passes use the adjoint maps, so they multiply as rarely as the forward pass.
+
+Strides, indices and offsets count elements. Bounds are the caller's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from numba import types
+from numba.extending import intrinsic
+
+from vectorized_ops.numba._lanes import Lanes, Value
+from vectorized_ops.winograd import Matrix, transposed, winograd_transform
+
+OUTPUTS, TAPS = 4, 5
+TRANSFORM = winograd_transform(OUTPUTS, TAPS)
+POINTS = TRANSFORM.points
+
+
+def _sum(lanes: Lanes, terms: Sequence[tuple[Fraction, Value]]) -> Value:
+    """Emit the sum of coefficient * value; coefficients 1 and -1 cost no multiplication."""
+    ordered = sorted(terms, key=lambda term: (abs(term[0]) != 1, term[0] < 0))
+    coefficient, value = ordered[0]
+    total = value if coefficient == 1 else lanes.multiply(value, lanes.constant(float(coefficient)))
+    for coefficient, value in ordered[1:]:
+        if coefficient == 1:
+            total = lanes.add(total, value)
+        elif coefficient == -1:
+            total = lanes.subtract(total, value)
+        else:
+            total = lanes.fma(value, lanes.constant(float(coefficient)), total)
+    return total
+
+
+def _opposite(left: Sequence[Fraction], right: Sequence[Fraction]) -> bool:
+    """Tell whether two rows are equal up to signs, with some signs equal and some not."""
+    same = all(abs(a) == abs(b) for a, b in zip(left, right, strict=True))
+    signs = {a == b for a, b in zip(left, right, strict=True) if a}
+    return same and len(signs) == 2
+
+
+def _fold_columns(
+    lanes: Lanes, matrix: Matrix, values: Sequence[Value]
+) -> list[tuple[Sequence[Fraction], Value]]:
+    """Replace inputs x, y with columns equal up to signs by x + y and x - y."""
+    columns = transposed(matrix)
+    folded: list[tuple[Sequence[Fraction], Value]] = []
+    number = 0
+    while number < len(columns):
+        left = columns[number]
+        if number + 1 < len(columns) and _opposite(left, columns[number + 1]):
+            right = columns[number + 1]
+            agree = [a if a == b else Fraction(0) for a, b in zip(left, right, strict=True)]
+            differ = [a if a != b else Fraction(0) for a, b in zip(left, right, strict=True)]
+            folded.append((agree, lanes.add(values[number], values[number + 1])))
+            folded.append((differ, lanes.subtract(values[number], values[number + 1])))
+            number += 2
+        else:
+            folded.append((left, values[number]))
+            number += 1
+    return folded
+
+
+def linear_map(lanes: Lanes, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
+    """Emit matrix @ values (values: one vector per column)."""
+    paired = any(_opposite(a, b) for a, b in zip(matrix, matrix[1:], strict=False))
+    columns = zip(transposed(matrix), values, strict=True)
+    folded = list(columns) if paired else _fold_columns(lanes, matrix, values)
+    results: list[Value] = []
+    while len(results) < len(matrix):
+        i = len(results)
+        if i + 1 < len(matrix) and _opposite(matrix[i], matrix[i + 1]):
+            below = matrix[i + 1]
+            same = [a == b for a, b in zip(matrix[i], below, strict=True)]
+            terms = [(column[i], value) for column, value in folded]
+            even = _sum(lanes, [t for t, equal in zip(terms, same, strict=True) if equal and t[0]])
+            odd = _sum(lanes, [t for t, equal in zip(terms, same, strict=True) if not equal])
+            results += [lanes.add(even, odd), lanes.subtract(even, odd)]
+        else:
+            results.append(_sum(lanes, [(c[i], value) for c, value in folded if c[i]]))
+    return results
+
+
+def square_map(
+    lanes: Lanes, matrix: Matrix, load: Callable[[int, int], Value]
+) -> list[list[Value]]:
+    """Emit matrix @ X @ matrix^T for the square X of vectors that `load(row, column)` reads."""
+    size = len(matrix[0])
+    columns = [linear_map(lanes, matrix, [load(i, j) for i in range(size)]) for j in range(size)]
+    rows = zip(*columns, strict=True)
+    return [linear_map(lanes, matrix, row) for row in rows]
+
+
+def _store_points(lanes: Lanes, results: list[list[Value]], target: Value, stride: Value) -> None:
+    for i, row in enumerate(results):
+        for j, value in enumerate(row):
+            lanes.store(value, lanes.at(target, lanes.product(stride, i * len(row) + j)))
+
+
+@intrinsic
+def input_tile(
+    typingctx: Any, out: Any, out_index: Any, out_point: Any,
+    images: Any, index: Any, line: Any, pixel: Any,
+) -> Any:  # fmt: skip
+    """Write B^T d B of the POINTS x POINTS pixels d at images[index + i*line + j*pixel].
+
+    Point (i, j) goes to out[out_index + (i*POINTS + j)*out_point].
+    """
+    signature = types.void(out, *[types.int64] * 2, images, *[types.int64] * 3)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+
+        def load(i: int, j: int) -> Value:
+            shift = lanes.product(args[5], i), lanes.product(args[6], j)
+            return lanes.load(lanes.pointer(3, args[3], args[4], *shift))
+
+        points = square_map(lanes, TRANSFORM.input_map, load)
+        _store_points(lanes, points, lanes.pointer(0, args[0], args[1]), args[2])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def input_gradient_tile(
+    typingctx: Any, images: Any, index: Any, line: Any, pixel: Any,
+    points: Any, points_index: Any, point: Any,
+) -> Any:  # fmt: skip
+    """Add B p B^T of the points p to the pixels images[index + i*line + j*pixel]."""
+    signature = types.void(images, *[types.int64] * 3, points, *[types.int64] * 2)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        source = lanes.pointer(4, args[4], args[5])
+
+        def load(i: int, j: int) -> Value:
+            return lanes.load(lanes.at(source, lanes.product(args[6], i * POINTS + j)))
+
+        pixels = square_map(lanes, transposed(TRANSFORM.input_map), load)
+        for i, row in enumerate(pixels):
+            start = lanes.pointer(0, args[0], args[1], lanes.product(args[2], i))
+            for j, value in enumerate(row):
+                target = lanes.at(start, lanes.product(args[3], j))
+                lanes.store(lanes.add(lanes.load(target), value), target)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def weights_tile(typingctx: Any, out: Any, out_index: Any, out_point: Any, taps: Any) -> Any:
+    """Write G g G^T of the TAPS x TAPS vectors g in `taps` to out[out_index + point*out_point]."""
+    signature = types.void(out, types.int64, types.int64, taps)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+
+        def load(i: int, j: int) -> Value:
+            return lanes.load(lanes.pointer(3, args[3], (i * TAPS + j) * lanes.width))
+
+        points = square_map(lanes, TRANSFORM.weights_map, load)
+        _store_points(lanes, points, lanes.pointer(0, args[0], args[1]), args[2])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def weights_gradient_tile(typingctx: Any, taps: Any, points: Any, index: Any, point: Any) -> Any:
+    """Write G^T p G of the points p at points[index + number*point] to `taps`."""
+    signature = types.void(taps, points, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        source = lanes.pointer(1, args[1], args[2])
+
+        def load(i: int, j: int) -> Value:
+            return lanes.load(lanes.at(source, lanes.product(args[3], i * POINTS + j)))
+
+        results = square_map(lanes, transposed(TRANSFORM.weights_map), load)
+        _store_points(lanes, results, lanes.pointer(0, args[0]), lanes.width)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def pooled_output_tile(
+    typingctx: Any, out: Any, which: Any, out_index: Any, line: Any, pixel: Any,
+    bias: Any, bias_index: Any, points: Any, points_index: Any, point: Any,
+) -> Any:  # fmt: skip
+    """Write the 2x2 maxima of A^T p A, plus bias, and which pixel of each window they were.
+
+    Cell (i, j) goes to out[out_index + i*line + j*pixel]; `which` is laid out like `out`.
+    """
+    signature = types.void(
+        out, which, *[types.int64] * 3, bias, types.int64, points, *[types.int64] * 2
+    )
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        source = lanes.pointer(7, args[7], args[8])
+
+        def load(i: int, j: int) -> Value:
+            return lanes.load(lanes.at(source, lanes.product(args[9], i * POINTS + j)))
+
+        outputs = square_map(lanes, TRANSFORM.output_map, load)
+        shift = lanes.broadcast(lanes.pointer(5, args[5], args[6]))
+        for i in range(OUTPUTS // 2):
+            for j in range(OUTPUTS // 2):
+                window = [outputs[2 * i + p // 2][2 * j + p % 2] for p in range(4)]
+                best, number = lanes.argmax(window)
+                place = args[2], lanes.product(args[3], i), lanes.product(args[4], j)
+                lanes.store(lanes.add(best, shift), lanes.pointer(0, args[0], *place))
+                lanes.store_bytes(number, lanes.pointer(1, args[1], *place))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def pooled_gradient_tile(
+    typingctx: Any, out: Any, out_index: Any, out_point: Any,
+    gradient: Any, which: Any, index: Any, line: Any, pixel: Any,
+) -> Any:  # fmt: skip
+    """Write A d A^T, d the 4x4 gradient that `which` spreads from 2x2 pooled cells.
+
+    Cell (i, j) is read at gradient[index + i*line + j*pixel]; `which` is laid out like it.
+    """
+    signature = types.void(out, *[types.int64] * 2, gradient, which, *[types.int64] * 3)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+
+        def load(i: int, j: int) -> Value:
+            place = args[5], lanes.product(args[6], i // 2), lanes.product(args[7], j // 2)
+            number = lanes.load_bytes(lanes.pointer(4, args[4], *place))
+            value = lanes.load(lanes.pointer(3, args[3], *place))
+            return lanes.where_equal(number, i % 2 * 2 + j % 2, value)
+
+        points = square_map(lanes, transposed(TRANSFORM.output_map), load)
+        _store_points(lanes, points, lanes.pointer(0, args[0], args[1]), args[2])
+        return context.get_dummy_value()
+
+    return signature, generate

@@ -1,0 +1,67 @@
+"""The one place that says how Numba compiles our kernels, and for which processor.
+
+Numba's disk cache notices a change of the kernel's own file only. Kernels here are built from
+several files (vector emitters, tiles), so the cache folder carries a digest of all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import llvmlite.binding
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_AVX512_PROCESSORS = (
+    "knl knm skylake-avx512 cascadelake cooperlake cannonlake icelake-client icelake-server "
+    "tigerlake rocketlake sapphirerapids emeraldrapids graniterapids graniterapids-d "
+    "diamondrapids znver4 znver5 x86-64-v4"
+).split()
+
+
+def target_has_avx512() -> bool:
+    """Tell whether kernels are compiled for a processor with AVX-512F (32 registers of 16 floats).
+
+    Numba's own settings (`NUMBA_CPU_NAME`, `NUMBA_CPU_FEATURES`) win over the host.
+    """
+    features = numba.config.CPU_FEATURES or ""
+    if "+avx512f" in features or "-avx512f" in features:
+        return "+avx512f" in features
+    if numba.config.CPU_NAME:
+        return numba.config.CPU_NAME in _AVX512_PROCESSORS
+    return bool(llvmlite.binding.get_host_cpu_features().get("avx512f", False))
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled kernels: below Numba's own if the user set one."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    chosen = numba.config.CACHE_DIR
+    base = Path(chosen) if chosen else Path.home() / ".cache" / "knltrain" / "kernels"
+    return base / digest
+
+
+_CACHE_FOLDER = cache_folder()
+
+
+def _compile(function: Function, **options: Any) -> Function:
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_CACHE_FOLDER)
+    try:
+        return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function` for one thread; it releases the GIL and follows IEEE arithmetic."""
+    return _compile(function)
+
+
+def parallel_kernel(function: Function) -> Function:
+    """Compile `function` with `numba.prange` loops spread over Numba's threads."""
+    return _compile(function, parallel=True)

@@ -1,0 +1,1 @@
+"""The implementation by oneDNN, reached through PyTorch's own operators."""

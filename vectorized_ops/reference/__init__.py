@@ -1,0 +1,1 @@
+"""What every operation means, in plain NumPy; the other implementations are tested against it."""

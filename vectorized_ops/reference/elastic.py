@@ -1,0 +1,37 @@
+"""What elastic and plain averaging between workers mean, in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+
+def synchronous_elastic_update(
+    locals_: npt.NDArray[np.float32], center: npt.NDArray[np.float32], moving_rate: float
+) -> None:
+    """Pull P locals and their center towards each other, all from the values before the call.
+
+    With moving rate α and e_i = α (local_i − center): local_i −= e_i, center += e_0 + e_1 + ...
+    added in rank order. ``locals_`` has shape (P, n), ``center`` (n,), both float32, no overlap.
+    The elastic terms of Zhang, Choromanska, LeCun 2015, equations (5) and (6).
+    """
+    rate = np.float32(moving_rate)
+    total = np.zeros_like(center)
+    for local in locals_:
+        pull = rate * (local - center)
+        local -= pull
+        total += pull
+    center += total
+
+
+def synchronous_average(locals_: npt.NDArray[np.float32], center: npt.NDArray[np.float32]) -> None:
+    """Set the center and all P locals to the mean of the locals, added in rank order.
+
+    ``locals_`` has shape (P, n), ``center`` (n,), both float32, no overlap. What the center held
+    before does not matter.
+    """
+    center[:] = 0
+    for local in locals_:
+        center += local
+    center /= np.float32(len(locals_))
+    locals_[:] = center

@@ -1,0 +1,78 @@
+"""The matrices of Winograd's minimal filtering F(m, r), by the Toom-Cook construction.
+
+A correlation of n = m + r - 1 inputs d with r weights g gives m outputs with n multiplications:
+y = A^T [(G g) * (B^T d)]. In two dimensions the maps are applied to rows and columns (Lavin and Gray,
+"Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308). All matrices are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+Matrix = tuple[tuple[Fraction, ...], ...]
+
+POINTS = tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "4", "-4", "1/4", "-1/4")))
+"""Interpolation points in order of use; the last point of every set is infinity."""
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradTransform:
+    """The three maps of F(outputs, taps): shapes A^T (m, n), G (n, r), B^T (n, n)."""
+
+    outputs: int
+    taps: int
+    output_map: Matrix
+    weights_map: Matrix
+    input_map: Matrix
+
+    @property
+    def points(self) -> int:
+        """Multiplications per row of outputs: n = outputs + taps - 1."""
+        return self.outputs + self.taps - 1
+
+
+def winograd_transform(outputs: int, taps: int) -> WinogradTransform:
+    """Return F(outputs, taps); errors grow with their sum, 9 is the sensible end in float32."""
+    finite = POINTS[: outputs + taps - 2]
+    if len(finite) < outputs + taps - 2:
+        raise ValueError(
+            f"F({outputs}, {taps}) needs {outputs + taps - 1} points, {len(POINTS) + 1} are known"
+        )
+    last = outputs - 1
+    output_map = [
+        [point**power for point in finite] + [Fraction(int(power == last))]
+        for power in range(outputs)
+    ]
+    others = [[other for other in finite if other != point] for point in finite]
+    weights_map = [
+        [point**power / prod(point - other for other in rest) for power in range(taps)]
+        for point, rest in zip(finite, others, strict=True)
+    ]
+    weights_map.append([Fraction(int(power == taps - 1)) for power in range(taps)])
+    input_map = [[*_polynomial(rest), Fraction(0)] for rest in others]
+    input_map.append(_polynomial(finite))
+    return WinogradTransform(
+        outputs, taps, _frozen(output_map), _frozen(weights_map), _frozen(input_map)
+    )
+
+
+def transposed(matrix: Matrix) -> Matrix:
+    """Return the transpose: the adjoint maps serve the backward passes."""
+    return tuple(zip(*matrix, strict=True))
+
+
+def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
+    """Return the coefficients of prod (x - root), lowest power first."""
+    coefficients = [Fraction(1)]
+    for root in roots:
+        shifted = [Fraction(0), *coefficients]
+        scaled = [*(-root * c for c in coefficients), Fraction(0)]
+        coefficients = [a + b for a, b in zip(shifted, scaled, strict=True)]
+    return coefficients
+
+
+def _frozen(rows: Sequence[Sequence[Fraction]]) -> Matrix:
+    return tuple(tuple(row) for row in rows)
