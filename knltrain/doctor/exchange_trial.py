@@ -1,0 +1,97 @@
+"""The doctor's self-test: real workers, on their own cores, exchange once through shared memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from affinity.binding import allowed_cpus, thread_environment
+from affinity.cpulist import format_cpulist
+from affinity.errors import AffinityError
+from affinity.exec import pinned_command
+from affinity.placement import Placement, physical_cores, place_workers
+from affinity.topology import read_topology
+from knltrain.errors import KnltrainError
+
+TIME_LIMIT_SECONDS = 20.0
+
+_ELEMENTS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTestResult:
+    """How the self-test went; `reason` says why not, and is empty when `ok`."""
+
+    ok: bool
+    workers: int
+    seconds: float
+    reason: str
+
+
+def self_test(time_limit_seconds: float = TIME_LIMIT_SECONDS) -> SelfTestResult:
+    """Let two workers (one on a single core) do a synchronous elastic exchange and check it.
+
+    Every worker checks its cpus, its local and the center. No process and no shared memory is
+    left behind, whatever happens.
+    """
+    started = time.monotonic()
+    placements: tuple[Placement, ...] = ()
+    try:
+        topology, allowed = read_topology(), allowed_cpus()
+        workers = min(2, len(physical_cores(topology, allowed)))
+        placements = place_workers(topology, allowed, workers)
+        reason = _try_exchange(placements, started + time_limit_seconds)
+    except (AffinityError, KnltrainError, ImportError, OSError) as error:
+        reason = f"{type(error).__name__}: {error}"
+    return SelfTestResult(not reason, len(placements), time.monotonic() - started, reason)
+
+
+def _try_exchange(placements: Sequence[Placement], deadline: float) -> str:
+    """Start the workers, wait for them, and return what went wrong."""
+    from knltrain.exchange.segment import Segment
+
+    segment = Segment.create(_ELEMENTS, len(placements))
+    processes: list[subprocess.Popen[str]] = []
+    try:
+        for placement in placements:
+            processes.append(_start(placement, segment.fd))
+        complaints = [_wait(rank, process, deadline) for rank, process in enumerate(processes)]
+        return "; ".join(filter(None, complaints))
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+        segment.close()
+
+
+def _start(placement: Placement, fd: int) -> subprocess.Popen[str]:
+    cpus = format_cpulist(placement.cpus)
+    worker = [
+        sys.executable,
+        "-m",
+        "knltrain.doctor.trial_worker",
+        str(placement.rank),
+        str(fd),
+        cpus,
+    ]
+    command = pinned_command(
+        worker, placement.cpus, thread_environment(placement.threads), die_with_parent=os.getpid()
+    )
+    return subprocess.Popen(
+        command, pass_fds=[fd], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+
+
+def _wait(rank: int, process: subprocess.Popen[str], deadline: float) -> str:
+    try:
+        _, errors = process.communicate(timeout=max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return f"worker {rank} did not finish in time"
+    if process.returncode == 0:
+        return ""
+    last_line = (errors.strip().splitlines() or ["no message"])[-1]
+    return f"worker {rank} ended with status {process.returncode}: {last_line}"

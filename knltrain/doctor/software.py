@@ -1,0 +1,79 @@
+"""What the doctor finds installed, without importing or starting any of it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from knltrain.doctor.finding import Finding
+
+REQUIRED_PACKAGES = ("numpy", "numba", "torch")
+
+_HWLOC_LIBRARY = "libhwloc.so.15"
+_ONECCL_LIBRARY = "libccl.so.2"
+
+
+def software_findings() -> Iterator[Finding]:
+    """Python and the packages that every run needs, then what some kinds of runs can use."""
+    yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    for name in REQUIRED_PACKAGES:
+        yield required_package(name)
+    yield _optional("IPEX", _package("intel-extension-for-pytorch"))
+    yield _optional("oneCCL", _package("oneccl") or _oneccl_library())
+    yield _optional("MPI", _package("mpi4py"), _program("mpiexec"))
+    yield _optional("hwloc", hwloc_version())
+    yield _optional("GPU", _nvidia_devices(), _program("nvidia-smi"))
+    yield _optional("Slurm", _program("srun"))
+
+
+def required_package(name: str) -> Finding:
+    """The installed version of a package that nothing works without."""
+    found = _package(name)
+    if found:
+        return Finding(name, "ok", found.removeprefix(f"{name} "))
+    return Finding(name, "fail", "not installed", f"{sys.executable} -m pip install {name}")
+
+
+def hwloc_version(library: str = _HWLOC_LIBRARY) -> str | None:
+    """Name and API version of the hwloc library that the dynamic linker finds, if any."""
+    try:
+        number = ctypes.CDLL(library).hwloc_get_api_version() & 0xFFFFFFFF
+    except (OSError, AttributeError):
+        return None
+    return f"{library}, API {number >> 16}.{number >> 8 & 0xFF}"
+
+
+def _optional(subject: str, *found: str | None) -> Finding:
+    return Finding(subject, "ok", ", ".join(filter(None, found)) or "not found, not required")
+
+
+def _package(name: str) -> str | None:
+    try:
+        return f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _program(name: str) -> str | None:
+    path = shutil.which(name)
+    return f"{name} at {path}" if path else None
+
+
+def _oneccl_library() -> str | None:
+    installed = Path(sys.prefix, "lib", _ONECCL_LIBRARY)
+    if installed.exists():
+        return str(installed)
+    try:
+        ctypes.CDLL(_ONECCL_LIBRARY)
+    except OSError:
+        return None
+    return _ONECCL_LIBRARY
+
+
+def _nvidia_devices(folder: Path = Path("/dev")) -> str | None:
+    return ", ".join(sorted(map(str, folder.glob("nvidia[0-9]*")))) or None

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from affinity.topology import Core, NumaNode, Topology
+from knltrain.doctor import machine
+
+
+def _topology(isa: tuple[str, ...]) -> Topology:
+    cores = tuple(Core(core, 0, 0, (core, core + 4)) for core in range(4))
+    nodes = (
+        NumaNode(0, tuple(range(8)), 96 * 2**30, 90 * 2**30, "dram", "next to cpus"),
+        NumaNode(1, (), 512 * 2**20, 256 * 2**20, "hbm", "an old oak said so"),
+        NumaNode(2, (), 2**30, 2**30, "unknown", "nobody knows"),
+    )
+    return Topology("Phi", "GenuineIntel", isa, cores, nodes, ("cores: here", "memory: there"))
+
+
+def test_processor_cores_cpus_and_memories_are_told() -> None:
+    findings = list(machine.machine_findings(_topology(("avx2", "avx512f")), (0, 4, 5)))
+    assert {finding.subject: finding.text for finding in findings} == {
+        "processor": "Phi (GenuineIntel)",
+        "vector instructions": "avx2, avx512f",
+        "cores": "4 physical cores with 8 hardware threads in 1 package",
+        "allowed cpus": "0,4-5: 2 physical cores",
+        "NUMA node 0": "90.0 GiB free of 96.0 GiB DRAM, cpus 0-7 (next to cpus)",
+        "NUMA node 1": "256 MiB free of 512 MiB HBM, no cpus (an old oak said so)",
+        "NUMA node 2": "1.0 GiB free of 1.0 GiB memory of unknown kind, no cpus (nobody knows)",
+        "sources": "cores: here; memory: there",
+    }
+    assert {finding.level for finding in findings} == {"ok"}
+
+
+@pytest.mark.parametrize(("isa", "level"), [((), "warn"), (("avx",), "warn"), (("asimd",), "ok")])
+def test_processor_without_wide_vectors_is_worth_a_warning(
+    isa: tuple[str, ...], level: str
+) -> None:
+    findings = {f.subject: f for f in machine.machine_findings(_topology(isa), (0,))}
+    assert findings["vector instructions"].level == level
+
+
+def test_roomy_shared_memory_is_ok_and_a_small_one_names_ways_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "SMALL_SHARED_MEMORY_BYTES", 0)
+    assert machine.shared_memory_finding(tmp_path).level == "ok"
+    monkeypatch.setattr(machine, "SMALL_SHARED_MEMORY_BYTES", 2**80)
+    finding = machine.shared_memory_finding(tmp_path)
+    assert finding.level == "warn"
+    assert finding.text.startswith("only ")
+    assert f"remount,size=2G {tmp_path}" in finding.way_out
+    assert 'exchange.segment = "memfd"' in finding.way_out
+
+
+def test_missing_shared_memory_is_a_warning(tmp_path: Path) -> None:
+    finding = machine.shared_memory_finding(tmp_path / "shm")
+    assert (finding.level, finding.text) == ("warn", "not usable: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("setting", "level"),
+    [
+        ("[always] madvise never", "ok"),
+        ("always [madvise] never", "ok"),
+        ("always madvise [never]", "warn"),
+        (None, "ok"),
+    ],
+)
+def test_huge_pages_that_are_off_are_a_warning(
+    tmp_path: Path, setting: str | None, level: str
+) -> None:
+    file = tmp_path / "enabled"
+    if setting:
+        file.write_text(f"{setting}\n", encoding="utf-8")
+    finding = machine.huge_pages_finding(file)
+    assert finding.level == level
+    assert (setting or "does not show") in finding.text
+
+
+def test_openmp_placement_in_the_environment_is_a_warning() -> None:
+    assert machine.thread_placement_finding({}).level == "ok"
+    finding = machine.thread_placement_finding({"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"})
+    assert finding.level == "warn"
+    assert finding.text.startswith("OMP_PROC_BIND=true, OMP_PLACES=cores: ")
+    assert finding.way_out == "unset OMP_PROC_BIND OMP_PLACES"
