@@ -1,0 +1,53 @@
+"""The cpu backend as a contestant: `python -m knltrain.bench.cpu_peer JOB THREADS`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from knltrain import __version__
+from knltrain.backends.cpu import CpuBackend
+from knltrain.bench.torch_peer import (
+    LEARNING_RATE,
+    MOMENTUM,
+    WARM_UP_STEPS,
+    WEIGHT_DECAY,
+    serve,
+    steps_within,
+)
+from knltrain.build import network_named
+from knltrain.data.dataset import Batch
+from knltrain.network.parameters import ParameterVector
+from knltrain.optimizers.sgd import SGD
+from vectorized_ops.numba.sgd import sgd_update
+
+
+def main(job: Path, threads: int) -> None:
+    """Train on the job's batch with the Numba implementation."""
+    description = json.loads((job / "job.json").read_text(encoding="utf-8"))
+    arrays = np.load(job / "arrays.npz")
+    network = network_named(description["network"])
+    batch = Batch(arrays["images_nhwc"], arrays["labels"])
+    parameters, gradient = ParameterVector(network), ParameterVector(network)
+    for name, view in parameters.views.items():
+        view[...] = arrays[name]
+    backend = CpuBackend(network, len(batch.labels), threads, "numba")
+    optimizer = SGD(network.packed_size, MOMENTUM, WEIGHT_DECAY, False, sgd_update)
+
+    def step() -> float:
+        loss = backend.loss_and_gradient(batch, parameters.packed, gradient.packed)
+        optimizer.step(parameters.packed, gradient.packed, LEARNING_RATE)
+        return loss
+
+    first_loss = step()
+    for _ in range(WARM_UP_STEPS):
+        step()
+    ready = {"loss": first_loss, "version": f"knltrain {__version__}"}
+    serve(ready, lambda seconds: steps_within(seconds, step))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,87 @@
+"""A contestant's process: started pinned and warm, asked for rounds, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, final
+
+from affinity import pinned_command, thread_environment
+from knltrain.errors import KnltrainError
+
+END_SECONDS = 5.0
+
+
+class PeerError(KnltrainError):
+    """A contestant that could not be started or broke off."""
+
+
+@final
+class PeerProcess:
+    """Talks to a process that speaks the protocol of `knltrain.bench.torch_peer`.
+
+    The process runs on `cpus` with as many threads. Raises PeerError, with the end of what the
+    process wrote to its standard error, when it ends instead of answering.
+    """
+
+    def __init__(self, name: str, arguments: Sequence[str], cpus: Sequence[int]) -> None:
+        self.name = name
+        self._errors = tempfile.TemporaryFile("w+")
+        command = pinned_command(
+            [sys.executable, *arguments], cpus, thread_environment(len(cpus)), os.getpid()
+        )
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self.ready: dict[str, Any] = {}
+
+    def wait_ready(self) -> None:
+        """Return when the contestant is warm; `ready` then holds what it says of itself."""
+        self.ready = self._answer()["ready"]
+
+    def measure(self, seconds: float) -> dict[str, Any]:
+        """Let it work for about so long and return its answer."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # the missing answer tells why
+            self._process.stdin.write(f"{seconds}\n")
+            self._process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._errors.close()
+
+    def __enter__(self) -> PeerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read().strip()[-2000:]
+        raise PeerError(f"contestant '{self.name}' ended with exit code {code}: {said}")
