@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,9 @@ def write_job(folder: Path, network: Network, batch: int, seed: int) -> None:
         "parameters": [spec.name for spec in network.parameters],
     }
     (folder / "job.json").write_text(json.dumps(description), encoding="utf-8")
-    np.savez(
-        folder / "arrays.npz",
-        images_nhwc=random.standard_normal((batch, *network.input_shape), np.float32),
-        labels=random.integers(0, classes, batch),
+    arrays: dict[str, Any] = {
+        "images_nhwc": random.standard_normal((batch, *network.input_shape), np.float32),
+        "labels": random.integers(0, classes, batch),
         **parameters.views,
-    )
+    }
+    np.savez(folder / "arrays.npz", **arrays)

@@ -1,7 +1,9 @@
-"""The machine's bounds, measured beside the contestants: `python -m knltrain.bench.machine_peer THREADS`.
+"""The machine's bounds, measured beside the contestants.
 
-Answers {"sgemm_gflops", "copy_gbytes_per_second"}: the faster of NumPy's and PyTorch's product of two
-2048 x 2048 float32 matrices, and a copy of 128 MiB which counts the bytes read and those written.
+    python -m knltrain.bench.machine_peer THREADS
+
+Answers {"sgemm_gflops", "copy_gbytes_per_second"}: the faster of NumPy's and PyTorch's product of
+two 2048 x 2048 float32 matrices, and a copy of 128 MiB, bytes read and bytes written counted.
 """
 
 from __future__ import annotations

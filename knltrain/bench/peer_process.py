@@ -31,7 +31,7 @@ class PeerProcess:
 
     def __init__(self, name: str, arguments: Sequence[str], cpus: Sequence[int]) -> None:
         self.name = name
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed in `close`)
         command = pinned_command(
             [sys.executable, *arguments], cpus, thread_environment(len(cpus)), os.getpid()
         )

@@ -2,8 +2,9 @@
 
     python torch_peer.py JOB THREADS
 
-JOB is a folder written by `knltrain.bench.job`. Protocol: one JSON line {"ready": {...}} once warm; then
-for each line "SECONDS" on standard input one JSON line with the answer; the end of input ends the peer.
+JOB is a folder written by `knltrain.bench.job`. Protocol: one JSON line {"ready": {...}} once warm;
+then for each line "SECONDS" on standard input one JSON line with the answer; the end of input ends
+the peer.
 """
 
 from __future__ import annotations

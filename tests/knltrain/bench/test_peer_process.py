@@ -27,7 +27,7 @@ def test_one_that_fails_is_named_with_what_it_said():
     cpus = sorted(os.sched_getaffinity(0))
     with (
         PeerProcess("broken", ["-c", "raise SystemExit('no such thing')"], cpus) as peer,
-        pytest.raises(PeerError, match="(?s)'broken' ended with exit code 1.*no such thing"),
+        pytest.raises(PeerError, match=r"(?s)'broken' ended with exit code 1.*no such thing"),
     ):
         peer.wait_ready()
 

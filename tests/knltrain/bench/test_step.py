@@ -42,9 +42,9 @@ def test_table_names_every_implementation_and_the_bounds(report):
 
 
 def test_unknown_peer_and_network_are_refused_with_a_suggestion():
-    with pytest.raises(ConfigError, match="unknown peer 'troch'.*did you mean 'torch'"):
+    with pytest.raises(ConfigError, match=r"unknown peer 'troch'.*did you mean 'torch'"):
         step.run_step_benchmark("lenet", 8, ("troch",), threads=1, rounds=1)
-    with pytest.raises(ConfigError, match="lenett.*did you mean 'lenet'"):
+    with pytest.raises(ConfigError, match=r"lenett.*did you mean 'lenet'"):
         step.run_step_benchmark("lenett", 8, (), threads=1, rounds=1)
 
 
