@@ -1,0 +1,65 @@
+"""How good the model is on the test set, measured by all workers together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.backends.backend import Backend
+from knltrain.data.dataset import Batch, LabelledImages
+from knltrain.exchange.transport import Transport
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Accuracy (0 to 1) and mean loss of one model over `images` test images."""
+
+    accuracy: float
+    loss: float
+    images: int
+
+
+@final
+class Evaluator:
+    """Evaluates models on test images shared out over the workers.
+
+    Worker r takes the images r, r + workers, r + 2 workers, ... in chunks of at most `batch`
+    images, which the backend must have been compiled for.
+    """
+
+    def __init__(
+        self, images: LabelledImages, backend: Backend, transport: Transport, batch: int
+    ) -> None:
+        mine = slice(transport.rank, None, transport.workers)
+        self._images = images.images_nhwc[mine]
+        self._labels = images.labels[mine]
+        self._backend = backend
+        self._transport = transport
+        self._chunk = Batch.allocate(batch, images.image_shape)
+
+    def evaluate(self, parameters: FloatArray) -> Evaluation:
+        """Evaluate one model, `parameters` (n,) float32; every worker gets the same answer.
+
+        Collective: all workers call it after the same step. It returns only when every worker has
+        read its last parameter, so an exchange that follows cannot change a model being evaluated.
+        """
+        correct, loss_sum = 0, 0.0
+        for start in range(0, len(self._labels), len(self._chunk.labels)):
+            self._transport.check()
+            loss, hits = self._backend.evaluate(self._load(start), parameters)
+            correct, loss_sum = correct + hits, loss_sum + loss
+        mine = np.array([correct, loss_sum, len(self._labels)], np.float64)
+        all_correct, all_loss, images = self._transport.all_sum(mine).tolist()
+        return Evaluation(all_correct / images, all_loss / images, int(images))
+
+    def _load(self, start: int) -> Batch:
+        size = min(len(self._chunk.labels), len(self._labels) - start)
+        chunk = Batch(self._chunk.images_nhwc[:size], self._chunk.labels[:size])
+        chunk.images_nhwc[:] = self._images[start : start + size]
+        chunk.labels[:] = self._labels[start : start + size]
+        return chunk

@@ -1,0 +1,160 @@
+"""What a run folder says, for people: the learning curves as a picture, the figures as lines.
+
+Reads nothing but the run folder, so it works long after the run and on another computer.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knltrain.errors import RunFolderError
+from knltrain.metrics import read_metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CURVES = "curves.png"
+_LOSS_COLOUR = "#1f5fa8"
+_ACCURACY_COLOUR = "#c2500a"
+_GRID_COLOUR = "#d9d9d9"
+
+
+def draw_curves(run_folder: Path) -> Path:
+    """Draw training loss and test accuracy over the steps into `curves.png`; returns its path.
+
+    Raises `RunFolderError` when the folder has no metrics or none that could be drawn.
+    """
+    from matplotlib.figure import Figure
+
+    training, tests = _records(run_folder)
+    figure = Figure(figsize=(8.0, 6.0), dpi=150, layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    _draw_loss(above, training)
+    _draw_accuracy(below, tests)
+    steps_per_epoch = training[0][0]["step"] / training[0][0]["epoch"]
+    epochs = above.secondary_xaxis(
+        "top",
+        functions=(lambda step: step / steps_per_epoch, lambda epoch: epoch * steps_per_epoch),
+    )
+    epochs.set_xlabel("epoch")
+    below.set_xlabel("step")
+    figure.suptitle(run_folder.resolve().name)
+    path = run_folder / CURVES
+    figure.savefig(path)
+    return path
+
+
+def summary(run_folder: Path) -> str:
+    """Final lines of a run: accuracy of its model, speed, time in exchanges, where it all lies.
+
+    Raises `RunFolderError` when the run has no result, that is, has not come to its end.
+    """
+    result = _result(run_folder)
+    lines = {
+        f"test accuracy of the {_model(result)}": _accuracy(result),
+        "speed": f"{result['images_per_second']:,.0f} images/s with {_workers(result)}",
+        "time in exchange": f"{100 * result['exchange_share']:.1f} %",
+        "run folder": str(run_folder),
+    }
+    picture = run_folder / CURVES
+    if picture.exists():
+        lines["curves"] = str(picture)
+    width = max(map(len, lines))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+
+
+def _records(run_folder: Path) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Training records of every worker, and the test records of rank 0."""
+    paths = sorted(run_folder.glob("metrics-*.jsonl"), key=_rank)
+    by_worker = [read_metrics(path) for path in paths]
+    training = [[each for each in records if each["kind"] == "train"] for records in by_worker]
+    training = [records for records in training if records]
+    if not training:
+        raise RunFolderError(
+            f"{run_folder}: no training records in metrics-*.jsonl: expected the folder of a run "
+            "that has done at least one step"
+        )
+    return training, [each for each in by_worker[0] if each["kind"] == "test"]
+
+
+def _rank(metrics: Path) -> int:
+    return int(metrics.stem.rpartition("-")[2])
+
+
+def _draw_loss(axes: Axes, training: list[list[dict[str, Any]]]) -> None:
+    several = len(training) > 1
+    for rank, records in enumerate(training):
+        axes.plot(
+            [each["step"] for each in records],
+            [each["loss"] for each in records],
+            color=_LOSS_COLOUR,
+            alpha=max(0.25, 1 / len(training)),
+            linewidth=1.0 if several else 1.5,
+            label=f"each of {len(training)} workers" if several and rank == 0 else None,
+        )
+    axes.set_yscale("log")
+    _finish(axes, "training loss\n(cross-entropy, nats)")
+
+
+def _draw_accuracy(axes: Axes, tests: list[dict[str, Any]]) -> None:
+    axes.plot(
+        [each["step"] for each in tests],
+        [100 * each["accuracy"] for each in tests],
+        color=_ACCURACY_COLOUR,
+        linewidth=1.5,
+        marker="o",
+        markersize=4,
+    )
+    if tests:
+        last = tests[-1]
+        axes.annotate(
+            f"{100 * last['accuracy']:.2f} %",
+            (last["step"], 100 * last["accuracy"]),
+            xytext=(-6, -14),
+            textcoords="offset points",
+            horizontalalignment="right",
+            color=_ACCURACY_COLOUR,
+        )
+    _finish(axes, "test accuracy (%)")
+
+
+def _finish(axes: Axes, label: str) -> None:
+    axes.set_ylabel(label)
+    axes.grid(visible=True, color=_GRID_COLOUR, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False)
+
+
+def _result(run_folder: Path) -> dict[str, Any]:
+    path = run_folder / "result.json"
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RunFolderError(
+            f"{path}: no such file: the run has not come to its end; resume it, or look at "
+            f"{run_folder}/metrics-0.jsonl for how far it got"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path}: cannot be read ({error})") from error
+    return result
+
+
+def _model(result: dict[str, Any]) -> str:
+    return "center" if result["method"] == "sync_easgd" else "model"
+
+
+def _accuracy(result: dict[str, Any]) -> str:
+    if result["test_accuracy"] is None:
+        return "not evaluated"
+    return (
+        f"{100 * result['test_accuracy']:.2f} % of {result['test_images']:,} images "
+        f"(loss {result['test_loss']:.4f})"
+    )
+
+
+def _workers(result: dict[str, Any]) -> str:
+    return "1 worker" if result["workers"] == 1 else f"{result['workers']} workers"

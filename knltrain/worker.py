@@ -1,0 +1,310 @@
+"""One local worker: its data, backend, optimizer and transport, and the loop over the steps."""
+
+# ruff: noqa: B024, B027 - an observer may leave any moment out
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.backends.backend import Backend
+from knltrain.checkpoint import CheckpointWriter, WorkerState
+from knltrain.data.dataset import Batch
+from knltrain.data.order import ShardedBatches
+from knltrain.errors import NonFiniteLoss
+from knltrain.evaluation import Evaluation, Evaluator
+from knltrain.exchange.method import Method
+from knltrain.exchange.transport import Transport
+from knltrain.metrics import Clocks, MetricsLog
+from knltrain.network.parameters import aligned_zeros
+from knltrain.optimizers.optimizer import Optimizer
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The figures of a finished run, the same for every worker; times are means over the workers.
+
+    A run that was resumed counts the training time of all its parts.
+    """
+
+    steps: int
+    test_accuracy: float | None
+    test_loss: float | None
+    test_images: int | None
+    images_per_second: float
+    exchange_share: float
+    train_seconds: float
+
+
+class Observer(ABC):
+    """Acts at the named moments of a worker's loop; does nothing where it is not overridden."""
+
+    def started(self, worker: Worker) -> None:
+        """Memory is set up and the workers are about to leave for the first step."""
+
+    def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:
+        """`step` steps are done; `loss` is the mean over this worker's part of the last batch."""
+
+    def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
+        """The model was evaluated after `worker.step` steps."""
+
+    def finished(self, worker: Worker, result: RunResult) -> None:
+        """All steps are done."""
+
+    def close(self) -> None:
+        """The worker is closed, after all steps or after an error."""
+
+
+@final
+class Worker:
+    """Trains one local model and lets it take part in the exchanges of its run.
+
+    `parameters` and `gradient` are float32 vectors of the packed size; the one that the method
+    moves is `transport.local` itself, so an exchange copies nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        start: WorkerState,
+        total_steps: int,
+        batches: ShardedBatches,
+        image_shape: tuple[int, int, int],
+        backend: Backend,
+        optimizer: Optimizer,
+        learning_rate: Callable[[int], float],
+        method: Method,
+        transport: Transport,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        own = aligned_zeros(transport.local.size)
+        moves_parameters = method.moves == "parameters"
+        self.parameters, self.gradient = (
+            (transport.local, own) if moves_parameters else (own, transport.local)
+        )
+        self.model = transport.center if moves_parameters else self.parameters
+        self.step = start.step
+        self.total_steps = total_steps
+        self.batches = batches
+        self.backend = backend
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.method = method
+        self.transport = transport
+        self.observers = list(observers)
+        self.clocks = Clocks()
+        self.evaluation: Evaluation | None = None
+        self._start = start
+        self._batch = Batch.allocate(batches.images_per_worker, image_shape)
+
+    def run(self) -> RunResult:
+        """Train until `total_steps` steps are done; collective over all workers of the run.
+
+        Raises `NonFiniteLoss` when the loss is not finite, and what the transport raises when
+        another worker fails or the run is stopped.
+        """
+        self._set_out()
+        for step in range(self.step, self.total_steps):
+            self.transport.check()
+            with self.clocks.compute:
+                loss = self._loss_and_gradient(step)
+            if self.method.due(step):
+                with self.clocks.exchange:
+                    self.transport.exchange(self.method.rule)
+            with self.clocks.compute:
+                learning_rate = self.learning_rate(step)
+                self.optimizer.step(self.parameters, self.gradient, learning_rate)
+            self.step = step + 1
+            for observer in self.observers:
+                observer.step_done(self, self.step, loss, learning_rate)
+        return self._finish()
+
+    def close(self) -> None:
+        """Close observers, backend and transport; the vectors are empty afterwards."""
+        self.parameters = self.gradient = self.model = np.zeros(0, np.float32)
+        for observer in self.observers:
+            observer.close()
+        self.backend.close()
+        self.transport.close()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Take note of an evaluation of the model as it is now."""
+        self.evaluation = evaluation
+        for observer in self.observers:
+            observer.evaluated(self, evaluation)
+
+    def state(self) -> WorkerState:
+        """What this worker would need to go on from here; its arrays are views, not copies."""
+        return WorkerState(
+            step=self.step,
+            center=self.model,
+            local=self.parameters,
+            optimizer=self.optimizer.state,
+            seconds=self.clocks.seconds(),
+        )
+
+    def _set_out(self) -> None:
+        self._rehearse()
+        start = self._start
+        self.transport.start_from(start.center if self.transport.rank == 0 else None)
+        self.parameters[:] = start.local
+        for name, values in start.optimizer.items():
+            self.optimizer.state[name][:] = values
+        self.clocks.go_on_from(start.seconds)
+        for observer in self.observers:
+            observer.started(self)
+        self.transport.barrier()
+
+    def _rehearse(self) -> None:
+        """One step that leaves no trace, so that no kernel is compiled while the clocks run."""
+        self.parameters.fill(0.0)
+        self.batches.fill(0, self._batch)
+        self.backend.loss_and_gradient(self._batch, self.parameters, self.gradient)
+        if self.method.due(0):
+            self.transport.exchange(self.method.rule)
+        self.optimizer.step(self.parameters, self.gradient, 0.0)
+
+    def _loss_and_gradient(self, step: int) -> float:
+        self.batches.fill(step, self._batch)
+        loss = self.backend.loss_and_gradient(self._batch, self.parameters, self.gradient)
+        if not math.isfinite(loss):
+            layer = self.backend.first_non_finite(self._batch, self.parameters)
+            raise NonFiniteLoss(step, layer)
+        return loss
+
+    def _finish(self) -> RunResult:
+        result = self._result()
+        for observer in self.observers:
+            observer.finished(self, result)
+        self.transport.barrier()
+        return result
+
+    def _result(self) -> RunResult:
+        clocks = np.array([self.clocks.train_seconds, self.clocks.exchange_share], np.float64)
+        train_seconds, share = (self.transport.all_sum(clocks) / self.transport.workers).tolist()
+        images = self.step * len(self._batch.labels) * self.transport.workers
+        found = self.evaluation
+        return RunResult(
+            steps=self.step,
+            test_accuracy=found.accuracy if found else None,
+            test_loss=found.loss if found else None,
+            test_images=found.images if found else None,
+            images_per_second=images / train_seconds if train_seconds else 0.0,
+            exchange_share=share,
+            train_seconds=train_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DueSteps:
+    """After which steps something is done: every `period` steps, and after the last one.
+
+    A `period` of 0 means only after the last one; it need not be whole, as when something is
+    done ten times per epoch of 48 steps.
+    """
+
+    period: float
+    total_steps: int
+
+    def __contains__(self, step: int) -> bool:
+        if step == self.total_steps:
+            return True
+        return self.period > 0 and step // self.period > (step - 1) // self.period
+
+
+@final
+class LogsMetrics(Observer):
+    """Writes steps and evaluations into the metrics log; of evaluations, rank 0 only."""
+
+    def __init__(self, log: MetricsLog) -> None:
+        self._log = log
+
+    def started(self, worker: Worker) -> None:
+        """Let the rates begin here."""
+        self._log.start(worker.clocks)
+
+    def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:
+        """Count the step."""
+        with worker.clocks.metrics:
+            last = step == worker.total_steps
+            self._log.step_done(step, loss, learning_rate, worker.clocks, last=last)
+
+    def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
+        """Write what was found: it is the same for all workers."""
+        if worker.transport.rank == 0:
+            found = evaluation
+            self._log.evaluated(
+                worker.step, found.accuracy, found.loss, found.images, worker.clocks
+            )
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
+
+
+@final
+class Evaluates(Observer):
+    """Evaluates the worker's model when it is due."""
+
+    def __init__(self, evaluator: Evaluator, due: DueSteps) -> None:
+        self._evaluator = evaluator
+        self._due = due
+
+    def started(self, worker: Worker) -> None:
+        """Evaluate now where no step is left to do it after."""
+        if worker.step == worker.total_steps:
+            worker.evaluation = self._evaluator.evaluate(worker.model)
+
+    def step_done(self, worker: Worker, step: int, *_: float) -> None:
+        """Evaluate after the steps that are due."""
+        if step in self._due:
+            with worker.clocks.evaluation:
+                found = self._evaluator.evaluate(worker.model)
+            worker.evaluated(found)
+
+
+@final
+class KeepsCheckpoints(Observer):
+    """Writes a checkpoint when one is due."""
+
+    def __init__(self, writer: CheckpointWriter, due: DueSteps) -> None:
+        self._writer = writer
+        self._due = due
+
+    def step_done(self, worker: Worker, step: int, *_: float) -> None:
+        """Save after the steps that are due."""
+        if step in self._due:
+            with worker.clocks.checkpoint:
+                self._writer.save(worker.state())
+
+
+@final
+class WritesResult(Observer):
+    """Rank 0 writes `result.json`: the figures of the run, and `facts` about how it was made."""
+
+    def __init__(self, run_folder: Path, facts: Mapping[str, str | int | None]) -> None:
+        self._path = run_folder / "result.json"
+        self._facts = dict(facts)
+
+    def finished(self, worker: Worker, result: RunResult) -> None:
+        """Write the file, whole or not at all."""
+        if worker.transport.rank == 0:
+            partial = self._path.with_suffix(".partial")
+            partial.write_text(json.dumps({**self._facts, **asdict(result)}, indent=2) + "\n")
+            partial.replace(self._path)

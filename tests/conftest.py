@@ -1,0 +1,121 @@
+"""Every test leaves the machine as it found it: no process, no shared memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+PR_SET_CHILD_SUBREAPER = 36
+PATIENCE_SECONDS = 2.0
+"""A process that was just killed needs a moment until it is gone."""
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def orphans_become_children_of_the_tests() -> None:
+    """A worker whose parent was killed is inherited by this process, not by init, and so seen."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """Fail a test after which there is a process, a file in /dev/shm or a segment that it made."""
+    processes, files, segments = _children(), _files(), _mapped_segments()
+    yield
+    left = {
+        "processes": _left(lambda: _living_children(processes)),
+        "files in /dev/shm": _left(lambda: _own_files(_files() - files)),
+        "shared memory of this process": _left(lambda: _mapped_segments() - segments),
+    }
+    for pid in left["processes"]:
+        os.kill(int(pid.split()[0]), signal.SIGKILL)
+    if any(left.values()):
+        found = "; ".join(f"{what}: {', '.join(sorted(it))}" for what, it in left.items() if it)
+        pytest.fail(f"the test left behind {found}")
+
+
+def _left(look: Callable[[], set[str]]) -> set[str]:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (found := look()) and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.02)
+    return found
+
+
+def _living_children(before: set[int]) -> set[str]:
+    """Children that were not there `before`; the dead among them are reaped."""
+    living = set()
+    for pid in _children() - before:
+        state, command = _state_and_command(pid)
+        if state == "Z":
+            os.waitpid(pid, os.WNOHANG)
+        elif state:
+            living.add(f"{pid} ({command})")
+    return living
+
+
+def _children() -> set[int]:
+    parent = str(os.getpid())
+    return {pid for pid in _pids() if (_stat(pid) or ["", ""])[1] == parent}
+
+
+def _pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Fields of /proc/<pid>/stat from the state on; None when the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def _state_and_command(pid: int) -> tuple[str, str]:
+    fields = _stat(pid)
+    if fields is None:
+        return "", ""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return "", ""
+    return fields[0], command.replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def _files() -> set[str]:
+    return {path.name for path in SHARED_MEMORY.iterdir()}
+
+
+def _own_files(names: set[str]) -> set[str]:
+    """Those of `names` that no process outside these tests holds open: others use /dev/shm too."""
+    if not names:
+        return set()
+    own = {os.getpid(), *_children()}
+    foreign = {path for pid in _pids() if pid not in own for path in _open_files(pid)}
+    return {name for name in names if str(SHARED_MEMORY / name) not in foreign}
+
+
+def _open_files(pid: int) -> set[str]:
+    paths = set()
+    try:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            paths.add(str(link.readlink()))
+        for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
+            paths.update(line.split(maxsplit=5)[5:])
+    except OSError:
+        return paths
+    return paths
+
+
+def _mapped_segments() -> set[str]:
+    """Nameless shared memory that this process still has open or mapped."""
+    held = _open_files(os.getpid())
+    return {path for path in held if path.startswith(("/dev/shm/#", "/memfd:knltrain"))}

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from knltrain.data.dataset import LabelledImages
+from knltrain.evaluation import Evaluation, Evaluator
+from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.node_shared import NodeShared
+from knltrain.exchange.segment import Segment
+
+PARAMETERS = np.array([0.5, 2.0], np.float32)
+
+
+def in_threads(workers, work):
+    """What `work(transport)` returns for each of several workers, here threads of one process."""
+    segment = Segment.create(PARAMETERS.size, workers, "memfd")
+
+    def one_worker(rank):
+        transport = NodeShared(Segment.attach(os.dup(segment.fd)), rank, timeout_seconds=20)
+        try:
+            return work(transport)
+        except BaseException:
+            segment.abort(1)
+            raise
+        finally:
+            transport.close()
+
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(one_worker, range(workers)))
+    finally:
+        segment.close()
+
+
+class SumBackend:
+    """The loss of an image is the sum of its values times a parameter; label 1 is always right."""
+
+    def __init__(self, before_each=lambda: None):
+        self.batches = []
+        self.before_each = before_each
+
+    def evaluate(self, batch, parameters):
+        self.before_each()
+        self.batches.append(batch.images_nhwc.copy())
+        return float(batch.images_nhwc.sum() * parameters[1]), int(batch.labels.sum())
+
+
+@pytest.fixture
+def images():
+    """50 images of two small whole numbers, so that sums are exact in any order."""
+    values = np.random.default_rng(7).integers(0, 100, size=(50, 1, 2, 1)).astype(np.float32)
+    return LabelledImages(values, np.arange(50) % 5 // 4)
+
+
+@pytest.fixture
+def expected(images):
+    return Evaluation(0.2, float(images.images_nhwc.sum()) * 2.0 / 50, 50)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 50, 64])
+def test_chunks_do_not_change_what_is_found(images, expected, batch):
+    evaluator = Evaluator(images, SumBackend(), Loopback(PARAMETERS.size), batch)
+    assert evaluator.evaluate(PARAMETERS) == expected
+    assert evaluator.evaluate(PARAMETERS) == expected
+
+
+def test_no_chunk_is_larger_than_the_backend_was_compiled_for(images):
+    backend = SumBackend()
+    Evaluator(images, backend, Loopback(PARAMETERS.size), 16).evaluate(PARAMETERS)
+    assert [len(batch) for batch in backend.batches] == [16, 16, 16, 2]
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_share_the_images_and_all_get_the_same_answer(images, expected, workers):
+    backends = [SumBackend() for _ in range(workers)]
+
+    def evaluate(transport):
+        return Evaluator(images, backends[transport.rank], transport, 8).evaluate(PARAMETERS)
+
+    assert in_threads(workers, evaluate) == [expected] * workers
+    for rank, backend in enumerate(backends):
+        np.testing.assert_array_equal(
+            np.concatenate(backend.batches), images.images_nhwc[rank::workers]
+        )
+
+
+def test_worker_without_images_still_learns_the_answer(images):
+    two = LabelledImages(images.images_nhwc[3:5], images.labels[3:5])
+
+    def evaluate(transport):
+        return Evaluator(two, SumBackend(), transport, 8).evaluate(PARAMETERS)
+
+    answers = in_threads(3, evaluate)
+    assert {(answer.accuracy, answer.images) for answer in answers} == {(0.5, 2)}
+
+
+def test_nobody_returns_while_another_still_reads_the_model(images):
+    """Otherwise an exchange could change the center under the slower worker's hands."""
+    first_returned = threading.Event()
+    early = []
+
+    def evaluate(transport):
+        if transport.rank == 0:
+            Evaluator(images, SumBackend(), transport, 25).evaluate(PARAMETERS)
+            first_returned.set()
+        else:
+            slow = SumBackend(lambda: early.append(first_returned.wait(0.05)))
+            Evaluator(images, slow, transport, 10).evaluate(PARAMETERS)
+
+    in_threads(2, evaluate)
+    assert early == [False] * 3

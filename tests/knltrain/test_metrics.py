@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+from knltrain import metrics
+from knltrain.errors import RunFolderError
+from knltrain.metrics import Clock, Clocks, MetricsLog, read_metrics
+
+
+@pytest.fixture
+def clocks():
+    return Clocks()
+
+
+@pytest.fixture
+def open_log(tmp_path):
+    logs = []
+
+    def open_log(rank=1, resumed_step=0):
+        log = MetricsLog(
+            tmp_path, rank, images_per_step=10, steps_per_epoch=4, resumed_step=resumed_step
+        )
+        logs.append(log)
+        return log
+
+    yield open_log
+    for log in logs:
+        log.close()
+
+
+def train(log, clocks, steps, *, seconds_per_step=1.0, last=None):
+    for step in steps:
+        clocks.compute.seconds += 0.75 * seconds_per_step
+        clocks.exchange.seconds += 0.25 * seconds_per_step
+        log.step_done(step, float(step), 0.5, clocks, last=step == last)
+
+
+def test_clock_adds_up_what_passes_inside_it_and_nothing_else(monkeypatch):
+    now = iter([10.0, 11.5, 20.0, 20.25])
+    monkeypatch.setattr(metrics.time, "perf_counter", lambda: next(now))
+    clock = Clock()
+    with clock:
+        pass
+    with clock:
+        pass
+    assert clock.seconds == 1.75
+
+
+def test_clock_counts_up_to_an_error_too(monkeypatch):
+    now = iter([1.0, 3.0])
+    monkeypatch.setattr(metrics.time, "perf_counter", lambda: next(now))
+    clock = Clock()
+    with pytest.raises(KeyError), clock:
+        raise KeyError
+    assert clock.seconds == 2.0
+
+
+def test_evaluations_and_checkpoints_are_not_training_time(clocks):
+    for each, seconds in zip(
+        (clocks.compute, clocks.exchange, clocks.metrics, clocks.evaluation, clocks.checkpoint),
+        (5.0, 3.0, 2.0, 100.0, 100.0),
+        strict=True,
+    ):
+        each.seconds = seconds
+    assert clocks.train_seconds == 10.0
+    assert clocks.exchange_share == 0.3
+
+
+def test_share_of_no_time_at_all_is_zero(clocks):
+    assert clocks.exchange_share == 0.0
+
+
+def test_clocks_go_on_from_where_others_stood(clocks):
+    clocks.checkpoint.seconds = 4.0
+    clocks.exchange.seconds = 2.0
+    later = Clocks()
+    later.go_on_from(clocks.seconds())
+    assert later.seconds() == clocks.seconds()
+
+
+def test_training_record_covers_the_steps_since_the_one_before(tmp_path, open_log, clocks):
+    log = open_log()
+    log.start(clocks)
+    train(log, clocks, [1])
+    train(log, clocks, [2, 3, 4, 5], seconds_per_step=metrics.SECONDS_BETWEEN_RECORDS / 3.5)
+    first, second = read_metrics(tmp_path / "metrics-1.jsonl")
+    assert first == {
+        "kind": "train",
+        "step": 1,
+        "epoch": 0.25,
+        "loss": 1.0,
+        "learning_rate": 0.5,
+        "images_per_second": 10.0,
+        "exchange_share": 0.25,
+        "seconds": 1.0,
+    }
+    assert second["step"] == 5
+    assert second["loss"] == (2 + 3 + 4 + 5) / 4
+    assert second["images_per_second"] == pytest.approx(10 * 3.5 / 0.2)
+    assert second["seconds"] == pytest.approx(1 + 4 * 0.2 / 3.5)
+
+
+def test_fast_steps_are_not_all_written_but_first_and_last_are(tmp_path, open_log, clocks):
+    log = open_log()
+    train(log, clocks, range(1, 100), seconds_per_step=1e-4, last=99)
+    assert [record["step"] for record in read_metrics(tmp_path / "metrics-1.jsonl")] == [1, 99]
+
+
+def test_every_record_is_on_disk_before_the_log_is_closed(tmp_path, open_log, clocks):
+    log = open_log()
+    train(log, clocks, [1, 2, 3])
+    log.evaluated(3, 0.5, 0.7, 40, clocks)
+    assert read_metrics(tmp_path / "metrics-1.jsonl")[-1] == {
+        "kind": "test",
+        "step": 3,
+        "epoch": 0.75,
+        "accuracy": 0.5,
+        "loss": 0.7,
+        "images": 40,
+        "seconds": 3.0,
+    }
+
+
+def test_resumed_log_holds_every_step_once(tmp_path, open_log, clocks):
+    stopped = open_log()
+    train(stopped, clocks, range(1, 8))
+    stopped.evaluated(4, 0.1, 1.0, 40, clocks)
+    stopped.evaluated(7, 0.2, 1.0, 40, clocks)
+    stopped.close()
+    resumed = open_log(resumed_step=4)
+    train(resumed, Clocks(), range(5, 10))
+    records = read_metrics(tmp_path / "metrics-1.jsonl")
+    assert [each["step"] for each in records if each["kind"] == "train"] == list(range(1, 10))
+    assert [each["step"] for each in records if each["kind"] == "test"] == [4]
+
+
+def test_rates_of_a_resumed_log_leave_out_the_time_before(tmp_path, open_log, clocks):
+    clocks.compute.seconds = 1000.0
+    log = open_log(resumed_step=100)
+    log.start(clocks)
+    train(log, clocks, [101])
+    (record,) = read_metrics(tmp_path / "metrics-1.jsonl")
+    assert record["images_per_second"] == 10.0
+    assert record["seconds"] == 1001.0
+
+
+def test_new_run_in_a_used_folder_starts_an_empty_log(tmp_path, open_log, clocks):
+    train(open_log(), clocks, [1, 2])
+    open_log()
+    assert read_metrics(tmp_path / "metrics-1.jsonl") == []
+
+
+def test_line_cut_short_by_a_kill_is_left_out(tmp_path, open_log, clocks):
+    log = open_log()
+    train(log, clocks, [1, 2])
+    log.close()
+    path = tmp_path / "metrics-1.jsonl"
+    path.write_text(path.read_text()[:-20])
+    assert [record["step"] for record in read_metrics(path)] == [1]
+    train(open_log(resumed_step=1), Clocks(), [2])
+    assert [record["step"] for record in read_metrics(path)] == [1, 2]
+
+
+def test_damaged_line_is_named(tmp_path):
+    path = tmp_path / "metrics-0.jsonl"
+    path.write_text('{"step": 1}\nrubbish\n{"step": 2}\n')
+    with pytest.raises(RunFolderError, match=r"metrics-0.jsonl, line 2: .* 'rubbish'"):
+        read_metrics(path)
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(RunFolderError, match=r"metrics-0.jsonl: cannot read"):
+        read_metrics(tmp_path / "metrics-0.jsonl")
+
+
+def test_tensorboard_finds_the_scalars_of_rank_0(tmp_path, open_log, clocks):
+    log = open_log(rank=0)
+    train(log, clocks, [1, 2])
+    log.evaluated(2, 0.5, 0.7, 40, clocks)
+    log.close()
+    assert scalars(tmp_path) == {
+        ("train/loss", 1): 1.0,
+        ("train/loss", 2): 2.0,
+        ("test/accuracy", 2): 0.5,
+    }
+
+
+def test_only_rank_0_writes_tensorboard_events(tmp_path, open_log):
+    open_log(rank=1).close()
+    assert list(tmp_path.glob("events.out.tfevents.*")) == []
+
+
+def test_closed_log_leaves_no_thread(open_log):
+    before = threading.active_count()
+    open_log(rank=0).close()
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)  # a thread of the queue ends a moment after the writer
+    assert threading.active_count() == before
+
+
+def test_lines_are_plain_json(tmp_path, open_log, clocks):
+    train(open_log(), clocks, [1])
+    (line,) = (tmp_path / "metrics-1.jsonl").read_text().splitlines()
+    assert json.loads(line)["step"] == 1
+
+
+def scalars(folder):
+    """Some of the scalars in the event files, read as records of TensorBoard's own format."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    found = {}
+    for path in folder.glob("events.out.tfevents.*"):
+        content = path.read_bytes()
+        while content:
+            size = int.from_bytes(content[:8], "little")
+            event = Event.FromString(content[12 : 12 + size])
+            for value in event.summary.value:
+                if value.tag in ("train/loss", "test/accuracy"):
+                    found[value.tag, event.step] = value.simple_value
+            content = content[16 + size :]
+    return found

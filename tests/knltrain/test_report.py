@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from knltrain.errors import RunFolderError
+from knltrain.metrics import Clocks, MetricsLog
+from knltrain.report import draw_curves, summary
+
+RESULT = {
+    "method": "sync_easgd",
+    "workers": 2,
+    "test_accuracy": 0.97251,
+    "test_loss": 0.09123,
+    "test_images": 1234,
+    "images_per_second": 12345.6,
+    "exchange_share": 0.0312,
+}
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    folder = tmp_path / "first-run"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def write_metrics(run_folder):
+    def write_metrics(ranks=1, steps=30, tests=(10, 20, 30)):
+        for rank in range(ranks):
+            log = MetricsLog(run_folder, rank, images_per_step=8, steps_per_epoch=10)
+            clocks = Clocks()
+            for step in range(1, steps + 1):
+                clocks.compute.seconds += 1.0
+                log.step_done(step, 2.3 / step + 0.1 * rank, 0.1, clocks, last=False)
+                if step in tests and rank == 0:
+                    log.evaluated(step, 1 - 1 / step, 0.3, 100, clocks)
+            log.close()
+
+    return write_metrics
+
+
+@pytest.fixture
+def drawn(run_folder, monkeypatch):
+    """Draws, and hands over the figure in place of the pixels."""
+    from matplotlib.figure import Figure
+
+    saved = []
+    save = Figure.savefig
+
+    def savefig(figure, path):
+        saved.append(figure)
+        save(figure, path)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+
+    def drawn():
+        draw_curves(run_folder)
+        return saved[-1]
+
+    return drawn
+
+
+def points(axes):
+    return [list(zip(*line.get_data(), strict=True)) for line in axes.get_lines()]
+
+
+def test_picture_is_a_png_in_the_run_folder(run_folder, write_metrics):
+    write_metrics()
+    path = draw_curves(run_folder)
+    assert path == run_folder / "curves.png"
+    assert path.read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_curves_go_through_the_recorded_points(drawn, write_metrics):
+    write_metrics()
+    loss, accuracy = drawn().axes
+    assert points(loss) == [[(step, 2.3 / step) for step in range(1, 31)]]
+    assert points(accuracy) == [[(step, 100 * (1 - 1 / step)) for step in (10, 20, 30)]]
+
+
+def test_every_worker_has_its_curve(drawn, write_metrics):
+    write_metrics(ranks=3, steps=2)
+    loss, _ = drawn().axes
+    assert [line[-1] for line in points(loss)] == [(2, 1.15 + 0.1 * rank) for rank in range(3)]
+    (label,) = loss.get_legend().get_texts()
+    assert label.get_text() == "each of 3 workers"
+
+
+def test_axes_say_what_they_show_and_in_which_unit(drawn, write_metrics):
+    write_metrics()
+    figure = drawn()
+    loss, accuracy = figure.axes
+    assert loss.get_ylabel() == "training loss\n(cross-entropy, nats)"
+    assert accuracy.get_ylabel() == "test accuracy (%)"
+    assert accuracy.get_xlabel() == "step"
+    (epochs,) = loss.child_axes
+    assert epochs.get_xlabel() == "epoch"
+    assert epochs.get_xlim()[1] == pytest.approx(loss.get_xlim()[1] / 10)
+    assert figure.get_suptitle() == "first-run"
+
+
+def test_last_accuracy_stands_beside_its_point(drawn, write_metrics):
+    write_metrics()
+    _, accuracy = drawn().axes
+    assert [text.get_text() for text in accuracy.texts] == ["96.67 %"]
+
+
+def test_run_that_was_not_evaluated_can_be_drawn(drawn, write_metrics):
+    write_metrics(tests=())
+    _, accuracy = drawn().axes
+    assert points(accuracy) == [[]]
+
+
+def test_one_step_can_be_drawn(drawn, write_metrics):
+    write_metrics(steps=1)
+    loss, _ = drawn().axes
+    assert points(loss) == [[(1, 2.3)]]
+
+
+def test_folder_without_metrics_is_refused(run_folder):
+    with pytest.raises(RunFolderError, match="first-run: no training records"):
+        draw_curves(run_folder)
+
+
+def test_summary_tells_the_figures(run_folder):
+    (run_folder / "result.json").write_text(json.dumps(RESULT))
+    assert summary(run_folder).splitlines() == [
+        "test accuracy of the center  97.25 % of 1,234 images (loss 0.0912)",
+        "speed                        12,346 images/s with 2 workers",
+        "time in exchange             3.1 %",
+        f"run folder                   {run_folder}",
+    ]
+
+
+def test_summary_names_the_picture_once_it_is_there(run_folder, write_metrics):
+    (run_folder / "result.json").write_text(json.dumps(RESULT))
+    write_metrics()
+    path = draw_curves(run_folder)
+    assert summary(run_folder).splitlines()[-1].split() == ["curves", str(path)]
+
+
+@pytest.mark.parametrize("method", ["sync_sgd", "none"])
+def test_methods_without_a_center_are_not_said_to_have_one(run_folder, method):
+    (run_folder / "result.json").write_text(json.dumps(RESULT | {"method": method, "workers": 1}))
+    text = summary(run_folder)
+    assert text.startswith("test accuracy of the model  97.25 %")
+    assert "with 1 worker\n" in text
+
+
+def test_summary_of_an_unfinished_run_says_what_to_do(run_folder):
+    with pytest.raises(RunFolderError, match=r"result.json: no such file: .*resume it"):
+        summary(run_folder)
+
+
+def test_summary_names_a_damaged_result(run_folder):
+    (run_folder / "result.json").write_text("{")
+    with pytest.raises(RunFolderError, match=r"result.json: cannot be read"):
+        summary(run_folder)
