@@ -1,0 +1,1 @@
+"""How workers pull on a common center: rules (the arithmetic) and transports (the memory)."""

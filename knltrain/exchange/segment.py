@@ -1,0 +1,188 @@
+"""The memory that the workers of a node share: their locals, the center, and who has come how far.
+
+A segment has no name. It is created by the process that starts the workers, which inherit it as
+an open file, and it vanishes with the last process that holds it, whatever way that one ended.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.errors import SegmentError
+from knltrain.exchange import process, unnamed_file
+from knltrain.exchange.layout import (
+    ABORT_WORD,
+    FLOAT_BYTES,
+    HOLDER,
+    SCRATCH,
+    SEQUENCE,
+    STATE_WORDS,
+    WORD_BYTES,
+    Layout,
+)
+from knltrain.exchange.rule import FloatArray
+from knltrain.exchange.transport import SUM_LIMIT
+
+_MAGIC = int.from_bytes(b"knltrain", "little")
+_LAYOUT_VERSION = 1
+_HEADER_WORDS = 5
+
+
+@final
+class Segment:
+    """One node's shared memory, mapped into this process.
+
+    ``locals_`` has shape (P, n) with contiguous rows at whole pages, ``center`` (n,), both
+    float32. ``words`` are the int64 words of header and states (see ``layout``), ``sequences``
+    (P,) those of them that say how many barriers a worker has reached, ``abort_word`` (1,) why the
+    run is being aborted, 0 if it is not.
+    """
+
+    def __init__(self, fd: int, layout: Layout) -> None:
+        """Map an open file that has ``layout``: ``create`` and ``attach`` make sure that it has."""
+        self.fd = fd
+        self.layout = layout
+        self.size = layout.size
+        self.workers = layout.workers
+        memory = mmap.mmap(fd, layout.total_bytes)
+        self.words: npt.NDArray[np.int64] = np.frombuffer(
+            memory, np.int64, layout.header_bytes // WORD_BYTES
+        )
+        self.sequences = self.words[layout.state_word(0) + SEQUENCE :: STATE_WORDS][
+            : layout.workers
+        ]
+        self.abort_word = self.words[ABORT_WORD : ABORT_WORD + 1]
+        floats = np.frombuffer(memory, np.float32, offset=layout.header_bytes)
+        rows = floats.reshape(layout.workers + 1, -1)[:, : layout.size]
+        self.locals_: FloatArray = rows[:-1]
+        self.center: FloatArray = rows[-1]
+
+    @classmethod
+    def create(
+        cls,
+        size: int,
+        workers: int,
+        kind: unnamed_file.FileKind = "shm",
+        directory: Path = Path("/dev/shm"),
+    ) -> Segment:
+        """Make a segment for ``workers`` vectors of ``size`` elements, all zero.
+
+        ``shm`` is a file without a name in ``directory``, ``memfd`` one outside every file system,
+        which the size of /dev/shm does not limit. Hand ``fd`` to the workers (``pass_fds``).
+        Raises SegmentError if there is no room, before anything is written.
+        """
+        layout = Layout(size, workers)
+        fd = unnamed_file.create(kind, directory, layout.total_bytes)
+        # Only the header: each worker reserves its own pages, to have them near its cores.
+        try:
+            unnamed_file.reserve(fd, 0, layout.header_bytes)
+            segment = cls(fd, layout)
+        except (SegmentError, OSError):
+            os.close(fd)
+            raise
+        segment.words[:_HEADER_WORDS] = _header(layout)
+        return segment
+
+    @classmethod
+    def attach(cls, fd: int) -> Segment:
+        """Map the segment behind an inherited file descriptor; raise SegmentError if it is none."""
+        try:
+            status = os.fstat(fd)
+            regular = stat.S_ISREG(status.st_mode)
+            found = os.pread(fd, _HEADER_WORDS * WORD_BYTES, 0) if regular else b""
+        except OSError as error:
+            raise SegmentError(f"file descriptor {fd} is no segment: {error.strerror}") from None
+        header = np.frombuffer(found[: len(found) // WORD_BYTES * WORD_BYTES], np.int64).tolist()
+        if len(header) < _HEADER_WORDS or header[0] != _MAGIC:
+            raise SegmentError(
+                f"file descriptor {fd} is no knltrain segment: expected one that the process that "
+                "starts the workers has made and passed on"
+            )
+        return cls(fd, _checked_layout(header, status.st_size))
+
+    def claim(self, rank: int) -> None:
+        """Become worker ``rank``: reserve and touch its pages from here, note who this process is.
+
+        The pages of its local and of its stripe of the center come from the NUMA node that this
+        process runs on. Raises SegmentError if there is no memory left, if a living process has
+        this rank, or if there is no such rank.
+        """
+        if not 0 <= rank < self.workers:
+            raise SegmentError(f"rank {rank}: expected 0 to {self.workers - 1}")
+        holder = self.holder(rank)
+        if holder and process.is_alive(holder):
+            raise SegmentError(
+                f"worker {rank} already runs as process {process.process_id(holder)}: "
+                "expected one process per rank"
+            )
+        self._reserve_pages(rank)
+        self.locals_[rank] = 0
+        self.words[self.layout.state_word(rank) + HOLDER] = process.own_identity()
+
+    def holder(self, rank: int) -> int:
+        """Return the identity of the process that claimed a rank, see ``process``; 0 if none."""
+        return int(self.words[self.layout.state_word(rank) + HOLDER])
+
+    def sums(self, rank: int) -> npt.NDArray[np.float64]:
+        """Return the two sets of eight scratch sums of a worker, shape (2, 8) float64."""
+        begin = self.layout.state_word(rank) + SCRATCH
+        return self.words[begin : begin + 2 * SUM_LIMIT].view(np.float64).reshape(2, SUM_LIMIT)
+
+    def abort(self, code: int) -> None:
+        """Tell every worker that waits or checks to give up; the first code stands.
+
+        ``code`` is the status that the run will end with: 1 if a worker failed, 128 + number if a
+        signal stopped it; or ``lost_worker(rank)``.
+        """
+        if code == 0:
+            raise ValueError("abort code 0 means that the run goes on: expected another")
+        if self.abort_word[0] == 0:
+            self.abort_word[0] = code
+
+    def close(self) -> None:
+        """Close the file; the memory goes when the last view of it does."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+        self.words = self.sequences = self.abort_word = np.zeros(0, np.int64)
+        self.locals_ = np.zeros((0, 0), np.float32)
+        self.center = np.zeros(0, np.float32)
+
+    def _reserve_pages(self, rank: int) -> None:
+        stripe = self.layout.stripe(rank)
+        center = self.layout.local_offset(self.workers) + stripe.start * FLOAT_BYTES
+        unnamed_file.reserve(self.fd, self.layout.local_offset(rank), self.layout.row_bytes)
+        if stripe.stop > stripe.start:
+            unnamed_file.reserve(self.fd, center, (stripe.stop - stripe.start) * FLOAT_BYTES)
+
+
+def lost_worker(rank: int) -> int:
+    """Abort code that says that the process of worker ``rank`` is gone."""
+    return -1 - rank
+
+
+def _header(layout: Layout) -> list[int]:
+    return [_MAGIC, _LAYOUT_VERSION, layout.workers, layout.size, layout.total_bytes]
+
+
+def _checked_layout(header: list[int], file_bytes: int) -> Layout:
+    _, version, workers, size, total_bytes = header
+    if version != _LAYOUT_VERSION:
+        raise SegmentError(
+            f"the segment has layout version {version}, this knltrain expects {_LAYOUT_VERSION}: "
+            "start all processes of a run from one installation"
+        )
+    fits = min(workers, size) >= 1 and Layout(size, workers).total_bytes == total_bytes
+    if not fits or total_bytes != file_bytes:
+        raise SegmentError(
+            f"the segment's header says {workers} workers, {size} elements, {total_bytes} bytes, "
+            f"but the file has {file_bytes} bytes: it was cut or overwritten; start the run again"
+        )
+    return Layout(size, workers)

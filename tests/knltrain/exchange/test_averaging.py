@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from knltrain.errors import ConfigError
+from knltrain.exchange.averaging import ModelAveraging
+from vectorized_ops.reference.elastic import synchronous_average
+
+ROUNDING = 2.0**-24
+
+
+def test_exchange_of_two_workers_worked_out_by_hand() -> None:
+    locals_ = np.array([[4.0], [7.0]], np.float32)
+    center = np.array([100.0], np.float32)
+    ModelAveraging(2, synchronous_average).synchronise(locals_, center)
+    assert locals_.tolist() == [[5.5], [5.5]]
+    assert center.tolist() == [5.5]
+
+
+def test_exchange_keeps_the_sum_of_the_locals_up_to_rounding() -> None:
+    rng = np.random.default_rng(3)
+    locals_ = rng.standard_normal((3, 2000), np.float32)
+    before = locals_.sum(axis=0, dtype=np.float64)
+    scale = np.abs(locals_).sum(axis=0, dtype=np.float64)
+    ModelAveraging(3, synchronous_average).synchronise(locals_, np.zeros(2000, np.float32))
+    # Two roundings of the sum, one of the division.
+    bound = 3 * ROUNDING * 1.001 * scale
+    assert np.all(np.abs(locals_.sum(axis=0, dtype=np.float64) - before) <= bound)
+
+
+def test_no_workers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="workers = 0"):
+        ModelAveraging(0, synchronous_average)
