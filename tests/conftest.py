@@ -30,24 +30,28 @@ def nothing_is_left_behind() -> Iterator[None]:
     """Fail a test after which there is a process, a file in /dev/shm or a segment that it made."""
     processes, files, segments = _children(), _files(), _mapped_segments()
     yield
-    left = {
-        "processes": _left(lambda: _living_children(processes)),
-        "files in /dev/shm": _left(lambda: _own_files(_files() - files)),
-        "shared memory of this process": _left(lambda: _mapped_segments() - segments),
-    }
-    for pid in left["processes"]:
-        os.kill(int(pid.split()[0]), signal.SIGKILL)
-    if any(left.values()):
-        found = "; ".join(f"{what}: {', '.join(sorted(it))}" for what, it in left.items() if it)
+    left = _left_after_a_while(
+        {
+            "processes": lambda: _living_children(processes),
+            "files in /dev/shm": lambda: _own_files(_files() - files),
+            "shared memory of this process": lambda: _mapped_segments() - segments,
+        }
+    )
+    for process in left.get("processes", ()):
+        os.kill(int(process.split()[0]), signal.SIGKILL)
+    if left:
+        found = "; ".join(f"{what}: {', '.join(sorted(it))}" for what, it in left.items())
         pytest.fail(f"the test left behind {found}")
 
 
-def _left(look: Callable[[], set[str]]) -> set[str]:
+def _left_after_a_while(looks: dict[str, Callable[[], set[str]]]) -> dict[str, set[str]]:
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (found := look()) and time.monotonic() < deadline:
+    while left := {what: found for what, look in looks.items() if (found := look())}:
+        if time.monotonic() > deadline:
+            break
         gc.collect()
         time.sleep(0.02)
-    return found
+    return left
 
 
 def _living_children(before: set[int]) -> set[str]:

@@ -1,0 +1,144 @@
+"""The words a user types: knltrain train, evaluate, doctor, bench.
+
+Everything heavy is imported inside a command, so that --help and --version answer at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from affinity.errors import AffinityError
+from knltrain import __version__
+from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
+
+_SIGINT = 2
+_RUN_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+def main() -> None:
+    """Run the command line and exit; every error that we know of becomes one line."""
+    try:
+        sys.exit(commands(prog_name="knltrain", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("stopped by SIGINT", SIGNALLED + _SIGINT)
+    except KnltrainError as error:
+        _fail(str(error), error.exit_code)
+    except AffinityError as error:
+        _fail(str(error), BAD_INPUT)
+
+
+def _fail(message: str, exit_code: int) -> None:
+    click.echo(f"error: {message}", err=True)
+    sys.exit(exit_code)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="knltrain")
+def commands() -> None:
+    """Train convolutional networks on many-core CPUs."""
+
+
+@commands.command()
+@click.argument("config", type=click.Path(path_type=Path), required=False)
+@click.option("--workers", type=click.IntRange(min=1), help="Number of workers.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace one key of CONFIG."
+)
+@click.option("--name", help="Name of the run's folder.")
+@click.option("--resume", "run_folder", type=_RUN_FOLDER, help="Go on with the run of this folder.")
+def train(
+    config: Path | None,
+    workers: int | None,
+    overrides: tuple[str, ...],
+    name: str | None,
+    run_folder: Path | None,
+) -> None:
+    """Train as CONFIG (a TOML file) says, or go on with a run that was stopped.
+
+    With --resume only train.epochs or train.steps may be --set.
+    """
+    if (config is None) == (run_folder is None):
+        raise click.UsageError("expected either CONFIG or --resume RUN_FOLDER")
+    if run_folder is not None and (workers is not None or name is not None):
+        raise click.UsageError("--resume goes on with the same --workers and --name")
+    from knltrain.config import load_config
+    from knltrain.launch import training
+    from knltrain.report import draw_curves, summary
+
+    if config is not None:
+        own = {"workers": workers, "name": name and json.dumps(name)}
+        extra = [f"{key}={value}" for key, value in own.items() if value is not None]
+        run_folder = training.train(load_config(config, (*overrides, *extra)))
+    else:
+        assert run_folder is not None
+        training.resume(run_folder, overrides)
+    draw_curves(run_folder)
+    click.echo(summary(run_folder))
+
+
+@commands.command()
+@click.argument("run_folder", type=_RUN_FOLDER)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def evaluate(run_folder: Path, as_json: bool) -> None:
+    """Measure the newest checkpoint's model on the run's test images."""
+    from knltrain.launch.evaluate_run import evaluate_run
+
+    evaluated = evaluate_run(run_folder)
+    found = evaluated.found
+    if as_json:
+        fields = {
+            "checkpoint": str(evaluated.checkpoint),
+            "step": evaluated.step,
+            "accuracy": found.accuracy,
+            "loss": found.loss,
+            "images": found.images,
+        }
+        click.echo(json.dumps(fields))
+        return
+    click.echo(
+        f"{evaluated.checkpoint}: accuracy {found.accuracy:.2%} of {found.images:,} test images, "
+        f"loss {found.loss:.4f}"
+    )
+
+
+@commands.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(as_json: bool) -> int:
+    """Look whether this machine is fit for training; exit code 1 if something is not."""
+    from knltrain.doctor import diagnose, format_text, to_json
+
+    diagnosis = diagnose()
+    click.echo(to_json(diagnosis) if as_json else format_text(diagnosis))
+    return int(diagnosis.level == "fail")
+
+
+@commands.group()
+def bench() -> None:
+    """Measure speed on this machine."""
+
+
+@bench.command()
+@click.option("--network", default="lenet", show_default=True, help="Network to train.")
+@click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True)
+@click.option("--peers", default="", help="Others to measure, as in torch; separated by commas.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads; default: one per core.")
+@click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
+@click.option("--json", "report_file", type=click.Path(path_type=Path), help="Write a JSON file.")
+def step(
+    network: str, batch: int, peers: str, threads: int | None, rounds: int, report_file: Path | None
+) -> None:
+    """Time one training step."""
+    from knltrain.bench.step import format_table, run_step_benchmark
+
+    names = tuple(name.strip() for name in peers.split(",") if name.strip())
+    report = run_step_benchmark(network, batch, names, threads, rounds)
+    if report_file is not None:
+        report_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    click.echo(format_table(report))

@@ -1,0 +1,69 @@
+"""Who this process is in a run: its rank, its peers, its run folder. Only this reads KNLTRAIN_*."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from knltrain.errors import RunFolderError
+
+PREFIX = "KNLTRAIN_"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerIdentity:
+    """What one worker process must know before it can read anything else.
+
+    `segment_fd` and `events_fd` are file descriptors inherited from the launching process;
+    a run without shared memory has no `segment_fd`.
+    """
+
+    rank: int
+    workers: int
+    run_folder: Path
+    events_fd: int
+    segment_fd: int | None
+    threads: int
+    resume: bool
+
+    def to_environment(self) -> dict[str, str]:
+        """Environment variables from which `worker_identity` reads this identity back."""
+        values = {
+            "RANK": str(self.rank),
+            "WORKERS": str(self.workers),
+            "RUN_FOLDER": str(self.run_folder),
+            "EVENTS_FD": str(self.events_fd),
+            "SEGMENT_FD": "" if self.segment_fd is None else str(self.segment_fd),
+            "THREADS": str(self.threads),
+            "RESUME": str(int(self.resume)),
+        }
+        return {PREFIX + name: value for name, value in values.items()}
+
+
+def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdentity:
+    """Identity of this process as its launcher wrote it.
+
+    Raises RunFolderError when a variable is missing: the process was not started by a launcher.
+    """
+    values = os.environ if environment is None else environment
+    return WorkerIdentity(
+        rank=int(_required(values, "RANK")),
+        workers=int(_required(values, "WORKERS")),
+        run_folder=Path(_required(values, "RUN_FOLDER")),
+        events_fd=int(_required(values, "EVENTS_FD")),
+        segment_fd=int(fd) if (fd := _required(values, "SEGMENT_FD")) else None,
+        threads=int(_required(values, "THREADS")),
+        resume=_required(values, "RESUME") == "1",
+    )
+
+
+def _required(environment: Mapping[str, str], name: str) -> str:
+    try:
+        return environment[PREFIX + name]
+    except KeyError:
+        raise RunFolderError(
+            f"{PREFIX}{name} is not set: a worker process is started by `knltrain train`, "
+            "not by hand"
+        ) from None

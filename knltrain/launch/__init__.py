@@ -1,0 +1,1 @@
+"""One process per worker: start it, place it, watch it, stop it."""

@@ -1,0 +1,113 @@
+"""What a worker process runs: find out who it is, build its worker, train, tell the parent."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from dataclasses import asdict
+from typing import final
+
+from affinity import observed_binding
+from knltrain.build import build_transport, build_worker
+from knltrain.cluster import WorkerIdentity, worker_identity
+from knltrain.errors import KnltrainError
+from knltrain.evaluation import Evaluation
+from knltrain.exchange.segment import Segment
+from knltrain.launch.events import EventWriter
+from knltrain.launch.run_folder import read_config
+from knltrain.worker import Observer, RunResult, Worker
+
+
+def main() -> int:
+    """Run one worker to its end; returns the exit code. A failure's traceback goes to the log."""
+    identity = worker_identity()
+    events = EventWriter(identity.events_fd)
+    observer = TellsParent(events, identity.rank)
+    try:
+        result = _train(identity, observer)
+    except Exception as error:  # noqa: BLE001  (whatever it is, the parent must hear of it)
+        traceback.print_exc()
+        known = isinstance(error, KnltrainError)
+        message = str(error) if known else f"{type(error).__name__}: {error}"
+        exit_code = error.exit_code if isinstance(error, KnltrainError) else 1
+        kind = type(error).__name__
+        events.send("error", kind=kind, message=message, step=observer.step, exit_code=exit_code)
+        return exit_code
+    events.send("done", result=asdict(result))
+    return 0
+
+
+@final
+class TellsParent(Observer):
+    """Sends the moments of the loop through the event pipe; rank 0 speaks for all workers."""
+
+    def __init__(self, events: EventWriter, rank: int) -> None:
+        self.step: int | None = None
+        """Step that the worker is in, the first being 0; None before it has set out."""
+        self._events = events
+        self._leads = rank == 0
+        self._placement_told = False
+        self._told_step = 0
+        self._told_seconds = 0.0
+
+    def started(self, worker: Worker) -> None:
+        """Remember where the worker sets out."""
+        self.step = self._told_step = worker.step
+        self._told_seconds = worker.clocks.train_seconds
+
+    def step_done(self, worker: Worker, step: int, loss: float, *_: float) -> None:
+        """Tell the loss, now and then."""
+        self.step = step
+        if not self._placement_told:
+            self._tell_placement()
+        if self._leads and self._events.progress_is_due(last=step == worker.total_steps):
+            self._tell_progress(worker, step, loss)
+
+    def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
+        """Tell accuracy and loss on the test images."""
+        if self._leads:
+            accuracy, loss = evaluation.accuracy, evaluation.loss
+            self._events.send("evaluation", step=worker.step, accuracy=accuracy, loss=loss)
+
+    def finished(self, *_: object) -> None:
+        """Tell the place if no step was left to do it after."""
+        if not self._placement_told:
+            self._tell_placement()
+
+    def _tell_placement(self) -> None:
+        # Only after a step have the numerical libraries started all their threads.
+        self._events.send("placement", got=observed_binding())
+        self._placement_told = True
+
+    def _tell_progress(self, worker: Worker, step: int, loss: float) -> None:
+        seconds = worker.clocks.train_seconds
+        images = (step - self._told_step) * worker.batches.images_per_worker
+        images_per_second = images * worker.transport.workers / (seconds - self._told_seconds)
+        self._events.send(
+            "progress",
+            step=step,
+            total=worker.total_steps,
+            loss=loss,
+            images_per_second=images_per_second,
+        )
+        self._told_step, self._told_seconds = step, seconds
+
+
+def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult:
+    config = read_config(identity.run_folder)
+    fd = identity.segment_fd
+    segment = None if fd is None else Segment.attach(fd)
+    transport = build_transport(config, segment, identity.rank)
+    with build_worker(
+        config,
+        transport,
+        run_folder=identity.run_folder,
+        threads=identity.threads,
+        resume=identity.resume,
+        observers=(observer,),
+    ) as worker:
+        return worker.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""How good a run's model is, measured again from its newest checkpoint, without any worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from affinity import allowed_cpus, physical_cores, read_topology
+from knltrain.build import build_backend, build_dataset, build_network, build_transport
+from knltrain.checkpoint import latest_checkpoint, load_checkpoint
+from knltrain.errors import CheckpointError
+from knltrain.evaluation import Evaluation, Evaluator
+from knltrain.launch.run_folder import read_config
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEvaluation:
+    """What the model of `checkpoint`, taken after `step` steps, does on the run's test images."""
+
+    checkpoint: Path
+    step: int
+    found: Evaluation
+
+
+def evaluate_run(run_folder: Path) -> CheckpointEvaluation:
+    """Evaluate the model (the center) of the newest checkpoint on all the run's test images.
+
+    Raises RunFolderError, CheckpointError, ConfigError or DataError.
+    """
+    config = read_config(run_folder)
+    folder = latest_checkpoint(run_folder)
+    if folder is None:
+        raise CheckpointError(
+            f"'{run_folder}' has no checkpoint to evaluate: let the run come to its end, or give "
+            "it checkpoint.every_epochs above 0"
+        )
+    network = build_network(config)
+    checkpoint = load_checkpoint(folder, network)
+    images = build_dataset(config).test
+    batch = min(config.evaluation.batch, len(images.labels))
+    cores = len(physical_cores(read_topology(), allowed_cpus()))
+    threads = cores if config.backend.threads == "auto" else config.backend.threads
+    backend = build_backend(config, network, batch, threads)
+    try:
+        transport = build_transport(config, None, 0)
+        found = Evaluator(images, backend, transport, batch).evaluate(checkpoint.center.packed)
+    finally:
+        backend.close()
+    return CheckpointEvaluation(folder, checkpoint.step, found)

@@ -1,0 +1,65 @@
+"""Why a worker ended before its time, and which of several ends was the cause of the others."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from knltrain.launch.events import Event
+from knltrain.launch.signals import signal_name
+
+CONSEQUENCES: Final = ("ExchangeTimeout", "PeerLost", "RunAborted")
+"""Errors that another worker's end brings about, the ones nearest to a cause first."""
+
+_HINTS: Final[dict[int, str]] = {
+    signal.SIGKILL: "perhaps out of memory",
+    signal.SIGBUS: "perhaps /dev/shm is full",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One worker's end before its time; `cause` reads on after `worker 1 failed:`."""
+
+    rank: int
+    cause: str
+    exit_code: int
+    at_seconds: float
+    kind: str | None = None
+    signal_number: int | None = None
+
+    @classmethod
+    def from_event(cls, rank: int, event: Event) -> Failure:
+        """Failure that the worker itself told of (an `error` event)."""
+        step, message = event["step"], event["message"]
+        told = step is None or message.startswith("step ")
+        return cls(
+            rank=rank,
+            cause=message if told else f"step {step}: {message}",
+            exit_code=event["exit_code"],
+            at_seconds=event["at_seconds"],
+            kind=event["kind"],
+        )
+
+    @classmethod
+    def from_exit(cls, rank: int, returncode: int) -> Failure:
+        """Failure of a worker that ended without a word; a negative `returncode` is a signal."""
+        if returncode >= 0:
+            cause = f"it exited with code {returncode} before its work was done"
+            return cls(rank, cause, 1, time.monotonic())
+        number = -returncode
+        hint = _HINTS.get(number)
+        cause = f"it was killed by {signal_name(number)}" + (f" ({hint})" if hint else "")
+        return cls(rank, cause, 1, time.monotonic(), signal_number=number)
+
+
+def first_cause(failures: Sequence[Failure]) -> Failure:
+    """The failure that explains the rest: real causes before consequences, then the earliest."""
+    return min(failures, key=lambda failure: (_distance_from_cause(failure), failure.at_seconds))
+
+
+def _distance_from_cause(failure: Failure) -> int:
+    return CONSEQUENCES.index(failure.kind) + 1 if failure.kind in CONSEQUENCES else 0

@@ -1,0 +1,73 @@
+"""What a run is going to be on this machine, decided and checked before any process starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from affinity import (
+    Placement,
+    allowed_cpus,
+    format_cpulist,
+    physical_cores,
+    place_workers,
+    read_topology,
+)
+from knltrain.build import build_dataset, check_names, resolve_workers
+from knltrain.config import RunConfig, with_workers
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A run with nothing left open: `config.workers` is a number, every worker has its place."""
+
+    config: RunConfig
+    placements: tuple[Placement, ...]
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        return len(self.placements)
+
+
+def plan_run(config: RunConfig) -> RunPlan:
+    """Decide the number of workers and their places, and try the names and the data.
+
+    Raises ConfigError, DataError, or PlacementError of affinity.
+    """
+    check_names(config)
+    build_dataset(config)  # Read and dropped, so that bad data stops no worker half-way.
+    topology, allowed = read_topology(), allowed_cpus()
+    cores = physical_cores(topology, allowed)
+    workers = resolve_workers(config, len(cores))
+    if config.placement.pin:
+        placements = place_workers(topology, allowed, workers)
+    else:
+        nodes = tuple(sorted({core.numa_node for core in cores}))
+        threads = max(1, len(cores) // workers)
+        placements = tuple(Placement(rank, allowed, threads, nodes) for rank in range(workers))
+    return RunPlan(with_workers(_at_home_anywhere(config), workers), placements)
+
+
+def threads_of(config: RunConfig, placement: Placement) -> int:
+    """Threads of one worker: as configured, or one per physical core of its place."""
+    threads = config.backend.threads
+    return placement.threads if threads == "auto" else threads
+
+
+def asked_of(config: RunConfig, placement: Placement) -> dict[str, object]:
+    """One worker's place in the words of `placement.json`."""
+    return {
+        "pinned": config.placement.pin,
+        "cpus": format_cpulist(placement.cpus),
+        "threads": threads_of(config, placement),
+        "numa_nodes": list(placement.numa_nodes),
+    }
+
+
+def _at_home_anywhere(config: RunConfig) -> RunConfig:
+    """The same run, its data found from any working directory."""
+    if config.data.root is None:
+        return config
+    data = config.data.model_copy(update={"root": str(Path(config.data.root).absolute())})
+    return config.model_copy(update={"data": data})

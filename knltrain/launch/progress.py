@@ -1,0 +1,136 @@
+"""What the user sees while a run is on: one moving line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import IO, Final, final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from knltrain.launch.events import Event
+
+PLAIN_LINES: Final = 10
+"""How many progress lines a whole run prints where no line can be redrawn."""
+
+
+class ProgressDisplay(ABC):
+    """Shows progress and evaluations of one run, between entering and leaving a `with` block."""
+
+    @abstractmethod
+    def progress(self, event: Event) -> None:
+        """Show a `progress` event: step, total, loss, images_per_second."""
+
+    @abstractmethod
+    def evaluation(self, event: Event) -> None:
+        """Show an `evaluation` event: step, accuracy, loss."""
+
+    @abstractmethod
+    def note(self, text: str) -> None:
+        """Show one line that stays."""
+
+    @abstractmethod
+    def __enter__(self) -> ProgressDisplay: ...
+
+    @abstractmethod
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+@final
+class TerminalDisplay(ProgressDisplay):
+    """A bar that is redrawn in place, with notes above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("[progress.description]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}{task.fields[accuracy]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._task = self._progress.add_task("starting", total=None, figures="", accuracy="")
+
+    def progress(self, event: Event) -> None:
+        """Move the bar and redraw the figures beside it."""
+        self._progress.update(
+            self._task,
+            description="training",
+            completed=event["step"],
+            total=event["total"],
+            figures=_figures(event),
+        )
+
+    def evaluation(self, event: Event) -> None:
+        """Keep the accuracy beside the bar until the next one."""
+        self._progress.update(self._task, accuracy=f"  accuracy {event['accuracy']:.2%}")
+
+    def note(self, text: str) -> None:
+        """Print above the bar."""
+        self._progress.console.print(text, highlight=False, markup=False)
+
+    def __enter__(self) -> TerminalDisplay:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+
+@final
+class PlainDisplay(ProgressDisplay):
+    """Lines for a log file: every tenth of the run and every evaluation."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._tenth: int | None = None
+
+    def progress(self, event: Event) -> None:
+        """Print when another tenth of the steps is done, and for the first step told of."""
+        tenth = event["step"] * PLAIN_LINES // event["total"]
+        if tenth == self._tenth:
+            return
+        self._tenth = tenth
+        self.note(f"step {event['step']}/{event['total']}  {_figures(event)}")
+
+    def evaluation(self, event: Event) -> None:
+        """Print accuracy and loss on the test images."""
+        self.note(
+            f"step {event['step']}  test accuracy {event['accuracy']:.2%}"
+            f"  test loss {event['loss']:.4f}"
+        )
+
+    def note(self, text: str) -> None:
+        """Print one line."""
+        print(text, file=self._stream, flush=True)
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Nothing is open: every line is already out."""
+
+
+def display_on(stream: IO[str]) -> ProgressDisplay:
+    """The display that fits `stream`: a redrawn bar on a terminal, lines for anything else."""
+    return TerminalDisplay(Console(file=stream)) if stream.isatty() else PlainDisplay(stream)
+
+
+def _figures(event: Event) -> str:
+    return f"loss {event['loss']:.4f}  {event['images_per_second']:,.0f} images/s"

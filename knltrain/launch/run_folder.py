@@ -1,0 +1,101 @@
+"""The folder of one run: made so that no two runs share it, held while a run uses it."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from knltrain.config import RunConfig, load_config, to_toml
+from knltrain.errors import RunFolderError
+
+CONFIG: Final = "config.toml"
+PLACEMENT: Final = "placement.json"
+
+
+def create_run_folder(runs_folder: Path, name: str) -> Path:
+    """Make `<runs_folder>/<name>`, or `<name>-2`, `<name>-3`, ... if that is taken.
+
+    Two runs that start at once get two folders. Raises RunFolderError when no folder can be made.
+    """
+    try:
+        runs_folder.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count(1):
+            folder = runs_folder / (name if number == 1 else f"{name}-{number}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    except OSError as error:
+        raise RunFolderError(
+            f"cannot make a run folder in '{runs_folder}' ({error.strerror}: {error.filename}): "
+            "name a folder that can be written, as in --set runs_folder=/tmp/runs"
+        ) from error
+    raise AssertionError("itertools.count does not end")
+
+
+def read_config(run_folder: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
+    """Configuration of an existing run.
+
+    Raises RunFolderError when `run_folder` is not the folder of a run.
+    """
+    path = run_folder / CONFIG
+    if not path.is_file():
+        raise RunFolderError(
+            f"'{run_folder}' is not the folder of a run: expected a file '{path}' in it"
+        )
+    return load_config(path, overrides)
+
+
+def write_config(run_folder: Path, config: RunConfig) -> None:
+    """Write the complete configuration, from which the run can be repeated."""
+    _write_whole(run_folder / CONFIG, to_toml(config))
+
+
+def write_placement(run_folder: Path, workers: list[dict[str, object]]) -> None:
+    """Write what each worker was to get of the machine and what it got."""
+    _write_whole(run_folder / PLACEMENT, json.dumps({"workers": workers}, indent=2) + "\n")
+
+
+@contextmanager
+def held(run_folder: Path) -> Iterator[None]:
+    """Keep other runs out of the folder; the kernel lets go of it however this process ends.
+
+    Raises RunFolderError when a run is in it, or when it cannot be written.
+    """
+    try:
+        descriptor = os.open(run_folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise RunFolderError(
+            f"cannot open the run folder '{run_folder}': {error.strerror}"
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise RunFolderError(
+            f"another run is using '{run_folder}': wait for its end, or stop it"
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write all of `text` or nothing, so that no reader ever sees half a file."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise RunFolderError(
+            f"cannot write '{path}': {error.strerror}: make the folder writable, or copy it to a "
+            "place that is"
+        ) from error

@@ -1,0 +1,67 @@
+"""Signals as bytes on a pipe, so that one selector waits for workers, their words and the user."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType, TracebackType
+from typing import Any, Final, final
+
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a run to end."""
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9; `signal 34` for numbers without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@final
+class SignalPipe:
+    """While entered, SIGINT, SIGTERM, SIGHUP and SIGCHLD make `fd` readable and do nothing else.
+
+    A SIGHUP that was already ignored stays ignored (`nohup`). Main thread only.
+    """
+
+    def __enter__(self) -> SignalPipe:
+        self.fd, self._write_fd = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._write_fd, False)
+        self._previous_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
+        self._previous: dict[int, Any] = {
+            number: signal.signal(number, _wake)
+            for number in (*STOPPING, signal.SIGCHLD)
+            if not (number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN)
+        }
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)
+        signal.set_wakeup_fd(self._previous_fd)
+        os.close(self.fd)
+        os.close(self._write_fd)
+
+    def stopping(self) -> list[signal.Signals]:
+        """Signals that arrived since the last call and ask the run to end, oldest first."""
+        try:
+            numbers = os.read(self.fd, 4096)
+        except BlockingIOError:
+            return []
+        return [
+            signal.Signals(number)
+            for number in numbers
+            if number in self._previous and number in STOPPING
+        ]
+
+
+def _wake(number: int, frame: FrameType | None) -> None:
+    """Receive a signal without acting: the wake-up descriptor has already carried its number."""

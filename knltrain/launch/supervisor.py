@@ -1,0 +1,147 @@
+"""Watches the workers of one run until all have ended, and ends all when one does not end well."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+from knltrain.launch.events import Event
+from knltrain.launch.failure import Failure, first_cause
+from knltrain.launch.signals import SignalPipe
+from knltrain.launch.worker_process import WorkerProcess
+
+FAILURE_CODE: Final = 1
+"""Abort code when a worker failed; it is 128 + signal number when the user stopped the run."""
+
+_STEPS: Final = ((0.5, signal.SIGTERM), (1.5, signal.SIGKILL))
+"""Seconds after the abort word, and what a worker that is still there gets then."""
+
+_LONGEST_WAIT_SECONDS: Final = 0.5
+"""Bounds the wait for a child's end should its SIGCHLD be blocked by whoever started the parent."""
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a run ended: all `results` by rank, or the `failure` or the `stopped_by` signal."""
+
+    results: dict[int, Any] = field(default_factory=dict)
+    failure: Failure | None = None
+    stopped_by: signal.Signals | None = None
+
+
+@final
+class Supervisor:
+    """Waits for words, ends and signals at once; never blocks on one worker."""
+
+    def __init__(
+        self,
+        workers: Sequence[WorkerProcess],
+        signals: SignalPipe,
+        abort: Callable[[int], None],
+        on_event: Callable[[int, Event], None],
+    ) -> None:
+        """`abort(code)` tells workers to give up; `on_event(rank, event)` hears what they say."""
+        self._workers = len(workers)
+        self._alive = list(workers)
+        self._signals = signals
+        self._abort = abort
+        self._on_event = on_event
+        self._failures: list[Failure] = []
+        self._results: dict[int, Any] = {}
+        self._stopped_by: signal.Signals | None = None
+        self._stopped_at_seconds = 0.0
+        self._stopping_since: float | None = None
+        self._steps = list(_STEPS)
+        self._sent: set[signal.Signals] = set()
+
+    def watch(self) -> Ending:
+        """Return when no worker is left."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._signals.fd, selectors.EVENT_READ, None)
+            for worker in self._alive:
+                selector.register(worker.events.fd, selectors.EVENT_READ, worker)
+            while self._alive:
+                for key, _ in selector.select(self._wait_seconds()):
+                    if key.data is None:
+                        self._obey_signals()
+                        continue
+                    self._listen(key.data)
+                    if key.data.events.at_end:
+                        selector.unregister(key.fd)
+                self._notice_ends()
+                self._escalate()
+        return self._ending()
+
+    def _listen(self, worker: WorkerProcess) -> None:
+        for event in worker.events.read():
+            if event["event"] == "error":
+                self._fail(Failure.from_event(worker.rank, event))
+            elif event["event"] == "done":
+                self._results[worker.rank] = event["result"]
+            else:
+                self._on_event(worker.rank, event)
+
+    def _notice_ends(self) -> None:
+        for worker in list(self._alive):
+            code = worker.exit_code()
+            if code is None:
+                continue
+            self._alive.remove(worker)
+            self._listen(worker)
+            told = any(failure.rank == worker.rank for failure in self._failures)
+            well = code == 0 and worker.rank in self._results
+            if not (told or well or -code in self._sent):
+                self._fail(Failure.from_exit(worker.rank, code))
+
+    def _fail(self, failure: Failure) -> None:
+        self._failures.append(failure)
+        self._stop(FAILURE_CODE)
+
+    def _obey_signals(self) -> None:
+        for number in self._signals.stopping():
+            if self._stopping_since is not None:
+                self._send(signal.SIGKILL)
+            if self._stopped_by is None:
+                self._stopped_by, self._stopped_at_seconds = number, time.monotonic()
+            self._stop(128 + number)
+
+    def _stop(self, code: int) -> None:
+        if self._stopping_since is None:
+            self._stopping_since = time.monotonic()
+            self._abort(code)
+
+    def _escalate(self) -> None:
+        while self._steps and self._seconds_to_next_step() <= 0:
+            self._send(self._steps.pop(0)[1])
+
+    def _seconds_to_next_step(self) -> float:
+        if self._stopping_since is None or not self._steps:
+            return _LONGEST_WAIT_SECONDS
+        return self._stopping_since + self._steps[0][0] - time.monotonic()
+
+    def _wait_seconds(self) -> float:
+        return max(0.0, min(self._seconds_to_next_step(), _LONGEST_WAIT_SECONDS))
+
+    def _send(self, number: signal.Signals) -> None:
+        self._sent.add(number)
+        for worker in self._alive:
+            worker.send_signal(number)
+
+    def _ending(self) -> Ending:
+        """All results if nothing went wrong; else whichever came first, a failure or a signal."""
+        self._obey_signals()
+        failure = first_cause(self._failures) if self._failures else None
+        if failure is None and len(self._results) == self._workers:
+            return Ending(results=self._results)
+        if self._stopped_by is None or (failure and not self._signal_explains(failure)):
+            return Ending(failure=failure)
+        return Ending(stopped_by=self._stopped_by)
+
+    def _signal_explains(self, failure: Failure) -> bool:
+        """A stopped run's workers complain, and a scheduler may signal workers and parent alike."""
+        late = failure.at_seconds >= self._stopped_at_seconds
+        return late or failure.signal_number == self._stopped_by

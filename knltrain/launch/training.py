@@ -1,0 +1,170 @@
+"""A whole run as the user sees it: plan, folder, workers, progress, and one clear end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from affinity import Placement, pinned_command, thread_environment
+from knltrain.build import network_size
+from knltrain.checkpoint import latest_checkpoint
+from knltrain.cluster import WorkerIdentity
+from knltrain.config import RunConfig
+from knltrain.errors import CheckpointError, ConfigError, KnltrainError, RunAborted, WorkerFailed
+from knltrain.exchange.segment import Segment
+from knltrain.launch.events import Event
+from knltrain.launch.failure import Failure
+from knltrain.launch.listener import Listener
+from knltrain.launch.plan import RunPlan, plan_run, threads_of
+from knltrain.launch.progress import display_on
+from knltrain.launch.run_folder import create_run_folder, held, read_config, write_config
+from knltrain.launch.signals import SignalPipe
+from knltrain.launch.supervisor import Ending, Supervisor
+from knltrain.launch.worker_process import WorkerProcess
+
+CHANGEABLE: Final = ("train.epochs", "train.steps")
+"""What may be other in the second part of a run than in the first."""
+
+
+def train(config: RunConfig) -> Path:
+    """Carry out a new run; returns its folder.
+
+    Raises what `plan_run` raises, SegmentError and RunFolderError before anything is started;
+    WorkerFailed or RunAborted after every worker has ended.
+    """
+    plan = plan_run(config)
+    with _segment(plan) as segment:
+        run_folder = create_run_folder(Path(plan.config.runs_folder), plan.config.name)
+        with held(run_folder):
+            write_config(run_folder, plan.config)
+            _carry_out(plan, run_folder, segment, resume=False)
+    return run_folder
+
+
+def resume(run_folder: Path, overrides: Sequence[str] = ()) -> Path:
+    """Go on with a run from its newest checkpoint; only its length may be overridden.
+
+    Raises ConfigError, CheckpointError or RunFolderError before anything is started, and what
+    `train` raises.
+    """
+    for override in overrides:
+        if override.partition("=")[0].strip() not in CHANGEABLE:
+            raise ConfigError(
+                f"--set {override}: a resumed run keeps its configuration, only "
+                f"{' and '.join(CHANGEABLE)} may change: start a new run for the rest"
+            )
+    config = read_config(run_folder, tuple(overrides))
+    if latest_checkpoint(run_folder) is None:
+        raise CheckpointError(
+            f"'{run_folder}' has no checkpoint to resume from: start a new run, with "
+            "checkpoint.every_epochs above 0 if it is to be resumable before its end"
+        )
+    plan = plan_run(config)
+    with held(run_folder), _segment(plan) as segment:
+        write_config(run_folder, plan.config)
+        _carry_out(plan, run_folder, segment, resume=True)
+    return run_folder
+
+
+@contextmanager
+def _segment(plan: RunPlan) -> Iterator[Segment | None]:
+    """The memory that the workers share; a worker alone needs none."""
+    if plan.workers == 1:
+        yield None
+        return
+    size = network_size(plan.config)
+    segment = Segment.create(size, plan.workers, plan.config.exchange.segment)
+    try:
+        yield segment
+    finally:
+        segment.close()
+
+
+def _carry_out(plan: RunPlan, run_folder: Path, segment: Segment | None, *, resume: bool) -> None:
+    def abort(code: int) -> None:
+        if segment is not None:
+            segment.abort(code)
+
+    with SignalPipe() as signals, display_on(sys.stdout) as display, ExitStack() as started:
+        display.note(_heading(plan, run_folder))
+        listener = Listener(plan, run_folder, display)
+        workers = [
+            started.enter_context(_start_worker(plan, placement, run_folder, segment, resume))
+            for placement in plan.placements
+        ]
+        ending = Supervisor(workers, signals, abort, listener.hear).watch()
+    if (error := _error(ending, run_folder, listener.progress)) is not None:
+        raise error
+
+
+def _start_worker(
+    plan: RunPlan, placement: Placement, run_folder: Path, segment: Segment | None, resume: bool
+) -> WorkerProcess:
+    threads = threads_of(plan.config, placement)
+    segment_fd = None if segment is None else segment.fd
+
+    def command(events_fd: int) -> list[str]:
+        identity = WorkerIdentity(
+            rank=placement.rank,
+            workers=plan.workers,
+            run_folder=run_folder,
+            events_fd=events_fd,
+            segment_fd=segment_fd,
+            threads=threads,
+            resume=resume,
+        )
+        return pinned_command(
+            [sys.executable, "-u", "-X", "faulthandler", "-m", "knltrain.launch.entry"],
+            placement.cpus,
+            {**thread_environment(threads), **identity.to_environment()},
+            die_with_parent=os.getpid(),
+        )
+
+    kept_fds = () if segment_fd is None else (segment_fd,)
+    return WorkerProcess(placement.rank, command, log_of(run_folder, placement.rank), kept_fds)
+
+
+def log_of(run_folder: Path, rank: int) -> Path:
+    """Where all that worker `rank` prints goes."""
+    return run_folder / f"worker-{rank}.log"
+
+
+def _heading(plan: RunPlan, run_folder: Path) -> str:
+    config = plan.config
+    workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
+    return (
+        f"training {config.network.name} on {config.data.name} by {config.exchange.method} with "
+        f"{workers}; run folder {run_folder}"
+    )
+
+
+def _error(ending: Ending, run_folder: Path, progress: Event | None) -> KnltrainError | None:
+    """The one error that tells how the run ended, or None if it ended well."""
+    if ending.failure is not None:
+        return _worker_failed(ending.failure, run_folder)
+    if ending.stopped_by is None:
+        return None
+    where = f" at step {progress['step']} of {progress['total']}" if progress else ""
+    checkpoint = latest_checkpoint(run_folder)
+    rest = (
+        f"{checkpoint} is kept: go on with knltrain train --resume {run_folder}"
+        if checkpoint
+        else "no checkpoint was written yet (see checkpoint.every_epochs)"
+    )
+    message = f"the run was stopped by {ending.stopped_by.name}{where}; {rest}"
+    return RunAborted(message, ending.stopped_by)
+
+
+def _worker_failed(failure: Failure, run_folder: Path) -> WorkerFailed:
+    checkpoint = latest_checkpoint(run_folder) or "none yet"
+    error = WorkerFailed(
+        failure.rank,
+        f"{failure.cause}; last good checkpoint: {checkpoint}; "
+        f"log: {log_of(run_folder, failure.rank)}",
+    )
+    error.exit_code = failure.exit_code
+    return error

@@ -1,0 +1,56 @@
+"""The command `knltrain` as a real process, for tests of everything at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+Start: TypeAlias = Callable[..., subprocess.Popen[str]]
+"""start(*arguments, cwd=folder): `knltrain *arguments` with piped output, started in `folder`."""
+
+
+@pytest.fixture(scope="session")
+def start_knltrain() -> Start:
+    """Starts `knltrain` from these sources, with this interpreter."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "knltrain", *arguments],
+            cwd=cwd,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def run_toml() -> str:
+    """A run of two workers that takes 6 steps per epoch and writes checkpoints after each."""
+    return """
+workers = 2
+[network]
+name = "lenet"
+[data]
+name = "digits"
+train_images = 96
+[train]
+epochs = 2
+batch = 16
+[learning_rate]
+base = 0.01
+[checkpoint]
+every_epochs = 1
+keep = 100
+"""

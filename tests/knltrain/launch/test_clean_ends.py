@@ -1,0 +1,103 @@
+"""Real runs that are ended in every way: one message, an exit code, nothing left behind.
+
+That no process and no shared memory stays is checked after every test, see tests/conftest.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Start = Callable[..., subprocess.Popen[str]]
+
+ENDLESS = ("--set", "train.steps=100000000", "--set", "evaluation.every_epochs=0")
+CHECKPOINTS = ("--set", "checkpoint.every_epochs=20", "--set", "checkpoint.keep=1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run_toml: str) -> Path:
+    (tmp_path / "run.toml").write_text(run_toml)
+    return tmp_path
+
+
+@pytest.fixture
+def running(folder: Path, start_knltrain: Start) -> Iterator[subprocess.Popen[str]]:
+    """A run that is in the middle of training and has written a checkpoint."""
+    with start_knltrain("train", "run.toml", *ENDLESS, *CHECKPOINTS, cwd=folder) as process:
+        try:
+            _wait(lambda: any(folder.glob("runs/run/checkpoint-*")) or process.poll() is not None)
+            yield process
+        finally:
+            process.kill()
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120  # kernels may have to be compiled first
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def _workers(process: subprocess.Popen[str]) -> dict[int, int]:
+    """Process ids of a run's workers by rank."""
+    found = {}
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for child in map(int, children):
+        environment = Path(f"/proc/{child}/environ").read_text().split("\0")
+        values = dict(entry.split("=", 1) for entry in environment if "=" in entry)
+        found[int(values["KNLTRAIN_RANK"])] = child
+    return found
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_run_says_how_to_go_on(
+    running: subprocess.Popen[str], number: signal.Signals, code: int
+) -> None:
+    assert sorted(_workers(running)) == [0, 1]
+    running.send_signal(number)
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == code
+    assert err.startswith(f"error: the run was stopped by {number.name} at step ")
+    assert err.rstrip().endswith("knltrain train --resume runs/run")
+    assert err.count("\n") == 1
+
+
+def test_a_killed_worker_is_named_with_the_cause(running: subprocess.Popen[str]) -> None:
+    os.kill(_workers(running)[1], signal.SIGKILL)
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 1
+    assert err.startswith(
+        "error: worker 1 failed: it was killed by SIGKILL (perhaps out of memory)"
+    )
+    assert "last good checkpoint: runs/run/checkpoint-" in err
+    assert err.rstrip().endswith("log: runs/run/worker-1.log")
+    assert err.count("\n") == 1
+
+
+def test_workers_die_with_their_parent(running: subprocess.Popen[str]) -> None:
+    workers = _workers(running)
+    assert len(workers) == 2
+    running.kill()
+    running.communicate(timeout=120)
+    # The tests' own process inherits the orphans, so it can wait for each of them.
+    assert {os.waitpid(pid, 0)[1] for pid in workers.values()} == {int(signal.SIGKILL)}
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(folder: Path, start_knltrain: Start) -> None:
+    settings = ("--set", "learning_rate.base=1e10", "--set", "train.steps=1000")
+    with start_knltrain("train", "run.toml", *settings, cwd=folder) as process:
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert err.startswith("error: worker ")
+    assert " failed: step " in err
+    assert "is not finite; lower learning_rate.base" in err
+    assert "last good checkpoint: none yet" in err
+    assert err.count("\n") == 1
+    log = err.rpartition("log: ")[2].strip()
+    assert "NonFiniteLoss" in (folder / log).read_text()

@@ -1,0 +1,92 @@
+"""A worker process by itself: a run of one, told through a real pipe."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knltrain.cluster import WorkerIdentity
+from knltrain.launch import entry
+from knltrain.launch.events import EventReader
+
+ROOT = Path(__file__).parents[3]
+COMMAND = (sys.executable, "-m", "knltrain.launch.entry")
+
+
+def _run(folder: Path, toml: str) -> tuple[int, str, list[dict[str, Any]]]:
+    (folder / "config.toml").write_text(toml)
+    read_fd, write_fd = os.pipe()
+    identity = WorkerIdentity(0, 1, folder, write_fd, None, 1, False)
+    done = subprocess.run(
+        COMMAND,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **identity.to_environment()},
+        pass_fds=(write_fd,),
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    os.close(write_fd)
+    reader = EventReader(read_fd)
+    events = reader.read()
+    reader.close()
+    return done.returncode, done.stderr, events
+
+
+def test_a_worker_tells_progress_evaluation_place_and_result(tmp_path: Path, run_toml: str) -> None:
+    toml = run_toml.replace("workers = 2", "workers = 1")
+    code, log, events = _run(tmp_path, toml)
+    assert (code, log) == (0, "")
+    by_kind = {event["event"]: event for event in events}
+    assert (by_kind["progress"]["step"], by_kind["progress"]["total"]) == (12, 12)
+    assert [e["step"] for e in events if e["event"] == "evaluation"] == [6, 12]
+    assert by_kind["placement"]["got"]["threads"]
+    assert events[-1]["event"] == "done"
+    assert events[-1]["result"]["steps"] == 12
+    assert events[-1]["result"]["test_accuracy"] == by_kind["evaluation"]["accuracy"]
+
+
+def test_a_worker_that_cannot_be_built_tells_why_and_logs_where(
+    tmp_path: Path, run_toml: str
+) -> None:
+    code, log, events = _run(tmp_path, run_toml.replace('"lenet"', '"lenett"'))
+    assert code == 2
+    [error] = events
+    assert (error["event"], error["kind"], error["step"]) == ("error", "ConfigError", None)
+    assert "did you mean 'lenet'" in error["message"]
+    assert error["exit_code"] == 2
+    assert log.startswith("Traceback")
+
+
+def test_an_unforeseen_error_is_told_with_its_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_fd, write_fd = os.pipe()
+    identity = WorkerIdentity(0, 1, tmp_path, write_fd, None, 1, False)
+    for name, value in identity.to_environment().items():
+        monkeypatch.setenv(name, value)
+
+    def fail(identity: WorkerIdentity, observer: entry.TellsParent) -> None:
+        observer.step = 4
+        raise KeyError("velocity")
+
+    monkeypatch.setattr(entry, "_train", fail)
+    assert entry.main() == 1
+    os.close(write_fd)
+    reader = EventReader(read_fd)
+    [error] = reader.read()
+    reader.close()
+    assert (error["kind"], error["step"], error["exit_code"]) == ("KeyError", 4, 1)
+    assert error["message"] == "KeyError: 'velocity'"
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_started_by_hand_it_says_what_to_do_instead() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "is started by `knltrain train`" in done.stderr

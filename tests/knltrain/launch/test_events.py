@@ -1,0 +1,82 @@
+"""Lines through a real pipe, whole, cut and after the reader is gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from knltrain.launch.events import EventReader, EventWriter
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[EventReader, int]]:
+    read_fd, write_fd = os.pipe()
+    reader = EventReader(read_fd)
+    yield reader, write_fd
+    reader.close()
+
+
+def test_events_arrive_in_order_with_the_time_they_were_sent(pipe: tuple[EventReader, int]) -> None:
+    reader, fd = pipe
+    writer = EventWriter(fd)
+    writer.send("progress", step=1)
+    writer.send("done", result={"steps": 1})
+    first, second = reader.read()
+    os.close(fd)
+    assert (first["event"], first["step"]) == ("progress", 1)
+    assert (second["event"], second["result"]) == ("done", {"steps": 1})
+    assert first["at_seconds"] <= second["at_seconds"]
+
+
+def test_reading_an_empty_pipe_returns_at_once(pipe: tuple[EventReader, int]) -> None:
+    reader, fd = pipe
+    assert reader.read() == []
+    assert not reader.at_end
+    os.close(fd)
+
+
+def test_a_line_in_two_pieces_is_one_event(pipe: tuple[EventReader, int]) -> None:
+    reader, fd = pipe
+    os.write(fd, b'{"event": "pro')
+    assert reader.read() == []
+    os.write(fd, b'gress"}\n{"event"')
+    assert reader.read() == [{"event": "progress"}]
+    os.close(fd)
+
+
+def test_a_line_cut_short_by_a_death_is_dropped(pipe: tuple[EventReader, int]) -> None:
+    reader, fd = pipe
+    os.write(fd, b'{"event": "progress"}\n{"event": "done"')
+    os.close(fd)
+    assert reader.read() == [{"event": "progress"}]
+    assert reader.at_end
+
+
+def test_a_line_longer_than_the_pipe_holds_arrives_whole(pipe: tuple[EventReader, int]) -> None:
+    reader, fd = pipe
+    child = os.fork()
+    if child == 0:
+        EventWriter(fd).send("placement", threads="x" * 200_000)
+        os._exit(0)
+    os.close(fd)
+    events = []
+    while not reader.at_end:
+        events += reader.read()
+    os.waitpid(child, 0)
+    assert [len(event["threads"]) for event in events] == [200_000]
+
+
+def test_a_writer_without_a_reader_goes_on() -> None:
+    read_fd, write_fd = os.pipe()
+    os.close(read_fd)
+    EventWriter(write_fd).send("progress", step=1)
+    os.close(write_fd)
+
+
+def test_progress_is_rare_except_for_the_last_step() -> None:
+    writer = EventWriter(-1)
+    assert writer.progress_is_due(last=False)
+    assert not writer.progress_is_due(last=False)
+    assert writer.progress_is_due(last=True)

@@ -1,0 +1,74 @@
+"""What becomes of a worker's words."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knltrain.config import load_config
+from knltrain.launch.listener import Listener
+from knltrain.launch.plan import RunPlan, plan_run
+from knltrain.launch.progress import PlainDisplay
+
+
+@pytest.fixture
+def plan(tmp_path: Path, run_toml: str) -> RunPlan:
+    path = tmp_path / "run.toml"
+    path.write_text(run_toml)
+    return plan_run(load_config(path))
+
+
+def _places(folder: Path) -> list[dict[str, Any]]:
+    return json.loads((folder / "placement.json").read_text())["workers"]
+
+
+def _placement_event(cpus: str) -> dict[str, Any]:
+    threads = [{"id": 1, "name": "python", "cpus": cpus}]
+    return {"event": "placement", "got": {"cpus": cpus, "threads": threads}}
+
+
+def test_what_was_asked_stands_there_before_the_workers_start(
+    plan: RunPlan, tmp_path: Path
+) -> None:
+    Listener(plan, tmp_path, PlainDisplay(io.StringIO()))
+    assert [(place["rank"], place["got"]) for place in _places(tmp_path)] == [(0, None), (1, None)]
+
+
+def test_what_a_worker_got_is_added(plan: RunPlan, tmp_path: Path) -> None:
+    shown = io.StringIO()
+    listener = Listener(plan, tmp_path, PlainDisplay(shown))
+    asked = _places(tmp_path)[1]["asked"]["cpus"]
+    listener.hear(1, _placement_event(asked))
+    assert _places(tmp_path)[1]["got"]["cpus"] == asked
+    assert _places(tmp_path)[0]["got"] is None
+    assert shown.getvalue() == ""
+
+
+def test_a_thread_elsewhere_is_noted(
+    plan: RunPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_PROC_BIND", "true")
+    shown = io.StringIO()
+    Listener(plan, tmp_path, PlainDisplay(shown)).hear(0, _placement_event("77"))
+    assert "1 of its 1 threads may use others or fewer, such as python on 77" in shown.getvalue()
+    assert "unset OMP_PROC_BIND=true" in shown.getvalue()
+
+
+def test_progress_is_shown_and_remembered(plan: RunPlan, tmp_path: Path) -> None:
+    shown = io.StringIO()
+    listener = Listener(plan, tmp_path, PlainDisplay(shown))
+    event = {"event": "progress", "step": 3, "total": 9, "loss": 1.5, "images_per_second": 10.0}
+    listener.hear(0, event)
+    listener.hear(0, {"event": "evaluation", "step": 3, "accuracy": 0.5, "loss": 1.0})
+    assert listener.progress == event
+    assert "step 3/9" in shown.getvalue()
+    assert "50.00%" in shown.getvalue()
+
+
+def test_an_unknown_word_is_a_defect(plan: RunPlan, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unknown event"):
+        Listener(plan, tmp_path, PlainDisplay(io.StringIO())).hear(0, {"event": "singing"})

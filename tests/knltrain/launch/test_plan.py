@@ -1,0 +1,82 @@
+"""Decisions about a run on the machine that the tests run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from affinity import PlacementError, allowed_cpus, format_cpulist
+from knltrain.build import check_names
+from knltrain.config import RunConfig, load_config
+from knltrain.errors import ConfigError, DataError
+from knltrain.launch.plan import asked_of, plan_run, threads_of
+
+Load = Callable[..., RunConfig]
+
+CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.toml"))
+
+
+@pytest.fixture
+def config_with(tmp_path: Path, run_toml: str) -> Load:
+    path = tmp_path / "run.toml"
+    path.write_text(run_toml)
+
+    def load(*overrides: str) -> RunConfig:
+        return load_config(path, overrides)
+
+    return load
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_the_configurations_beside_the_sources_can_be_carried_out(path: Path) -> None:
+    check_names(load_config(path))
+
+
+def test_auto_becomes_a_number_that_is_written_down(config_with: Load) -> None:
+    plan = plan_run(config_with("workers=auto", "train.batch=840"))
+    assert plan.config.workers == plan.workers == len(plan.placements)
+
+
+def test_placements_share_no_cpu(config_with: Load) -> None:
+    placements = plan_run(config_with()).placements
+    assert not set(placements[0].cpus) & set(placements[1].cpus)
+
+
+def test_unknown_names_are_refused_before_anything_starts(config_with: Load) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'lenet'"):
+        plan_run(config_with("network.name=lenett"))
+
+
+def test_missing_data_is_found_before_anything_starts(config_with: Load, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=str(tmp_path)):
+        plan_run(config_with("data.name=mnist", f"data.root={tmp_path}"))
+
+
+def test_more_workers_than_cores_need_to_be_unpinned(config_with: Load) -> None:
+    many = 4 * len(allowed_cpus())
+    overrides = (f"workers={many}", f"train.batch={many}")
+    with pytest.raises(PlacementError, match=f"{many} workers"):
+        plan_run(config_with(*overrides))
+    plan = plan_run(config_with(*overrides, "placement.pin=false"))
+    assert {placement.cpus for placement in plan.placements} == {allowed_cpus()}
+    assert [placement.rank for placement in plan.placements] == list(range(many))
+
+
+def test_threads_are_as_configured_or_one_per_core(config_with: Load) -> None:
+    plan = plan_run(config_with())
+    assert threads_of(plan.config, plan.placements[0]) == plan.placements[0].threads
+    plan = plan_run(config_with("backend.threads=3"))
+    assert threads_of(plan.config, plan.placements[0]) == 3
+    asked = asked_of(plan.config, plan.placements[0])
+    assert (asked["threads"], asked["pinned"]) == (3, True)
+    assert asked["cpus"] == format_cpulist(plan.placements[0].cpus)
+
+
+def test_data_is_found_from_another_working_directory(
+    config_with: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = plan_run(config_with("data.root=images"))
+    assert plan.config.data.root == str(tmp_path / "images")

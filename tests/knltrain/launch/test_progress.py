@@ -1,0 +1,47 @@
+"""What stands on a terminal, and in a file."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+from rich.console import Console
+
+from knltrain.launch.progress import PlainDisplay, TerminalDisplay, display_on
+
+
+def _event(step: int, total: int = 100) -> dict[str, Any]:
+    return {"step": step, "total": total, "loss": 1 / step, "images_per_second": 1234.5}
+
+
+def test_a_file_gets_about_ten_lines_however_many_events_there_are() -> None:
+    stream = io.StringIO()
+    with display_on(stream) as display:
+        for step in range(1, 101):
+            display.progress(_event(step))
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "step 1/100  loss 1.0000  1,234 images/s"
+    assert [int(line.split()[1].split("/")[0]) for line in lines] == [1, *range(10, 101, 10)]
+
+
+def test_a_file_gets_every_evaluation() -> None:
+    stream = io.StringIO()
+    with PlainDisplay(stream) as display:
+        display.evaluation({"step": 7, "accuracy": 0.9876, "loss": 0.25})
+    assert stream.getvalue() == "step 7  test accuracy 98.76%  test loss 0.2500\n"
+
+
+def test_a_terminal_gets_a_bar_with_all_figures() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120)
+    with TerminalDisplay(console) as display:
+        display.evaluation({"step": 40, "accuracy": 0.5, "loss": 0.25})
+        display.progress(_event(50))
+        display.evaluation({"step": 50, "accuracy": 0.9876, "loss": 0.25})
+        display.note("a note [stays] as it is")
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    assert "a note [stays] as it is" in shown
+    last = shown.splitlines()[-1]
+    for part in ("training", "50/100", "loss 0.0200", "1,234 images/s", "accuracy 98.76%"):
+        assert part in last

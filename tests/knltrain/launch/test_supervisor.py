@@ -1,0 +1,166 @@
+"""Real processes that end in every way there is, watched by a real supervisor."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knltrain.launch.events import Event
+from knltrain.launch.signals import SignalPipe
+from knltrain.launch.supervisor import FAILURE_CODE, Ending, Supervisor
+from knltrain.launch.worker_process import WorkerProcess
+
+PREAMBLE = """
+import os, signal, sys, time
+from knltrain.launch.events import EventWriter
+events = EventWriter(int(sys.argv[1]))
+"""
+FINISH = "events.send('progress', step=1); events.send('done', result={'steps': 1})"
+WAIT = "events.send('ready'); time.sleep(600)"
+STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); " + WAIT
+
+
+class Watched:
+    """Runs scripts as workers under a supervisor and keeps what happened."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+        self.aborts: list[int] = []
+        self.events: list[tuple[int, str]] = []
+        self.workers: list[WorkerProcess] = []
+
+    def run(self, *scripts: str, when_ready: Callable[[int], None] | None = None) -> Ending:
+        """`when_ready(rank)` is called as soon as that worker says that it is ready."""
+
+        def on_event(rank: int, event: Event) -> None:
+            self.events.append((rank, event["event"]))
+            if when_ready is not None and event["event"] == "ready":
+                when_ready(rank)
+
+        with SignalPipe() as signals, ExitStack() as stack:
+            self.workers = [
+                stack.enter_context(self._start(rank, script))
+                for rank, script in enumerate(scripts)
+            ]
+            return Supervisor(self.workers, signals, self.aborts.append, on_event).watch()
+
+    def _start(self, rank: int, script: str) -> WorkerProcess:
+        def command(events_fd: int) -> Sequence[str]:
+            return [sys.executable, "-c", PREAMBLE + script, str(events_fd)]
+
+        return WorkerProcess(rank, command, self.folder / f"worker-{rank}.log")
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+def test_results_of_all_workers_are_collected(watched: Watched) -> None:
+    ending = watched.run(FINISH, FINISH)
+    assert ending.results == {0: {"steps": 1}, 1: {"steps": 1}}
+    assert ending.failure is None
+    assert ending.stopped_by is None
+    assert watched.aborts == []
+    assert sorted(watched.events) == [(0, "progress"), (1, "progress")]
+
+
+def test_a_worker_that_ends_without_a_result_has_failed(watched: Watched) -> None:
+    ending = watched.run(FINISH, "sys.exit(0)")
+    assert ending.failure is not None
+    assert ending.failure.rank == 1
+    assert "exited with code 0" in ending.failure.cause
+
+
+def test_a_killed_worker_ends_the_others(watched: Watched) -> None:
+    ending = watched.run(WAIT, "events.send('ready'); os.kill(os.getpid(), signal.SIGKILL)")
+    assert ending.failure is not None
+    assert (ending.failure.rank, ending.failure.signal_number) == (1, signal.SIGKILL)
+    assert watched.aborts == [FAILURE_CODE]
+    assert watched.workers[0].exit_code() == -signal.SIGTERM
+
+
+def test_a_worker_that_ignores_sigterm_is_killed(watched: Watched) -> None:
+    ending = watched.run(STUBBORN, "time.sleep(1); sys.exit(5)")
+    assert ending.failure is not None
+    assert ending.failure.rank == 1
+    assert watched.workers[0].exit_code() == -signal.SIGKILL
+
+
+def test_a_stopped_worker_is_killed_too(watched: Watched) -> None:
+    def stop_then_ask(rank: int) -> None:
+        os.kill(watched.workers[0].pid, signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert watched.run(WAIT, when_ready=stop_then_ask).stopped_by == signal.SIGINT
+    assert watched.workers[0].exit_code() == -signal.SIGKILL
+
+
+def test_a_consequence_told_first_gives_way_to_its_cause(watched: Watched) -> None:
+    consequence = "events.send('error', kind='PeerLost', message='lost', step=2, exit_code=1)"
+    cause = "events.send('error', kind='NonFiniteLoss', message='nan', step=2, exit_code=1)"
+    ending = watched.run(f"{consequence}; sys.exit(1)", f"time.sleep(0.2); {cause}; sys.exit(1)")
+    assert ending.failure is not None
+    assert (ending.failure.rank, ending.failure.cause) == (1, "step 2: nan")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stopping_signal_ends_all_workers(watched: Watched, number: signal.Signals) -> None:
+    ready: list[int] = []
+
+    def stop_when_both_are_ready(rank: int) -> None:
+        ready.append(rank)
+        if len(ready) == 2:
+            os.kill(os.getpid(), number)
+
+    ending = watched.run(WAIT, WAIT, when_ready=stop_when_both_are_ready)
+    assert ending.stopped_by == number
+    assert ending.failure is None
+    assert watched.aborts == [128 + number]
+    assert [worker.exit_code() for worker in watched.workers] == [-signal.SIGTERM] * 2
+
+
+def test_a_second_signal_kills_at_once(watched: Watched) -> None:
+    def stop_twice(rank: int) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert watched.run(WAIT, when_ready=stop_twice).stopped_by == signal.SIGINT
+    assert watched.workers[0].exit_code() == -signal.SIGKILL
+
+
+def test_complaints_after_a_signal_do_not_hide_it(watched: Watched) -> None:
+    complaint = (
+        "signal.signal(signal.SIGTERM, lambda *_: ("
+        "events.send('error', kind='ValueError', message='torn', step=1, exit_code=1),"
+        "os._exit(1))); "
+    )
+    ending = watched.run(complaint + WAIT, when_ready=lambda _: os.kill(os.getpid(), 15))
+    assert (ending.stopped_by, ending.failure) == (signal.SIGTERM, None)
+
+
+def test_a_signal_to_workers_and_parent_alike_is_a_stop(watched: Watched) -> None:
+    def signal_everyone(rank: int) -> None:
+        os.kill(watched.workers[0].pid, signal.SIGTERM)
+        while watched.workers[0].exit_code() is None:
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert watched.run(WAIT, when_ready=signal_everyone).stopped_by == signal.SIGTERM
+
+
+def test_a_failing_listener_leaves_no_worker(watched: Watched) -> None:
+    def fail(rank: int) -> None:
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        watched.run(WAIT, WAIT, when_ready=fail)
+    codes: list[Any] = [worker.exit_code() for worker in watched.workers]
+    assert codes == [-signal.SIGKILL] * 2

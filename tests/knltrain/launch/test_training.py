@@ -1,0 +1,114 @@
+"""Whole runs by the command: side by side, continued, repeated, and to the bit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+def _finish(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    return out
+
+
+def _assert_same_end(one: Path, other: Path) -> None:
+    """The same model to the last bit, and the same state of both workers."""
+    for name in ("center", "worker-0", "worker-1"):
+        ours, theirs = (
+            load_file(run / f"checkpoint-12/{name}.safetensors") for run in (one, other)
+        )
+        assert ours.keys() == theirs.keys()
+        different = [key for key in ours if ours[key].tobytes() != theirs[key].tobytes()]
+        assert not different, f"{name} differs in {different}"
+
+
+def _cut_off_after_step_6(run: Path) -> Path:
+    """A copy of a finished run as it was when only its first checkpoint was written."""
+    copy = run.with_name(run.name + "-cut")
+    shutil.copytree(run, copy)
+    shutil.rmtree(copy / "checkpoint-12")
+    (copy / "result.json").unlink()
+    return copy
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, run_toml: str) -> Path:
+    folder = tmp_path_factory.mktemp("training")
+    (folder / "run.toml").write_text(run_toml)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def two_at_once(folder: Path, start_knltrain: Start) -> tuple[Path, Path]:
+    """Two runs of the same configuration that were carried out at the same time."""
+    processes = [start_knltrain("train", "run.toml", cwd=folder) for _ in range(2)]
+    for process in processes:
+        assert "test accuracy of the center" in _finish(process)
+    return folder / "runs/run", folder / "runs/run-2"
+
+
+def test_two_runs_at_once_do_not_meet(two_at_once: tuple[Path, Path]) -> None:
+    one, other = two_at_once
+    _assert_same_end(one, other)
+    results = [json.loads((run / "result.json").read_text()) for run in two_at_once]
+    assert results[0]["test_accuracy"] == results[1]["test_accuracy"]
+    assert [result["steps"] for result in results] == [12, 12]
+
+
+def test_the_run_folder_says_what_was_asked_and_what_was_got(
+    two_at_once: tuple[Path, Path],
+) -> None:
+    run = two_at_once[0]
+    workers = json.loads((run / "placement.json").read_text())["workers"]
+    assert [worker["rank"] for worker in workers] == [0, 1]
+    for worker in workers:
+        assert worker["got"]["cpus"] == worker["asked"]["cpus"]
+        assert {thread["cpus"] for thread in worker["got"]["threads"]} == {worker["got"]["cpus"]}
+    assert not set(workers[0]["got"]["cpus"]) & set(workers[1]["got"]["cpus"])
+    assert (run / "curves.png").stat().st_size > 0
+    assert [(run / f"worker-{rank}.log").read_text() for rank in range(2)] == ["", ""]
+
+
+def test_a_run_repeats_from_its_folder(
+    folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
+) -> None:
+    config = str(two_at_once[0] / "config.toml")
+    _finish(start_knltrain("train", config, "--name", "again", cwd=folder))
+    _assert_same_end(two_at_once[0], folder / "runs/again")
+
+
+@pytest.mark.parametrize("method", ["sync_easgd", "sync_sgd"])
+def test_a_resumed_run_ends_bit_equal(
+    method: str, folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
+) -> None:
+    run = two_at_once[0]
+    if method == "sync_sgd":
+        run = folder / "runs/sgd"
+        setting = ("--set", f"exchange.method={method}", "--name", "sgd")
+        _finish(start_knltrain("train", "run.toml", *setting, cwd=folder))
+    resumed = _cut_off_after_step_6(run)
+    _finish(start_knltrain("train", "--resume", str(resumed), cwd=folder))
+    _assert_same_end(run, resumed)
+    lines = (resumed / "metrics-0.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert steps == sorted(steps)
+
+
+def test_evaluate_finds_what_the_run_found(
+    folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
+) -> None:
+    run = two_at_once[0]
+    found = json.loads(_finish(start_knltrain("evaluate", str(run), "--json", cwd=folder)))
+    result = json.loads((run / "result.json").read_text())
+    assert found["accuracy"] == result["test_accuracy"]
+    assert found["loss"] == pytest.approx(result["test_loss"], rel=1e-5)
+    assert (found["step"], found["images"]) == (12, result["test_images"])

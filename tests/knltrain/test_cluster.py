@@ -1,0 +1,32 @@
+"""A worker's identity through the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knltrain.cluster import WorkerIdentity, worker_identity
+from knltrain.errors import RunFolderError
+
+
+@pytest.mark.parametrize("segment_fd", [5, None])
+@pytest.mark.parametrize("resume", [True, False])
+def test_an_identity_survives_the_environment(segment_fd: int | None, resume: bool) -> None:
+    identity = WorkerIdentity(1, 4, Path("runs/a = b"), 7, segment_fd, 16, resume)
+    assert worker_identity(identity.to_environment()) == identity
+
+
+def test_the_environment_of_this_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = WorkerIdentity(0, 1, Path("runs/run"), 3, None, 1, False)
+    for name, value in identity.to_environment().items():
+        monkeypatch.setenv(name, value)
+    assert worker_identity() == identity
+
+
+@pytest.mark.parametrize("missing", ["KNLTRAIN_RANK", "KNLTRAIN_SEGMENT_FD", "KNLTRAIN_RESUME"])
+def test_a_missing_variable_is_named(missing: str) -> None:
+    environment = WorkerIdentity(0, 1, Path("run"), 3, None, 1, False).to_environment()
+    del environment[missing]
+    with pytest.raises(RunFolderError, match=f"{missing} is not set"):
+        worker_identity(environment)

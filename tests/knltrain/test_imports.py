@@ -1,0 +1,49 @@
+"""What an import pulls in, seen in a fresh interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"numpy", "numba", "torch", "pydantic", "rich", "matplotlib", "tensorboardX"}
+
+
+def _imported_by(code: str) -> set[str]:
+    listing = "\nimport sys; print('modules:', *sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code + listing],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        text=True,
+        timeout=60,
+    )
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import knltrain",
+        "import affinity",
+        "import affinity.exec",
+        "import vectorized_ops",
+        "import knltrain.cli",
+        "from knltrain.cli import commands; commands(['--help'], standalone_mode=False)",
+        "from knltrain.cli import commands; commands(['train', '--help'], standalone_mode=False)",
+    ],
+)
+def test_nothing_heavy_is_imported(code: str) -> None:
+    assert not HEAVY & _imported_by(code)
+
+
+def test_a_heavy_import_would_be_seen() -> None:
+    assert "numpy" in _imported_by("import knltrain.network.parameters")
+
+
+def test_the_launching_process_computes_nothing_and_needs_no_numerical_compiler() -> None:
+    assert not {"numba", "torch", "matplotlib"} & _imported_by("import knltrain.launch.training")
