@@ -132,7 +132,9 @@ def build_worker(
     network, dataset = build_network(config), build_dataset(config)
     _check_fit(network, dataset)
     rank, workers = transport.rank, transport.workers
-    batches = ShardedBatches(dataset.train, config.train.batch, rank, workers, config.seed)
+    batches = ShardedBatches(
+        dataset.train, config.train.batch, rank, workers, config.seed, config.data.shift_pixels
+    )
     total_steps = config.train.steps or (config.train.epochs or 0) * batches.steps_per_epoch
     optimizer = build_optimizer(config, network.packed_size)
     identity = _identity(config, network, workers)

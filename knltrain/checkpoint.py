@@ -123,7 +123,7 @@ class CheckpointWriter:
         save_file(
             dict(center.views),
             partial / _CENTER,
-            metadata={"network": network.name, "step": str(state.step)},
+            metadata={"checkpoint": json.dumps({"network": network.name, "step": state.step})},
         )
         _sync(partial / _CENTER)
         description = {

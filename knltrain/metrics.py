@@ -7,12 +7,9 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from knltrain.errors import RunFolderError
-
-if TYPE_CHECKING:
-    from tensorboardX import SummaryWriter
 
 SECONDS_BETWEEN_RECORDS = 0.2
 """Five records a second at most: one costs less than a millisecond, so the log stays below 1 %."""
@@ -116,7 +113,7 @@ class MetricsLog:
         self._steps_per_epoch = steps_per_epoch
         _drop_records_beyond(self._path, resumed_step)
         self._lines = self._path.open("a", encoding="utf-8")
-        self._events = _summary_writer(folder, resumed_step) if rank == 0 else None
+        self._events = ScalarEvents(folder, resumed_step) if rank == 0 else None
         self._losses = 0.0
         self._step = resumed_step
         self._train_seconds = 0.0
@@ -170,9 +167,41 @@ class MetricsLog:
         self._lines.write(json.dumps({"kind": kind, **values}) + "\n")
         self._lines.flush()
         if self._events is not None:
-            for name, value in values.items():
-                if name != "step":
-                    self._events.add_scalar(f"{kind}/{name}", value, record.step)
+            step = values.pop("step")
+            self._events.write(step, {f"{kind}/{name}": value for name, value in values.items()})
+
+
+@final
+class ScalarEvents:
+    """Writes scalars as TensorBoard's event files, flushed every few seconds.
+
+    By the package `tensorboard` itself: other writers import PyTorch, which costs a worker seconds
+    at its start. After a resume TensorBoard is told to forget what lies beyond `resumed_step`.
+    """
+
+    def __init__(self, folder: Path, resumed_step: int = 0) -> None:
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self._event, self._summary = event_pb2.Event, summary_pb2.Summary
+        self._writer = EventFileWriter(str(folder), flush_secs=10)
+        if resumed_step:
+            start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+            self._add(resumed_step + 1, session_log=start)
+
+    def write(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Write the scalars of one step by their tags."""
+        values = [
+            self._summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()
+        ]
+        self._add(step, summary=self._summary(value=values))
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self._writer.close()
+
+    def _add(self, step: int, **content: Any) -> None:
+        self._writer.add_event(self._event(wall_time=time.time(), step=step, **content))
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -207,10 +236,3 @@ def _drop_records_beyond(path: Path, step: int) -> None:
     rewritten = path.with_suffix(".partial")
     rewritten.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
     rewritten.replace(path)
-
-
-def _summary_writer(folder: Path, resumed_step: int) -> SummaryWriter:
-    from tensorboardX import SummaryWriter
-
-    purge_step = resumed_step + 1 if resumed_step else None
-    return SummaryWriter(logdir=str(folder), purge_step=purge_step, flush_secs=10)

@@ -29,6 +29,9 @@ from knltrain.optimizers.optimizer import Optimizer
 
 FloatArray = npt.NDArray[np.float32]
 
+START_SECONDS = 1800.0
+"""How long workers wait for each other before the first step: one may be compiling kernels."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
@@ -176,6 +179,7 @@ class Worker:
         self.parameters.fill(0.0)
         self.batches.fill(0, self._batch)
         self.backend.loss_and_gradient(self._batch, self.parameters, self.gradient)
+        self.transport.barrier(START_SECONDS)
         if self.method.due(0):
             self.transport.exchange(self.method.rule)
         self.optimizer.step(self.parameters, self.gradient, 0.0)

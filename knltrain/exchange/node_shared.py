@@ -69,9 +69,9 @@ class NodeShared(Transport):
             total += sums[turn, : values.size]
         return total
 
-    def barrier(self) -> None:
-        """Wait until every worker is here (collective)."""
-        self._barrier.wait()
+    def barrier(self, timeout_seconds: float | None = None) -> None:
+        """Wait until every worker is here (collective), with another time limit if one is given."""
+        self._barrier.wait(timeout_seconds)
 
     def check(self) -> None:
         """Raise RunAborted or PeerLost if the run is being aborted."""

@@ -51,8 +51,8 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    def barrier(self) -> None:
-        """Wait until every worker is here (collective)."""
+    def barrier(self, timeout_seconds: float | None = None) -> None:
+        """Wait until every worker is here (collective), with another time limit if one is given."""
 
     @abstractmethod
     def check(self) -> None:

@@ -42,8 +42,10 @@ class Barrier:
         self._abort_word = segment.abort_word
         self._sequence = int(self._sequences[rank])
 
-    def wait(self) -> None:
+    def wait(self, timeout_seconds: float | None = None) -> None:
         """Return when every worker has called this as often as this one has.
+
+        `timeout_seconds` replaces the barrier's own time limit for this once.
 
         Raises RunAborted or PeerLost if the run is being aborted, PeerLost if a missing worker's
         process is gone, ExchangeTimeout if one stays away longer than the time limit.
@@ -51,7 +53,7 @@ class Barrier:
         self._sequence += 1
         publish(self._sequences, self._rank, self._sequence)
         if self._watch(_PAUSES, _YIELDS) != self._workers:
-            self._wait_asleep()
+            self._wait_asleep(timeout_seconds or self._timeout_seconds)
 
     def check(self) -> None:
         """Raise RunAborted or PeerLost if the run is being aborted."""
@@ -59,7 +61,7 @@ class Barrier:
         if code != 0:
             raise _abort_error(code)
 
-    def _wait_asleep(self) -> None:
+    def _wait_asleep(self, timeout_seconds: float) -> None:
         nap_seconds = _SHORTEST_NAP_SECONDS
         late_seconds = checked_seconds = 0.0
         looked = time.monotonic()
@@ -72,8 +74,8 @@ class Barrier:
             if late_seconds - checked_seconds >= _LIVENESS_SECONDS:
                 checked_seconds = late_seconds
                 self._check_peers_alive()
-            if late_seconds >= self._timeout_seconds:
-                raise self._timeout()
+            if late_seconds >= timeout_seconds:
+                raise self._timeout(timeout_seconds)
             time.sleep(nap_seconds)
             nap_seconds = min(2 * nap_seconds, _LONGEST_NAP_SECONDS)
 
@@ -91,10 +93,10 @@ class Barrier:
                 ended = process.process_id(holder)
                 raise PeerLost(f"worker {rank} is gone: its process {ended} has ended")
 
-    def _timeout(self) -> ExchangeTimeout:
+    def _timeout(self, timeout_seconds: float) -> ExchangeTimeout:
         absent = ", ".join(f"worker {rank} ({self._condition(rank)})" for rank in self._missing())
         return ExchangeTimeout(
-            f"waited {self._timeout_seconds:g} s in vain for {absent}; if this worker can be so "
+            f"waited {timeout_seconds:g} s in vain for {absent}; if this worker can be so "
             "much slower than the others, raise exchange.timeout_seconds"
         )
 

@@ -112,7 +112,8 @@ def test_folder_holds_named_parameters_that_others_can_read(writer, state, tiny_
         "worker-0.safetensors",
     ]
     with safe_open(folder / "center.safetensors", framework="numpy") as file:
-        assert file.metadata() == {"network": "tiny", "step": "7"}
+        metadata = json.loads(file.metadata()["checkpoint"])
+        assert metadata == {"network": "tiny", "step": 7}
         shapes = {name: file.get_tensor(name).shape for name in ("out.weights", "out.bias")}
     assert shapes == {"out.weights": (2, 3), "out.bias": (2,)}
     description = json.loads((folder / "state.json").read_text())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"numpy", "numba", "torch", "pydantic", "rich", "matplotlib", "tensorboardX"}
+HEAVY = {"numpy", "numba", "torch", "pydantic", "rich", "matplotlib", "tensorboard"}
 
 
 def _imported_by(code: str) -> set[str]:

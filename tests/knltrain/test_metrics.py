@@ -211,7 +211,7 @@ def test_lines_are_plain_json(tmp_path, open_log, clocks):
 
 def scalars(folder):
     """Some of the scalars in the event files, read as records of TensorBoard's own format."""
-    from tensorboardX.proto.event_pb2 import Event
+    from tensorboard.compat.proto.event_pb2 import Event
 
     found = {}
     for path in folder.glob("events.out.tfevents.*"):
