@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
@@ -78,12 +78,19 @@ def bind_process(cpus: Iterable[int]) -> None:
             os.sched_setaffinity(int(thread.name), wanted)
 
 
-def thread_environment(threads: int) -> dict[str, str]:
+def thread_environment(threads: int, cores: Sequence[Sequence[int]] = ()) -> dict[str, str]:
     """Variables that give every numerical library `threads` threads, read when it is loaded.
 
-    They set numbers only: threads roam within the mask of their process.
+    With as many `cores` (the cpus of each) every OpenMP thread stays on its own: two that the
+    kernel puts on one core wait for each other for whole scheduler ticks, a hundred times the
+    length of a small operation. OpenMP then leaves the main thread on the first core, too.
+    Otherwise threads roam within the mask of their process.
     """
-    return dict.fromkeys(THREAD_COUNT_VARIABLES, str(threads))
+    counts = dict.fromkeys(THREAD_COUNT_VARIABLES, str(threads))
+    if threads == 1 or len(cores) != threads:
+        return counts
+    places = ",".join(f"{{{','.join(map(str, cpus))}}}" for cpus in cores)
+    return {**counts, "OMP_PLACES": places, "OMP_PROC_BIND": "close"}
 
 
 def placement_environment() -> dict[str, str]:

@@ -22,13 +22,14 @@ class Placement:
     """The place of one worker: `cpus` it may run on and `threads`, its number of physical cores.
 
     `cpus` are OS ids, all the allowed hardware threads of its cores; `numa_nodes` are the nodes
-    that its cores belong to.
+    that its cores belong to; `cores` are its cpus core by core, empty if its threads may roam.
     """
 
     rank: int
     cpus: tuple[int, ...]
     threads: int
     numa_nodes: tuple[int, ...]
+    cores: tuple[tuple[int, ...], ...] = ()
 
 
 def physical_cores(topology: Topology, allowed: Iterable[int]) -> tuple[Core, ...]:
@@ -76,6 +77,7 @@ def _placement(rank: int, cores: tuple[Core, ...]) -> Placement:
         cpus=tuple(sorted(cpu for core in cores for cpu in core.cpus)),
         threads=len(cores),
         numa_nodes=tuple(sorted({core.numa_node for core in cores})),
+        cores=tuple(core.cpus for core in cores),
     )
 
 

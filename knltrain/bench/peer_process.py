@@ -25,7 +25,7 @@ class PeerError(KnltrainError):
 class PeerProcess:
     """Talks to a process that speaks the protocol of `knltrain.bench.torch_peer`.
 
-    The process runs on `cpus` with as many threads. Raises PeerError, with the end of what the
+    The process runs on `cpus` with a thread on each. Raises PeerError, with the end of what the
     process wrote to its standard error, when it ends instead of answering.
     """
 
@@ -33,7 +33,10 @@ class PeerProcess:
         self.name = name
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed in `close`)
         command = pinned_command(
-            [sys.executable, *arguments], cpus, thread_environment(len(cpus)), os.getpid()
+            [sys.executable, *arguments],
+            cpus,
+            thread_environment(len(cpus), [[cpu] for cpu in cpus]),
+            os.getpid(),
         )
         self._process = subprocess.Popen(
             command,

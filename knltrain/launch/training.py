@@ -120,7 +120,7 @@ def _start_worker(
         return pinned_command(
             [sys.executable, "-u", "-X", "faulthandler", "-m", "knltrain.launch.entry"],
             placement.cpus,
-            {**thread_environment(threads), **identity.to_environment()},
+            {**thread_environment(threads, placement.cores), **identity.to_environment()},
             die_with_parent=os.getpid(),
         )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from affinity.binding import (
+    THREAD_PLACEMENT_VARIABLES,
     allowed_cpus,
     bind_process,
     observed_binding,
@@ -70,6 +71,20 @@ def test_cpu_that_cannot_be_had_is_refused_and_nothing_changes(unknown: int) -> 
 def test_empty_set_of_cpus_is_refused() -> None:
     with pytest.raises(PlacementError, match=r"cannot run on cpus \(none\)"):
         bind_process([])
+
+
+def test_thread_environment_gives_each_thread_its_core() -> None:
+    environment = thread_environment(2, [(0, 52), (1, 53)])
+    assert environment["OMP_NUM_THREADS"] == "2"
+    assert environment["OMP_PLACES"] == "{0,52},{1,53}"
+    assert environment["OMP_PROC_BIND"] == "close"
+
+
+@pytest.mark.parametrize(("threads", "cores"), [(1, [(0,)]), (3, [(0,), (1,)])])
+def test_threads_roam_when_they_are_not_one_per_core(
+    threads: int, cores: list[tuple[int, ...]]
+) -> None:
+    assert not set(thread_environment(threads, cores)) & set(THREAD_PLACEMENT_VARIABLES)
 
 
 def test_thread_environment_sets_numbers_and_no_places() -> None:

@@ -155,3 +155,9 @@ def test_allowed_cpus_that_the_machine_lacks_are_named() -> None:
 def test_empty_cpuset_is_refused() -> None:
     with pytest.raises(PlacementError, match="no cpus are allowed"):
         place_workers(_topology([2]), [], 1)
+
+
+def test_placement_lists_its_cpus_core_by_core() -> None:
+    first, second = place_workers(_topology([4], threads=2), range(8), 2)
+    assert first.cores == ((0, 4), (1, 5))
+    assert second.cores == ((2, 6), (3, 7))
