@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 Choice = TypeVar("Choice")
 
+LEAST_IMAGES = 16
+"""Images that "auto" gives each worker at least: with fewer, lanes of its vectors stay empty."""
+
 BETA = 0.9
 """β = P α of Zhang, Choromanska, LeCun 2015: the moving rate is 0.9 / workers if none is given."""
 
@@ -57,11 +60,14 @@ def check_names(config: RunConfig) -> None:
 def resolve_workers(config: RunConfig, physical_cores: int) -> int:
     """Number of workers: as configured, or for "auto" as many as cores that can share a batch.
 
-    The batch always divides evenly among them: a `RunConfig` accepts no other number.
+    The batch always divides evenly among them: a `RunConfig` accepts no other number. "auto" gives
+    each at least 16 images, one full vector.
     """
-    if config.workers == "auto":
-        return max(n for n in range(1, physical_cores + 1) if config.train.batch % n == 0)
-    return config.workers
+    if config.workers != "auto":
+        return config.workers
+    batch = config.train.batch
+    most = max(1, min(physical_cores, batch // LEAST_IMAGES))
+    return max(n for n in range(1, most + 1) if batch % n == 0)
 
 
 def network_size(config: RunConfig) -> int:

@@ -1,0 +1,1 @@
+"""Implementations of a network's loss and gradient."""

@@ -1,0 +1,41 @@
+"""The seam between training and what computes: a network's loss and gradient on one machine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.data.dataset import Batch
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class Backend(ABC):
+    """A network made ready to compute on batches of up to a fixed number of images.
+
+    Implementations are built as Implementation(network, batch, threads): `batch` is the largest
+    number of images per call, `threads` the number of threads of one call. `parameters` and
+    `gradient` are packed vectors as the network lays them out, float32 (network.packed_size,),
+    contiguous, and must not overlap; anything else is a NetworkError. The padding between
+    parameters is not read, and is zero in the gradient.
+    """
+
+    @abstractmethod
+    def loss_and_gradient(
+        self, batch: Batch, parameters: FloatArray, gradient: FloatArray
+    ) -> float:
+        """Mean softmax cross-entropy over the batch; its gradient overwrites `gradient`."""
+
+    @abstractmethod
+    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
+        """Sum of the losses of the batch's images, and how many of them are classified right."""
+
+    @abstractmethod
+    def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
+        """Name of the first layer whose output is not finite; None when all outputs are."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back threads and memory; the backend computes no more."""

@@ -1,0 +1,108 @@
+"""knltrain's own CPU backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.backends.backend import Backend, FloatArray
+from knltrain.backends.cpu.plan import Plan
+from knltrain.backends.cpu.stages import Views
+from knltrain.data.dataset import Batch
+from knltrain.errors import NetworkError
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
+from vectorized_ops.errors import OperationError
+from vectorized_ops.implementations import operations
+
+REMEMBERED_VECTORS = 8
+
+
+class CpuBackend(Backend):
+    """Runs a static plan over `vectorized_ops`; a step allocates nothing of its own.
+
+    `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS. Raises NetworkError
+    if it does not take a layer of the network, or a batch that the plan was not made for.
+    """
+
+    def __init__(self, network: Network, batch: int, threads: int, implementation: str) -> None:
+        self._network, self._batch = network, batch
+        self._gaps = _gaps(network)
+        self._operations = operations(implementation)
+        self._views: dict[int, ParameterVector] = {}
+        try:
+            self._operations.use_threads(threads)
+            self._plan = Plan(network, batch, self._operations)
+        except OperationError as error:
+            raise NetworkError(f"network '{network.name}' on the cpu backend: {error}") from error
+
+    def loss_and_gradient(
+        self, batch: Batch, parameters: FloatArray, gradient: FloatArray
+    ) -> float:
+        """Mean softmax cross-entropy over the batch; its gradient overwrites `gradient`."""
+        weights, gradients = self._named(parameters), self._named(gradient)
+        self._forward(batch, weights)
+        loss = self._loss(batch) / len(batch.labels)
+        for stage in reversed(self._plan.stages):
+            stage.backward(weights, gradients)
+        gradient[self._gaps] = 0
+        return loss
+
+    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
+        """Sum of the losses of the batch's images, and how many of them are classified right."""
+        self._forward(batch, self._named(parameters))
+        logits = self._plan.output.values[: len(batch.labels)]
+        correct = np.count_nonzero(logits.argmax(axis=1) == batch.labels)
+        return self._loss(batch), int(correct)
+
+    def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
+        """Name of the first layer whose output is not finite; None when all outputs are."""
+        weights = self._named(parameters)
+        self._load(batch)
+        for stage in self._plan.stages:
+            stage.forward(weights)
+            if not np.isfinite(stage.output.values[: len(batch.labels)]).all():
+                return stage.name
+        return None
+
+    def close(self) -> None:
+        """Let go of the packed vectors and the plan's memory."""
+        self._views.clear()
+        self._plan.stages.clear()
+
+    def _forward(self, batch: Batch, weights: Views) -> None:
+        self._load(batch)
+        for stage in self._plan.stages:
+            stage.forward(weights)
+
+    def _load(self, batch: Batch) -> None:
+        images = len(batch.labels)
+        expected = images, *self._network.input_shape
+        if not 0 < images <= self._batch or batch.images_nhwc.shape != expected:
+            raise NetworkError(
+                f"a batch of {images} labels and images {batch.images_nhwc.shape} was given to "
+                f"network '{self._network.name}', compiled for 1 to {self._batch} images of "
+                f"{self._network.input_shape}"
+            )
+        self._operations.load_images(batch.images_nhwc, self._plan.input.values)
+
+    def _loss(self, batch: Batch) -> float:
+        output = self._plan.output
+        return self._operations.softmax_cross_entropy(output.values, batch.labels, output.gradient)
+
+    def _named(self, packed: FloatArray) -> Views:
+        """Return the views on a packed vector, kept for the latest vectors by their address."""
+        address = packed.ctypes.data
+        if address not in self._views:
+            if len(self._views) == REMEMBERED_VECTORS:
+                del self._views[next(iter(self._views))]
+            self._views[address] = ParameterVector(self._network, packed)
+        return self._views[address].views
+
+
+def _gaps(network: Network) -> npt.NDArray[np.intp]:
+    """Return the places of the packed vector that lie between the parameters."""
+    between = np.ones(network.packed_size, np.bool_)
+    for spec in network.parameters:
+        between[spec.offset : spec.offset + spec.size] = False
+    return np.flatnonzero(between)

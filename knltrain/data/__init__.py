@@ -1,0 +1,1 @@
+"""Labelled images, and the order in which workers see them."""

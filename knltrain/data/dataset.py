@@ -1,0 +1,107 @@
+"""Labelled images in memory, and the batches that training and evaluation are fed with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.errors import DataError
+
+FloatArray = npt.NDArray[np.float32]
+LabelArray = npt.NDArray[np.int64]
+PixelArray = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Images that go through the network together: float32 (n,H,W,C) and int64 (n,)."""
+
+    images_nhwc: FloatArray
+    labels: LabelArray
+
+    @classmethod
+    def allocate(cls, images: int, image_shape: tuple[int, ...]) -> Batch:
+        """Memory for `images` images of shape (H,W,C), all of it touched by the caller's thread."""
+        batch = cls(np.empty((images, *image_shape), np.float32), np.empty(images, np.int64))
+        batch.images_nhwc.fill(0)
+        batch.labels.fill(0)
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledImages:
+    """One half of a data set: normalised images float32 (N,H,W,C), labels int64 (N,).
+
+    Raises DataError when the two arrays do not hold the same number of images.
+    """
+
+    images_nhwc: FloatArray
+    labels: LabelArray
+
+    def __post_init__(self) -> None:
+        if self.images_nhwc.ndim != 4 or self.labels.shape != self.images_nhwc.shape[:1]:
+            raise DataError(
+                f"images {self.images_nhwc.shape} and labels {self.labels.shape} do not fit: "
+                "expected (N, H, W, C) and (N,)"
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(H, W, C) of every image."""
+        _, height, width, channels = self.images_nhwc.shape
+        return height, width, channels
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """What a run learns from and is measured on; `description` says where it came from."""
+
+    name: str
+    train: LabelledImages
+    test: LabelledImages
+    classes: int
+    description: str = ""
+
+
+def check_labels(labels: npt.NDArray[np.integer], classes: int, source: str) -> None:
+    """Refuse labels outside 0..classes-1: DataError with the file, the index and the label."""
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if wrong.size:
+        index = int(wrong[0])
+        raise DataError(
+            f"{source}: label {int(labels[index])} at index {index} is out of range: "
+            f"expected 0 to {classes - 1} ({wrong.size} of {labels.size} labels are wrong)"
+        )
+
+
+def first_images(
+    images: npt.NDArray[np.generic], wanted: int | None, key: str, source: str
+) -> slice:
+    """Slice of the first `wanted` images (None: all); DataError when there are fewer."""
+    if wanted is not None and wanted > len(images):
+        raise DataError(
+            f"{key} = {wanted}, but {source} holds {len(images)}: ask for {len(images)} or fewer"
+        )
+    return slice(0, len(images) if wanted is None else wanted)
+
+
+def standardised(train: FloatArray, test: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Both halves shifted and scaled so that the training images have mean 0 and deviation 1.
+
+    Mean and deviation are taken over all pixels of `train` in float64.
+    """
+    mean = train.mean(dtype=np.float64)
+    deviation = train.std(dtype=np.float64)
+    if deviation == 0:
+        raise DataError(f"all pixels of the training images are {mean}: nothing to learn from")
+
+    def scaled(images: FloatArray) -> FloatArray:
+        out: FloatArray = ((images - mean) / deviation).astype(np.float32)
+        return out
+
+    return scaled(train), scaled(test)

@@ -1,0 +1,85 @@
+"""The order in which images are seen: a function of (seed, epoch, position) and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.data.dataset import Batch, LabelledImages
+from knltrain.data.shift import bordered, epoch_shifts
+from knltrain.errors import DataError
+
+
+def epoch_order(images: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+    """The permutation int64 (images,) of one epoch.
+
+    Sorts raw Philox words, which NumPy keeps stable between versions and machines.
+    """
+    stream = np.random.Philox(np.random.SeedSequence((seed, epoch)))
+    return np.argsort(stream.random_raw(images), kind="stable").astype(np.int64, copy=False)
+
+
+class ShardedBatches:
+    """Each worker's share of every global batch.
+
+    The global batch of a step is the same whatever the number of workers: rows
+    [position * batch : (position + 1) * batch] of its epoch's order, of which worker `rank` takes
+    the `rank`-th equal part. Images that do not fill a last batch wait for another epoch. With
+    `shift_pixels` every image is moved by up to so many pixels, differently in each epoch. Raises
+    DataError when the batch exceeds the images or cannot be divided evenly.
+    """
+
+    def __init__(
+        self,
+        images: LabelledImages,
+        batch: int,
+        rank: int,
+        workers: int,
+        seed: int,
+        shift_pixels: int = 0,
+    ) -> None:
+        if batch % workers:
+            raise DataError(
+                f"a batch of {batch} images does not divide evenly among {workers} workers: "
+                f"set train.batch to a multiple of {workers}"
+            )
+        if batch > len(images):
+            raise DataError(
+                f"a batch of {batch} images is larger than the {len(images)} training images: "
+                "lower train.batch or use more images"
+            )
+        if not 0 <= rank < workers:
+            raise ValueError(f"rank {rank} of {workers} workers")
+        self.steps_per_epoch = len(images) // batch
+        self.images_per_worker = batch // workers
+        self._labels = images.labels
+        self._images_nhwc = bordered(images.images_nhwc, shift_pixels)
+        self._shift_pixels = shift_pixels
+        self._batch = batch
+        self._rank = rank
+        self._seed = seed
+        self._epoch = -1
+        self._order = self._shifts = np.empty(0, np.int64)
+
+    def fill(self, step: int, out: Batch) -> None:
+        """Write this worker's images and labels of global `step` into `out`."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            self._begin(epoch)
+        start = position * self._batch + self._rank * self.images_per_worker
+        rows = self._order[start : start + self.images_per_worker]
+        # mode="clip" writes straight into `out`; the default would go through a buffer.
+        np.take(self._labels, rows, out=out.labels, mode="clip")
+        if not self._shift_pixels:
+            np.take(self._images_nhwc, rows, axis=0, out=out.images_nhwc, mode="clip")
+            return
+        _, height, width, _ = out.images_nhwc.shape
+        shifts = self._shifts[start : start + self.images_per_worker].tolist()
+        for target, row, (y, x) in zip(out.images_nhwc, rows, shifts, strict=True):
+            target[...] = self._images_nhwc[row, y : y + height, x : x + width]
+
+    def _begin(self, epoch: int) -> None:
+        images = len(self._labels)
+        self._order = epoch_order(images, self._seed, epoch)
+        self._shifts = epoch_shifts(images, self._seed, epoch, self._shift_pixels)
+        self._epoch = epoch

@@ -1,0 +1,128 @@
+"""Every error knltrain raises on purpose; each says what was given, what was expected, the way out.
+
+    KnltrainError
+      ConfigError        a run description that cannot be used
+      DataError          images or labels that cannot be read, or do not fit together
+      NetworkError       layers or parameter vectors that do not fit together
+      SegmentError       the shared memory segment cannot be created or attached
+      CheckpointError    a checkpoint that cannot be written, read or continued from
+      RunFolderError     a run folder that cannot be created or read
+      ExchangeTimeout    workers that did not reach an exchange in time
+      PeerLost           another worker of the run is gone
+      RunAborted         the run was stopped by a signal
+      WorkerFailed       a worker process ended with an error
+      NonFiniteLoss      the loss became infinite or not a number
+
+`exit_code` is the status a command ends with: 2 for bad input, 128 + signal for a stopped run,
+1 for everything else.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+FAILURE = 1
+BAD_INPUT = 2
+SIGNALLED = 128
+
+
+class KnltrainError(Exception):
+    """Base of all errors below: one message for the user, and the command's exit status."""
+
+    exit_code: int = FAILURE
+
+
+class ConfigError(KnltrainError):
+    """A run description that cannot be used."""
+
+    exit_code = BAD_INPUT
+
+
+class DataError(KnltrainError):
+    """Images or labels that cannot be read, or do not fit together."""
+
+    exit_code = BAD_INPUT
+
+
+class NetworkError(KnltrainError):
+    """Layers or parameter vectors that do not fit together."""
+
+    exit_code = BAD_INPUT
+
+
+class SegmentError(KnltrainError):
+    """The shared memory segment cannot be created or attached."""
+
+    exit_code = BAD_INPUT
+
+
+class CheckpointError(KnltrainError):
+    """A checkpoint that cannot be written, read or continued from."""
+
+    exit_code = BAD_INPUT
+
+
+class RunFolderError(KnltrainError):
+    """A run folder that cannot be created or read."""
+
+    exit_code = BAD_INPUT
+
+
+class ExchangeTimeout(KnltrainError):  # noqa: N818
+    """Workers that did not reach an exchange in time."""
+
+
+class PeerLost(KnltrainError):  # noqa: N818
+    """Another worker of the run is gone."""
+
+
+class RunAborted(KnltrainError):  # noqa: N818
+    """The run was stopped by a signal; ends with 128 + its number (130 for SIGINT, 143 SIGTERM)."""
+
+    def __init__(self, message: str, signal_number: int = 2) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+        self.exit_code = SIGNALLED + signal_number
+
+
+class WorkerFailed(KnltrainError):  # noqa: N818
+    """A worker process ended with an error."""
+
+    def __init__(self, rank: int, cause: str) -> None:
+        super().__init__(f"worker {rank} failed: {cause}")
+        self.rank = rank
+        self.cause = cause
+
+
+class NonFiniteLoss(KnltrainError):  # noqa: N818
+    """The loss became infinite or not a number."""
+
+    way_out: ClassVar[str] = "lower learning_rate.base, or give learning_rate.warmup_steps"
+
+    def __init__(self, step: int, layer: str | None) -> None:
+        place = f"layer '{layer}' is the first whose output" if layer else "the loss"
+        super().__init__(f"step {step}: {place} is not finite; {self.way_out}")
+        self.step = step
+        self.layer = layer
+
+
+def unknown_name(kind: str, given: str, known: Iterable[str]) -> str:
+    """Message for a name that is not among `known`, with the closest known one if any is close.
+
+    Dotted names also match by their last part, so that `batch` finds `train.batch`.
+    """
+    names = sorted(known)
+    message = f"unknown {kind} '{given}': expected one of {', '.join(repr(n) for n in names)}"
+    closest = _closest(given, names)
+    return f"{message}; did you mean '{closest}'?" if closest else message
+
+
+def _closest(given: str, names: list[str]) -> str | None:
+    by_key = {name.rpartition(".")[2].lower(): name for name in names}
+    by_key |= {name.lower(): name for name in names}
+    for key in (given.lower(), given.rpartition(".")[2].lower()):
+        if close := difflib.get_close_matches(key, by_key, n=1):
+            return by_key[close[0]]
+    return None

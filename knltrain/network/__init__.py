@@ -1,0 +1,1 @@
+"""Networks as plain descriptions: layers, shapes, and one packed vector of parameters."""

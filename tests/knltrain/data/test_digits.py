@@ -1,0 +1,69 @@
+"""The digits that come with knltrain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from knltrain.data.digits import enlarged, load_digits
+from knltrain.errors import DataError
+
+
+def test_every_fifth_digit_is_for_testing() -> None:
+    dataset = load_digits()
+    assert (len(dataset.train), len(dataset.test)) == (1438, 359)
+    assert dataset.train.image_shape == dataset.test.image_shape == (28, 28, 1)
+    # The file starts with 0, 1, 2, 3, 4, 5, 6, 7, 8, 9.
+    assert dataset.train.labels[:8].tolist() == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert dataset.test.labels[:2].tolist() == [4, 9]
+
+
+def test_all_classes_are_well_represented_in_both_halves() -> None:
+    dataset = load_digits()
+    assert np.bincount(dataset.train.labels).min() > 100
+    assert np.bincount(dataset.test.labels).min() > 20
+    assert dataset.classes == 10
+
+
+def test_digits_are_standardised() -> None:
+    train = load_digits().train.images_nhwc
+    assert train.dtype == np.float32
+    assert train.mean(dtype=np.float64) == pytest.approx(0, abs=1e-6)
+    assert train.std(dtype=np.float64) == pytest.approx(1, abs=1e-6)
+
+
+def test_description_gives_credit() -> None:
+    description = load_digits().description
+    assert "E. Alpaydin and C. Kaynak" in description
+    assert "doi:10.24432/C50P49" in description
+    assert "CC BY 4.0" in description
+
+
+def test_a_zero_is_dark_in_the_middle_and_a_one_is_bright_there() -> None:
+    dataset = load_digits()
+    middle = dataset.train.images_nhwc[:, 12:16, 12:16, 0].mean(axis=(1, 2))
+    labels = dataset.train.labels
+    assert middle[labels == 0].mean() < -0.5
+    assert middle[labels == 1].mean() > 0.5
+
+
+def test_fewer_digits_are_the_first_ones() -> None:
+    dataset = load_digits(train_images=3, test_images=1)
+    assert dataset.train.labels.tolist() == [0, 1, 2]
+    assert dataset.test.labels.tolist() == [4]
+
+
+def test_more_digits_than_there_are_is_refused() -> None:
+    with pytest.raises(DataError, match=r"data\.train_images = 1439, but digits holds 1438"):
+        load_digits(train_images=1439)
+
+
+def test_enlarging_twice_interpolates_between_pixel_centres() -> None:
+    image = np.array([[[0, 8], [0, 8]]], np.uint8)
+    np.testing.assert_allclose(enlarged(image, 4)[0, 1], [0, 2, 6, 8])
+
+
+def test_enlarging_keeps_constant_images_and_tells_rows_from_columns() -> None:
+    np.testing.assert_allclose(enlarged(np.full((1, 8, 8), 9, np.uint8), 28), 9, rtol=1e-6)
+    rows = enlarged(np.array([[[0, 0], [4, 4]]], np.uint8), 2)
+    np.testing.assert_array_equal(rows[0], [[0, 0], [4, 4]])

@@ -1,0 +1,135 @@
+"""The order of images depends on seed, epoch and position alone, not on who reads them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from knltrain.data.dataset import Batch, LabelledImages
+from knltrain.data.order import ShardedBatches, epoch_order
+from knltrain.errors import DataError
+
+
+def _images(count: int) -> LabelledImages:
+    """Images whose only pixel and label are their index."""
+    index = np.arange(count)
+    return LabelledImages(index.astype(np.float32).reshape(-1, 1, 1, 1), index)
+
+
+def _seen(images: LabelledImages, batch: int, workers: int, step: int, seed: int = 5) -> list[int]:
+    """The global batch of a step, put together from the workers' shares."""
+    seen: list[int] = []
+    for rank in range(workers):
+        batches = ShardedBatches(images, batch, rank, workers, seed)
+        out = Batch.allocate(batches.images_per_worker, images.image_shape)
+        batches.fill(step, out)
+        assert out.images_nhwc.reshape(-1).tolist() == out.labels.tolist()
+        seen += out.labels.tolist()
+    return seen
+
+
+def test_epoch_order_is_a_permutation() -> None:
+    assert sorted(epoch_order(1000, seed=1, epoch=0)) == list(range(1000))
+
+
+def test_epoch_order_is_the_same_on_every_machine_and_for_ever() -> None:
+    order = epoch_order(10, seed=1, epoch=0)
+    assert order.dtype == np.int64
+    assert order.tolist() == [2, 0, 1, 4, 5, 6, 7, 8, 3, 9]
+
+
+def test_epoch_order_changes_with_seed_and_epoch() -> None:
+    orders = {tuple(epoch_order(50, seed, epoch)) for seed in range(3) for epoch in range(3)}
+    assert len(orders) == 9
+
+
+def test_first_image_of_an_epoch_is_uniform() -> None:
+    first = np.array([epoch_order(10, seed=2, epoch=epoch)[0] for epoch in range(2000)])
+    counts = np.bincount(first, minlength=10)
+    # 200 expected; five standard deviations of a binomial are 67.
+    assert counts.min() > 133
+    assert counts.max() < 267
+
+
+def test_global_batch_is_the_same_for_any_number_of_workers() -> None:
+    images = _images(50)
+    for step in (0, 3, 4, 11):
+        assert (
+            _seen(images, 12, 1, step) == _seen(images, 12, 3, step) == _seen(images, 12, 4, step)
+        )
+
+
+def test_an_epoch_shows_every_image_at_most_once_and_drops_the_rest() -> None:
+    images = _images(50)
+    batches = ShardedBatches(images, 12, 0, 2, seed=5)
+    assert batches.steps_per_epoch == 4
+    assert batches.images_per_worker == 6
+    first = [index for step in range(4) for index in _seen(images, 12, 2, step)]
+    second = [index for step in range(4, 8) for index in _seen(images, 12, 2, step)]
+    assert len(set(first)) == len(set(second)) == 48
+    assert first == epoch_order(50, 5, 0)[:48].tolist()
+    assert second == epoch_order(50, 5, 1)[:48].tolist()
+
+
+def test_steps_may_be_read_in_any_order() -> None:
+    batches = ShardedBatches(_images(20), 4, 1, 2, seed=5)
+    out = Batch.allocate(2, (1, 1, 1))
+    seen = {}
+    for step in (7, 0, 12, 7, 0, 12):
+        batches.fill(step, out)
+        assert seen.setdefault(step, out.labels.tolist()) == out.labels.tolist()
+    assert len({tuple(labels) for labels in seen.values()}) == 3
+
+
+def test_batch_is_written_in_place() -> None:
+    images = _images(20)
+    out = Batch.allocate(2, (1, 1, 1))
+    pixels, labels = out.images_nhwc.ctypes.data, out.labels.ctypes.data
+    ShardedBatches(images, 4, 0, 2, seed=5).fill(1, out)
+    assert (out.images_nhwc.ctypes.data, out.labels.ctypes.data) == (pixels, labels)
+    assert out.labels.tolist() == epoch_order(20, 5, 0)[4:6].tolist()
+
+
+def test_a_batch_of_all_images_makes_one_step() -> None:
+    assert ShardedBatches(_images(8), 8, 0, 2, seed=1).steps_per_epoch == 1
+
+
+@pytest.mark.parametrize(("batch", "workers"), [(9, 2), (2, 4)])
+def test_batch_that_workers_cannot_share_is_refused(batch: int, workers: int) -> None:
+    with pytest.raises(DataError, match=f"{batch} images does not divide .* {workers} workers"):
+        ShardedBatches(_images(20), batch, 0, workers, seed=1)
+
+
+def test_batch_larger_than_the_training_images_is_refused() -> None:
+    with pytest.raises(DataError, match="a batch of 10 images is larger than the 9 training"):
+        ShardedBatches(_images(9), 10, 0, 2, seed=1)
+
+
+def test_rank_outside_the_workers_is_refused() -> None:
+    with pytest.raises(ValueError, match="rank 2 of 2 workers"):
+        ShardedBatches(_images(9), 4, 2, 2, seed=1)
+
+
+def test_shifted_image_is_the_image_moved_by_at_most_the_asked_pixels() -> None:
+    images = np.zeros((6, 5, 5, 1), np.float32)
+    images[:, 2, 2] = 1
+    moved = LabelledImages(images, np.arange(6))
+    batches = ShardedBatches(moved, 6, 0, 1, seed=3, shift_pixels=2)
+    out = Batch.allocate(6, (5, 5, 1))
+    places = set()
+    for step in range(20):
+        batches.fill(step, out)
+        for image in out.images_nhwc[..., 0]:
+            assert np.count_nonzero(image) == 1
+            places.add(tuple(np.argwhere(image)[0].tolist()))
+    assert places == {(y, x) for y in range(5) for x in range(5)}
+
+
+def test_shifts_are_the_same_for_any_number_of_workers() -> None:
+    rng = np.random.default_rng(0)
+    images = LabelledImages(rng.normal(size=(8, 4, 4, 1)).astype(np.float32), np.arange(8))
+    alone, half = Batch.allocate(4, (4, 4, 1)), Batch.allocate(2, (4, 4, 1))
+    ShardedBatches(images, 4, 0, 1, seed=5, shift_pixels=1).fill(3, alone)
+    for rank in range(2):
+        ShardedBatches(images, 4, rank, 2, seed=5, shift_pixels=1).fill(3, half)
+        assert np.array_equal(half.images_nhwc, alone.images_nhwc[2 * rank : 2 * rank + 2])

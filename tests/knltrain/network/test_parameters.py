@@ -1,0 +1,97 @@
+"""One vector, many views, and values that a seed decides on every machine."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from knltrain.errors import NetworkError
+from knltrain.network.layers import Convolution, Dense
+from knltrain.network.lenet import lenet
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector, aligned_zeros
+
+TINY = Network("tiny", (4, 4, 1), (Convolution("conv", 3, 3), Dense("dense", 2)))
+
+
+def test_views_cover_the_packed_vector_up_to_padding() -> None:
+    vector = ParameterVector(TINY)
+    for number, view in enumerate(vector.views.values(), start=1):
+        view.fill(number)
+    assert list(vector.views) == ["conv.weights", "conv.bias", "dense.weights", "dense.bias"]
+    sizes = [27, 3, 24, 2]
+    assert [np.count_nonzero(vector.packed == number) for number in (1, 2, 3, 4)] == sizes
+    assert np.count_nonzero(vector.packed) == TINY.parameter_count == sum(sizes)
+
+
+def test_packed_vector_is_zero_and_every_view_is_aligned_to_64_bytes() -> None:
+    vector = ParameterVector(lenet())
+    assert not vector.packed.any()
+    assert all(view.ctypes.data % 64 == 0 for view in vector.views.values())
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 1000])
+def test_aligned_zeros_start_on_a_cache_line(size: int) -> None:
+    vector = aligned_zeros(size)
+    assert (vector.shape, vector.dtype) == ((size,), np.float32)
+    assert vector.ctypes.data % 64 == 0
+    assert not vector.any()
+
+
+def test_given_buffer_is_used_as_it_is() -> None:
+    row = np.full((2, TINY.packed_size), 3, np.float32)[1]
+    vector = ParameterVector(TINY, row)
+    assert vector.packed is row
+    vector.views["dense.bias"][1] = 8
+    assert row[TINY.parameters[-1].offset + 1] == 8
+    assert np.count_nonzero(row == 3) == TINY.packed_size - 1
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        np.zeros(TINY.packed_size, np.float64),
+        np.zeros(TINY.packed_size + 16, np.float32),
+        np.zeros((1, TINY.packed_size), np.float32),
+        np.zeros(2 * TINY.packed_size, np.float32)[::2],
+    ],
+    ids=["float64", "too long", "two dimensions", "strided"],
+)
+def test_buffer_that_does_not_fit_is_refused(buffer: np.ndarray) -> None:
+    with pytest.raises(NetworkError, match=r"'tiny': expected contiguous float32 \(96,\), got"):
+        ParameterVector(TINY, buffer)
+
+
+def test_initial_weights_fill_the_xavier_range_and_biases_are_zero() -> None:
+    vector = ParameterVector(lenet(), np.full(lenet().packed_size, 9, np.float32))
+    vector.initialise(seed=1)
+    for spec in lenet().parameters:
+        view = vector.views[spec.name]
+        if spec.name.endswith(".bias"):
+            assert not view.any()
+            continue
+        bound = math.sqrt(3 / math.prod(spec.shape[1:]))
+        assert 0.99 * bound < abs(view).max() <= bound * (1 + 2**-23)
+        # Uniform in ±bound: mean 0 and deviation bound / sqrt(3), within five standard errors.
+        assert abs(view.mean()) < 5 * bound / math.sqrt(3 * view.size)
+        assert view.std() == pytest.approx(bound / math.sqrt(3), rel=3 / math.sqrt(view.size))
+    assert np.count_nonzero(vector.packed) <= 431_080  # the padding is zero again
+
+
+def test_initial_weights_are_the_same_on_every_machine_and_for_ever() -> None:
+    vector = ParameterVector(TINY)
+    vector.initialise(seed=1)
+    assert [value.hex() for value in vector.packed[:3].tolist()] == [
+        "-0x1.001c0c0000000p-1",
+        "-0x1.f1c7de0000000p-2",
+        "-0x1.24301a0000000p-1",
+    ]
+
+
+def test_initial_weights_change_with_the_seed() -> None:
+    first, second = ParameterVector(TINY), ParameterVector(TINY)
+    first.initialise(seed=1)
+    second.initialise(seed=2)
+    assert np.count_nonzero(first.packed == second.packed) == TINY.packed_size - 27 - 24

@@ -1,0 +1,74 @@
+"""SGD takes Caffe's steps, in place, with the kernel that it is given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from knltrain.optimizers.sgd import SGD
+from vectorized_ops.reference.sgd import sgd_update
+
+SIZE = 50
+STEPS = 4
+
+
+def _vectors(count: int) -> list[np.ndarray]:
+    generator = np.random.default_rng(4)
+    return [generator.standard_normal(SIZE, np.float32) for _ in range(count)]
+
+
+def _caffe(
+    parameters: np.ndarray,
+    gradients: list[np.ndarray],
+    rates: list[float],
+    momentum: float,
+    decay: float,
+    nesterov: bool,
+) -> np.ndarray:
+    """SGDSolver and NesterovSolver of Caffe, in float64."""
+    parameters = parameters.astype(np.float64)
+    history = np.zeros(SIZE)
+    for gradient, rate in zip(gradients, rates, strict=True):
+        before = history
+        history = rate * (gradient + decay * parameters) + momentum * before
+        parameters = parameters - (
+            (1 + momentum) * history - momentum * before if nesterov else history
+        )
+    return parameters
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize(("momentum", "decay"), [(0.9, 0.0), (0.9, 0.1), (0.0, 0.1), (0.0, 0.0)])
+def test_steps_with_changing_learning_rate_are_caffe_s(
+    momentum: float, decay: float, nesterov: bool
+) -> None:
+    parameters, *gradients = _vectors(1 + STEPS)
+    rates = [0.1, 0.2, 0.05, 0.01]
+    expected = _caffe(parameters, gradients, rates, momentum, decay, nesterov)
+    optimizer = SGD(SIZE, momentum, decay, nesterov, sgd_update)
+    for gradient, rate in zip(gradients, rates, strict=True):
+        optimizer.step(parameters, gradient, rate)
+    np.testing.assert_allclose(parameters, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_state_copied_into_a_new_optimizer_continues_the_run() -> None:
+    parameters, *gradients = _vectors(1 + STEPS)
+    first = SGD(SIZE, 0.9, 0.1, False, sgd_update)
+    for gradient in gradients[:2]:
+        first.step(parameters, gradient, 0.1)
+    continued = parameters.copy()
+    second = SGD(SIZE, 0.9, 0.1, False, sgd_update)
+    for name, values in first.state.items():
+        second.state[name][...] = values
+    for gradient in gradients[2:]:
+        first.step(parameters, gradient, 0.1)
+        second.step(continued, gradient, 0.1)
+    assert list(first.state) == ["velocity"]
+    np.testing.assert_array_equal(continued, parameters)
+
+
+def test_velocity_starts_at_zero_on_a_cache_line() -> None:
+    velocity = SGD(SIZE, 0.9, 0.0, False, sgd_update).state["velocity"]
+    assert (velocity.shape, velocity.dtype) == ((SIZE,), np.float32)
+    assert velocity.ctypes.data % 64 == 0
+    assert not velocity.any()
