@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from knltrain.config import DataConfig, RunConfig, to_toml
+from knltrain.config import DataConfig, RunConfig, to_toml, with_workers
 from knltrain.errors import CheckpointError, ConfigError, unknown_name
 from knltrain.network.lenet import lenet
 from knltrain.network.network import Network
@@ -68,6 +68,18 @@ def resolve_workers(config: RunConfig, physical_cores: int) -> int:
     batch = config.train.batch
     most = max(1, min(physical_cores, batch // LEAST_IMAGES))
     return max(n for n in range(1, most + 1) if batch % n == 0)
+
+
+def resolved(config: RunConfig, physical_cores: int) -> RunConfig:
+    """The same run with nothing left open: its workers, and the moving rate that follows."""
+    config = with_workers(config, resolve_workers(config, physical_cores))
+    exchange = config.exchange
+    if exchange.method != "sync_easgd" or exchange.moving_rate is not None:
+        return config
+    moving_rate = BETA / int(config.workers)
+    return config.model_copy(
+        update={"exchange": exchange.model_copy(update={"moving_rate": moving_rate})}
+    )
 
 
 def network_size(config: RunConfig) -> int:

@@ -13,8 +13,8 @@ from affinity import (
     place_workers,
     read_topology,
 )
-from knltrain.build import build_dataset, check_names, resolve_workers
-from knltrain.config import RunConfig, with_workers
+from knltrain.build import build_dataset, check_names, resolved
+from knltrain.config import RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,15 @@ def plan_run(config: RunConfig) -> RunPlan:
     build_dataset(config)  # Read and dropped, so that bad data stops no worker half-way.
     topology, allowed = read_topology(), allowed_cpus()
     cores = physical_cores(topology, allowed)
-    workers = resolve_workers(config, len(cores))
+    config = resolved(_at_home_anywhere(config), len(cores))
+    workers = int(config.workers)
     if config.placement.pin:
         placements = place_workers(topology, allowed, workers)
     else:
         nodes = tuple(sorted({core.numa_node for core in cores}))
         threads = max(1, len(cores) // workers)
         placements = tuple(Placement(rank, allowed, threads, nodes) for rank in range(workers))
-    return RunPlan(with_workers(_at_home_anywhere(config), workers), placements)
+    return RunPlan(config, placements)
 
 
 def threads_of(config: RunConfig, placement: Placement) -> int:

@@ -19,6 +19,7 @@ from knltrain.build import (
     check_names,
     network_size,
     resolve_workers,
+    resolved,
 )
 from knltrain.checkpoint import latest_checkpoint, load_checkpoint
 from knltrain.config import RunConfig
@@ -140,6 +141,15 @@ def test_workers_that_cannot_share_a_batch_never_get_here():
 def test_size_is_that_of_the_packed_vector():
     network = build_network(config())
     assert network_size(config()) == network.packed_size >= network.parameter_count == 431_080
+
+
+def test_resolved_run_leaves_nothing_open():
+    run = resolved(config(workers="auto", train__batch=64), physical_cores=2)
+    assert (run.workers, run.exchange.moving_rate) == (2, pytest.approx(0.45))
+    given = resolved(config(workers="auto", train__batch=64, exchange__moving_rate=0.1), 2)
+    assert given.exchange.moving_rate == 0.1
+    averaged = resolved(config(workers="auto", train__batch=64, exchange__method="sync_sgd"), 2)
+    assert averaged.exchange.moving_rate is None
 
 
 def test_moving_rate_left_out_is_0_9_over_the_workers():
