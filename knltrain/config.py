@@ -163,7 +163,6 @@ class EvaluationConfig(Table):
     every_epochs: NotNegative = Field(
         default=1.0, description="epochs between two; 0: only at the end"
     )
-    batch: Count = Field(default=256, description="images that are evaluated together")
 
 
 class CheckpointConfig(Table):

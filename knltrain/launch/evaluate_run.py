@@ -37,7 +37,7 @@ def evaluate_run(run_folder: Path) -> CheckpointEvaluation:
     network = build_network(config)
     checkpoint = load_checkpoint(folder, network)
     images = build_dataset(config).test
-    batch = min(config.evaluation.batch, len(images.labels))
+    batch = min(config.train.batch, len(images.labels))  # one worker in place of all
     cores = len(physical_cores(read_topology(), allowed_cpus()))
     threads = cores if config.backend.threads == "auto" else config.backend.threads
     backend = build_backend(config, network, batch, threads)

@@ -43,8 +43,10 @@ class Listener:
     def _take_place(self, rank: int, got: dict[str, Any]) -> None:
         self._places[rank]["got"] = got
         write_placement(self._run_folder, self._places)
-        asked = format_cpulist(self._plan.placements[rank].cpus)
-        astray = [thread for thread in got["threads"] if thread["cpus"] != asked]
+        placement = self._plan.placements[rank]
+        asked = format_cpulist(placement.cpus)
+        fitting = {asked, *map(format_cpulist, placement.cores)}  # a thread may keep to one core
+        astray = [thread for thread in got["threads"] if thread["cpus"] not in fitting]
         if astray:
             causes = ", ".join(f"{name}={value}" for name, value in placement_environment().items())
             self._display.note(

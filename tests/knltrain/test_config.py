@@ -64,7 +64,7 @@ def test_smallest_description_gets_the_documented_defaults(load: Load) -> None:
     assert (config.exchange.method, config.exchange.moving_rate) == ("sync_easgd", None)
     assert (config.exchange.communication_period, config.exchange.segment) == (1, "shm")
     assert (config.backend.name, config.backend.implementation) == ("cpu", "numba")
-    assert (config.evaluation.every_epochs, config.evaluation.batch) == (1, 256)
+    assert config.evaluation.every_epochs == 1
     assert (config.checkpoint.every_epochs, config.checkpoint.keep) == (0, 2)
     assert config.placement.pin
 

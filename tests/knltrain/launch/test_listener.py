@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,20 @@ def test_what_a_worker_got_is_added(plan: RunPlan, tmp_path: Path) -> None:
     assert _places(tmp_path)[1]["got"]["cpus"] == asked
     assert _places(tmp_path)[0]["got"] is None
     assert shown.getvalue() == ""
+
+
+def test_a_thread_that_keeps_to_one_core_of_its_place_is_fine(
+    plan: RunPlan, tmp_path: Path
+) -> None:
+    place = replace(plan.placements[0], cpus=(0, 1), threads=2, cores=((0,), (1,)))
+    shown = io.StringIO()
+    wide = RunPlan(plan.config, (place, plan.placements[1]))
+    listener = Listener(wide, tmp_path, PlainDisplay(shown))
+    for cpus in ("0", "1", "0-1"):
+        listener.hear(0, _placement_event(cpus))
+    assert shown.getvalue() == ""
+    listener.hear(0, _placement_event("2"))
+    assert "such as python on 2" in shown.getvalue()
 
 
 def test_a_thread_elsewhere_is_noted(

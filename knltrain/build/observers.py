@@ -1,0 +1,88 @@
+"""What a worker does at the moments of its loop: metrics, evaluations, checkpoints, the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knltrain.config import RunConfig
+
+if TYPE_CHECKING:
+    from knltrain.backends.backend import Backend
+    from knltrain.checkpoint import RunIdentity
+    from knltrain.data.dataset import Dataset
+    from knltrain.data.order import ShardedBatches
+    from knltrain.exchange.transport import Transport
+    from knltrain.worker import Observer
+
+
+def logs_metrics(
+    config: RunConfig, run_folder: Path, rank: int, batches: ShardedBatches, resumed_step: int
+) -> Observer:
+    """Writes metrics-<rank>.jsonl; what is in it after `resumed_step` is dropped."""
+    from knltrain.metrics import MetricsLog
+    from knltrain.worker import LogsMetrics
+
+    log = MetricsLog(
+        run_folder,
+        rank,
+        images_per_step=config.train.batch,
+        steps_per_epoch=batches.steps_per_epoch,
+        resumed_step=resumed_step,
+    )
+    return LogsMetrics(log)
+
+
+def evaluates(
+    config: RunConfig,
+    dataset: Dataset,
+    batches: ShardedBatches,
+    backend: Backend,
+    transport: Transport,
+    total_steps: int,
+) -> Observer:
+    """Evaluates as often as `[evaluation]` says, and after the last step."""
+    from knltrain.evaluation import Evaluator
+    from knltrain.worker import DueSteps, Evaluates
+
+    period = config.evaluation.every_epochs * batches.steps_per_epoch
+    # The backend is compiled for a worker's share of the training batch, and takes no more.
+    evaluator = Evaluator(dataset.test, backend, transport, batches.images_per_worker)
+    return Evaluates(evaluator, DueSteps(period, total_steps))
+
+
+def keeps_checkpoints(
+    config: RunConfig,
+    run_folder: Path,
+    identity: RunIdentity,
+    batches: ShardedBatches,
+    transport: Transport,
+    total_steps: int,
+) -> Observer:
+    """Writes checkpoints as often as `[checkpoint]` says, and after the last step."""
+    from knltrain.checkpoint import CheckpointWriter
+    from knltrain.worker import DueSteps, KeepsCheckpoints
+
+    period = config.checkpoint.every_epochs * batches.steps_per_epoch
+    writer = CheckpointWriter(run_folder, identity, transport, config.checkpoint.keep)
+    return KeepsCheckpoints(writer, DueSteps(period, total_steps))
+
+
+def writes_result(
+    config: RunConfig, run_folder: Path, workers: int, threads: int, dataset: Dataset
+) -> Observer:
+    """Writes result.json: how the run ended, and what it was."""
+    from knltrain.worker import WritesResult
+
+    facts: dict[str, str | int | None] = {
+        "network": config.network.name,
+        "data": dataset.name,
+        "method": config.exchange.method,
+        "backend": config.backend.name,
+        "workers": workers,
+        "threads": threads,
+        "batch": config.train.batch,
+        "epochs": config.train.epochs,
+        "seed": config.seed,
+    }
+    return WritesResult(run_folder, facts)

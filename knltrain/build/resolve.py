@@ -1,0 +1,36 @@
+"""What a configuration leaves to the machine, decided."""
+
+from __future__ import annotations
+
+from knltrain.config import RunConfig, with_workers
+
+LEAST_IMAGES = 16
+"""Images that "auto" gives each worker at least: with fewer, lanes of its vectors stay empty."""
+
+BETA = 0.9
+"""β = P α of Zhang, Choromanska, LeCun 2015: the moving rate is 0.9 / workers if none is given."""
+
+
+def resolve_workers(config: RunConfig, physical_cores: int) -> int:
+    """Number of workers: as configured, or for "auto" as many as cores that can share a batch.
+
+    The batch always divides evenly among them: a `RunConfig` accepts no other number. "auto" gives
+    each at least 16 images, one full vector.
+    """
+    if config.workers != "auto":
+        return config.workers
+    batch = config.train.batch
+    most = max(1, min(physical_cores, batch // LEAST_IMAGES))
+    return max(n for n in range(1, most + 1) if batch % n == 0)
+
+
+def resolved(config: RunConfig, physical_cores: int) -> RunConfig:
+    """The same run with nothing left open: its workers, and the moving rate that follows."""
+    config = with_workers(config, resolve_workers(config, physical_cores))
+    exchange = config.exchange
+    if exchange.method != "sync_easgd" or exchange.moving_rate is not None:
+        return config
+    moving_rate = BETA / int(config.workers)
+    return config.model_copy(
+        update={"exchange": exchange.model_copy(update={"moving_rate": moving_rate})}
+    )

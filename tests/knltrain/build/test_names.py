@@ -1,0 +1,96 @@
+"""Names become objects, or are refused with what is known; nothing heavy before it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from knltrain.build.names import (
+    build_backend,
+    build_method,
+    build_network,
+    build_optimizer,
+    build_transport,
+    check_names,
+    network_size,
+)
+from knltrain.errors import ConfigError
+from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.node_shared import NodeShared
+from knltrain.exchange.segment import Segment
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "expected"),
+    [
+        ("network__name", "lenett", "network.name 'lenett': expected one of 'lenet'; did you"),
+        ("data__name", "digit", "data.name 'digit': .* did you mean 'digits'"),
+        ("optimizer__name", "sdg", "optimizer.name 'sdg': .* did you mean 'sgd'"),
+        ("exchange__method", "sync_easg", "exchange.method 'sync_easg': .* mean 'sync_easgd'"),
+        ("backend__name", "gpu", "backend.name 'gpu': expected one of 'cpu', 'torch'"),
+        ("backend__implementation", "onednm", "backend.implementation .* mean 'onednn'"),
+    ],
+)
+def test_unknown_name_is_refused_with_the_known_ones(config, key, given, expected):
+    with pytest.raises(ConfigError, match=f"unknown {expected}"):
+        check_names(config(**{key: given}))
+
+
+def test_known_names_pass(config):
+    for method in ("sync_easgd", "sync_sgd", "none"):
+        check_names(config(exchange__method=method))
+
+
+def test_names_and_sizes_are_known_without_any_heavy_import():
+    code = """
+import sys
+from knltrain.build import check_names, network_size
+from knltrain.config import RunConfig
+config = RunConfig.model_validate({"network": {"name": "lenet"}, "data": {"name": "digits"},
+    "train": {"steps": 5, "batch": 8}, "learning_rate": {"base": 0.1}})
+check_names(config)
+network_size(config)
+print([name for name in ("numpy", "numba", "torch", "matplotlib") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_size_is_that_of_the_packed_vector(config):
+    network = build_network(config())
+    assert network_size(config()) == network.packed_size >= network.parameter_count == 431_080
+
+
+@pytest.mark.parametrize(
+    ("implementation", "kernels"),
+    [("numba", "numba"), ("onednn", "numba"), ("reference", "reference")],
+)
+def test_kernels_beside_the_network_follow_the_implementation(config, implementation, kernels):
+    optimizer = build_optimizer(config(backend__implementation=implementation), 16)
+    method = build_method(config(backend__implementation=implementation), 1)
+    assert optimizer._update.__module__ == f"vectorized_ops.{kernels}.sgd"
+    assert method.rule._kernel.__module__ == f"vectorized_ops.{kernels}.elastic"
+
+
+@pytest.mark.parametrize(("name", "expected"), [("torch", "TorchBackend"), ("cpu", "CpuBackend")])
+def test_backend_is_the_one_that_is_named(config, name, expected):
+    chosen = config(backend__name=name)
+    backend = build_backend(chosen, build_network(chosen), 2, 1)
+    assert type(backend).__name__ == expected
+    backend.close()
+
+
+def test_worker_alone_needs_no_segment(config):
+    transport = build_transport(config(), None, 0)
+    assert isinstance(transport, Loopback)
+    assert transport.local.size == network_size(config())
+
+
+def test_several_workers_meet_in_the_segment(config):
+    segment = Segment.create(network_size(config()), 2, "memfd")
+    transport = build_transport(config(), segment, 1)
+    assert isinstance(transport, NodeShared)
+    assert (transport.rank, transport.workers) == (1, 2)
+    transport.close()

@@ -1,0 +1,119 @@
+"""Whole runs of one worker: the same bits every time, stopped and resumed or not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from knltrain.build import names
+from knltrain.checkpoint import latest_checkpoint, load_checkpoint
+from knltrain.errors import CheckpointError, ConfigError
+from knltrain.metrics import read_metrics
+from knltrain.network.layers import Dense
+from knltrain.network.network import Network
+from knltrain.worker import Observer
+
+
+class StopsAfter(Observer):
+    """Ends a run as a kill would, that is, by an error in the middle."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def step_done(self, worker, step, loss, learning_rate):
+        if step == self.step:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        (Network("small", (8, 8, 1), (Dense("out", 10),)), r"\(28, 28, 1\).*takes \(8, 8, 1\)"),
+        (Network("few", (28, 28, 1), (Dense("out", 3),)), r"10 classes.*outputs \(3,\)"),
+    ],
+)
+def test_network_that_does_not_fit_the_data_is_refused(
+    config, make_worker, tmp_path, monkeypatch, network, expected
+):
+    monkeypatch.setitem(names.NETWORKS, "lenet", lambda: network)
+    with pytest.raises(ConfigError, match=expected):
+        make_worker(config(), tmp_path)
+
+
+def test_epochs_are_as_many_steps_as_fit_into_them(config, make_worker, tmp_path):
+    with make_worker(config(train__steps=None, train__epochs=3), tmp_path) as worker:
+        assert worker.total_steps == 3 * 2
+
+
+def test_learning_rate_follows_the_policy(config, make_worker, tmp_path):
+    with make_worker(config(), tmp_path) as worker:
+        assert worker.learning_rate(0) == 0.01
+        assert worker.learning_rate(4) == pytest.approx(0.01 * 1.4**-0.75)
+
+
+@pytest.mark.parametrize("method", names.METHODS)
+def test_same_seed_gives_the_same_bits(config, run, tmp_path, method):
+    chosen = config(exchange__method=method, train__steps=3, evaluation__every_epochs=0.0)
+    results = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        results.append(run(chosen, tmp_path / name))
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("method", names.METHODS)
+def test_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, run, tmp_path, method):
+    chosen = config(exchange__method=method, checkpoint__every_epochs=1.0, checkpoint__keep=9)
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    expected = run(chosen, whole)
+    with pytest.raises(KeyboardInterrupt):
+        run(chosen, stopped, observers=[StopsAfter(3)])
+    assert latest_checkpoint(stopped).name == "checkpoint-2"
+    for found, wanted in zip(run(chosen, stopped, resume=True), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    network = names.build_network(chosen)
+    for step in (4, 5):
+        centers = [
+            load_checkpoint(folder / f"checkpoint-{step}", network).center.packed
+            for folder in (whole, stopped)
+        ]
+        np.testing.assert_array_equal(*centers)
+    records = read_metrics(stopped / "metrics-0.jsonl")
+    for kind in ("train", "test"):
+        steps = [each["step"] for each in records if each["kind"] == kind]
+        assert steps == sorted(set(steps))
+    results = [json.loads((folder / "result.json").read_text()) for folder in (whole, stopped)]
+    assert results[0]["test_accuracy"] == results[1]["test_accuracy"]
+    assert results[0]["test_loss"] == results[1]["test_loss"]
+
+
+def test_resuming_a_finished_run_keeps_its_result(config, run, tmp_path):
+    run(config(), tmp_path)
+    before = json.loads((tmp_path / "result.json").read_text())
+    run(config(), tmp_path, resume=True)
+    after = json.loads((tmp_path / "result.json").read_text())
+    assert after == before
+
+
+def test_finished_run_can_be_made_longer(config, run, tmp_path):
+    run(config(train__steps=3), tmp_path)
+    run(config(train__steps=4), tmp_path, resume=True)
+    records = read_metrics(tmp_path / "metrics-0.jsonl")
+    assert [each["step"] for each in records if each["kind"] == "test"] == [2, 3, 4]
+    assert json.loads((tmp_path / "result.json").read_text())["steps"] == 4
+
+
+def test_resumed_run_cannot_end_before_its_checkpoint(config, make_worker, run, tmp_path):
+    run(config(train__steps=3), tmp_path)
+    with pytest.raises(ConfigError, match=r"end after 2 steps.* at step 3: raise train"):
+        make_worker(config(train__steps=2), tmp_path, resume=True)
+
+
+def test_run_without_checkpoint_cannot_be_resumed(config, make_worker, tmp_path):
+    with pytest.raises(CheckpointError, match=r"no checkpoint to resume from"):
+        make_worker(config(), tmp_path, resume=True)
