@@ -1,1 +1,1 @@
-"""How fast numbers move: the operations of CNN training, one definition and several implementations."""
+"""How fast numbers move: operations of CNN training, one definition, several implementations."""

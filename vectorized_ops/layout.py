@@ -27,13 +27,14 @@ def padded_images(images: int) -> int:
 
 
 def zeros_images_last(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float32) -> AnyArray:
-    """Return zeros of logical shape (N, H, W, C) or (N, I), lying in memory as (C, H, W, N) or (I, N).
+    """Return zeros (N, H, W, C) or (N, I) that lie in memory as (C, H, W, N) or (I, N).
 
     The memory begins at a multiple of 64 bytes, so that no vector spans two cache lines.
     """
     order = _memory_order(len(shape))
     memory = aligned_zeros(tuple(shape[axis] for axis in order), dtype)
-    return memory.transpose(np.argsort(order))
+    images: AnyArray = memory.transpose(np.argsort(order))
+    return images
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float32) -> AnyArray:
@@ -46,7 +47,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float32) -> 
 
 
 def _memory_order(axes: int) -> tuple[int, ...]:
-    """Channels, lines, pixels, images: flattened, it is the order of Caffe's and PyTorch's weights."""
+    """Channels, lines, pixels, images: flattened, the order of Caffe's and PyTorch's weights."""
     return (3, 1, 2, 0) if axes == 4 else (1, 0)
 
 
@@ -55,7 +56,7 @@ def images_last(array: AnyArray) -> AnyArray:
 
     Raises OperationError if the images do not run fastest, or are not whole vectors.
     """
-    memory = array.transpose(_memory_order(array.ndim))
+    memory: AnyArray = array.transpose(_memory_order(array.ndim))
     if not memory.flags.c_contiguous or array.shape[0] % IMAGE_LANES:
         raise OperationError(
             f"an array of shape {array.shape} and strides {array.strides} was given to a Numba "

@@ -1,7 +1,8 @@
 """Vectors as LLVM values: the small vocabulary in which the tiles are written.
 
 Numba's loop vectoriser neither blocks registers nor keeps accumulators in them, and prefers half
-registers on AVX-512 Xeons. Explicit vector types leave it no choice: `LANES` floats are one register.
+registers on AVX-512 Xeons. Explicit vector types leave it no choice: `LANES` floats are one
+register.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
+from numba.extending import intrinsic
 
 from vectorized_ops.numba.compiler import target_has_avx512
 
@@ -27,6 +29,9 @@ _BYTES = ir.VectorType(_INT8, LANES)
 Value = Any
 """An LLVM value; llvmlite has no types to offer here."""
 
+tile: Callable[[Callable[..., Any]], Any] = intrinsic(prefer_literal=True)
+"""Makes a function that emits code one that kernels call; numbers written there stay constants."""
+
 
 class Lanes:
     """Emits vector code at the builder's position; all offsets are counted in elements."""
@@ -37,7 +42,7 @@ class Lanes:
         self._context = context
         self._builder = builder
         self._signature = signature
-        self._fma = cgutils.get_or_insert_function(
+        self._fma = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
             builder.module,
             ir.FunctionType(_VECTOR, [_VECTOR] * 3),
             f"llvm.fma.v{LANES}f32",
@@ -105,7 +110,7 @@ class Lanes:
         return self._builder.fmul(left, right)
 
     def argmax(self, values: Sequence[Value]) -> tuple[Value, Value]:
-        """Return per lane the largest of `values` and which it was; NaN wins, the first on ties."""
+        """Return per lane the largest value and which it was: a NaN, else the first of equals."""
         best, which = values[0], ir.Constant(_INDICES, [0] * LANES)
         for number, value in enumerate(values[1:], start=1):
             larger = self._builder.or_(
@@ -119,15 +124,11 @@ class Lanes:
     def store_bytes(self, which: Value, pointer: Value) -> None:
         """Write small lane integers as bytes."""
         narrow = self._builder.trunc(which, _BYTES)
-        self._builder.store(
-            narrow, self._builder.bitcast(pointer, _BYTES.as_pointer()), align=1
-        )
+        self._builder.store(narrow, self._builder.bitcast(pointer, _BYTES.as_pointer()), align=1)
 
     def load_bytes(self, pointer: Value) -> Value:
         """Return `LANES` bytes as lane integers."""
-        narrow = self._builder.load(
-            self._builder.bitcast(pointer, _BYTES.as_pointer()), align=1
-        )
+        narrow = self._builder.load(self._builder.bitcast(pointer, _BYTES.as_pointer()), align=1)
         return self._builder.zext(narrow, _INDICES)
 
     def where_equal(self, which: Value, number: int, value: Value) -> Value:
@@ -142,9 +143,7 @@ class Lanes:
 
     def store_part(self, value: Value, pointer: Value) -> None:
         """Write a vector of any number of floats to `pointer`."""
-        self._builder.store(
-            value, self._builder.bitcast(pointer, value.type.as_pointer()), align=4
-        )
+        self._builder.store(value, self._builder.bitcast(pointer, value.type.as_pointer()), align=4)
 
     def loop(
         self,

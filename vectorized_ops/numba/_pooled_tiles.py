@@ -1,3 +1,4 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """Register tiles of convolutions followed by 2x2 max pooling, as Numba intrinsics.
 
 Strides, indices and offsets count elements. Bounds are the caller's business.
@@ -8,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from numba import types
-from numba.extending import intrinsic
 
-from vectorized_ops.numba._lanes import Lanes, Value
+from vectorized_ops.numba._lanes import Lanes, Value, tile
 from vectorized_ops.numba._tiles import reduction
 
 
-@intrinsic(prefer_literal=True)
+@tile
 def pooled_tile(
     typingctx: Any,
     rows: Any,
@@ -36,8 +36,9 @@ def pooled_tile(
 ) -> Any:
     """Convolve the four pixels of a 2x2 window for `rows` filters and keep the largest.
 
-    out[out_index + i*out_row + lane] = bias[bias_index + i] + max over p of sum over t of
-    weights[weights_index + i*weights_row + t] * inputs[inputs_index + window_p + offsets[t] + lane],
+    out[out_index + i*out_row + lane] = bias[bias_index + i] + max over p of sum over t < steps of
+    weights[weights_index + i*weights_row + t]
+    * inputs[inputs_index + window_p + offsets[t] + lane],
     window = (0, pixel, line, line + pixel); `which` gets p as a byte at the same place.
     """
     number_rows = rows.literal_value
@@ -71,7 +72,7 @@ def pooled_tile(
     return signature, generate
 
 
-@intrinsic(prefer_literal=True)
+@tile
 def pooled_weights_tile(
     typingctx: Any,
     kernel: Any,
@@ -88,10 +89,12 @@ def pooled_weights_tile(
     pixel: Any,
     steps: Any,
 ) -> Any:
-    """Write the weight gradients of one filter and one channel, lanes not yet summed.
+    """Write the gradients of one filter's weights on one channel and of its bias, lanes not summed.
 
-    out[out_index + tap*LANES + lane] = sum over t < steps of gradient[gradient_index + cells[t] + lane]
-    * images[images_index + windows[t] + the pixel that `which` says won cell t, moved by the tap].
+    out[out_index + tap*LANES + lane] = sum over t < steps of
+    gradient[gradient_index + cells[t] + lane]
+    * images[images_index + windows[t] + the pixel that `which` says won cell t, moved by the tap];
+    behind the last tap stands the sum of the gradient itself.
     """
     size = kernel.literal_value
     signature = types.void(
@@ -109,7 +112,9 @@ def pooled_weights_tile(
         def body(step: Value, taps: list[Value]) -> list[Value]:
             cell = lanes.load_integer(lanes.at(cell_table, step))
             window = lanes.at(image, lanes.load_integer(lanes.at(window_table, step)))
-            value, number = lanes.load(lanes.at(values, cell)), lanes.load_bytes(lanes.at(numbers, cell))
+            value = lanes.load(lanes.at(values, cell))
+            number = lanes.load_bytes(lanes.at(numbers, cell))
+            taps[size * size] = lanes.add(taps[size * size], value)
             spread = [lanes.where_equal(number, p, value) for p in range(4)]
             for y in range(size + 1):
                 start = lanes.at(window, lanes.product(args[10], y))
@@ -121,7 +126,7 @@ def pooled_weights_tile(
                             taps[r * size + s] = lanes.fma(spread[p], seen, taps[r * size + s])
             return taps
 
-        results = lanes.loop(args[12], [lanes.constant(0.0)] * (size * size), body)
+        results = lanes.loop(args[12], [lanes.constant(0.0)] * (size * size + 1), body)
         target = lanes.pointer(1, args[1], args[2])
         for tap, value in enumerate(results):
             lanes.store(value, lanes.at(target, tap * lanes.width))

@@ -16,7 +16,7 @@ COLUMN_ROWS = (ROWS_A, ROWS_B, ROWS_C, ROWS_D, 1)
 
 
 def cheapest_rows(rows: int, heights: Sequence[int]) -> int:
-    """Return the tile height that covers `rows` with the least work; each tile costs two rows more."""
+    """Return the height that covers `rows` with the least work; a tile costs two rows more."""
     fitting = [height for height in heights if height <= rows] or [min(heights)]
     return min(fitting, key=lambda height: -(-rows // height) * (height + 2))
 

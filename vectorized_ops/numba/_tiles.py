@@ -1,11 +1,13 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """Register tiles: the inner loops of convolution and dense layers, as Numba intrinsics.
 
-All of them hold a block of results in vector registers while they run over the reduction. One lane is
-one image of the batch (the memory order of `vectorized_ops.layout`), so that no channel count and no
-map size leaves lanes empty, and a weight is one broadcast.
+All of them hold a block of results in vector registers while they run over the reduction. One
+lane is one image of the batch (the memory order of `vectorized_ops.layout`), so that no channel
+count and no map size leaves lanes empty, and a weight is one broadcast.
 
-Strides, indices and offsets count float32 elements. Nothing is checked: the kernels that call a tile
-answer for its bounds. `rows` and `columns` are compile-time constants, rows * columns accumulators.
+Strides, indices and offsets count float32 elements. Nothing is checked: the kernels that call a
+tile answer for its bounds. `rows` and `columns` are compile-time constants, rows * columns
+accumulators; `steps` is at least 1.
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from numba import types
-from numba.extending import intrinsic
 
-from vectorized_ops.numba._lanes import AVX512, LANES, Lanes, Value
+from vectorized_ops.numba._lanes import AVX512, LANES, Lanes, Value, tile
 
 ACCUMULATORS = 24 if AVX512 else 12
 """Vector registers given to results; the others hold the operands."""
@@ -51,7 +52,7 @@ def reduction(
     return lanes.loop(steps, [lanes.constant(0.0)] * (rows * len(columns)), body)
 
 
-@intrinsic(prefer_literal=True)
+@tile
 def product_tile(
     typingctx: Any,
     rows: Any,
@@ -104,8 +105,8 @@ def product_tile(
 def sum_lanes(lanes: Lanes, vectors: list[Value]) -> Value:
     """Return one vector whose lane i is the sum of the lanes of vectors[i] (LANES vectors).
 
-    A butterfly: each level adds two halves of two vectors, LANES - 1 additions in all, where summing
-    them one by one would take LANES * log2(LANES).
+    A butterfly: each level adds two halves of two vectors, LANES - 1 additions in all, where
+    summing them one by one would take LANES * log2(LANES).
     """
     width = LANES // 2
     while width >= 1:
@@ -123,7 +124,7 @@ def sum_lanes(lanes: Lanes, vectors: list[Value]) -> Value:
     return vectors[0]
 
 
-@intrinsic(prefer_literal=True)
+@tile
 def dot_tile(
     typingctx: Any,
     out: Any,
@@ -185,4 +186,3 @@ def dot_tile(
         return context.get_dummy_value()
 
     return signature, generate
-

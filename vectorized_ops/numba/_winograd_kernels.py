@@ -1,9 +1,9 @@
 """The loops of Winograd convolution over images, tiles and points.
 
 Arrays and their extents: images (C, H, W, N), out and which (K, H', W', N) after 2x2 pooling,
-weights (K, C, 5, 5); by_channel (64, C*K) and by_filter (64, K*C) are transformed weights, rows padded
-to whole vectors; inputs (B, 64, C, LANES) and outputs (B, 64, K, LANES) are points of blocks, a
-block being one tile of LANES images; scratch arrays have one row per thread.
+weights (K, C, 5, 5); by_channel (64, C*K) and by_filter (64, K*C) are transformed weights, rows
+padded to whole vectors; inputs (B, 64, C, LANES) and outputs (B, 64, K, LANES) are points of
+blocks, a block being one tile of LANES images; scratch arrays have one row per thread.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numba
 
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._product import product_column
+from vectorized_ops.numba._threads import part
 from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS, dot_tile
 from vectorized_ops.numba._winograd_tiles import (
     OUTPUTS,
@@ -78,7 +79,8 @@ def forward(
     threads = products.shape[0]
     for thread in numba.prange(threads):
         scratch = products[thread]
-        for block in range(thread, inputs.shape[0], threads):
+        blocks = inputs.shape[0]
+        for block in range(part(blocks, thread, threads), part(blocks, thread + 1, threads)):
             vector, tile = block // tiles, block % tiles
             y, x = tile // across, tile % across
             points = inputs[block]
@@ -109,7 +111,8 @@ def transform_gradient(gradient: Any, which: Any, outputs: Any, threads: int) ->
     across = pixels * 2 // OUTPUTS
     tiles = lines * 2 // OUTPUTS * across
     for thread in numba.prange(threads):
-        for block in range(thread, outputs.shape[0], threads):
+        blocks = outputs.shape[0]
+        for block in range(part(blocks, thread, threads), part(blocks, thread + 1, threads)):
             vector, tile = block // tiles, block % tiles
             y, x = tile // across, tile % across
             points = outputs[block]
@@ -132,7 +135,8 @@ def backward_data(
     threads = products.shape[0]
     for thread in numba.prange(threads):
         scratch = products[thread]
-        for vector in range(thread, number // LANES, threads):
+        vectors = number // LANES
+        for vector in range(part(vectors, thread, threads), part(vectors, thread + 1, threads)):
             out[:, :, :, vector * LANES : (vector + 1) * LANES] = 0.0
             for tile in range(tiles):
                 points = outputs[vector * tiles + tile]
@@ -152,10 +156,36 @@ def backward_data(
 
 
 @kernel
+def _multiply_points(
+    inputs: Any,
+    outputs: Any,
+    input_offsets: Any,
+    output_offsets: Any,
+    channel_rows: Any,
+    points: Any,
+    filters: int,
+    channels: int,
+) -> None:
+    for point in range(SQUARE):
+        for row in range(0, filters, DOT_ROWS):
+            k = min(row, filters - DOT_ROWS)
+            for column in range(0, channels, DOT_COLUMNS):
+                c = min(column, channels - DOT_COLUMNS)
+                dot_tile(
+                    points, point * points.shape[1] + k * channels + c, channels,
+                    outputs, (point * filters + k) * LANES, LANES, output_offsets,
+                    inputs, point * channels * LANES, channel_rows, c, input_offsets,
+                    len(output_offsets),
+                )  # fmt: skip
+
+
+@kernel
 def _transform_back(points: Any, group: int, out: Any, taps: Any) -> None:
-    """Write the weight gradients of LANES (filter, channel) pairs from their points."""
-    channels = out.shape[1]
-    weights_gradient_tile(taps, points, group * LANES, points.shape[1])
+    """Write the weight gradients of LANES (filter, channel) pairs from all threads' points."""
+    channels, first = out.shape[1], group * LANES
+    for other in range(1, points.shape[0]):
+        points[0, :, first : first + LANES] += points[other, :, first : first + LANES]
+    weights_gradient_tile(taps, points, first, points.shape[2])
     for lane in range(min(LANES, out.shape[0] * channels - group * LANES)):
         pair = group * LANES + lane
         for r in range(TAPS):
@@ -174,20 +204,20 @@ def backward_weights(
     out: Any,
     taps: Any,
 ) -> None:
-    """Write the gradient of the weights: per point a product over images and tiles, then G^T p G."""
-    filters, channels = out.shape[0], out.shape[1]
-    threads = taps.shape[0]
-    for point in numba.prange(SQUARE):
-        for row in range(0, filters, DOT_ROWS):
-            k = min(row, filters - DOT_ROWS)
-            for column in range(0, channels, DOT_COLUMNS):
-                c = min(column, channels - DOT_COLUMNS)
-                dot_tile(
-                    points, point * points.shape[1] + k * channels + c, channels,
-                    outputs, (point * filters + k) * LANES, LANES, output_offsets,
-                    inputs, point * channels * LANES, channel_rows, c, input_offsets,
-                    len(output_offsets),
-                )  # fmt: skip
+    """Write the weights' gradient: per point a product over images and tiles, then G^T p G.
+
+    `points` (threads, 64, K*C rounded up) takes the sum over each thread's own images.
+    """
+    threads, blocks = taps.shape[0], len(output_offsets)
     for thread in numba.prange(threads):
-        for group in range(thread, points.shape[1] // LANES, threads):
+        first, last = part(blocks, thread, threads), part(blocks, thread + 1, threads)
+        if first == last:
+            points[thread] = 0.0
+        else:
+            _multiply_points(
+                inputs, outputs, input_offsets[first:last], output_offsets[first:last],
+                channel_rows, points[thread], out.shape[0], out.shape[1],
+            )  # fmt: skip
+    for thread in numba.prange(threads):
+        for group in range(thread, points.shape[2] // LANES, threads):
             _transform_back(points, group, out, taps[thread])

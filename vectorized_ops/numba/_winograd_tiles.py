@@ -1,8 +1,9 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """Winograd's transforms of F(4x4, 5x5) as Numba intrinsics, one image per lane.
 
-A tile is a matrix of vectors; a two-dimensional map is a one-dimensional map of its columns and then
-of its rows, all unrolled, with the symmetry of the points +p and -p used in both directions. The
-backward passes use the adjoint maps, so they multiply as rarely as the forward pass.
+A tile is a matrix of vectors; a two-dimensional map is a one-dimensional map of its columns and
+then of its rows, all unrolled, with the symmetry of the points +p and -p used in both directions.
+The backward passes use the adjoint maps, so they multiply as rarely as the forward pass.
 
 Strides, indices and offsets count elements. Bounds are the caller's business.
 """
@@ -11,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from numba import types
-from numba.extending import intrinsic
 
-from vectorized_ops.numba._lanes import Lanes, Value
+from vectorized_ops.numba._lanes import Lanes, Value, tile
 from vectorized_ops.winograd import Matrix, transposed, winograd_transform
 
 OUTPUTS, TAPS = 4, 5
@@ -70,7 +71,7 @@ def _fold_columns(
 
 def linear_map(lanes: Lanes, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
     """Emit matrix @ values (values: one vector per column)."""
-    paired = any(_opposite(a, b) for a, b in zip(matrix, matrix[1:], strict=False))
+    paired = any(_opposite(a, b) for a, b in pairwise(matrix))
     columns = zip(transposed(matrix), values, strict=True)
     folded = list(columns) if paired else _fold_columns(lanes, matrix, values)
     results: list[Value] = []
@@ -104,7 +105,7 @@ def _store_points(lanes: Lanes, results: list[list[Value]], target: Value, strid
             lanes.store(value, lanes.at(target, lanes.product(stride, i * len(row) + j)))
 
 
-@intrinsic
+@tile
 def input_tile(
     typingctx: Any, out: Any, out_index: Any, out_point: Any,
     images: Any, index: Any, line: Any, pixel: Any,
@@ -129,7 +130,7 @@ def input_tile(
     return signature, generate
 
 
-@intrinsic
+@tile
 def input_gradient_tile(
     typingctx: Any, images: Any, index: Any, line: Any, pixel: Any,
     points: Any, points_index: Any, point: Any,
@@ -155,7 +156,7 @@ def input_gradient_tile(
     return signature, generate
 
 
-@intrinsic
+@tile
 def weights_tile(typingctx: Any, out: Any, out_index: Any, out_point: Any, taps: Any) -> Any:
     """Write G g G^T of the TAPS x TAPS vectors g in `taps` to out[out_index + point*out_point]."""
     signature = types.void(out, types.int64, types.int64, taps)
@@ -173,7 +174,7 @@ def weights_tile(typingctx: Any, out: Any, out_index: Any, out_point: Any, taps:
     return signature, generate
 
 
-@intrinsic
+@tile
 def weights_gradient_tile(typingctx: Any, taps: Any, points: Any, index: Any, point: Any) -> Any:
     """Write G^T p G of the points p at points[index + number*point] to `taps`."""
     signature = types.void(taps, points, types.int64, types.int64)
@@ -192,7 +193,7 @@ def weights_gradient_tile(typingctx: Any, taps: Any, points: Any, index: Any, po
     return signature, generate
 
 
-@intrinsic
+@tile
 def pooled_output_tile(
     typingctx: Any, out: Any, which: Any, out_index: Any, line: Any, pixel: Any,
     bias: Any, bias_index: Any, points: Any, points_index: Any, point: Any,
@@ -226,7 +227,7 @@ def pooled_output_tile(
     return signature, generate
 
 
-@intrinsic
+@tile
 def pooled_gradient_tile(
     typingctx: Any, out: Any, out_index: Any, out_point: Any,
     gradient: Any, which: Any, index: Any, line: Any, pixel: Any,

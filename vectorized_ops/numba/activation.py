@@ -35,4 +35,4 @@ def _forward(inputs: Any, out: Any) -> None:
 @parallel_kernel
 def _backward(gradient: Any, outputs: Any, out: Any) -> None:
     for i in numba.prange(gradient.shape[0]):
-        out[i] = gradient[i] if outputs[i] > 0 else np.float32(0.0)
+        out[i] = np.float32(0.0) if outputs[i] <= 0 else gradient[i]

@@ -16,31 +16,37 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+SETTINGS: Any = numba.config
+"""Numba makes its settings at run time, out of sight of a type checker."""
+
 _AVX512_PROCESSORS = (
-    "knl knm skylake-avx512 cascadelake cooperlake cannonlake icelake-client icelake-server "
-    "tigerlake rocketlake sapphirerapids emeraldrapids graniterapids graniterapids-d "
-    "diamondrapids znver4 znver5 x86-64-v4"
-).split()
+    "knl", "knm", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake", "icelake-client",
+    "icelake-server", "tigerlake", "rocketlake", "sapphirerapids", "emeraldrapids",
+    "graniterapids", "graniterapids-d", "diamondrapids", "znver4", "znver5", "x86-64-v4",
+)  # fmt: skip
 
 
 def target_has_avx512() -> bool:
     """Tell whether kernels are compiled for a processor with AVX-512F (32 registers of 16 floats).
 
-    Numba's own settings (`NUMBA_CPU_NAME`, `NUMBA_CPU_FEATURES`) win over the host.
+    Numba's own settings win over the host. To compile for another processor set both of them,
+    NUMBA_CPU_NAME=knl and an empty NUMBA_CPU_FEATURES: with the name alone Numba goes on using the
+    instructions of the host.
     """
-    features = numba.config.CPU_FEATURES or ""
+    features = SETTINGS.CPU_FEATURES or ""
     if "+avx512f" in features or "-avx512f" in features:
         return "+avx512f" in features
-    if numba.config.CPU_NAME:
-        return numba.config.CPU_NAME in _AVX512_PROCESSORS
+    if SETTINGS.CPU_NAME:
+        return SETTINGS.CPU_NAME in _AVX512_PROCESSORS
     return bool(llvmlite.binding.get_host_cpu_features().get("avx512f", False))
 
 
 def cache_folder() -> Path:
     """Return the folder of compiled kernels: below Numba's own if the user set one."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    package = Path(__file__).parents[1]  # the matrices of Winograd's transforms lie beside us
+    sources = sorted([*package.glob("*.py"), *package.glob("numba/*.py")])
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    chosen = numba.config.CACHE_DIR
+    chosen = SETTINGS.CACHE_DIR
     base = Path(chosen) if chosen else Path.home() / ".cache" / "knltrain" / "kernels"
     return base / digest
 
@@ -49,12 +55,12 @@ _CACHE_FOLDER = cache_folder()
 
 
 def _compile(function: Function, **options: Any) -> Function:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_CACHE_FOLDER)
+    before = SETTINGS.CACHE_DIR
+    SETTINGS.CACHE_DIR = str(_CACHE_FOLDER)
     try:
         return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
     finally:
-        numba.config.CACHE_DIR = before
+        SETTINGS.CACHE_DIR = before
 
 
 def kernel(function: Function) -> Function:

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, aligned_zeros, images_last
+from vectorized_ops.layout import AnyArray, aligned_zeros, images_last, padded_images
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._product import product_rows
 from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS, dot_tile
@@ -18,25 +18,27 @@ from vectorized_ops.numba.compiler import parallel_kernel
 class Convolution:
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
-    The reduction over channels and taps walks a table of offsets made once, so one tile serves every
-    kernel size, stride and padding. Backward-data is the same product over the gradient, spread by
-    the stride and bordered with zeros, with the weights turned round.
+    The reduction over channels and taps walks a table of offsets made once, so one tile serves
+    every kernel size, stride and padding. Backward-data is the same product over the gradient,
+    spread by the stride and bordered with zeros, with the weights turned round. N is rounded up to
+    whole vectors. Raises OperationError for shapes that the tiles do not take.
     """
 
     def __init__(
         self, images_shape: tuple[int, ...], filters: int, kernel: int, stride: int, padding: int
     ) -> None:
-        number, height, width, channels = images_shape
-        taps = channels * kernel * kernel
-        if padding >= kernel or filters < DOT_ROWS or taps < DOT_COLUMNS:
+        number, (height, width, channels) = padded_images(images_shape[0]), images_shape[1:]
+        taps, bordered = channels * kernel * kernel, (height + 2 * padding, width + 2 * padding)
+        fits = padding < kernel <= min(bordered)
+        if not fits or filters < DOT_ROWS or taps < DOT_COLUMNS:
             raise OperationError(
-                f"a convolution of {filters} filters, kernel {kernel}, padding {padding} on "
-                f"{channels} channels was asked of the Numba implementation: expected padding < "
-                f"kernel, at least {DOT_ROWS} filters and {DOT_COLUMNS} weights per filter; use "
-                "the reference or the oneDNN implementation"
+                f"a convolution of {filters} filters, kernel {kernel}, padding {padding} on images "
+                f"{height}x{width}x{channels} was asked of the Numba implementation: expected "
+                f"padding < kernel <= the sides of the padded image, at least {DOT_ROWS} filters "
+                f"and {DOT_COLUMNS} weights per filter; use the reference or the oneDNN "
+                "implementation"
             )
         self._stride, self._padding = stride, padding
-        bordered = height + 2 * padding, width + 2 * padding
         self._images = aligned_zeros((channels, *bordered, number)) if padding else None
         self._offsets = _tap_offsets(channels, kernel, bordered, number)
         self._gradient = aligned_zeros((filters, height + kernel - 1, width + kernel - 1, number))

@@ -8,14 +8,18 @@ import numba
 import numpy as np
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, aligned_zeros, images_last
+from vectorized_ops.layout import AnyArray, aligned_zeros, images_last, padded_images
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._product import product_rows
-from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba._threads import part
+from vectorized_ops.numba.compiler import parallel_kernel
 
 
 class Dense:
-    """See `vectorized_ops.reference.dense.Dense`; inputs and outputs have images run fastest."""
+    """See `vectorized_ops.reference.dense.Dense`; inputs and outputs have images run fastest.
+
+    N is rounded up to whole vectors. Raises OperationError for fewer inputs than vector lanes.
+    """
 
     def __init__(self, images: int, inputs: int, outputs: int) -> None:
         if inputs < LANES:
@@ -23,6 +27,7 @@ class Dense:
                 f"a dense layer with {inputs} inputs was asked of the Numba implementation: "
                 f"expected at least {LANES}; use the reference or the oneDNN implementation"
             )
+        images = padded_images(images)
         self._threads = numba.get_num_threads()
         self._by_image = aligned_zeros((images, inputs))
         self._input_rows = np.arange(inputs) * images
@@ -31,11 +36,15 @@ class Dense:
 
     def forward(self, inputs: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray) -> None:
         """Write inputs @ weights^T + bias."""
-        _forward(images_last(inputs), weights, bias, images_last(out), self._input_rows, self._threads)
+        _forward(
+            images_last(inputs), weights, bias, images_last(out), self._input_rows, self._threads
+        )
 
     def backward_data(self, gradient: AnyArray, weights: AnyArray, out: AnyArray) -> None:
         """Write gradient @ weights."""
-        _backward_data(images_last(gradient), weights, images_last(out), self._output_rows, self._threads)
+        _backward_data(
+            images_last(gradient), weights, images_last(out), self._output_rows, self._threads
+        )
 
     def backward_weights(
         self, inputs: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray
@@ -43,20 +52,20 @@ class Dense:
         """Write gradient^T @ inputs and the sum of `gradient` over the images."""
         _transpose(images_last(inputs), self._by_image)
         _backward_weights(
-            self._by_image, images_last(gradient), weights_out, bias_out, self._image_rows, self._threads
+            self._by_image,
+            images_last(gradient),
+            weights_out,
+            bias_out,
+            self._image_rows,
+            self._threads,
         )
-
-
-@kernel
-def _part(number: int, part: int, parts: int) -> int:
-    return number * part // parts
 
 
 @parallel_kernel
 def _forward(inputs: Any, weights: Any, bias: Any, out: Any, offsets: Any, threads: int) -> None:
     outputs, images = out.shape
     for thread in numba.prange(threads):
-        first, last = _part(outputs, thread, threads), _part(outputs, thread + 1, threads)
+        first, last = part(outputs, thread, threads), part(outputs, thread + 1, threads)
         product_rows(
             images // LANES, first, last, out, 0, images,
             weights, 0, weights.shape[1], 1, inputs, 0, offsets, weights.shape[1],
@@ -71,7 +80,7 @@ def _backward_data(gradient: Any, weights: Any, out: Any, offsets: Any, threads:
     inputs, images = out.shape
     for thread in numba.prange(threads):
         product_rows(
-            images // LANES, _part(inputs, thread, threads), _part(inputs, thread + 1, threads),
+            images // LANES, part(inputs, thread, threads), part(inputs, thread + 1, threads),
             out, 0, images, weights, 0, 1, inputs, gradient, 0, offsets, weights.shape[0],
         )  # fmt: skip
 
@@ -93,7 +102,7 @@ def _backward_weights(
     width = weights_out.shape[1]
     columns, rest = width // LANES, width % LANES
     for thread in numba.prange(threads):
-        first, last = _part(outputs, thread, threads), _part(outputs, thread + 1, threads)
+        first, last = part(outputs, thread, threads), part(outputs, thread + 1, threads)
         product_rows(
             columns, first, last, weights_out, 0, width,
             gradient, 0, images, 1, inputs, 0, offsets, images,

@@ -9,12 +9,14 @@ import numpy as np
 
 from vectorized_ops.layout import AnyArray, images_last
 from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.reference.pooling import check_window
 
 
 class MaxPooling:
     """See `vectorized_ops.reference.pooling.MaxPooling`; images run fastest in memory."""
 
     def __init__(self, kernel: int, stride: int) -> None:
+        check_window(kernel)
         self._kernel, self._stride = kernel, stride
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:

@@ -15,6 +15,4 @@ def relu_forward(inputs: AnyArray, out: AnyArray) -> None:
 
 def relu_backward(gradient: AnyArray, outputs: AnyArray, out: AnyArray) -> None:
     """See `vectorized_ops.reference.activation.relu_backward`."""
-    torch.ops.aten.threshold_backward(
-        tensor(gradient), tensor(outputs), 0, grad_input=tensor(out)
-    )
+    torch.ops.aten.threshold_backward(tensor(gradient), tensor(outputs), 0, grad_input=tensor(out))

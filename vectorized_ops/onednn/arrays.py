@@ -7,7 +7,15 @@ import torch
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.reference.arrays import activations, flatten, load_images, unflatten
 
-__all__ = ["activations", "flatten", "images_tensor", "load_images", "tensor", "unflatten", "use_threads"]
+__all__ = [
+    "activations",
+    "flatten",
+    "images_tensor",
+    "load_images",
+    "tensor",
+    "unflatten",
+    "use_threads",
+]
 
 
 def tensor(array: AnyArray) -> torch.Tensor:

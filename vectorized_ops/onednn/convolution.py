@@ -12,9 +12,13 @@ class Convolution:
     """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order."""
 
     def __init__(
-        self, images_shape: tuple[int, ...], filters: int, kernel: int, stride: int, padding: int
+        self,
+        images_shape: tuple[int, ...],  # noqa: ARG002 (oneDNN reads shapes from the arrays)
+        filters: int,  # noqa: ARG002
+        kernel: int,  # noqa: ARG002
+        stride: int,
+        padding: int,
     ) -> None:
-        number, height, width, channels = images_shape
         self._stride, self._padding = [stride, stride], [padding, padding]
 
     def forward(self, images: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray) -> None:

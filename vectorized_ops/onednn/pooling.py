@@ -6,12 +6,14 @@ import torch
 
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.onednn.arrays import images_tensor
+from vectorized_ops.reference.pooling import check_window
 
 
 class MaxPooling:
     """See `vectorized_ops.reference.pooling.MaxPooling`; arrays in C order."""
 
     def __init__(self, kernel: int, stride: int) -> None:
+        check_window(kernel)
         self._kernel, self._stride = kernel, stride
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:

@@ -13,5 +13,8 @@ def relu_forward(inputs: AnyArray, out: AnyArray) -> None:
 
 
 def relu_backward(gradient: AnyArray, outputs: AnyArray, out: AnyArray) -> None:
-    """Write the gradient where `outputs` > 0 and zero elsewhere. `out` may be `gradient`."""
-    out[...] = np.where(outputs > 0, gradient, 0)
+    """Write zero where `outputs` <= 0 and the gradient elsewhere, also where `outputs` is NaN.
+
+    `out` may be `gradient`.
+    """
+    out[...] = np.where(outputs <= 0, 0, gradient)

@@ -14,13 +14,15 @@ def activations(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float32) -> An
 
 
 def load_images(images: AnyArray, out: AnyArray) -> None:
-    """Copy images (n, H, W, C) into the first n of `out`."""
+    """Copy images (n, H, W, C) into the first n of `out`, whose other images become zero."""
     np.copyto(out[: len(images)], images)
+    out[len(images) :] = 0
 
 
 def flatten(images: AnyArray) -> AnyArray:
     """Return images (N, H, W, C) as (N, C*H*W), channel by channel; a copy where needed."""
-    return images.transpose(0, 3, 1, 2).reshape(len(images), -1)
+    vectors: AnyArray = images.transpose(0, 3, 1, 2).reshape(len(images), -1)
+    return vectors
 
 
 def unflatten(vectors: AnyArray, out: AnyArray) -> None:

@@ -17,7 +17,12 @@ class Convolution:
     """
 
     def __init__(
-        self, images_shape: tuple[int, ...], filters: int, kernel: int, stride: int, padding: int
+        self,
+        images_shape: tuple[int, ...],  # noqa: ARG002 (NumPy reads shapes from the arrays)
+        filters: int,  # noqa: ARG002
+        kernel: int,
+        stride: int,
+        padding: int,
     ) -> None:
         self._kernel, self._stride, self._padding = kernel, stride, padding
 
@@ -41,7 +46,10 @@ class Convolution:
     def backward_weights(
         self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray
     ) -> None:
-        """Write the gradients of weights and bias from the gradient of `out`."""
+        """Write the gradients of weights and bias from the gradient of `out`.
+
+        The images must be those of the last `forward`: an implementation may keep what it needs.
+        """
         weights_out[...] = np.einsum("nyxcrs,nyxk->kcrs", self._windows(images), gradient)
         bias_out[...] = gradient.sum(axis=(0, 1, 2))
 

@@ -14,7 +14,8 @@ def softmax_cross_entropy(logits: AnyArray, labels: AnyArray, gradient: AnyArray
     `classes`; the images beyond n are padding, their gradient is zero.
     """
     number = len(labels)
-    shifted = logits[:number] - logits[:number].max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # inf - inf: the caller looks at the loss
+        shifted = logits[:number] - logits[:number].max(axis=1, keepdims=True)
     powers = np.exp(shifted)
     totals = powers.sum(axis=1, keepdims=True)
     rows = np.arange(number)

@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray
+
+LARGEST_WINDOW = 16
+"""Pixels on a side: places in a window are bytes."""
+
+
+def check_window(kernel: int) -> None:
+    """Raise OperationError for windows of more places than a byte can name."""
+    if kernel > LARGEST_WINDOW:
+        raise OperationError(
+            f"max pooling over windows of {kernel}x{kernel} pixels was asked for: expected at most "
+            f"{LARGEST_WINDOW}x{LARGEST_WINDOW}; pool twice with smaller windows"
+        )
 
 
 class MaxPooling:
@@ -13,10 +26,12 @@ class MaxPooling:
 
     images (N, H, W, C) and out (N, H', W', C) float32, H' = (H - kernel) // stride + 1; `which`
     (N, H', W', C) uint8 is the place of the maximum in its window, line by line; the first of equal
-    values, and NaN before all others.
+    values, and a NaN before all others (of several NaN, any). Raises OperationError for a kernel
+    above 16.
     """
 
     def __init__(self, kernel: int, stride: int) -> None:
+        check_window(kernel)
         self._kernel, self._stride = kernel, stride
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:

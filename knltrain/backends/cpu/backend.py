@@ -19,7 +19,7 @@ REMEMBERED_VECTORS = 8
 
 
 class CpuBackend(Backend):
-    """Runs a static plan over `vectorized_ops`; a step allocates nothing of its own.
+    """Runs a static plan over `vectorized_ops`; a step of "numba" allocates no array.
 
     `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS. Raises NetworkError
     if it does not take a layer of the network, or a batch that the plan was not made for.

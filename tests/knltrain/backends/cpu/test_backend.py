@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from knltrain.backends.backend import Backend
 from knltrain.backends.cpu import CpuBackend
+from knltrain.backends.cpu.backend import REMEMBERED_VECTORS
 from knltrain.backends.torch_backend import TorchBackend
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
@@ -113,10 +114,12 @@ def test_fewer_images_than_compiled_count_as_if_compiled_for_them(
     exact = CpuBackend(network, images, 1, implementation)
     larger = CpuBackend(network, 32, 1, implementation)
     gradient_of(larger, make_batch(network, 32), parameters)
-    expected = gradient_of(exact, batch, parameters)
-    found = gradient_of(larger, batch, parameters)
+    found, expected = ParameterVector(network).packed, ParameterVector(network).packed
+    mean_loss = exact.loss_and_gradient(batch, parameters.packed, expected)
+    assert larger.loss_and_gradient(batch, parameters.packed, found) == pytest.approx(mean_loss)
     assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
     loss, correct = exact.evaluate(batch, parameters.packed)
+    assert loss == pytest.approx(mean_loss * images)
     assert larger.evaluate(batch, parameters.packed) == (pytest.approx(loss, rel=1e-6), correct)
 
 
@@ -229,6 +232,10 @@ def test_many_vectors_in_turn_are_each_read_and_written(
     losses = [backend.evaluate(batch, vector.packed)[0] for vector in vectors]
     assert len(set(losses)) == 12
     assert losses == [backend.evaluate(batch, vector.packed)[0] for vector in vectors]
+    held = [weakref.ref(vector.packed) for vector in vectors]
+    del vectors, vector
+    gc.collect()
+    assert sum(reference() is not None for reference in held) == REMEMBERED_VECTORS
 
 
 def test_closed_backend_lets_go_of_the_vectors(implementation: str, make_batch: MakeBatch) -> None:

@@ -1,0 +1,127 @@
+"""Results to the last bit, and pooled convolutions with what they must give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from vectorized_ops.numba.arrays import activations
+from vectorized_ops.numba.compiler import SETTINGS
+from vectorized_ops.numba.pooled_convolution import pooled_convolution
+from vectorized_ops.reference.convolution import Convolution
+from vectorized_ops.reference.pooling import MaxPooling
+
+
+@pytest.fixture(autouse=True)
+def threads_stay_as_they_were() -> Iterator[None]:
+    threads = numba.get_num_threads()
+    yield
+    numba.set_num_threads(threads)
+
+
+@pytest.fixture
+def same_bits() -> Callable[..., None]:
+    """Checks that a computation, built anew, gives the same bits with the same number of threads.
+
+    It gives the same bits with any other number too, but for the results numbered in
+    `summed_by_thread`: each thread sums over images of its own, so these are only nearly equal.
+    """
+
+    def check(
+        compute: Callable[[], Sequence[np.ndarray]], summed_by_thread: Sequence[int] = ()
+    ) -> None:
+        numba.set_num_threads(1)
+        alone = compute()
+        assert all(np.isfinite(array).all() and array.any() for array in alone)
+        for threads in range(1, min(4, SETTINGS.NUMBA_NUM_THREADS) + 1):
+            numba.set_num_threads(threads)
+            results = compute()
+            for number, (result, again) in enumerate(zip(results, compute(), strict=True)):
+                assert result.tobytes() == again.tobytes(), (threads, number)
+                if number in summed_by_thread:
+                    largest = np.abs(alone[number]).max()
+                    assert_allclose(result, alone[number], rtol=0, atol=1e-5 * largest)
+                else:
+                    assert result.tobytes() == alone[number].tobytes(), (threads, number)
+
+    return check
+
+
+@dataclass
+class PooledResults:
+    """What a pooled convolution made of random values, and of the same in float64."""
+
+    out: np.ndarray
+    which: np.ndarray
+    weights: np.ndarray
+    bias: np.ndarray
+    images: np.ndarray
+
+
+@pytest.fixture(scope="session")
+def pooled() -> Callable[..., tuple[PooledResults, PooledResults]]:
+    return run_pooled
+
+
+def run_pooled(
+    shape: tuple[int, ...],
+    filters: int,
+    kernel: int,
+    algorithm: str,
+    draw: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
+    with_images: bool = True,
+) -> tuple[PooledResults, PooledResults]:
+    """Results found, and expected: the reference in float64, gradients for the places found."""
+    rng, images = np.random.default_rng(sum(shape)), shape[0]
+    lines, pixels = ((side - kernel + 1) // 2 for side in shape[1:3])
+    shapes = [
+        shape,
+        (filters, shape[3], kernel, kernel),
+        (filters,),
+        (images, lines, pixels, filters),
+    ]
+    drawn = [draw(rng, size).astype(np.float32) for size in shapes]
+    values, weights, bias, gradient = drawn
+
+    operation = pooled_convolution(shape, filters, kernel, algorithm)
+    assert algorithm in ("auto", operation.algorithm)
+    inputs, padded = holding(values, 1e6), holding(gradient, 0)
+    out, which = (activations(gradient.shape, dtype) for dtype in (np.float32, np.uint8))
+    operation.forward(inputs, weights, bias, out, which)
+    weights_out, bias_out = np.full_like(weights, 99), np.full_like(bias, 99)
+    images_out = holding(np.full_like(values, 99), 99)
+    operation.backward(
+        inputs, padded, which, weights, weights_out, bias_out, images_out if with_images else None
+    )
+    found = PooledResults(out[:images], which[:images], weights_out, bias_out, images_out[:images])
+    return found, expected_of_pooled([array.astype(np.float64) for array in drawn], found.which)
+
+
+def holding(values: np.ndarray, padding: float) -> np.ndarray:
+    array = activations(values.shape)
+    array[...] = padding
+    array[: len(values)] = values
+    return array
+
+
+def expected_of_pooled(drawn: list[np.ndarray], found_which: np.ndarray) -> PooledResults:
+    images, weights, bias, gradient = drawn
+    filters, _, kernel, _ = weights.shape
+    convolution = Convolution(images.shape, filters, kernel, stride=1, padding=0)
+    pooling = MaxPooling(2, 2)
+    number, height, width, _ = images.shape
+    full = np.empty((number, height - kernel + 1, width - kernel + 1, filters))
+    out, which = np.empty_like(gradient), np.empty(gradient.shape, np.uint8)
+    convolution.forward(images, weights, bias, full)
+    pooling.forward(full, out, which)
+    spread = np.empty_like(full)
+    pooling.backward(gradient, found_which, spread)
+    weights_out, bias_out, images_out = map(np.empty_like, (weights, bias, images))
+    convolution.backward_weights(images, spread, weights_out, bias_out)
+    convolution.backward_data(spread, weights, images_out)
+    return PooledResults(out, which, weights_out, bias_out, images_out)

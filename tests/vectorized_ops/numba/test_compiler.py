@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import llvmlite.binding
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import vectorized_ops
+from vectorized_ops.numba import compiler
+
+PACKAGE = Path(vectorized_ops.__file__).parent
+SCRIPT = Path(__file__).with_name("other_processor.py")
+INSTRUCTIONS = {
+    "knl": {"avx512f", "avx512cd", "avx2", "fma", "bmi", "bmi2", "lzcnt"},
+    "haswell": {"avx2", "fma", "bmi", "bmi2", "lzcnt"},
+}
+LANES = {"knl": 16, "haswell": 8}
+
+ON_BYTES = (
+    r"vp(abs|adds?|addus|subs?|subus|avg|cmpu?|cmpeq|cmpgt|max[su]|min[su]|mull|mulh\w*|sll|srl|sra"
+    r"|shuf[hl]?|unpck[hl]|sad|alignr|broadcast|perm|permi2|permt2)(b|w|bw|wd)"
+)
+WIDENING = r"vp(mov[sz]xbw|maddwd|maddubsw|ack[su]s(wb|dw))"
+SHORT = r"^(?!.*zmm)(?!v\w+s[sd]\b).*"  # not of 512 bits and not of a single number
+ON_MASKS = r"k(mov|and|andn|or|xor|xnor|not|ortest|test|shift[lr]|add)"
+BEYOND_KNL = {
+    "AVX-512VL registers": rf"{SHORT}%[xy]mm(1[6-9]|2\d|3[01])\b",
+    "AVX-512VL masks": rf"{SHORT}%[xy]mm\d+.*%k\d",
+    "AVX-512VL broadcasts": rf"{SHORT}\{{1to\d+\}}.*%[xy]mm|^vpbroadcast[dq]\t%(?!.mm)\w+, %[xy]mm",
+    "AVX-512VL instructions": r"^(?!.*zmm)vp(movu?s?(db|dw|qb|qw|qd)|srav?q|(min|max)[su]q|absq"
+    r"|ro[lr]v?[dq]|ternlog[dq]|(and|andn|or|xor)[dq]|blendm[dq]|ermt2\w+|ermi2\w+)\b",
+    "AVX-512BW moves": r"^(vmovdqu(8|16)|vpmov[bw]2m|vpmovm2[bw]|vpmovu?s?wb)\b"
+    r"|^(vpblendm|vptestn?m)[bw]\b",
+    "AVX-512BW arithmetic": rf"^{ON_BYTES}\b.*(%zmm|%k\d)|^{WIDENING}\b.*%zmm",
+    "AVX-512BW masks": rf"^{ON_MASKS}[dq]\b|^kunpck(wd|dq)\b",
+    "AVX-512DQ masks": rf"^{ON_MASKS}b\b|^k(test|add)w\b",
+    "AVX-512DQ logic": r"^v(and|andn|or|xor)p[sd]\b.*(%zmm|\{%k)",
+    "AVX-512DQ moves": r"^(vpmov[dq]2m|vpmovm2[dq]|vpmullq)\b"
+    r"|^v(insert|extract|broadcast)[fi](32x2|64x2|32x8)\b",
+    "AVX-512DQ conversions": r"^v(cvtt?p[sd]2u?qq|cvtu?qq2p[sd]|fpclass\w+|range\w+|reduce\w+)\b",
+    "later extensions": r"^(vdpbf16ps|vcvtne\w+|vpdpbusds?|vpdpwssds?|vpopcnt\w+|vpermi?t?2?b"
+    r"|vpcompress[bw]|vpexpand[bw]|vpsh[lr]d\w+|vpmultishiftqb|vpmadd52\w+|\w*gf2p8\w+)\b",
+}
+"""Knights Landing has AVX-512F, CD, ER and PF; patterns are those of AT&T syntax."""
+
+
+def beyond_knl(line: str) -> str | None:
+    """The extension that an instruction needs and Knights Landing does not have."""
+    found = (name for name, pattern in BEYOND_KNL.items() if re.search(pattern, line.strip()))
+    return next(found, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "extension"),
+    [
+        ("\tvpmovm2d\t%k0, %zmm1", "AVX-512DQ moves"),
+        ("\tvpmovd2m\t%zmm0, %k1", "AVX-512DQ moves"),
+        ("\tkmovd\t%eax, %k1", "AVX-512BW masks"),
+        ("\tkmovq\t%k1, %rax", "AVX-512BW masks"),
+        ("\tkmovb\t%eax, %k1", "AVX-512DQ masks"),
+        ("\tvmovups\t%ymm16, (%rax)", "AVX-512VL registers"),
+        ("\tvaddps\t(%rax), %xmm31, %xmm2", "AVX-512VL registers"),
+        ("\tvmovaps\t%ymm1, %ymm0 {%k1}", "AVX-512VL masks"),
+        ("\tvpcmpeqb\t%ymm1, %ymm0, %k0", "AVX-512VL masks"),
+        ("\tvpcmpeqd\t(%r13){1to8}, %ymm0, %k5", "AVX-512VL masks"),
+        ("\tvpaddq\t(%r15){1to4}, %ymm0, %ymm0", "AVX-512VL broadcasts"),
+        ("\tvpmovdb\t%ymm0, (%r13,%rsi)", "AVX-512VL instructions"),
+        ("\tvpsraq\t$63, %ymm0, %ymm1", "AVX-512VL instructions"),
+        ("\tvpbroadcastq\t%rdx, %ymm12", "AVX-512VL broadcasts"),
+        ("\tvmovdqu8\t(%rax), %zmm0 {%k1} {z}", "AVX-512BW moves"),
+        ("\tvpcmpeqb\t%zmm1, %zmm0, %k0", "AVX-512BW arithmetic"),
+        ("\tvpaddw\t%zmm1, %zmm0, %zmm0", "AVX-512BW arithmetic"),
+        ("\tvxorps\t%zmm1, %zmm0, %zmm0", "AVX-512DQ logic"),
+        ("\tvextractf64x2\t$1, %zmm0, %xmm0", "AVX-512DQ moves"),
+        ("\tvpmovdb\t%zmm0, %xmm1 {%k1}", None),
+        ("\tvaddss\t%xmm1, %xmm22, %xmm0 {%k1}", None),
+        ("\tvpbroadcastd\t%ebx, %zmm0", None),
+        ("\tvpbroadcastd\t%xmm1, %ymm0", None),
+        ("\tvinsertf64x4\t$1, %ymm16, %zmm9, %zmm17", None),
+        ("\tvpcmpeqd\t%zmm1, %zmm0, %k0", None),
+        ("\tvpcmpeqb\t%ymm1, %ymm0, %ymm0", None),
+        ("\tvpmovzxbw\t(%rax), %zmm0", "AVX-512BW arithmetic"),
+        ("\tvpmovzxbd\t(%rax), %zmm0", None),
+        ("\tvpmovzxwd\t(%rax), %zmm0", None),
+        ("\tvxorps\t%xmm0, %xmm0, %xmm0", None),
+        ("\tvpxord\t%zmm1, %zmm0, %zmm0", None),
+        ("\tkmovw\t%eax, %k1", None),
+        ("\tkortestw\t%k0, %k0", None),
+        ("\tvextractf64x4\t$1, %zmm0, %ymm15", None),
+        ("\tvfmadd231ps\t(%rax,%rcx,4){1to16}, %zmm16, %zmm31", None),
+    ],
+)
+def test_instructions_that_knights_landing_lacks_are_told_from_those_it_has(
+    line: str, extension: str | None
+) -> None:
+    assert beyond_knl(line) == extension
+
+
+def run_elsewhere(processor: str, kernels: str, folder: Path) -> tuple[str, int]:
+    """Compile and run for `processor`; returns the assembly and the lanes of a vector."""
+    features = llvmlite.binding.get_host_cpu_features()
+    missing = {name for name in INSTRUCTIONS[processor] if not features.get(name)}
+    if platform.machine() != "x86_64" or missing:
+        pytest.skip(
+            f"this processor does not run code for {processor}: it lacks {missing or 'x86'}"
+        )
+    settings = {
+        "NUMBA_CPU_NAME": processor,
+        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        "PYTHONPATH": str(PACKAGE.parent),
+    }
+    subprocess.run(
+        [sys.executable, "-W", "error", SCRIPT, kernels, folder],
+        env={**os.environ, **settings},
+        check=True,
+    )
+    with np.load(folder / "results.npz") as results:
+        expected = results["expected"]
+        assert np.abs(expected).max() > 1
+        tolerance = 0 if kernels == "product" else 2e-6 * np.abs(expected).max()
+        assert_allclose(results["found"], expected, rtol=0, atol=tolerance)
+        return (folder / "assembly.txt").read_text(), int(results["lanes"])
+
+
+def check_instructions(processor: str, assembly: str) -> None:
+    lines = assembly.splitlines()
+    assert any(line.split()[:1] == ["vfmadd231ps"] for line in lines)
+    if processor == "knl":
+        assert len(set(re.findall(r"%zmm\d+", assembly))) > 24
+        wrong = {line.strip(): found for line in lines if (found := beyond_knl(line))}
+        assert wrong == {}
+    else:
+        assert len(set(re.findall(r"%ymm\d+", assembly))) > 12
+        assert "zmm" not in assembly
+        assert not re.search(r"%xmm(1[6-9]|2\d|3[01])|%k\d", assembly)
+
+
+@pytest.mark.parametrize("processor", ["knl", "haswell"])
+def test_products_for_another_processor_use_its_registers_and_are_right(
+    processor: str, tmp_path: Path
+) -> None:
+    assembly, lanes = run_elsewhere(processor, "product", tmp_path)
+    assert lanes == LANES[processor]
+    check_instructions(processor, assembly)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processor", ["knl", "haswell"])
+def test_lenet_for_another_processor_equals_the_reference(processor: str, tmp_path: Path) -> None:
+    assembly, lanes = run_elsewhere(processor, "lenet", tmp_path)
+    assert lanes == LANES[processor]
+    assert assembly.count("parfor") > 20
+    check_instructions(processor, assembly)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "expected"),
+    [
+        ("knl", None, True),
+        ("knl", "", True),
+        ("haswell", "", False),
+        ("generic", "", False),
+        ("generic", "+avx2,+avx512f", True),
+        ("skylake-avx512", "-avx512f", False),
+    ],
+)
+def test_lanes_follow_numbas_settings(
+    name: str, features: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", name)
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", features)
+    assert compiler.target_has_avx512() is expected
+
+
+def test_lanes_are_those_of_the_host_without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", None)
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", None)
+    for has in (True, False):
+        features = {"avx2": True, "avx512f": has}
+        monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", lambda it=features: it)
+        assert compiler.target_has_avx512() is has
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Iterator[tuple[Path, ModuleType]]:
+    """A copy of the package's sources, and its compiler module."""
+    package = tmp_path / "vectorized_ops"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    spec = importlib.util.spec_from_file_location("copy", package / "numba" / "compiler.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield package, module
+
+
+@pytest.mark.parametrize("source", ["numba/_tiles.py", "numba/dense.py", "winograd.py"])
+def test_kernels_are_cached_elsewhere_when_a_source_changes(
+    source: str, copy: tuple[Path, ModuleType]
+) -> None:
+    package, module = copy
+    before = module.cache_folder()
+    assert before == compiler.cache_folder()
+    text = (package / source).read_text()
+    (package / source).write_text(text + "\n")
+    assert module.cache_folder() != before
+    (package / source).write_text(text)
+    assert module.cache_folder() == before
+
+
+def test_kernels_are_cached_below_the_folder_that_the_user_chose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CACHE_DIR", "")
+    default = compiler.cache_folder()
+    assert default.parent == Path.home() / ".cache" / "knltrain" / "kernels"
+    monkeypatch.setattr(compiler.SETTINGS, "CACHE_DIR", str(tmp_path))
+    assert compiler.cache_folder() == tmp_path / default.name
+
+
+def test_kernels_release_the_lock_and_divide_as_ieee_says() -> None:
+    @compiler.kernel
+    def quotient(a: float, b: float) -> float:
+        return a / b
+
+    assert quotient(1.0, 0.0) == np.inf
+    assert quotient.targetoptions["nogil"]  # type: ignore[attr-defined]
+    assert os.environ.get("NUMBA_CACHE_DIR", "") == compiler.SETTINGS.CACHE_DIR

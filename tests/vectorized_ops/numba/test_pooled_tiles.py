@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.testing import assert_array_equal
+
+from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._pooled_tiles import pooled_tile, pooled_weights_tile
+from vectorized_ops.numba.compiler import kernel
+
+LINES, PIXELS, TAPS, ROWS = 6, 5, 3, 2
+UNTOUCHED = 77
+
+
+@kernel
+def pooled_2(out: Any, which: Any, weights: Any, bias: Any, images: Any, offsets: Any) -> None:
+    pooled_tile(
+        2, out, which, 3, LANES + 1, weights, 4, TAPS, bias, 1, images, 2 * LANES,
+        LANES, PIXELS * LANES, offsets, TAPS,
+    )  # fmt: skip
+
+
+@kernel
+def weights_3(out: Any, gradient: Any, which: Any, cells: Any, images: Any, windows: Any) -> None:
+    pooled_weights_tile(
+        3, out, LANES, gradient, which, LANES, cells, images, 2 * LANES, windows,
+        PIXELS * LANES, LANES, len(cells),
+    )  # fmt: skip
+
+
+def whole_numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).integers(-2, 3, shape).astype(np.float32)
+
+
+def test_pooled_tile_keeps_the_largest_of_four_sums_and_its_place() -> None:
+    images = whole_numbers(LINES, PIXELS, LANES)
+    weights, bias = whole_numbers(4 + ROWS * TAPS), np.array([99, 10, 20], np.float32)
+    taps = [(0, 0), (2, 1), (3, 0)]
+    offsets = np.array([(r * PIXELS + s) * LANES for r, s in taps])
+    out = np.full(3 + ROWS * (LANES + 1), UNTOUCHED, np.float32)
+    which = np.full(out.shape, UNTOUCHED, np.uint8)
+    pooled_2(out, which, weights, bias, images, offsets)
+
+    expected, places = np.full_like(out, UNTOUCHED), np.full_like(which, UNTOUCHED)
+    for row in range(ROWS):
+        sums = [
+            sum(
+                weights[4 + row * TAPS + t] * images[y + r, 2 + x + s]  # the window begins at 2
+                for t, (r, s) in enumerate(taps)
+            )
+            for y, x in [(0, 0), (0, 1), (1, 0), (1, 1)]
+        ]
+        begin = 3 + row * (LANES + 1)
+        expected[begin : begin + LANES] = np.max(sums, axis=0) + bias[1 + row]
+        places[begin : begin + LANES] = np.argmax(sums, axis=0)
+    assert_array_equal(out, expected)
+    assert_array_equal(which, places)
+
+
+def test_weights_tile_multiplies_each_gradient_by_what_its_winner_saw_and_sums_it() -> None:
+    images = whole_numbers(LINES, PIXELS + 2, LANES)
+    gradient = whole_numbers(4, LANES)
+    which = np.random.default_rng(0).integers(0, 4, (4, LANES)).astype(np.uint8)
+    cells = np.array([0, 2]) * LANES
+    corners = [0, PIXELS]  # pixels of a plane that is PIXELS wide
+    out = np.full((12, LANES), UNTOUCHED, np.float32)
+    weights_3(out, gradient, which, cells, images, np.array(corners) * LANES)
+
+    seen = images.reshape(-1, LANES)[2:]
+    expected = np.full_like(out, UNTOUCHED)
+    expected[1:10] = 0
+    expected[10] = gradient[1] + gradient[3]
+    for cell, corner in zip([1, 3], corners, strict=True):  # cells are counted from the first row
+        for lane in range(LANES):
+            y, x = divmod(int(which[cell, lane]), 2)
+            for tap in range(9):
+                pixel = corner + (y + tap // 3) * PIXELS + x + tap % 3
+                expected[1 + tap, lane] += gradient[cell, lane] * seen[pixel, lane]
+    assert_array_equal(out, expected)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from vectorized_ops.reference.loss import softmax_cross_entropy
+
+
+def test_hand_computed_loss_is_a_sum_and_its_gradient_that_of_the_mean() -> None:
+    logits = np.log(np.array([[1, 2, 5], [3, 4, 1]], np.float32))
+    gradient = np.full_like(logits, 99)
+    loss = softmax_cross_entropy(logits, np.array([2, 0]), gradient)
+    assert loss == pytest.approx(-math.log(5 / 8) - math.log(3 / 8))
+    expected = np.array([[1 / 8, 2 / 8, -3 / 8], [-5 / 8, 4 / 8, 1 / 8]]) / 2
+    assert_allclose(gradient, expected, atol=1e-7)
+
+
+def test_gradient_equals_finite_differences(differences: Callable[..., np.ndarray]) -> None:
+    rng = np.random.default_rng(0)
+    logits, labels = rng.standard_normal((3, 4)), np.array([1, 3, 3])
+    gradient, unused = np.empty_like(logits), np.empty_like(logits)
+    softmax_cross_entropy(logits, labels, gradient)
+    mean = differences(lambda: softmax_cross_entropy(logits, labels, unused) / 3, logits)
+    # One term is rounded to float32: 1 / 3.
+    assert_allclose(gradient, mean, rtol=0, atol=1e-6)
+
+
+def test_padding_beyond_the_labels_has_no_loss_and_no_gradient() -> None:
+    logits = np.zeros((5, 2), np.float32)
+    logits[2:] = np.nan
+    gradient = np.full_like(logits, 99)
+    loss = softmax_cross_entropy(logits, np.array([0, 1]), gradient)
+    assert loss == pytest.approx(2 * math.log(2))
+    assert_array_equal(gradient, [[-0.25, 0.25], [0.25, -0.25], [0, 0], [0, 0], [0, 0]])
+
+
+def test_logits_far_from_zero_neither_overflow_nor_vanish() -> None:
+    logits = np.array([[10_000, 9_999], [-10_000, -9_999]], np.float32)
+    loss = softmax_cross_entropy(logits, np.array([0, 0]), np.empty_like(logits))
+    assert loss == pytest.approx(2 * math.log(1 + math.exp(-1)) + 1, rel=1e-6)
+
+
+def test_what_is_not_finite_is_carried_on_without_a_warning(
+    infinities_in_loss_contract: Callable[..., None],
+) -> None:
+    infinities_in_loss_contract("reference")
