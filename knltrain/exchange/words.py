@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from vectorized_ops.numba.compiler import kernel
 
 Words = npt.NDArray[np.int64]
 
@@ -75,13 +77,13 @@ _pause: Any = intrinsic(_emit_pause)
 # What these compile to is cached by this file's age alone: no constants of other files in here.
 
 
-@njit("void(int64[:], int64, int64)", cache=True)
+@kernel
 def publish(sequences: Words, rank: int, sequence: int) -> None:
     """Say that worker ``rank`` has reached ``sequence``, and everything that it wrote before."""
     _store_release(sequences, rank, sequence)
 
 
-@njit("int64(int64[:], int64[:], int64, int64, int64)", nogil=True, cache=True)
+@kernel
 def watch(sequences: Words, abort_word: Words, sequence: int, pauses: int, yields: int) -> int:
     """Look until all workers have reached ``sequence``, at most ``pauses`` + ``yields`` times.
 

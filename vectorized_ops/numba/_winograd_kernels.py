@@ -2,8 +2,9 @@
 
 Arrays and their extents: images (C, H, W, N), out and which (K, H', W', N) after 2x2 pooling,
 weights (K, C, 5, 5); by_channel (64, C*K) and by_filter (64, K*C) are transformed weights, rows
-padded to whole vectors; inputs (B, 64, C, LANES) and outputs (B, 64, K, LANES) are points of
-blocks, a block being one tile of LANES images; scratch arrays have one row per thread.
+padded to whole vectors. A block is one tile of one vector of LANES images; its points are (64, C,
+LANES) of the images and (64, K, LANES) of the gradient. They are scratch, one row per thread, and
+small enough to stay in its cache: transforming the images again costs less than keeping the points.
 """
 
 from __future__ import annotations
@@ -71,25 +72,22 @@ def forward(
     offsets: Any,
     height: int,
 ) -> None:
-    """Convolve, add bias, keep the 2x2 maxima; `inputs` keeps the points for the backward pass."""
-    channels, lines, pixels, number = images.shape
+    """Convolve, add bias, keep the 2x2 maxima.
+
+    Scratch: inputs (threads, 64, C, LANES) and products (threads, 64, K, LANES).
+    """
+    channels, number = images.shape[0], images.shape[3]
     filters, pooled_lines, pooled_pixels = out.shape[0], out.shape[1], out.shape[2]
     across = pooled_pixels * 2 // OUTPUTS
     tiles = pooled_lines * 2 // OUTPUTS * across
     threads = products.shape[0]
     for thread in numba.prange(threads):
-        scratch = products[thread]
-        blocks = inputs.shape[0]
+        scratch, points = products[thread], inputs[thread]
+        blocks = number // LANES * tiles
         for block in range(part(blocks, thread, threads), part(blocks, thread + 1, threads)):
             vector, tile = block // tiles, block % tiles
             y, x = tile // across, tile % across
-            points = inputs[block]
-            for c in range(channels):
-                source = ((c * lines + y * OUTPUTS) * pixels + x * OUTPUTS) * number
-                input_tile(
-                    points, c * LANES, channels * LANES,
-                    images, source + vector * LANES, pixels * number, number,
-                )  # fmt: skip
+            _transform_images(images, vector, y, x, points)
             for point in range(SQUARE):
                 product_column(
                     height, filters, scratch, point * filters * LANES,
@@ -104,79 +102,119 @@ def forward(
                 )  # fmt: skip
 
 
-@parallel_kernel
-def transform_gradient(gradient: Any, which: Any, outputs: Any, threads: int) -> None:
-    """Write the points of the gradient of the convolution's output, spread by `which`."""
-    filters, lines, pixels, number = gradient.shape
-    across = pixels * 2 // OUTPUTS
-    tiles = lines * 2 // OUTPUTS * across
-    for thread in numba.prange(threads):
-        blocks = outputs.shape[0]
-        for block in range(part(blocks, thread, threads), part(blocks, thread + 1, threads)):
-            vector, tile = block // tiles, block % tiles
-            y, x = tile // across, tile % across
-            points = outputs[block]
-            for k in range(filters):
-                cell = ((k * lines + y * 2) * pixels + x * 2) * number
-                pooled_gradient_tile(
-                    points, k * LANES, filters * LANES,
-                    gradient, which, cell + vector * LANES, pixels * number, number,
-                )  # fmt: skip
-
-
-@parallel_kernel
-def backward_data(
-    outputs: Any, by_filter: Any, out: Any, products: Any, offsets: Any, height: int, tiles: int
-) -> None:
-    """Write the gradient of the images; tiles overlap, so one thread does all tiles of an image."""
-    channels, lines, pixels, number = out.shape
-    filters = outputs.shape[2]
-    across = (pixels - TAPS + 1) // OUTPUTS
-    threads = products.shape[0]
-    for thread in numba.prange(threads):
-        scratch = products[thread]
-        vectors = number // LANES
-        for vector in range(part(vectors, thread, threads), part(vectors, thread + 1, threads)):
-            out[:, :, :, vector * LANES : (vector + 1) * LANES] = 0.0
-            for tile in range(tiles):
-                points = outputs[vector * tiles + tile]
-                for point in range(SQUARE):
-                    product_column(
-                        height, channels, scratch, point * channels * LANES,
-                        by_filter, point * by_filter.shape[1], channels,
-                        points, point * filters * LANES, offsets, filters,
-                    )  # fmt: skip
-                y, x = tile // across, tile % across
-                for c in range(channels):
-                    target = ((c * lines + y * OUTPUTS) * pixels + x * OUTPUTS) * number
-                    input_gradient_tile(
-                        out, target + vector * LANES, pixels * number, number,
-                        scratch, c * LANES, channels * LANES,
-                    )  # fmt: skip
+@kernel
+def _transform_images(images: Any, vector: int, y: int, x: int, points: Any) -> None:
+    """Write the points of tile (y, x) of one vector of images, (64, C, LANES)."""
+    channels, lines, pixels, number = images.shape
+    for c in range(channels):
+        source = ((c * lines + y * OUTPUTS) * pixels + x * OUTPUTS) * number + vector * LANES
+        input_tile(points, c * LANES, channels * LANES, images, source, pixels * number, number)
 
 
 @kernel
-def _multiply_points(
+def _transform_gradient(
+    gradient: Any, which: Any, vector: int, y: int, x: int, points: Any
+) -> None:
+    """Write the points (64, K, LANES) of the gradient of tile (y, x), spread by `which`."""
+    filters, lines, pixels, number = gradient.shape
+    for k in range(filters):
+        cell = ((k * lines + y * 2) * pixels + x * 2) * number + vector * LANES
+        pooled_gradient_tile(
+            points, k * LANES, filters * LANES, gradient, which, cell, pixels * number, number
+        )
+
+
+@parallel_kernel
+def backward(
+    images: Any,
+    gradient: Any,
+    which: Any,
+    by_filter: Any,
+    images_out: Any,
     inputs: Any,
     outputs: Any,
-    input_offsets: Any,
-    output_offsets: Any,
-    channel_rows: Any,
+    products: Any,
     points: Any,
-    filters: int,
-    channels: int,
+    pairs: Any,
+    tables: Any,
+    height: int,
 ) -> None:
-    for point in range(SQUARE):
-        for row in range(0, filters, DOT_ROWS):
-            k = min(row, filters - DOT_ROWS)
-            for column in range(0, channels, DOT_COLUMNS):
-                c = min(column, channels - DOT_COLUMNS)
-                dot_tile(
-                    points, point * points.shape[1] + k * channels + c, channels,
-                    outputs, (point * filters + k) * LANES, LANES, output_offsets,
-                    inputs, point * channels * LANES, channel_rows, c, input_offsets,
-                    len(output_offsets),
+    """Sum the points of the weights' gradient, and write the gradient of the images.
+
+    `points` (threads, 64, K*C padded) takes each thread's sum over its own images; `images_out`
+    is like `images`, or empty where nobody needs it. Tiles overlap in the images, so one thread
+    does all tiles of a vector. Scratch: inputs and products (threads, tiles, 64, C, LANES), outputs
+    (threads, tiles, 64, K, LANES), pairs (threads, K*C padded). `tables` holds the offsets of
+    tiles in inputs and outputs, and of channels and filters in a point.
+    """
+    number, across = images.shape[3], gradient.shape[2] * 2 // OUTPUTS
+    threads, vectors = points.shape[0], number // LANES
+    for thread in numba.prange(threads):
+        points[thread] = 0.0
+        for vector in range(part(vectors, thread, threads), part(vectors, thread + 1, threads)):
+            for tile in range(inputs.shape[1]):
+                y, x = tile // across, tile % across
+                _transform_images(images, vector, y, x, inputs[thread, tile])
+                _transform_gradient(gradient, which, vector, y, x, outputs[thread, tile])
+            for point in range(SQUARE):
+                _multiply_pairs(
+                    inputs[thread], outputs[thread], point, points[thread, point], pairs[thread],
+                    tables,
                 )  # fmt: skip
+                if images_out.size:
+                    _multiply_weights(
+                        by_filter[point], outputs[thread], point, products[thread], tables[3],
+                        height,
+                    )  # fmt: skip
+            if images_out.size:
+                _add_tiles(products[thread], images_out, vector, across)
+
+
+@kernel
+def _multiply_pairs(
+    inputs: Any, outputs: Any, point: int, sums: Any, pairs: Any, tables: Any
+) -> None:
+    """Add to `sums` (K*C padded) the products of all filters and channels over tiles and lanes."""
+    channels, filters = inputs.shape[2], outputs.shape[2]
+    tile_inputs, tile_outputs, channel_rows, _ = tables
+    for row in range(0, filters, DOT_ROWS):
+        k = min(row, filters - DOT_ROWS)
+        for column in range(0, channels, DOT_COLUMNS):
+            c = min(column, channels - DOT_COLUMNS)
+            dot_tile(
+                pairs, k * channels + c, channels,
+                outputs, (point * filters + k) * LANES, LANES, tile_outputs,
+                inputs, point * channels * LANES, channel_rows, c, tile_inputs, len(tile_inputs),
+            )  # fmt: skip
+    sums += pairs
+
+
+@kernel
+def _multiply_weights(
+    weights: Any, outputs: Any, point: int, products: Any, filter_rows: Any, height: int
+) -> None:
+    """Write one point of the images' gradient for all tiles of a vector."""
+    channels, filters = products.shape[2], outputs.shape[2]
+    for tile in range(outputs.shape[0]):
+        product_column(
+            height, channels, products[tile], point * channels * LANES, weights, 0, channels,
+            outputs[tile], point * filters * LANES, filter_rows, filters,
+        )  # fmt: skip
+
+
+@kernel
+def _add_tiles(points: Any, images_out: Any, vector: int, across: int) -> None:
+    """Write the gradient of a vector of images from the points of its overlapping tiles."""
+    channels, lines, pixels, number = images_out.shape
+    images_out[:, :, :, vector * LANES : (vector + 1) * LANES] = 0.0
+    for tile in range(points.shape[0]):
+        y, x = tile // across * OUTPUTS, tile % across * OUTPUTS
+        for c in range(channels):
+            target = ((c * lines + y) * pixels + x) * number + vector * LANES
+            input_gradient_tile(
+                images_out, target, pixels * number, number,
+                points[tile], c * LANES, channels * LANES,
+            )  # fmt: skip
 
 
 @kernel
@@ -194,30 +232,9 @@ def _transform_back(points: Any, group: int, out: Any, taps: Any) -> None:
 
 
 @parallel_kernel
-def backward_weights(
-    inputs: Any,
-    outputs: Any,
-    input_offsets: Any,
-    output_offsets: Any,
-    channel_rows: Any,
-    points: Any,
-    out: Any,
-    taps: Any,
-) -> None:
-    """Write the weights' gradient: per point a product over images and tiles, then G^T p G.
-
-    `points` (threads, 64, K*C rounded up) takes the sum over each thread's own images.
-    """
-    threads, blocks = taps.shape[0], len(output_offsets)
-    for thread in numba.prange(threads):
-        first, last = part(blocks, thread, threads), part(blocks, thread + 1, threads)
-        if first == last:
-            points[thread] = 0.0
-        else:
-            _multiply_points(
-                inputs, outputs, input_offsets[first:last], output_offsets[first:last],
-                channel_rows, points[thread], out.shape[0], out.shape[1],
-            )  # fmt: skip
+def transform_back(points: Any, out: Any, taps: Any) -> None:
+    """Write the gradient of the weights, G^T p G, from the threads' sums of its points p."""
+    threads = taps.shape[0]
     for thread in numba.prange(threads):
         for group in range(thread, points.shape[2] // LANES, threads):
             _transform_back(points, group, out, taps[thread])

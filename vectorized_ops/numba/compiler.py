@@ -7,6 +7,7 @@ several files (vector emitters, tiles), so the cache folder carries a digest of 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,23 +43,33 @@ def target_has_avx512() -> bool:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled kernels: below Numba's own if the user set one."""
+    """Return the folder of compiled kernels: below NUMBA_CACHE_DIR, or ~/.cache/knltrain."""
     package = Path(__file__).parents[1]  # the matrices of Winograd's transforms lie beside us
     sources = sorted([*package.glob("*.py"), *package.glob("numba/*.py")])
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     chosen = SETTINGS.CACHE_DIR
-    base = Path(chosen) if chosen else Path.home() / ".cache" / "knltrain" / "kernels"
+    base = Path(chosen or "~/.cache/knltrain/kernels").expanduser()
     return base / digest
 
 
-_CACHE_FOLDER = cache_folder()
+def cache_is_writable() -> bool:
+    """Tell whether compiled kernels can be kept; where not, every process compiles its own."""
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(cache_folder(), os.W_OK)
+
+
+_CACHE_FOLDER = str(cache_folder())
+_CACHE = cache_is_writable()
 
 
 def _compile(function: Function, **options: Any) -> Function:
     before = SETTINGS.CACHE_DIR
-    SETTINGS.CACHE_DIR = str(_CACHE_FOLDER)
+    SETTINGS.CACHE_DIR = _CACHE_FOLDER
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+        return numba.njit(nogil=True, cache=_CACHE, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
     finally:
         SETTINGS.CACHE_DIR = before
 

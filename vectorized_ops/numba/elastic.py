@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
+
+from vectorized_ops.numba.compiler import kernel
 
 _BLOCK = 1024
 """Elements handled at a time: center, sum and one local, 4 KiB each, stay in the L1 cache."""
@@ -35,14 +37,14 @@ _float32_pointer: Any = intrinsic(_emit_pointer)
 """Makes an address a pointer: Numba has no other way to say that strided rows are contiguous."""
 
 
-@njit(inline="always")
+@kernel
 def _row(rows: npt.NDArray[np.float32], index: int) -> npt.NDArray[np.float32]:
     """View row ``index`` as a contiguous vector, which is what lets LLVM use vector loads."""
     address = rows.ctypes.data + index * rows.strides[0]
     return carray(_float32_pointer(address), rows.shape[1])
 
 
-@njit(inline="always")
+@kernel
 def _check_shapes(locals_: npt.NDArray[np.float32], center: npt.NDArray[np.float32]) -> None:
     if locals_.strides[1] != 4:
         raise ValueError("locals_: each row must be contiguous")
@@ -50,13 +52,7 @@ def _check_shapes(locals_: npt.NDArray[np.float32], center: npt.NDArray[np.float
         raise ValueError("locals_ and center must have the same number of columns")
 
 
-@njit(
-    "void(float32[:, :], float32[::1], float64)",
-    nogil=True,
-    cache=True,
-    fastmath=False,
-    error_model="numpy",
-)
+@kernel
 def synchronous_elastic_update(
     locals_: npt.NDArray[np.float32], center: npt.NDArray[np.float32], moving_rate: float
 ) -> None:
@@ -82,13 +78,7 @@ def synchronous_elastic_update(
             middle[i] += total[i]
 
 
-@njit(
-    "void(float32[:, :], float32[::1])",
-    nogil=True,
-    cache=True,
-    fastmath=False,
-    error_model="numpy",
-)
+@kernel
 def synchronous_average(locals_: npt.NDArray[np.float32], center: npt.NDArray[np.float32]) -> None:
     """Set the center and all P locals to the mean of the locals, added in rank order.
 

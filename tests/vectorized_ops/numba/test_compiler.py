@@ -238,3 +238,24 @@ def test_kernels_release_the_lock_and_divide_as_ieee_says() -> None:
     assert quotient(1.0, 0.0) == np.inf
     assert quotient.targetoptions["nogil"]  # type: ignore[attr-defined]
     assert os.environ.get("NUMBA_CACHE_DIR", "") == compiler.SETTINGS.CACHE_DIR
+
+
+def test_kernels_run_uncached_where_no_cache_can_be_written(tmp_path: Path) -> None:
+    occupied = tmp_path / "a file where the folder should be"
+    occupied.write_text("")
+    code = """
+import numpy as np
+from vectorized_ops.numba.activation import relu_forward
+from vectorized_ops.numba.arrays import activations
+from vectorized_ops.numba.compiler import cache_is_writable
+values = activations((16, 4)); values[...] = -1
+relu_forward(values, values)
+print(cache_is_writable(), values.max())
+"""
+    environment = {
+        **os.environ, "NUMBA_CACHE_DIR": str(occupied), "PYTHONPATH": str(PACKAGE.parent),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "0.0"]

@@ -30,13 +30,6 @@ def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
     assert_allclose(found, expected, rtol=0, atol=4e-6 * np.abs(expected).max())
 
 
-def blocks_of(tiles: np.ndarray) -> np.ndarray:
-    """Tiles (C, across and down, i, j, N) as blocks (N / LANES * tiles, i * j, C, LANES)."""
-    channels, number, rows, columns, images = tiles.shape
-    split = tiles.reshape(channels, number, rows * columns, images // LANES, LANES)
-    return split.transpose(3, 1, 2, 0, 4).reshape(-1, rows * columns, channels, LANES)
-
-
 def tiles_of(plane: np.ndarray, size: int) -> np.ndarray:
     """Tiles of size x size pixels, 4 apart, of images (C, H, W, N), line by line."""
     lines, pixels = ((side - size) // 4 + 1 for side in plane.shape[1:3])
@@ -62,19 +55,17 @@ def test_weights_are_transformed_in_both_orders(threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_forward_keeps_the_points_of_the_images_and_pools_their_products(threads: int) -> None:
+def test_forward_pools_the_products_of_the_points(threads: int) -> None:
     images, products = normal(CHANNELS, 8, 12, NUMBER), normal(SQUARE, CHANNELS * FILTERS)
     out = aligned_zeros((FILTERS, 2, 4, NUMBER))
     which = aligned_zeros(out.shape, np.uint8)
-    points = aligned_zeros((NUMBER // LANES * 2, SQUARE, CHANNELS, LANES))
     bias = normal(FILTERS)
     kernels.forward(
-        images, products, bias, out, which, points,
+        images, products, bias, out, which, aligned_zeros((threads, SQUARE, CHANNELS, LANES)),
         aligned_zeros((threads, SQUARE, FILTERS, LANES)), np.arange(CHANNELS) * LANES,
         cheapest_rows(FILTERS, COLUMN_ROWS),
     )  # fmt: skip
     tiles = mapped(B, tiles_of(images, 8))
-    assert_close(points, blocks_of(tiles))
     by_point = products.reshape(8, 8, CHANNELS, FILTERS)
     outputs = mapped(A, np.einsum("ctabn,abck->ktabn", tiles, by_point))
     # Two tiles side by side, each of 2x2 windows of 2x2 pixels.
@@ -85,59 +76,52 @@ def test_forward_keeps_the_points_of_the_images_and_pools_their_products(threads
     assert_close(chosen, windows.max(axis=3))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_gradient_is_spread_and_transformed_block_by_block(threads: int) -> None:
-    gradient = normal(FILTERS, 2, 4, NUMBER)
+@pytest.mark.parametrize("threads", [1, 3])  # of three, one has no images
+@pytest.mark.parametrize("wanted", [True, False])
+def test_backward_is_the_adjoint_of_forward(threads: int, wanted: bool) -> None:
+    images, gradient = normal(CHANNELS, 8, 12, NUMBER), normal(FILTERS, 2, 4, NUMBER)
     which = np.random.default_rng(0).integers(0, 4, gradient.shape).astype(np.uint8)
-    points = aligned_zeros((NUMBER // LANES * 2, SQUARE, FILTERS, LANES))
-    kernels.transform_gradient(gradient, which, points, threads)
+    pairs = -(-FILTERS * CHANNELS // LANES) * LANES
+    by_filter = normal(SQUARE, pairs)
+    images_out = aligned_zeros(images.shape if wanted else (0, 0, 0, 0))
+    images_out[...] = 99  # as an earlier step left it
+    sums = aligned_zeros((threads, SQUARE, pairs))
+    sums[...] = 99
+    inputs, outputs, products = (
+        aligned_zeros((threads, 2, SQUARE, extent, LANES))
+        for extent in (CHANNELS, FILTERS, CHANNELS)
+    )
+    tables = (
+        np.arange(2) * inputs[0, 0].size, np.arange(2) * outputs[0, 0].size,
+        np.arange(CHANNELS) * LANES, np.arange(FILTERS) * LANES,
+    )  # fmt: skip
+    kernels.backward(
+        images, gradient, which, by_filter, images_out, inputs, outputs, products, sums,
+        aligned_zeros((threads, pairs)), tables, cheapest_rows(CHANNELS, COLUMN_ROWS),
+    )  # fmt: skip
     spread = np.zeros((FILTERS, 4, 8, NUMBER))
     for place in range(4):
-        part = np.where(which == place, gradient, 0)
-        spread[:, place // 2 :: 2, place % 2 :: 2] = part
-    assert_close(points, blocks_of(mapped(A.T, tiles_of(spread, 4))))
+        spread[:, place // 2 :: 2, place % 2 :: 2] = np.where(which == place, gradient, 0)
+    seen, wished = mapped(B, tiles_of(images, 8)), mapped(A.T, tiles_of(spread, 4))
+    expected = np.einsum("ktabn,ctabn->abkc", wished, seen).reshape(SQUARE, -1)
+    assert_close(sums.sum(axis=0)[:, : FILTERS * CHANNELS], expected)
+    if wanted:
+        used = by_filter[:, : FILTERS * CHANNELS].reshape(8, 8, FILTERS, CHANNELS)
+        tiles = mapped(B.T, np.einsum("ktabn,abkc->ctabn", wished, used))
+        overlapped = np.zeros(images.shape)
+        overlapped[:, :, :8] += tiles[:, 0]
+        overlapped[:, :, 4:] += tiles[:, 1]
+        assert_close(images_out, overlapped)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_gradient_of_images_adds_up_where_tiles_overlap(threads: int) -> None:
-    points = normal(NUMBER // LANES * 2, SQUARE, FILTERS, LANES)
-    by_filter = normal(SQUARE, FILTERS * CHANNELS)
-    out = aligned_zeros((CHANNELS, 8, 12, NUMBER))
-    out[...] = 99
-    kernels.backward_data(
-        points, by_filter, out, aligned_zeros((threads, SQUARE, CHANNELS, LANES)),
-        np.arange(FILTERS) * LANES, cheapest_rows(CHANNELS, COLUMN_ROWS), 2,
-    )  # fmt: skip
-    blocks = points.reshape(NUMBER // LANES, 2, 8, 8, FILTERS, LANES)
-    weights = by_filter.reshape(8, 8, FILTERS, CHANNELS)
-    tiles = mapped(
-        B.T, np.einsum("vtabkl,abkc->ctabvl", blocks, weights).reshape(CHANNELS, 2, 8, 8, NUMBER)
-    )
-    expected = np.zeros(out.shape)
-    expected[:, :, :8] += tiles[:, 0]
-    expected[:, :, 4:] += tiles[:, 1]
-    assert_close(out, expected)
-
-
-@pytest.mark.parametrize("threads", [1, 3, 4])  # of which one has no block to do
-def test_gradient_of_weights_sums_over_blocks_and_images(threads: int) -> None:
-    blocks = 3
-    inputs, outputs = (
-        normal(blocks, SQUARE, CHANNELS, LANES),
-        normal(blocks, SQUARE, FILTERS, LANES),
-    )
-    outputs *= np.float32(0.5)
+def test_weights_get_the_sum_of_all_threads_points(threads: int) -> None:
     pairs = -(-FILTERS * CHANNELS // LANES) * LANES
+    points = normal(threads, SQUARE, pairs)
     out = np.full((FILTERS, CHANNELS, TAPS, TAPS), 99, np.float32)
-    sums = aligned_zeros((threads, SQUARE, pairs))
-    sums[...] = 99  # as an earlier step left them
-    kernels.backward_weights(
-        inputs, outputs, np.arange(blocks) * inputs[0].size, np.arange(blocks) * outputs[0].size,
-        np.arange(CHANNELS) * LANES, sums, out,
-        aligned_zeros((threads, TAPS * TAPS, LANES)),
-    )  # fmt: skip
-    points = np.einsum("bpkl,bpcl->pkc", outputs.astype(np.float64), inputs)
-    square = points.reshape(8, 8, FILTERS, CHANNELS)
+    summed = points.sum(axis=0, dtype=np.float64)[:, : FILTERS * CHANNELS]
+    kernels.transform_back(points, out, aligned_zeros((threads, TAPS * TAPS, LANES)))
+    square = summed.reshape(8, 8, FILTERS, CHANNELS)
     assert_close(out, np.einsum("ai,abkc,bj->kcij", G, square, G))
 
 
