@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
-from affinity.cpulist import format_cpulist
+from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import PlacementError
 
 THREAD_COUNT_VARIABLES = (
@@ -99,13 +99,15 @@ def placement_environment() -> dict[str, str]:
 
 
 def observed_binding() -> ObservedBinding:
-    """Read from the kernel where this process and each of its threads may run right now.
+    """Read from the kernel where each thread of this process may run right now.
 
+    ``cpus`` are those of all threads together, as OpenMP keeps the main thread on one core alone.
     More than one path in ``openmp_runtimes`` means that several pools compete for the same cpus.
     """
+    threads = _thread_bindings()
     return {
-        "cpus": format_cpulist(allowed_cpus()),
-        "threads": _thread_bindings(),
+        "cpus": format_cpulist(cpu for thread in threads for cpu in parse_cpulist(thread["cpus"])),
+        "threads": threads,
         "openmp_runtimes": _openmp_runtimes(),
     }
 

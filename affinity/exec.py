@@ -4,6 +4,10 @@
 
 Libraries count the cpus they may use and start their threads while they are imported, so the mask
 and the environment must stand before that: this process sets both and then becomes the command.
+
+The command inherits the environment and what --env adds. But where --env says how OpenMP is to
+place its threads (OMP_PLACES and the other `THREAD_PLACEMENT_VARIABLES`), inherited variables of
+that group are dropped: Intel's and GNU's own would win over the standard's that were given.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
-from affinity.binding import bind_process
+from affinity.binding import THREAD_PLACEMENT_VARIABLES, bind_process
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError
 
@@ -32,7 +36,8 @@ def pinned_command(
 ) -> list[str]:
     """The arguments that start `command` on `cpus` through this module, with this interpreter.
 
-    `environment` adds to the inherited one. With `die_with_parent`, the caller's process id, the
+    `environment` adds to the inherited one, and replaces all that places threads there if it
+    places them itself. With `die_with_parent`, the caller's process id, the
     kernel kills the command when the caller's *thread* that starts it ends, however it ends: start
     it from a thread that outlives it. That covers the command alone, not the children it starts.
     """
@@ -59,11 +64,17 @@ def main(arguments: Sequence[str]) -> NoReturn:
     except AffinityError as error:
         _fail(_BAD_REQUEST, str(error))
     try:
-        os.execvpe(command[0], list(command), {**os.environ, **dict(options.env)})
+        os.execvpe(command[0], list(command), _environment(dict(options.env)))
     except FileNotFoundError:
         _fail(_NOT_FOUND, f"{command[0]!r} is not found: give its path or add it to PATH")
     except OSError as error:
         _fail(_CANNOT_RUN, f"{command[0]!r} cannot be run: {error.strerror}")
+
+
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    dropped = THREAD_PLACEMENT_VARIABLES if given.keys() & THREAD_PLACEMENT_VARIABLES else ()
+    inherited = {name: value for name, value in os.environ.items() if name not in dropped}
+    return {**inherited, **given}
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
-from affinity.kernel_files import read_int
+from affinity.kernel_files import read_cpus, read_int
 
 MemoryKind = Literal["dram", "hbm", "unknown"]
 
@@ -28,6 +29,11 @@ def memory_kind(
     bandwidths of the firmware's HMAT table, where a bandwidth of 0 means that it is not given.
     """
     if has_cpus:
+        if _is_xeon_max(processor) and not _any_memory_without_cpus(node_folder.parent):
+            return "unknown", (
+                "all memory is next to cpus, so a Xeon Max runs on HBM alone or with HBM as a "
+                "cache of DRAM, and nothing tells which"
+            )
         return "dram", "next to cpus, and nothing says that it is not DRAM"
     if knights := _knights_name(processor):
         return "hbm", f"memory without cpus on {knights} is MCDRAM"
@@ -42,6 +48,17 @@ def memory_kind(
 def _knights_name(processor: dict[str, str]) -> str | None:
     intel_6 = processor.get("vendor_id") == "GenuineIntel" and processor.get("cpu family") == "6"
     return KNIGHTS_MODELS.get(processor.get("model", "")) if intel_6 else None
+
+
+def _is_xeon_max(processor: dict[str, str]) -> bool:
+    """Sapphire Rapids with HBM has the model number of that without; only the name differs."""
+    model = tuple(processor.get(key) for key in ("vendor_id", "cpu family", "model"))
+    named = re.search(r"\bXeon\b.*\bMax\b", processor.get("model name", ""), re.IGNORECASE)
+    return model == ("GenuineIntel", "6", "143") and named is not None
+
+
+def _any_memory_without_cpus(nodes: Path) -> bool:
+    return any(not read_cpus(node) for node in nodes.glob("node[0-9]*"))
 
 
 def _hmat_bandwidth(node_folder: Path) -> tuple[int, tuple[Path, ...]]:

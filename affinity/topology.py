@@ -7,10 +7,12 @@ rest came from, because containers hide some of them.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from affinity.cpulist import parse_cpulist
+from affinity.binding import allowed_cpus
+from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import TopologyError
 from affinity.kernel_files import read_cpuinfo, read_cpus, read_int, read_meminfo, read_text, to_int
 from affinity.memory_kind import MemoryKind, memory_kind
@@ -66,14 +68,22 @@ class Topology:
         return tuple(sorted(cpu for core in self.cores for cpu in core.cpus))
 
 
-def read_topology(root: Path = Path("/")) -> Topology:
+def read_topology(root: Path = Path("/"), allowed: Iterable[int] | None = None) -> Topology:
     """Describe the machine whose ``sys`` and ``proc`` trees lie under `root`.
+
+    `allowed` are cpus that exist for certain, by default those of this process if `root` is ``/``.
+    Some containers hide them in the files; each that these do not tell counts as a core.
 
     Raises TopologyError when no file tells the cpus, or a file holds what the kernel never writes.
     """
     processors = read_cpuinfo(root / "proc/cpuinfo")
     processor = next(iter(processors.values()), {})
     threads, threads_source = _read_threads(root, processors)
+    if allowed is None:
+        allowed = allowed_cpus() if root == Path("/") else ()
+    if hidden := set(allowed).difference(threads):
+        threads |= {cpu: _Thread(0, cpu, f"cpu {cpu} alone") for cpu in hidden}
+        threads_source += f", cpus {format_cpulist(hidden)}: allowed but not shown, each a core"
     nodes, nodes_source = _read_numa_nodes(root, tuple(sorted(threads)), processor)
     flags = processor.get("flags", processor.get("Features", "")).split()
     return Topology(
@@ -99,10 +109,16 @@ def _read_threads(
     root: Path, processors: dict[int, dict[str, str]]
 ) -> tuple[dict[int, _Thread], str]:
     folder = root / "sys/devices/system/cpu"
-    threads = {cpu: _sysfs_thread(folder, cpu) for cpu in _online_cpus(folder)}
+    online = set(_online_cpus(folder))
+    threads = {cpu: _sysfs_thread(folder, cpu) for cpu in online}
     known = {cpu: thread for cpu, thread in threads.items() if thread is not None}
     if known and len(known) == len(threads):
-        return known, "cores: /sys/devices/system/cpu"
+        # Some containers list other cpus as online than those that run: folders tell of the rest,
+        # as an offline cpu has no topology.
+        beside = {cpu: _sysfs_thread(folder, cpu) for cpu in _cpu_folders(folder) - online}
+        unlisted = {cpu: thread for cpu, thread in beside.items() if thread is not None}
+        note = ", some of whose cpus are not listed as online" if unlisted else ""
+        return {**known, **unlisted}, f"cores: /sys/devices/system/cpu{note}"
     if not processors:
         raise TopologyError(
             f"cannot tell the cpus of this machine: neither {folder}/cpu*/topology nor "
@@ -116,7 +132,11 @@ def _online_cpus(folder: Path) -> tuple[int, ...]:
     online = read_text(folder / "online")
     if online is not None:
         return parse_cpulist(online)
-    return tuple(sorted(int(path.name[3:]) for path in folder.glob("cpu[0-9]*")))
+    return tuple(sorted(_cpu_folders(folder)))
+
+
+def _cpu_folders(folder: Path) -> set[int]:
+    return {int(path.name[3:]) for path in folder.glob("cpu[0-9]*")}
 
 
 def _sysfs_thread(folder: Path, cpu: int) -> _Thread | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from knltrain import __version__
 from knltrain.backends.cpu import CpuBackend
-from knltrain.bench.torch_peer import (
+from knltrain.bench.protocol import (
     LEARNING_RATE,
     MOMENTUM,
     WARM_UP_STEPS,

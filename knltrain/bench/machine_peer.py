@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from knltrain.bench.torch_peer import serve
+from knltrain.bench.protocol import serve
 
 SIDE = 2048
 COPIED_BYTES = 128 << 20

@@ -23,7 +23,7 @@ class PeerError(KnltrainError):
 
 @final
 class PeerProcess:
-    """Talks to a process that speaks the protocol of `knltrain.bench.torch_peer`.
+    """Talks to a process that speaks the protocol of `knltrain.bench.protocol`.
 
     The process runs on `cpus` with a thread on each. Raises PeerError, with the end of what the
     process wrote to its standard error, when it ends instead of answering.

@@ -18,7 +18,6 @@ from knltrain.bench.job import write_job
 from knltrain.bench.peer_process import PeerProcess
 from knltrain.build import network_named
 from knltrain.errors import ConfigError, unknown_name
-from knltrain.network.network import Network
 
 PEERS = ("torch",)
 ROUND_SECONDS = 1.0
@@ -31,8 +30,10 @@ def run_step_benchmark(
     """Measure `cpu` and `peers` in `rounds` alternating rounds; medians over the rounds.
 
     `threads` defaults to one per physical core allowed. The report holds machine, sgemm_gflops and
-    copy_gbytes_per_second (the best of all rounds) and a row per implementation:
-    images_per_second, share_of_sgemm_peak (training flops of direct convolution / time / sgemm).
+    copy_gbytes_per_second, and a row per implementation: images_per_second, share_of_sgemm_peak
+    (training flops of direct convolution / time / sgemm) and faster_than (ratio to each other
+    one). Shares and ratios are taken within each round, whose parts see the machine at the same
+    clock and load, and are medians of these: not quite the quotients of the medians shown.
     """
     for peer in peers:
         if peer not in PEERS:
@@ -49,17 +50,18 @@ def run_step_benchmark(
         for process in (*contestants, machine):
             process.wait_ready()
         bounds, rates = _rounds(contestants, machine, batch, rounds)
+    flops = described.training_flops_per_image
     report: dict[str, Any] = {
         "machine": _machine(cpus),
         "network": network,
         "batch": batch,
         "threads": len(cpus),
         "rounds": rounds,
-        "training_flops_per_image": described.training_flops_per_image,
-        **bounds,
+        "training_flops_per_image": flops,
+        **{key: statistics.median(measured) for key, measured in bounds.items()},
     }
     report["rows"] = [
-        _row(described, process, rates[process.name], rates, bounds["sgemm_gflops"])
+        _row(process.name, process.ready, rates, flops, bounds["sgemm_gflops"])
         for process in contestants
     ]
     return report
@@ -108,36 +110,41 @@ def _contestants(peers: tuple[str, ...], job: Path, cpus: list[int]) -> list[Pee
 
 def _rounds(
     contestants: list[PeerProcess], machine: PeerProcess, batch: int, rounds: int
-) -> tuple[dict[str, float], dict[str, list[float]]]:
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Return the machine's bounds and the contestants' images per second, round by round."""
     rates: dict[str, list[float]] = {process.name: [] for process in contestants}
-    measured: list[dict[str, float]] = []
+    bounds: dict[str, list[float]] = {}
     for _ in range(rounds):
         for process in contestants:
             answer = process.measure(ROUND_SECONDS)
             rates[process.name].append(answer["steps"] * batch / answer["seconds"])
-        measured.append(machine.measure(ROUND_SECONDS))
-    bounds = {key: max(found[key] for found in measured) for key in measured[0]}
+        for key, value in machine.measure(ROUND_SECONDS).items():
+            bounds.setdefault(key, []).append(value)
     return bounds, rates
 
 
 def _row(
-    network: Network,
-    process: PeerProcess,
-    rates: list[float],
-    all_rates: dict[str, list[float]],
-    sgemm_gflops: float,
+    name: str,
+    ready: dict[str, Any],
+    rates: dict[str, list[float]],
+    flops: int,
+    sgemm_gflops: list[float],
 ) -> dict[str, Any]:
-    rate = statistics.median(rates)
-    others = {name: found for name, found in all_rates.items() if name != process.name}
+    """Return a contestant's row; `rates` of all and `sgemm_gflops` are round by round."""
+    own, others = rates[name], {other: found for other, found in rates.items() if other != name}
     return {
-        "implementation": process.name,
-        "version": process.ready["version"],
-        "images_per_second": rate,
-        "share_of_sgemm_peak": rate * network.training_flops_per_image / (sgemm_gflops * 1e9),
-        "faster_than": {name: rate / statistics.median(found) for name, found in others.items()},
-        "first_loss": process.ready["loss"],
-        "rounds": rates,
+        "implementation": name,
+        "version": ready["version"],
+        "images_per_second": statistics.median(own),
+        "share_of_sgemm_peak": _median_ratio(own, sgemm_gflops) * flops / 1e9,
+        "faster_than": {other: _median_ratio(own, found) for other, found in others.items()},
+        "first_loss": ready["loss"],
+        "rounds": own,
     }
+
+
+def _median_ratio(values: list[float], others: list[float]) -> float:
+    return statistics.median(value / other for value, other in zip(values, others, strict=True))
 
 
 def _machine(cpus: list[int]) -> dict[str, Any]:

@@ -2,40 +2,34 @@
 
     python torch_peer.py JOB THREADS
 
-JOB is a folder written by `knltrain.bench.job`. Protocol: one JSON line {"ready": {...}} once warm;
-then for each line "SECONDS" on standard input one JSON line with the answer; the end of input ends
-the peer.
+JOB is a folder written by `knltrain.bench.job`. The peer speaks the protocol of `protocol.py`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-WARM_UP_STEPS = 5
-LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-6, 0.9, 5e-4
-
-
-def serve(ready: dict[str, Any], measure: Callable[[float], dict[str, Any]]) -> None:
-    """Announce `ready`, then answer every number of seconds on standard input by `measure`."""
-    print(json.dumps({"ready": ready}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(measure(float(line))), flush=True)
-
-
-def steps_within(seconds: float, step: Callable[[], object]) -> dict[str, Any]:
-    """Call `step` until `seconds` are over; return how often, and the time it took."""
-    count = 0
-    start = now = time.perf_counter()
-    while now - start < seconds:
-        step()
-        count += 1
-        now = time.perf_counter()
-    return {"steps": count, "seconds": now - start}
+if __package__:
+    from .protocol import (
+        LEARNING_RATE,
+        MOMENTUM,
+        WARM_UP_STEPS,
+        WEIGHT_DECAY,
+        serve,
+        steps_within,
+    )
+else:  # Run by its path: Python then looks for modules in this folder first.
+    from protocol import (  # type: ignore[import-not-found, no-redef, unused-ignore]
+        LEARNING_RATE,
+        MOMENTUM,
+        WARM_UP_STEPS,
+        WEIGHT_DECAY,
+        serve,
+        steps_within,
+    )
 
 
 def build_modules(layers: list[dict[str, Any]], shapes: list[list[int]]) -> Any:

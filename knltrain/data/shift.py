@@ -9,7 +9,12 @@ from knltrain.data.dataset import FloatArray
 
 
 def bordered(images_nhwc: FloatArray, pixels: int) -> FloatArray:
-    """Images (N,H,W,C) with `pixels` more on each side, as dark as the darkest of all pixels."""
+    """Images (N,H,W,C) with `pixels` more on each side, as dark as the darkest of all pixels.
+
+    Without any the array itself, not a copy of it.
+    """
+    if not pixels:
+        return images_nhwc
     border = (pixels, pixels)
     darkest = images_nhwc.min()
     return np.pad(images_nhwc, ((0, 0), border, border, (0, 0)), constant_values=darkest)

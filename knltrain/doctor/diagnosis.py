@@ -18,7 +18,7 @@ from knltrain.doctor.machine import (
     shared_memory_finding,
     thread_placement_finding,
 )
-from knltrain.doctor.software import software_findings
+from knltrain.doctor.software import kernel_cache_finding, software_findings
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ def diagnose() -> Diagnosis:
     tested = self_test()
     findings.extend(_setting_findings())
     findings.extend(software_findings())
+    findings.append(kernel_cache_finding())
     findings.append(self_test_finding(tested))
     return Diagnosis(worst_level(findings), tuple(findings), allowed, topology, tested)
 
@@ -56,7 +57,11 @@ def self_test_finding(tested: SelfTestResult) -> Finding:
     """The self-test as one finding among the others."""
     if tested.ok:
         workers = "one worker" if tested.workers == 1 else f"{tested.workers} pinned workers"
-        return Finding("self-test", "ok", f"{workers} exchanged in {tested.seconds:.1f} s")
+        text = f"{workers} exchanged in {tested.seconds:.1f} s"
+        if not tested.no_room:
+            return Finding("self-test", "ok", text)
+        text = f"{text}, but through a memfd only: {tested.no_room}"
+        return Finding("self-test", "warn", text, 'set exchange.segment = "memfd" for runs here')
     way_out = "runs of several workers will fail like this: mend it first, or use --workers 1"
     return Finding("self-test", "fail", tested.reason, way_out)
 

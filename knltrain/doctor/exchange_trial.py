@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from affinity.binding import allowed_cpus, thread_environment
 from affinity.cpulist import format_cpulist
@@ -15,46 +17,68 @@ from affinity.errors import AffinityError
 from affinity.exec import pinned_command
 from affinity.placement import Placement, physical_cores, place_workers
 from affinity.topology import read_topology
-from knltrain.errors import KnltrainError
+from knltrain.errors import KnltrainError, SegmentError
+
+if TYPE_CHECKING:
+    from knltrain.exchange.segment import Segment
 
 TIME_LIMIT_SECONDS = 20.0
 
 _ELEMENTS = 100_000
+_SHARED_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTestResult:
-    """How the self-test went; `reason` says why not, and is empty when `ok`."""
+    """How the self-test went; `reason` says why not, and is empty when `ok`.
+
+    `no_room` says why the workers' memory could not lie in /dev/shm and was a memfd instead.
+    """
 
     ok: bool
     workers: int
     seconds: float
     reason: str
+    no_room: str = ""
 
 
 def self_test(time_limit_seconds: float = TIME_LIMIT_SECONDS) -> SelfTestResult:
     """Let two workers (one on a single core) do a synchronous elastic exchange and check it.
 
+    Where /dev/shm has no room they exchange through a memfd, as runs can be told to.
     Every worker checks its cpus, its local and the center. No process and no shared memory is
     left behind, whatever happens.
     """
     started = time.monotonic()
     placements: tuple[Placement, ...] = ()
+    no_room = ""
     try:
         topology, allowed = read_topology(), allowed_cpus()
         workers = min(2, len(physical_cores(topology, allowed)))
         placements = place_workers(topology, allowed, workers)
-        reason = _try_exchange(placements, started + time_limit_seconds)
+        segment, no_room = _segment(workers)
+        reason = _try_exchange(placements, segment, started + time_limit_seconds)
     except (AffinityError, KnltrainError, ImportError, OSError) as error:
         reason = f"{type(error).__name__}: {error}"
-    return SelfTestResult(not reason, len(placements), time.monotonic() - started, reason)
+    seconds = time.monotonic() - started
+    return SelfTestResult(not reason, len(placements), seconds, reason, no_room)
 
 
-def _try_exchange(placements: Sequence[Placement], deadline: float) -> str:
-    """Start the workers, wait for them, and return what went wrong."""
+def _segment(workers: int) -> tuple[Segment, str]:
+    """Shared memory in /dev/shm or else a memfd, and why it is not in /dev/shm."""
     from knltrain.exchange.segment import Segment
 
-    segment = Segment.create(_ELEMENTS, len(placements))
+    try:
+        return Segment.create(_ELEMENTS, workers, "shm", _SHARED_MEMORY), ""
+    except SegmentError as no_room:
+        try:
+            return Segment.create(_ELEMENTS, workers, "memfd"), str(no_room)
+        except SegmentError as error:
+            raise SegmentError(f"{no_room}; nor is there a memfd: {error}") from None
+
+
+def _try_exchange(placements: Sequence[Placement], segment: Segment, deadline: float) -> str:
+    """Start the workers, wait for them, close the segment, and return what went wrong."""
     processes: list[subprocess.Popen[str]] = []
     try:
         for placement in placements:

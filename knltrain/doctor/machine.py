@@ -76,7 +76,8 @@ def thread_placement_finding(variables: Mapping[str, str]) -> Finding:
     return Finding(
         "thread placement",
         "warn",
-        f"{settings}: an OpenMP runtime will move threads, often all onto one core",
+        f"{settings}: with one thread per worker or placement.pin = false, an OpenMP runtime "
+        "will move threads, often all onto one core",
         f"unset {' '.join(variables)}",
     )
 

@@ -1,4 +1,4 @@
-"""What the doctor finds installed, without importing or starting any of it."""
+"""What the doctor finds installed; nothing is imported or started but Numba, for its cache."""
 
 from __future__ import annotations
 
@@ -37,6 +37,25 @@ def required_package(name: str) -> Finding:
     if found:
         return Finding(name, "ok", found.removeprefix(f"{name} "))
     return Finding(name, "fail", "not installed", f"{sys.executable} -m pip install {name}")
+
+
+def kernel_cache_finding() -> Finding:
+    """Where compiled kernels are kept, and whether they can be; starts Numba to ask it."""
+    subject = "kernel cache"
+    try:
+        from vectorized_ops.numba import compiler
+    except ImportError as error:
+        way_out = "repair the installation of numba"
+        return Finding(subject, "warn", f"unknown, as Numba does not start: {error}", way_out)
+    folder = str(compiler.cache_folder())
+    if compiler.cache_is_writable():
+        return Finding(subject, "ok", folder)
+    return Finding(
+        subject,
+        "warn",
+        f"{folder} cannot be written: every worker compiles its kernels anew at each start",
+        "set NUMBA_CACHE_DIR to a folder that can be",
+    )
 
 
 def hwloc_version(library: str = _HWLOC_LIBRARY) -> str | None:

@@ -13,7 +13,10 @@ from knltrain.exchange.rule import ExchangeRule, FloatArray
 
 @final
 class EASGD(ExchangeRule):
-    """The elastic terms of EASGD; the gradient step is the optimizer's, with the same W_t.
+    """The elastic terms of EASGD; the gradient step is the optimizer's.
+
+    The loss's gradient is that at W_t, which the pull starts from, too. Weight decay is not: the
+    optimizer steps after the pull, and takes the decay at the parameters as that left them.
 
     With moving rate α = η ρ, P workers, and every value taken before the exchange:
 

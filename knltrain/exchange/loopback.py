@@ -36,7 +36,7 @@ class Loopback(Transport):
         check_sum_values(values)
         return np.array(values)
 
-    def barrier(self, timeout_seconds: float | None = None) -> None:  # noqa: ARG002
+    def barrier(self, timeout_seconds: float | None = None) -> None:
         """Return at once."""
 
     def check(self) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.errors import NetworkError
-from knltrain.network.network import ALIGNMENT_FLOATS, Network
+from knltrain.network.network import Network
+from vectorized_ops import layout
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -50,10 +51,8 @@ class ParameterVector:
 
 def aligned_zeros(size: int) -> FloatArray:
     """Zeros float32 (size,) that start on a 64-byte boundary, touched by the calling thread."""
-    raw = np.empty(size + ALIGNMENT_FLOATS, np.float32)
-    start = (-raw.ctypes.data % (4 * ALIGNMENT_FLOATS)) // 4
-    vector = raw[start : start + size]
-    vector.fill(0)
+    vector: FloatArray = layout.aligned_zeros((size,))
+    vector.fill(0)  # The kernel gives memory from where it is first written.
     return vector
 
 

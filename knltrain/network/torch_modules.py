@@ -14,6 +14,8 @@ from knltrain.network.network import Network
 from knltrain.network.parameters import FloatArray, ParameterVector
 
 SUPPORTED = "Conv2d, MaxPool2d, Linear, ReLU and Flatten"
+FLATTEN_SUFFIX = "_flatten"
+"""Behind the name of a dense layer, that of the module which flattens its input."""
 
 
 def to_torch(network: Network, parameters: ParameterVector) -> nn.Sequential:
@@ -25,7 +27,7 @@ def to_torch(network: Network, parameters: ParameterVector) -> nn.Sequential:
     modules: OrderedDict[str, nn.Module] = OrderedDict()
     for layer, shape in zip(network.layers, network.shapes[:-1], strict=True):
         if isinstance(layer, Dense) and len(shape) == 3:
-            modules[f"{layer.name}_flatten"] = nn.Flatten()
+            modules[f"{layer.name}{FLATTEN_SUFFIX}"] = nn.Flatten()
         modules[layer.name] = _module(layer, shape, parameters.views)
     return nn.Sequential(modules)
 

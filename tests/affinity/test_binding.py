@@ -131,6 +131,18 @@ def test_observed_binding_tells_a_narrower_thread_from_its_process() -> None:
     assert all(thread["name"] for thread in observed["threads"])
 
 
+def test_observed_cpus_are_those_of_all_threads_when_the_main_one_is_narrowed() -> None:
+    whole, stop = os.sched_getaffinity(0), threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    try:
+        os.sched_setaffinity(0, {min(whole)})
+        assert observed_binding()["cpus"] == format_cpulist(whole)
+    finally:
+        stop.set()
+        thread.join()
+
+
 def test_mapped_openmp_runtimes_are_listed_once_each(tmp_path: Path) -> None:
     names = ["libgomp-a34b.so.1.0.0", "libiomp5.so", "libomp.so.5", "libompd.so", "libm.so.6"]
     before = set(observed_binding()["openmp_runtimes"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from affinity.binding import THREAD_PLACEMENT_VARIABLES
 from affinity.exec import pinned_command
 
 
@@ -52,6 +53,29 @@ def test_command_replaces_the_process_and_inherits_the_environment(
     ) as process:
         output, _ = process.communicate(timeout=60)
     assert output.split() == [str(process.pid), "yes"]
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ({"OMP_PLACES": "{0}"}, {"OMP_PLACES": "{0}"}),
+        ({"KMP_AFFINITY": "none"}, {"KMP_AFFINITY": "none"}),
+        ({"OMP_NUM_THREADS": "2"}, {"GOMP_CPU_AFFINITY": "3", "OMP_PROC_BIND": "true"}),
+    ],
+)
+def test_given_places_of_threads_replace_all_that_are_inherited(
+    given: dict[str, str], seen: dict[str, str], monkeypatch: pytest.MonkeyPatch, cpu: int
+) -> None:
+    for name in THREAD_PLACEMENT_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GOMP_CPU_AFFINITY", "3")
+    monkeypatch.setenv("OMP_PROC_BIND", "true")
+    show = (
+        "import json\nfrom affinity.binding import placement_environment\n"
+        "print(json.dumps(placement_environment()))"
+    )
+    result = _run(pinned_command([sys.executable, "-c", show], [cpu], given))
+    assert json.loads(result.stdout) == seen
 
 
 def test_arguments_after_the_first_double_dash_are_the_commands_own(cpu: int) -> None:

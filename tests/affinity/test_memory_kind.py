@@ -31,6 +31,39 @@ def test_knights_memory_without_cpus_is_mcdram(machine_files: Machines) -> None:
     assert _kind(machine, 4) == ("hbm", "memory without cpus on Knights Landing is MCDRAM")
 
 
+def _name(machine: Any, name: str, model: str = "143") -> None:
+    machine.write(
+        "proc/cpuinfo",
+        f"processor: 0\nvendor_id: GenuineIntel\ncpu family: 6\nmodel: {model}\nmodel name: {name}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "kind"),
+    [
+        ("Intel(R) Xeon(R) CPU Max 9480", "143", "unknown"),
+        ("INTEL(R) XEON(R) CPU MAX 9460", "143", "unknown"),
+        ("Intel(R) Xeon(R) Platinum 8480+", "143", "dram"),
+        ("Intel(R) Xeon(R) CPU Max 9480", "142", "dram"),
+    ],
+)
+def test_only_memory_of_xeon_max_may_be_hbm_or_dram(
+    machine_files: Machines, name: str, model: str, kind: str
+) -> None:
+    machine = machine_files("two_sockets")
+    _name(machine, name, model)
+    found, evidence = _kind(machine, 0)
+    assert found == kind
+    assert ("HBM alone or with HBM as a cache" in evidence) is (kind == "unknown")
+
+
+def test_memory_next_to_cpus_of_xeon_max_in_flat_mode_is_dram(machine_files: Machines) -> None:
+    machine = machine_files("two_sockets")
+    _name(machine, "Intel(R) Xeon(R) CPU Max 9480")
+    machine.add_node(2, "", 256)
+    assert _kind(machine, 0)[0] == "dram"
+
+
 def test_model_87_of_another_vendor_is_no_evidence(machine_files: Machines) -> None:
     machine = machine_files("knights_landing")
     cpuinfo = (machine.root / "proc/cpuinfo").read_text(encoding="utf-8")

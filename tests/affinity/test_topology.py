@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from affinity.errors import TopologyError
+from affinity.placement import physical_cores
 from affinity.topology import read_topology
 
 Machines = Callable[[str], Any]
@@ -79,6 +80,22 @@ def test_offline_cpus_belong_to_no_core(machine_files: Machines) -> None:
     machine.write("sys/devices/system/cpu/online", "0-10")
     shutil.rmtree(machine.root / "sys/devices/system/cpu/cpu11/topology")
     assert read_topology(machine.root).cpus == tuple(range(11))
+
+
+def test_cpu_that_runs_but_is_not_listed_as_online_keeps_its_core(machine_files: Machines) -> None:
+    machine = machine_files("two_sockets")
+    machine.write("sys/devices/system/cpu/online", "0-1")
+    topology = read_topology(machine.root)
+    assert [core.cpus for core in topology.cores][-1] == (5, 11)
+    assert topology.cpus == tuple(range(12))
+    assert "some of whose cpus are not listed as online" in topology.sources[0]
+
+
+def test_allowed_cpu_that_no_file_shows_is_a_core_of_its_own(machine_files: Machines) -> None:
+    topology = read_topology(machine_files("small_vm").root, allowed=[1, 5, 7])
+    assert [core.cpus for core in topology.cores] == [(0,), (1,), (5,), (7,)]
+    assert "cpus 5,7: allowed but not shown, each a core" in topology.sources[0]
+    assert physical_cores(topology, [1, 5, 7]) == topology.cores[1:]
 
 
 def test_without_list_of_online_cpus_the_folders_are_counted(machine_files: Machines) -> None:

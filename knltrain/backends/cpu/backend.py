@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.backends.backend import Backend, FloatArray
+from knltrain.backends.by_address import ByAddress
 from knltrain.backends.cpu.plan import Plan
 from knltrain.backends.cpu.stages import Views
 from knltrain.data.dataset import Batch
@@ -15,22 +16,21 @@ from knltrain.network.parameters import ParameterVector
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
 
-REMEMBERED_VECTORS = 8
-
 
 class CpuBackend(Backend):
     """Runs a static plan over `vectorized_ops`; a step of "numba" allocates no array.
 
     `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS. Raises NetworkError
-    if it does not take a layer of the network, or a batch that the plan was not made for.
+    if it is not, or does not take a layer of the network, or a batch that the plan was not made
+    for.
     """
 
     def __init__(self, network: Network, batch: int, threads: int, implementation: str) -> None:
         self._network, self._batch = network, batch
         self._gaps = _gaps(network)
-        self._operations = operations(implementation)
-        self._views: dict[int, ParameterVector] = {}
+        self._views = ByAddress(self._named)
         try:
+            self._operations = operations(implementation)
             self._operations.use_threads(threads)
             self._plan = Plan(network, batch, self._operations)
         except OperationError as error:
@@ -40,7 +40,7 @@ class CpuBackend(Backend):
         self, batch: Batch, parameters: FloatArray, gradient: FloatArray
     ) -> float:
         """Mean softmax cross-entropy over the batch; its gradient overwrites `gradient`."""
-        weights, gradients = self._named(parameters), self._named(gradient)
+        weights, gradients = self._views.of(parameters), self._views.of(gradient)
         self._forward(batch, weights)
         loss = self._loss(batch) / len(batch.labels)
         for stage in reversed(self._plan.stages):
@@ -50,14 +50,14 @@ class CpuBackend(Backend):
 
     def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
         """Sum of the losses of the batch's images, and how many of them are classified right."""
-        self._forward(batch, self._named(parameters))
+        self._forward(batch, self._views.of(parameters))
         logits = self._plan.output.values[: len(batch.labels)]
         correct = np.count_nonzero(logits.argmax(axis=1) == batch.labels)
         return self._loss(batch), int(correct)
 
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
         """Name of the first layer whose output is not finite; None when all outputs are."""
-        weights = self._named(parameters)
+        weights = self._views.of(parameters)
         self._load(batch)
         for stage in self._plan.stages:
             stage.forward(weights)
@@ -91,13 +91,7 @@ class CpuBackend(Backend):
         return self._operations.softmax_cross_entropy(output.values, batch.labels, output.gradient)
 
     def _named(self, packed: FloatArray) -> Views:
-        """Return the views on a packed vector, kept for the latest vectors by their address."""
-        address = packed.ctypes.data
-        if address not in self._views:
-            if len(self._views) == REMEMBERED_VECTORS:
-                del self._views[next(iter(self._views))]
-            self._views[address] = ParameterVector(self._network, packed)
-        return self._views[address].views
+        return ParameterVector(self._network, packed).views
 
 
 def _gaps(network: Network) -> npt.NDArray[np.intp]:

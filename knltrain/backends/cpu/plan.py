@@ -9,13 +9,12 @@ import numpy as np
 
 from knltrain.backends.cpu.stages import (
     Activation,
-    ConvolutionStage,
-    DenseStage,
     FlattenStage,
     MaxPoolingStage,
     PooledConvolutionStage,
     ReLUStage,
     Stage,
+    WeightedStage,
 )
 from knltrain.errors import NetworkError
 from knltrain.network.layers import Convolution, Dense, Layer, MaxPooling, ReLU, Shape
@@ -61,11 +60,15 @@ class Plan:
             inputs = self._flattened(layer.name, operations, inputs)
         output = Activation.allocate(operations, batch, shape)
         if isinstance(layer, Convolution):
-            self.stages.append(ConvolutionStage(layer, operations, inputs, output))
+            operation = operations.convolution(
+                inputs.values.shape, layer.filters, layer.kernel, layer.stride, layer.padding
+            )
+            self.stages.append(WeightedStage(layer.name, operation, inputs, output))
         elif isinstance(layer, MaxPooling):
             self.stages.append(MaxPoolingStage(layer, operations, inputs, output))
         elif isinstance(layer, Dense):
-            self.stages.append(DenseStage(layer, operations, inputs, output))
+            operation = operations.dense(*inputs.values.shape, layer.units)
+            self.stages.append(WeightedStage(layer.name, operation, inputs, output))
         else:
             raise NetworkError(
                 f"layer '{layer.name}' is a {type(layer).__name__}, which the cpu backend does not "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,25 +51,16 @@ class Stage(ABC):
         """From `output.gradient` compute the input's gradient and those of the parameters."""
 
 
-class ConvolutionStage(Stage):
-    """A convolution."""
+class WeightedStage(Stage):
+    """A convolution or a dense layer: `operation` with the weights and bias of layer `name`."""
 
-    def __init__(
-        self,
-        layer: layers.Convolution,
-        operations: Operations,
-        inputs: Activation,
-        output: Activation,
-    ) -> None:
-        self.name, self.output, self._inputs = layer.name, output, inputs
-        self._weights, self._bias = f"{layer.name}.weights", f"{layer.name}.bias"
-        self._operation = operations.convolution(
-            inputs.values.shape, layer.filters, layer.kernel, layer.stride, layer.padding
-        )
+    def __init__(self, name: str, operation: Any, inputs: Activation, output: Activation) -> None:
+        self.name, self.operation, self.output, self._inputs = name, operation, output, inputs
+        self._weights, self._bias = f"{name}.weights", f"{name}.bias"
 
     def forward(self, parameters: Views) -> None:
-        """Correlate."""
-        self._operation.forward(
+        """Multiply or correlate with the weights."""
+        self.operation.forward(
             self._inputs.values,
             parameters[self._weights],
             parameters[self._bias],
@@ -78,13 +70,11 @@ class ConvolutionStage(Stage):
     def backward(self, parameters: Views, gradients: Views) -> None:
         """Backward-weights and, where needed, backward-data."""
         gradient = self.output.gradient
-        self._operation.backward_weights(
+        self.operation.backward_weights(
             self._inputs.values, gradient, gradients[self._weights], gradients[self._bias]
         )
         if self._inputs.gradient is not None:
-            self._operation.backward_data(
-                gradient, parameters[self._weights], self._inputs.gradient
-            )
+            self.operation.backward_data(gradient, parameters[self._weights], self._inputs.gradient)
 
 
 class PooledConvolutionStage(Stage):
@@ -169,37 +159,6 @@ class FlattenStage(Stage):
         """Copy the gradient back."""
         if self._inputs.gradient is not None:
             self._operations.unflatten(self.output.gradient, self._inputs.gradient)
-
-
-class DenseStage(Stage):
-    """A dense layer."""
-
-    def __init__(
-        self, layer: layers.Dense, operations: Operations, inputs: Activation, output: Activation
-    ) -> None:
-        self.name, self.output, self._inputs = layer.name, output, inputs
-        self._weights, self._bias = f"{layer.name}.weights", f"{layer.name}.bias"
-        self._operation = operations.dense(*inputs.values.shape, layer.units)
-
-    def forward(self, parameters: Views) -> None:
-        """Multiply by the weights."""
-        self._operation.forward(
-            self._inputs.values,
-            parameters[self._weights],
-            parameters[self._bias],
-            self.output.values,
-        )
-
-    def backward(self, parameters: Views, gradients: Views) -> None:
-        """Backward-weights and, where needed, backward-data."""
-        gradient = self.output.gradient
-        self._operation.backward_weights(
-            self._inputs.values, gradient, gradients[self._weights], gradients[self._bias]
-        )
-        if self._inputs.gradient is not None:
-            self._operation.backward_data(
-                gradient, parameters[self._weights], self._inputs.gradient
-            )
 
 
 class ReLUStage(Stage):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from knltrain.backends.torch_backend import REMEMBERED_VECTORS, TorchBackend
+from knltrain.backends.by_address import REMEMBERED_VECTORS
+from knltrain.backends.torch_backend import TorchBackend
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.layers import Convolution, Dense, MaxPooling, ReLU
@@ -185,6 +186,13 @@ def test_first_layer_with_a_non_finite_output_is_named(
     assert backend.first_non_finite(batch, parameters.packed) is None
     parameters.views[parameter].fill(value)
     assert backend.first_non_finite(batch, parameters.packed) == layer
+
+
+def test_dense_layer_is_named_and_not_the_flattening_of_its_input(backend: TorchBackend) -> None:
+    network = Network("flat", (2, 2, 1), (Dense("out", 2),))
+    batch = Batch(np.full((1, 2, 2, 1), np.nan, np.float32), np.zeros(1, np.int64))
+    parameters = ParameterVector(network)
+    assert TorchBackend(network, 1, 1).first_non_finite(batch, parameters.packed) == "out"
 
 
 @pytest.mark.parametrize("wrong", ["parameters", "gradient"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -62,12 +64,25 @@ def test_standardised_uses_the_training_images_alone() -> None:
     generator = np.random.default_rng(3)
     train = generator.uniform(0, 255, (20, 4, 4, 1)).astype(np.float32)
     test = generator.uniform(0, 50, (7, 4, 4, 1)).astype(np.float32)
-    scaled_train, scaled_test = standardised(train, test)
+    scaled_train, scaled_test = standardised(train.copy(), test.copy())
     assert scaled_train.dtype == scaled_test.dtype == np.float32
     assert scaled_train.mean(dtype=np.float64) == pytest.approx(0, abs=1e-6)
     assert scaled_train.std(dtype=np.float64) == pytest.approx(1, abs=1e-6)
     expected = (test - train.mean(dtype=np.float64)) / train.std(dtype=np.float64)
     np.testing.assert_allclose(scaled_test, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_standardising_takes_no_memory_for_a_second_data_set() -> None:
+    train, test = (np.random.default_rng(1).random((n, 28, 28, 1), np.float32) for n in (4000, 500))
+    tracemalloc.start()
+    try:
+        scaled_train, scaled_test = standardised(train, test)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert scaled_train is train
+    assert scaled_test is test
+    assert peak_bytes < train.nbytes / 3
 
 
 def test_images_without_contrast_are_refused() -> None:

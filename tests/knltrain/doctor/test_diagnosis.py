@@ -38,7 +38,9 @@ def test_this_machine_is_described_whole(real: Diagnosis) -> None:
     assert real.level == worst_level(real.findings)
     subjects = [finding.subject for finding in real.findings]
     assert len(subjects) == len(set(subjects))
-    assert {"processor", "shared memory /dev/shm", "huge pages", "numpy"} <= set(subjects)
+    assert {"processor", "shared memory /dev/shm", "huge pages", "numpy", "kernel cache"} <= set(
+        subjects
+    )
     assert subjects[-1] == "self-test"
 
 
@@ -90,6 +92,9 @@ def test_text_shows_levels_in_columns_ways_out_and_verdict() -> None:
 def test_self_test_becomes_a_finding_of_its_own() -> None:
     assert self_test_finding(_TESTED).text == "2 pinned workers exchanged in 1.2 s"
     assert self_test_finding(replace(_TESTED, workers=1)).text.startswith("one worker ")
+    cramped = self_test_finding(replace(_TESTED, no_room="/dev/shm is full"))
+    assert (cramped.level, "a memfd only: /dev/shm is full" in cramped.text) == ("warn", True)
+    assert 'exchange.segment = "memfd"' in cramped.way_out
     failed = self_test_finding(SelfTestResult(False, 2, 20.0, "worker 1 did not finish in time"))
     assert (failed.level, failed.text) == ("fail", "worker 1 did not finish in time")
     assert "--workers 1" in failed.way_out

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +61,16 @@ def test_shared_memory_that_cannot_be_had_is_the_reason(monkeypatch: pytest.Monk
     assert not result.ok
     assert result.reason.startswith("SegmentError: ")
     assert "/dev/shm" in result.reason
+    assert "nor is there a memfd" in result.reason
+
+
+def test_without_room_in_shared_memory_the_workers_use_a_memfd(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(exchange_trial, "_SHARED_MEMORY", tmp_path / "missing")
+    result = self_test()
+    assert (result.ok, result.reason) == (True, "")
+    assert f"no shared memory of kind 'shm' in {tmp_path / 'missing'}" in result.no_room
 
 
 def test_broken_installation_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from knltrain.doctor import software
+from vectorized_ops.numba import compiler
 
 
 def test_installed_package_is_told_with_its_version() -> None:
@@ -62,6 +64,26 @@ def test_versions_are_told_without_importing_the_packages() -> None:
         "sys.exit(' '.join({'numpy', 'numba', 'torch', 'mpi4py'} & set(sys.modules)) or None)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_folder_of_compiled_kernels_is_told() -> None:
+    finding = software.kernel_cache_finding()
+    assert (finding.level, finding.text) == ("ok", str(compiler.cache_folder()))
+
+
+def test_kernels_that_cannot_be_kept_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "cache_is_writable", lambda: False)
+    finding = software.kernel_cache_finding()
+    assert finding.level == "warn"
+    assert finding.text.startswith(f"{compiler.cache_folder()} cannot be written")
+    assert "NUMBA_CACHE_DIR" in finding.way_out
+
+
+def test_kernel_cache_is_unknown_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules: dict[str, Any] = sys.modules
+    monkeypatch.setitem(modules, "vectorized_ops.numba", None)
+    finding = software.kernel_cache_finding()
+    assert (finding.level, "does not start" in finding.text) == ("warn", True)
 
 
 def test_library_that_is_missing_or_is_not_hwloc_is_not_found() -> None:

@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from knltrain.backends.backend import Backend
+from knltrain.backends.by_address import REMEMBERED_VECTORS
 from knltrain.backends.cpu import CpuBackend
-from knltrain.backends.cpu.backend import REMEMBERED_VECTORS
 from knltrain.backends.torch_backend import TorchBackend
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
@@ -254,6 +254,11 @@ def test_closed_backend_lets_go_of_the_vectors(implementation: str, make_batch: 
 def test_more_threads_than_numba_has_are_refused() -> None:
     with pytest.raises(NetworkError, match=r"network 'lenet' on the cpu backend: .* threads"):
         CpuBackend(lenet(), 16, SETTINGS.NUMBA_NUM_THREADS + 1, "numba")
+
+
+def test_unknown_implementation_is_refused() -> None:
+    with pytest.raises(NetworkError, match="unknown implementation 'numbaa': expected one of"):
+        CpuBackend(lenet(), 16, 1, "numbaa")
 
 
 @pytest.mark.parametrize(

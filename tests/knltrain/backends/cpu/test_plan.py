@@ -22,7 +22,11 @@ from vectorized_ops.implementations import IMPLEMENTATIONS, operations
 
 
 def kinds(plan: Plan) -> list[tuple[str, str]]:
-    return [(stage.name, type(stage).__name__.removesuffix("Stage")) for stage in plan.stages]
+    """Names of the stages, and what they do: the operation where a stage takes several."""
+    return [
+        (stage.name, type(getattr(stage, "operation", stage)).__name__.removesuffix("Stage"))
+        for stage in plan.stages
+    ]
 
 
 def test_lenet_of_numba_is_fused_and_flattened_without_a_copy() -> None:

@@ -8,12 +8,11 @@ from numpy.testing import assert_array_equal
 
 from knltrain.backends.cpu.stages import (
     Activation,
-    ConvolutionStage,
-    DenseStage,
     FlattenStage,
     MaxPoolingStage,
     PooledConvolutionStage,
     ReLUStage,
+    WeightedStage,
 )
 from knltrain.network import layers
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
@@ -57,10 +56,10 @@ def set_gradient(of: Activation) -> np.ndarray:
 
 
 @pytest.mark.parametrize("with_gradient", [True, False])
-def test_convolution_computes_what_its_layer_says(ops: Operations, with_gradient: bool) -> None:
+def test_convolution_computes_what_its_operation_does(ops: Operations, with_gradient: bool) -> None:
     inputs, output = activation(ops, 7, 8, 2, with_gradient=with_gradient), activation(ops, 4, 4, 5)
-    layer = layers.Convolution("layer", 5, 3, stride=2, padding=1)
-    stage, given = ConvolutionStage(layer, ops, inputs, output), parameters(5, 2, 3, 3)
+    operation = ops.convolution(inputs.values.shape, 5, 3, 2, 1)
+    stage, given = WeightedStage("layer", operation, inputs, output), parameters(5, 2, 3, 3)
     stage.forward(given)
     gradient, found = set_gradient(output), gradients_like(given)
     stage.backward(given, found)
@@ -98,9 +97,9 @@ def test_max_pooling_spreads_the_gradient_where_it_is_needed(
 
 
 @pytest.mark.parametrize("with_gradient", [True, False])
-def test_dense_computes_what_its_layer_says(ops: Operations, with_gradient: bool) -> None:
+def test_dense_computes_what_its_operation_does(ops: Operations, with_gradient: bool) -> None:
     inputs, output = activation(ops, 19, with_gradient=with_gradient), activation(ops, 4)
-    stage = DenseStage(layers.Dense("layer", 4), ops, inputs, output)
+    stage = WeightedStage("layer", ops.dense(*inputs.values.shape, 4), inputs, output)
     given = parameters(4, 19)
     stage.forward(given)
     gradient, found = set_gradient(output), gradients_like(given)
@@ -128,9 +127,10 @@ def test_fused_stage_equals_convolution_and_pooling_one_after_the_other() -> Non
             stages = [PooledConvolutionStage(layer, ops, inputs, output)]
         else:
             between = activation(ops, 7, 6, 5)
+            whole = ops.convolution(inputs.values.shape, 5, 3, 1, 0)
             pool = layers.MaxPooling("pool", 2, 2)
             stages = [
-                ConvolutionStage(layer, ops, inputs, between),
+                WeightedStage("layer", whole, inputs, between),
                 MaxPoolingStage(pool, ops, between, output),
             ]
         for stage in stages:

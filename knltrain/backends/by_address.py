@@ -1,0 +1,38 @@
+"""Remembers what was made of packed vectors, which come back in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, final
+
+from knltrain.backends.backend import FloatArray
+
+Made = TypeVar("Made")
+
+REMEMBERED_VECTORS = 8
+
+
+@final
+class ByAddress(Generic[Made]):
+    """What `make` returns for a vector, kept for the latest vectors and told apart by their place.
+
+    These vectors are kept alive, so that no other can come to lie there.
+    """
+
+    def __init__(self, make: Callable[[FloatArray], Made]) -> None:
+        self._make = make
+        self._made: dict[object, tuple[FloatArray, Made]] = {}
+
+    def of(self, vector: FloatArray) -> Made:
+        """Return what was made of the memory of `vector`, or make it."""
+        place = vector.ctypes.data, vector.shape, vector.strides, vector.dtype
+        if place not in self._made:
+            made = self._make(vector)
+            if len(self._made) == REMEMBERED_VECTORS:
+                del self._made[next(iter(self._made))]
+            self._made[place] = vector, made
+        return self._made[place][1]
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._made.clear()

@@ -1,0 +1,54 @@
+"""Setting up in a copy of the scripts, with interpreters that only pretend."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PIP_THAT_WORKS = '#!/bin/sh\\necho "pip: $*" >> pip.log\\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project whose `.venv` was left half-made: it has Python, but no pip."""
+    (tmp_path / "scripts").mkdir()
+    for name in ("pyproject.toml", "scripts/setup", "scripts/constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    _write(tmp_path / ".venv/bin/python", "#!/bin/sh\nexit 1\n")
+    return tmp_path
+
+
+def _write(program: Path, text: str) -> None:
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
+
+
+def _setup(project: Path, venv: str) -> subprocess.CompletedProcess[str]:
+    """Run scripts/setup with an interpreter that runs `venv` when it is to make one."""
+    made = f'#!/bin/sh\ncase "$*" in *"-m venv"*) {venv};; esac\nexec {sys.executable} "$@"\n'
+    _write(project / "python", made)
+    environment = {"PYTHON": str(project / "python"), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        ["scripts/setup"], cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_half_made_environment_is_made_anew_and_installed_into(project: Path) -> None:
+    done = _setup(project, f"printf '{PIP_THAT_WORKS}' > .venv/bin/python; exit 0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "pip install" in (project / "pip.log").read_text(encoding="utf-8")
+    assert len(list((project / ".venv").glob("knltrain-*"))) == 1
+
+
+@pytest.mark.parametrize("venv", ["exit 1", "exit 0"], ids=["venv fails", "venv makes no pip"])
+def test_environment_that_cannot_be_made_is_told_with_the_way_out(project: Path, venv: str) -> None:
+    done = _setup(project, venv)
+    assert done.returncode == 2
+    assert "install python3-venv, or name another interpreter with PYTHON=" in done.stderr
+    assert not list((project / ".venv").glob("knltrain-*"))
