@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -29,8 +30,8 @@ from knltrain.network.parameters import ParameterVector
 
 FloatArray = npt.NDArray[np.float32]
 
-FORMAT_VERSION = 1
-_FACTS = frozenset({"step", "seed", "workers", "method", "config_hash"})
+FORMAT_VERSION = 2
+_FACTS = frozenset({"step", "seed", "workers", "method"})
 _STATE_KEYS = _FACTS | {"format", "network", "parameters"}
 _NAME = re.compile(r"checkpoint-(\d+)")
 _CENTER = "center.safetensors"
@@ -46,7 +47,6 @@ class RunIdentity:
     workers: int
     method: str
     seed: int
-    config_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,17 @@ class Checkpoint:
     seed: int
     workers: int
     method: str
-    config_hash: str
     center: ParameterVector
 
 
 @final
 class CheckpointWriter:
-    """Writes the checkpoints of one run and keeps the newest `keep` (at least 1) of them."""
+    """Writes the checkpoints of one run and keeps the newest `keep` (at least 1) good ones.
+
+    Whether a model is any good shows only afterwards: the loss of the next step judges it. When
+    all workers come to the next checkpoint, their losses were finite and the one before is good.
+    Until then the newest counts as none of the `keep`.
+    """
 
     def __init__(
         self, run_folder: Path, identity: RunIdentity, transport: Transport, keep: int
@@ -88,8 +92,8 @@ class CheckpointWriter:
         self._transport = transport
         self._keep = keep
 
-    def save(self, state: WorkerState) -> Path:
-        """Write `checkpoint-<step>` and return its folder.
+    def save(self, state: WorkerState, *, proved: bool = False) -> Path:
+        """Write `checkpoint-<step>` and return its folder; `proved` says that its model is good.
 
         Collective: every worker writes its own file, rank 0 the rest. Raises `CheckpointError`
         when the folder cannot be written, and then leaves the older checkpoints as they were.
@@ -108,24 +112,34 @@ class CheckpointWriter:
             self._transport.barrier()
             if leads:
                 _publish(partial, folder)
-                self._prune(state.step)
+                self._prune(state.step, self._keep if proved else self._keep + 1)
             self._transport.barrier()
-        except OSError as error:
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
             raise CheckpointError(
-                f"{folder}: cannot write the checkpoint ({error.strerror}: {error.filename}): "
-                "make room or check the permissions; the checkpoints before it are untouched"
+                f"{folder}: cannot write the checkpoint ({error}): make room or check the "
+                "permissions; the checkpoints before it are untouched"
             ) from error
         return folder
+
+    def set_aside(self, step: int) -> None:
+        """Make `checkpoint-<step>` one no more, if there is one: its model gives no finite loss.
+
+        Not collective: any worker that sees it may call this. The files stay for those who look
+        for the reason, in `checkpoint-<step>.diverged`.
+        """
+        folder = self._run_folder / f"checkpoint-{step}"
+        aside = folder.with_name(folder.name + ".diverged")
+        if folder.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+        with suppress(FileNotFoundError):  # there is none, or another worker was faster
+            folder.rename(aside)
 
     def _write_shared(self, partial: Path, state: WorkerState) -> None:
         network = self._identity.network
         center = ParameterVector(network, state.center)
-        save_file(
-            dict(center.views),
-            partial / _CENTER,
-            metadata={"checkpoint": json.dumps({"network": network.name, "step": state.step})},
-        )
-        _sync(partial / _CENTER)
+        origin = json.dumps({"network": network.name, "step": state.step})
+        _write_tensors(partial / _CENTER, center.views, {"checkpoint": origin})
         description = {
             "format": FORMAT_VERSION,
             "step": state.step,
@@ -134,7 +148,6 @@ class CheckpointWriter:
             "method": self._identity.method,
             "network": network.name,
             "parameters": _shapes(network),
-            "config_hash": self._identity.config_hash,
         }
         (partial / "state.json").write_text(json.dumps(description, indent=2) + "\n")
         _sync(partial / "state.json")
@@ -143,12 +156,12 @@ class CheckpointWriter:
         for left_over in self._run_folder.glob(".checkpoint-*.partial"):
             shutil.rmtree(left_over)
 
-    def _prune(self, step: int) -> None:
+    def _prune(self, step: int, keep: int) -> None:
         """Remove what is too old, and what lies beyond `step`: steps that are now taken anew."""
         found = _by_step(self._run_folder)
         reached = [folder for at, folder in found if at <= step]
         beyond = [folder for at, folder in found if at > step]
-        for folder in (*reached[: -self._keep], *beyond):
+        for folder in (*reached[:-keep], *beyond):
             shutil.rmtree(folder)
 
 
@@ -177,29 +190,35 @@ def load_checkpoint(folder: Path, network: Network) -> Checkpoint:
     return Checkpoint(folder=folder, center=center, **{key: state[key] for key in _FACTS})
 
 
+def check_identity(checkpoint: Checkpoint, identity: RunIdentity) -> None:
+    """Refuse a checkpoint of a run with other workers, method or seed: `CheckpointError`."""
+    for key, kept, asked in (
+        ("exchange.method", checkpoint.method, identity.method),
+        ("workers", checkpoint.workers, identity.workers),
+        ("seed", checkpoint.seed, identity.seed),
+    ):
+        if kept != asked:
+            raise CheckpointError(
+                f"{checkpoint.folder}: the checkpoint is of a run with {key} = {kept!r}, but "
+                f"{key} = {asked!r} was asked for: resume with {key} = {kept!r}, or start a "
+                "new run"
+            )
+
+
 def load_worker_state(
     checkpoint: Checkpoint,
     rank: int,
     *,
-    workers: int,
-    method: str,
+    identity: RunIdentity,
     optimizer_state: Mapping[str, FloatArray],
 ) -> WorkerState:
     """Read what one worker needs to resume the run.
 
     `optimizer_state` says by example what the optimizer needs to find. Raises `CheckpointError`
-    when the run had another number of workers, another method or another optimizer, or when the
-    worker's file is missing or damaged.
+    when the checkpoint is not of the run that `identity` describes or of another optimizer, or
+    when the worker's file is missing or damaged.
     """
-    asked = {"exchange.method": method, "workers": workers}
-    kept = {"exchange.method": checkpoint.method, "workers": checkpoint.workers}
-    for key, value in asked.items():
-        if kept[key] != value:
-            raise CheckpointError(
-                f"{checkpoint.folder}: the checkpoint is of a run with {key} = {kept[key]!r}, but "
-                f"{key} = {value!r} was asked for: resume with {key} = {kept[key]!r}, or start a "
-                "new run"
-            )
+    check_identity(checkpoint, identity)
     path = _worker_file(checkpoint.folder, rank)
     tensors, metadata = _read_tensors(path)
     center = checkpoint.center.packed
@@ -222,7 +241,14 @@ def _worker_file(folder: Path, rank: int) -> Path:
 def _write_worker(path: Path, state: WorkerState) -> None:
     optimizer = {_OPTIMIZER + name: values for name, values in state.optimizer.items()}
     seconds = json.dumps(dict(state.seconds))
-    save_file({_LOCAL: state.local, **optimizer}, path, metadata={"seconds": seconds})
+    _write_tensors(path, {_LOCAL: state.local, **optimizer}, {"seconds": seconds})
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, FloatArray], metadata: dict[str, str]) -> None:
+    try:
+        save_file(dict(tensors), path, metadata=metadata)
+    except SafetensorError as error:  # which does not say what file it is about
+        raise SafetensorError(f"{path.name}: {error}") from error
     _sync(path)
 
 
@@ -297,6 +323,12 @@ def _tensor(
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:
     reason = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
-    return CheckpointError(
-        f"{path}: {reason}: the checkpoint is damaged; take an older one of the same run"
-    )
+    folder = path.parent
+    older = [other for _, other in _by_step(folder.parent) if _step(other) < _step(folder)]
+    way_out = f"remove {folder} to go on from {older[-1].name}" if older else "start a new run"
+    return CheckpointError(f"{path}: {reason}: the checkpoint is damaged; {way_out}")
+
+
+def _step(folder: Path) -> int:
+    match = _NAME.fullmatch(folder.name)
+    return int(match[1]) if match else 0

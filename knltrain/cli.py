@@ -62,7 +62,7 @@ def train(
 ) -> None:
     """Train as CONFIG (a TOML file) says, or go on with a run that was stopped.
 
-    With --resume only train.epochs or train.steps may be --set.
+    With --resume only train.epochs, train.steps and placement.pin may be --set.
     """
     if (config is None) == (run_folder is None):
         raise click.UsageError("expected either CONFIG or --resume RUN_FOLDER")
@@ -137,8 +137,14 @@ def step(
     """Time one training step."""
     from knltrain.bench.step import format_table, run_step_benchmark
 
+    if report_file is not None and not report_file.parent.is_dir():
+        raise click.BadParameter(
+            f"there is no folder '{report_file.parent}' to write '{report_file.name}' into: "
+            "make it first",
+            param_hint="--json",
+        )
     names = tuple(name.strip() for name in peers.split(",") if name.strip())
     report = run_step_benchmark(network, batch, names, threads, rounds)
+    click.echo(format_table(report))
     if report_file is not None:
         report_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    click.echo(format_table(report))

@@ -19,7 +19,7 @@ from knltrain.errors import ConfigError, unknown_name
 # Python 3.10 has no tomllib; tomli is the same parser under its older name.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
-Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 CountOrAuto: TypeAlias = Count | Literal["auto"]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -171,7 +171,9 @@ class CheckpointConfig(Table):
     every_epochs: NotNegative = Field(
         default=0.0, description="epochs between two; 0: only at the end"
     )
-    keep: Count = Field(default=2, description="how many of the latest are kept")
+    keep: Count = Field(
+        default=2, description="how many are kept, besides one not yet known to be good"
+    )
 
 
 class PlacementConfig(Table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from knltrain.backends.backend import Backend
 from knltrain.data.dataset import Batch, LabelledImages
+from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.transport import Transport
 
 FloatArray = npt.NDArray[np.float32]
@@ -42,11 +44,12 @@ class Evaluator:
         self._transport = transport
         self._chunk = Batch.allocate(batch, images.image_shape)
 
-    def evaluate(self, parameters: FloatArray) -> Evaluation:
-        """Evaluate one model, `parameters` (n,) float32; every worker gets the same answer.
+    def evaluate(self, parameters: FloatArray, step: int) -> Evaluation:
+        """Evaluate the model after `step` steps, (n,) float32; every worker gets the same answer.
 
         Collective: all workers call it after the same step. It returns only when every worker has
         read its last parameter, so an exchange that follows cannot change a model being evaluated.
+        Raises `NonFiniteLoss` in every worker when the loss over all images is not finite.
         """
         correct, loss_sum = 0, 0.0
         for start in range(0, len(self._labels), len(self._chunk.labels)):
@@ -55,7 +58,17 @@ class Evaluator:
             correct, loss_sum = correct + hits, loss_sum + loss
         mine = np.array([correct, loss_sum, len(self._labels)], np.float64)
         all_correct, all_loss, images = self._transport.all_sum(mine).tolist()
+        if not math.isfinite(all_loss):
+            raise NonFiniteLoss(step, self._first_non_finite(parameters))
         return Evaluation(all_correct / images, all_loss / images, int(images))
+
+    def _first_non_finite(self, parameters: FloatArray) -> str | None:
+        """The layer to blame, if it is one of this worker's images that shows it."""
+        for start in range(0, len(self._labels), len(self._chunk.labels)):
+            layer = self._backend.first_non_finite(self._load(start), parameters)
+            if layer is not None:
+                return layer
+        return None
 
     def _load(self, start: int) -> Batch:
         size = min(len(self._chunk.labels), len(self._labels) - start)

@@ -32,20 +32,40 @@ class Clock:
         self.seconds += time.perf_counter() - self._entered
 
 
-@dataclass(frozen=True, slots=True)
+@final
+@dataclass(slots=True)
 class Clocks:
-    """Where the time of one worker goes; `exchange` includes waiting for the other workers."""
+    """Where the time of one worker goes; `exchange` includes waiting for the other workers.
 
+    `training` covers everything from the first step's begin to the last one's end but evaluations
+    and checkpoints: compute, exchange, and all that happens between two steps.
+    """
+
+    training: Clock = field(default_factory=Clock)
     compute: Clock = field(default_factory=Clock)
     exchange: Clock = field(default_factory=Clock)
-    metrics: Clock = field(default_factory=Clock)
     evaluation: Clock = field(default_factory=Clock)
     checkpoint: Clock = field(default_factory=Clock)
+    _counted_until: float = field(default=0.0, init=False)
+
+    def set_out(self) -> None:
+        """Let the training time run from here."""
+        self._counted_until = time.perf_counter() - self._besides_training
+
+    def step_done(self) -> None:
+        """Count the time since the last step's end, or since `set_out`, as training."""
+        now = time.perf_counter() - self._besides_training
+        self.training.seconds += now - self._counted_until
+        self._counted_until = now
+
+    @property
+    def _besides_training(self) -> float:
+        return self.evaluation.seconds + self.checkpoint.seconds
 
     @property
     def train_seconds(self) -> float:
-        """Time spent on training: everything but evaluations and checkpoints."""
-        return self.compute.seconds + self.exchange.seconds + self.metrics.seconds
+        """Time spent on training until the end of the last step."""
+        return self.training.seconds
 
     @property
     def exchange_share(self) -> float:
@@ -54,7 +74,7 @@ class Clocks:
 
     def seconds(self) -> dict[str, float]:
         """Seconds of every clock by its name, as a checkpoint keeps them."""
-        return {each.name: getattr(self, each.name).seconds for each in fields(self)}
+        return {each.name: getattr(self, each.name).seconds for each in fields(self) if each.init}
 
     def go_on_from(self, seconds: Mapping[str, float]) -> None:
         """Let the clocks continue where those of a stopped run stood."""
@@ -164,7 +184,7 @@ class MetricsLog:
 
     def _write(self, kind: str, record: TrainingRecord | EvaluationRecord) -> None:
         values = asdict(record)
-        self._lines.write(json.dumps({"kind": kind, **values}) + "\n")
+        self._lines.write(json.dumps({"kind": kind, **values}, allow_nan=False) + "\n")
         self._lines.flush()
         if self._events is not None:
             step = values.pop("step")

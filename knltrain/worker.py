@@ -61,6 +61,9 @@ class Observer(ABC):
     def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
         """The model was evaluated after `worker.step` steps."""
 
+    def diverged(self, step: int) -> None:
+        """The loss of the model that `step` steps have led to is not finite; the run ends."""
+
     def finished(self, worker: Worker, result: RunResult) -> None:
         """All steps are done."""
 
@@ -116,7 +119,17 @@ class Worker:
         Raises `NonFiniteLoss` when the loss is not finite, and what the transport raises when
         another worker fails or the run is stopped.
         """
-        self._set_out()
+        try:
+            self._set_out()
+            self._take_steps()
+        except NonFiniteLoss as error:
+            for observer in self.observers:
+                observer.diverged(error.step)
+            raise
+        return self._finish()
+
+    def _take_steps(self) -> None:
+        self.clocks.set_out()
         for step in range(self.step, self.total_steps):
             self.transport.check()
             with self.clocks.compute:
@@ -128,17 +141,25 @@ class Worker:
                 learning_rate = self.learning_rate(step)
                 self.optimizer.step(self.parameters, self.gradient, learning_rate)
             self.step = step + 1
+            self.clocks.step_done()
             for observer in self.observers:
                 observer.step_done(self, self.step, loss, learning_rate)
-        return self._finish()
 
     def close(self) -> None:
-        """Close observers, backend and transport; the vectors are empty afterwards."""
+        """Close observers, backend and transport; the vectors are empty afterwards.
+
+        Closes all of them even if some cannot be closed, and then raises the first error.
+        """
         self.parameters = self.gradient = self.model = np.zeros(0, np.float32)
-        for observer in self.observers:
-            observer.close()
-        self.backend.close()
-        self.transport.close()
+        errors: list[Exception] = []
+        closing = [observer.close for observer in self.observers]
+        for close in (*closing, self.backend.close, self.transport.close):
+            try:
+                close()
+            except Exception as error:  # noqa: BLE001  (the others still hold something)
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def __enter__(self) -> Worker:
         return self
@@ -245,9 +266,8 @@ class LogsMetrics(Observer):
 
     def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:
         """Count the step."""
-        with worker.clocks.metrics:
-            last = step == worker.total_steps
-            self._log.step_done(step, loss, learning_rate, worker.clocks, last=last)
+        last = step == worker.total_steps
+        self._log.step_done(step, loss, learning_rate, worker.clocks, last=last)
 
     def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
         """Write what was found: it is the same for all workers."""
@@ -273,19 +293,19 @@ class Evaluates(Observer):
     def started(self, worker: Worker) -> None:
         """Evaluate now where no step is left to do it after."""
         if worker.step == worker.total_steps:
-            worker.evaluation = self._evaluator.evaluate(worker.model)
+            worker.evaluation = self._evaluator.evaluate(worker.model, worker.step)
 
     def step_done(self, worker: Worker, step: int, *_: float) -> None:
         """Evaluate after the steps that are due."""
         if step in self._due:
             with worker.clocks.evaluation:
-                found = self._evaluator.evaluate(worker.model)
+                found = self._evaluator.evaluate(worker.model, step)
             worker.evaluated(found)
 
 
 @final
 class KeepsCheckpoints(Observer):
-    """Writes a checkpoint when one is due."""
+    """Writes a checkpoint when one is due, the last one after the last model is found good."""
 
     def __init__(self, writer: CheckpointWriter, due: DueSteps) -> None:
         self._writer = writer
@@ -295,7 +315,11 @@ class KeepsCheckpoints(Observer):
         """Save after the steps that are due."""
         if step in self._due:
             with worker.clocks.checkpoint:
-                self._writer.save(worker.state())
+                self._writer.save(worker.state(), proved=step == worker.total_steps)
+
+    def diverged(self, step: int) -> None:
+        """Leave no checkpoint that holds the very model whose loss is not finite."""
+        self._writer.set_aside(step)
 
 
 @final
@@ -310,5 +334,6 @@ class WritesResult(Observer):
         """Write the file, whole or not at all."""
         if worker.transport.rank == 0:
             partial = self._path.with_suffix(".partial")
-            partial.write_text(json.dumps({**self._facts, **asdict(result)}, indent=2) + "\n")
+            figures = {**self._facts, **asdict(result)}
+            partial.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n")
             partial.replace(self._path)

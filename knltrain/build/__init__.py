@@ -25,6 +25,7 @@ from knltrain.build.names import (
     network_size,
 )
 from knltrain.build.resolve import BETA, LEAST_IMAGES, resolve_workers, resolved
+from knltrain.build.whole_run import check_resumable, check_run
 from knltrain.build.worker import build_worker
 
 __all__ = [
@@ -45,6 +46,8 @@ __all__ = [
     "build_transport",
     "build_worker",
     "check_names",
+    "check_resumable",
+    "check_run",
     "network_named",
     "network_size",
     "resolve_workers",

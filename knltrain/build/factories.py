@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knltrain.build.resolve import BETA
+from knltrain.build.resolve import moving_rate_of
 from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import ConfigError
 
@@ -94,8 +94,7 @@ def sync_easgd(config: RunConfig, workers: int, kernels: Kernels) -> Method:
     from knltrain.exchange.easgd import EASGD
     from knltrain.exchange.method import Method
 
-    moving_rate = config.exchange.moving_rate or BETA / workers
-    rule = EASGD(moving_rate, workers, kernels.synchronous_elastic_update)
+    rule = EASGD(moving_rate_of(config, workers), workers, kernels.synchronous_elastic_update)
     return Method("sync_easgd", rule, "parameters", config.exchange.communication_period)
 
 

@@ -55,6 +55,12 @@ def check_names(config: RunConfig) -> None:
     _pick("backend.implementation", config.backend.implementation, KERNELS)
 
 
+def check_method(config: RunConfig, workers: int) -> None:
+    """Refuse what the method of `[exchange]` cannot do, compiling nothing: `ConfigError`."""
+    method = _pick("exchange.method", config.exchange.method, METHODS)
+    method(config, workers, factories.reference_kernels())
+
+
 def network_size(config: RunConfig) -> int:
     """Length of the packed vectors in float32 values, which sizes the shared segment."""
     return build_network(config).packed_size

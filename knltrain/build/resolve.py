@@ -30,7 +30,12 @@ def resolved(config: RunConfig, physical_cores: int) -> RunConfig:
     exchange = config.exchange
     if exchange.method != "sync_easgd" or exchange.moving_rate is not None:
         return config
-    moving_rate = BETA / int(config.workers)
+    moving_rate = moving_rate_of(config, int(config.workers))
     return config.model_copy(
         update={"exchange": exchange.model_copy(update={"moving_rate": moving_rate})}
     )
+
+
+def moving_rate_of(config: RunConfig, workers: int) -> float:
+    """The moving rate α as configured, or else β / workers."""
+    return config.exchange.moving_rate or BETA / workers

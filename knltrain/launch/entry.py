@@ -27,12 +27,8 @@ def main() -> int:
         result = _train(identity, observer)
     except Exception as error:  # noqa: BLE001  (whatever it is, the parent must hear of it)
         traceback.print_exc()
-        known = isinstance(error, KnltrainError)
-        message = str(error) if known else f"{type(error).__name__}: {error}"
-        exit_code = error.exit_code if isinstance(error, KnltrainError) else 1
-        kind = type(error).__name__
-        events.send("error", kind=kind, message=message, step=observer.step, exit_code=exit_code)
-        return exit_code
+        observer.failed(error)
+        return _exit_code(error)
     events.send("done", result=asdict(result))
     return 0
 
@@ -46,7 +42,7 @@ class TellsParent(Observer):
         """Step that the worker is in, the first being 0; None before it has set out."""
         self._events = events
         self._leads = rank == 0
-        self._placement_told = False
+        self._placement_told = self._failure_told = False
         self._told_step = 0
         self._told_seconds = 0.0
 
@@ -73,6 +69,20 @@ class TellsParent(Observer):
         """Tell the place if no step was left to do it after."""
         if not self._placement_told:
             self._tell_placement()
+
+    def failed(self, error: Exception) -> None:
+        """Tell what ended the worker; what goes wrong after that is not told."""
+        if self._failure_told:
+            return
+        self._failure_told = True
+        kind = type(error).__name__
+        self._events.send(
+            "error",
+            kind=kind,
+            message=str(error) if isinstance(error, KnltrainError) else f"{kind}: {error}",
+            step=self.step,
+            exit_code=_exit_code(error),
+        )
 
     def _tell_placement(self) -> None:
         # Only after a step have the numerical libraries started all their threads.
@@ -106,7 +116,15 @@ def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult:
         resume=identity.resume,
         observers=(observer,),
     ) as worker:
-        return worker.run()
+        try:
+            return worker.run()
+        except Exception as error:
+            observer.failed(error)  # before closing, which may take long or fail in its turn
+            raise
+
+
+def _exit_code(error: Exception) -> int:
+    return error.exit_code if isinstance(error, KnltrainError) else 1
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class CheckpointEvaluation:
 def evaluate_run(run_folder: Path) -> CheckpointEvaluation:
     """Evaluate the model (the center) of the newest checkpoint on all the run's test images.
 
-    Raises RunFolderError, CheckpointError, ConfigError or DataError.
+    Raises RunFolderError, CheckpointError, ConfigError, DataError or NonFiniteLoss.
     """
     config = read_config(run_folder)
     folder = latest_checkpoint(run_folder)
@@ -39,11 +39,13 @@ def evaluate_run(run_folder: Path) -> CheckpointEvaluation:
     images = build_dataset(config).test
     batch = min(config.train.batch, len(images.labels))  # one worker in place of all
     cores = len(physical_cores(read_topology(), allowed_cpus()))
-    threads = cores if config.backend.threads == "auto" else config.backend.threads
+    configured = config.backend.threads
+    threads = cores if configured == "auto" else min(configured, cores)
     backend = build_backend(config, network, batch, threads)
     try:
         transport = build_transport(config, None, 0)
-        found = Evaluator(images, backend, transport, batch).evaluate(checkpoint.center.packed)
+        evaluator = Evaluator(images, backend, transport, batch)
+        found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step)
     finally:
         backend.close()
     return CheckpointEvaluation(folder, checkpoint.step, found)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
+import sys
+import termios
 import time
 from typing import Any, Final, final
 
@@ -12,24 +16,59 @@ Event = dict[str, Any]
 
 PROGRESS_PERIOD_SECONDS: Final = 0.1
 
+LONGEST_WAIT_SECONDS: Final = 600.0
+"""How long a worker waits with the words that must arrive for a parent that reads nothing."""
+
+_F_GETPIPE_SZ: Final = 1032  # fcntl.F_GETPIPE_SZ, which Python 3.10 does not know everywhere
+
+_DISPENSABLE: Final = frozenset({"progress", "evaluation"})
+"""What a parent that is suspended, or stuck in writing to a terminal, may miss."""
+
 
 @final
 class EventWriter:
-    """A worker's end of its event pipe."""
+    """A worker's end of its event pipe.
+
+    Progress and evaluations never make the worker wait: they may fill half of the pipe, and are
+    dropped while the parent reads nothing. The other half is for the words that must arrive.
+    """
 
     def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
         self._fd = fd
         self._next_progress_seconds = 0.0
 
     def send(self, event: str, **fields: object) -> None:
         """Tell the parent `event`. Says nothing when the parent is gone: nobody is left to tell."""
-        line = json.dumps({"event": event, "at_seconds": time.monotonic(), **fields}) + "\n"
-        remaining = memoryview(line.encode())
+        fields = {"event": event, "at_seconds": time.monotonic(), **fields}
+        line = (json.dumps(fields, allow_nan=False) + "\n").encode()
+        if event in _DISPENSABLE and self._unread_bytes() + len(line) > self._capacity() // 2:
+            return
         try:
-            while remaining:
-                remaining = remaining[os.write(self._fd, remaining) :]
+            self._write(line)
         except BrokenPipeError:
             return
+
+    def _write(self, line: bytes) -> None:
+        deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+        room = select.poll()
+        room.register(self._fd, select.POLLOUT)
+        remaining = memoryview(line)
+        while remaining:
+            try:
+                remaining = remaining[os.write(self._fd, remaining) :]
+            except BlockingIOError:
+                if not room.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                    raise TimeoutError(
+                        f"the parent process has read nothing for {LONGEST_WAIT_SECONDS:g} s"
+                    ) from None
+
+    def _unread_bytes(self) -> int:
+        unread = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
+        return int.from_bytes(unread, sys.byteorder)
+
+    def _capacity(self) -> int:
+        return fcntl.fcntl(self._fd, _F_GETPIPE_SZ)
 
     def progress_is_due(self, *, last: bool) -> bool:
         """Whether to send a progress event now: ten times a second, and for the last step."""

@@ -13,7 +13,7 @@ from affinity import (
     place_workers,
     read_topology,
 )
-from knltrain.build import build_dataset, check_names, resolved
+from knltrain.build import check_names, check_run, resolved
 from knltrain.config import RunConfig
 
 
@@ -23,6 +23,7 @@ class RunPlan:
 
     config: RunConfig
     placements: tuple[Placement, ...]
+    total_steps: int
 
     @property
     def workers(self) -> int:
@@ -31,12 +32,11 @@ class RunPlan:
 
 
 def plan_run(config: RunConfig) -> RunPlan:
-    """Decide the number of workers and their places, and try the names and the data.
+    """Decide the number of workers and their places, and try what could stop a worker half-way.
 
     Raises ConfigError, DataError, or PlacementError of affinity.
     """
     check_names(config)
-    build_dataset(config)  # Read and dropped, so that bad data stops no worker half-way.
     topology, allowed = read_topology(), allowed_cpus()
     cores = physical_cores(topology, allowed)
     config = resolved(_at_home_anywhere(config), len(cores))
@@ -47,7 +47,7 @@ def plan_run(config: RunConfig) -> RunPlan:
         nodes = tuple(sorted({core.numa_node for core in cores}))
         threads = max(1, len(cores) // workers)
         placements = tuple(Placement(rank, allowed, threads, nodes) for rank in range(workers))
-    return RunPlan(config, placements)
+    return RunPlan(config, placements, check_run(config))
 
 
 def threads_of(config: RunConfig, placement: Placement) -> int:

@@ -9,12 +9,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from affinity import Placement, pinned_command, thread_environment
-from knltrain.build import network_size
+from affinity import Placement, PlacementError, pinned_command, thread_environment
+from knltrain.build import check_resumable, network_size
 from knltrain.checkpoint import latest_checkpoint
 from knltrain.cluster import WorkerIdentity
 from knltrain.config import RunConfig
-from knltrain.errors import CheckpointError, ConfigError, KnltrainError, RunAborted, WorkerFailed
+from knltrain.errors import ConfigError, KnltrainError, RunAborted, WorkerFailed
 from knltrain.exchange.segment import Segment
 from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure
@@ -26,7 +26,7 @@ from knltrain.launch.signals import SignalPipe
 from knltrain.launch.supervisor import Ending, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 
-CHANGEABLE: Final = ("train.epochs", "train.steps")
+CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin")
 """What may be other in the second part of a run than in the first."""
 
 
@@ -46,25 +46,28 @@ def train(config: RunConfig) -> Path:
 
 
 def resume(run_folder: Path, overrides: Sequence[str] = ()) -> Path:
-    """Go on with a run from its newest checkpoint; only its length may be overridden.
+    """Go on with a run from its newest checkpoint; only `CHANGEABLE` keys may be overridden.
 
-    Raises ConfigError, CheckpointError or RunFolderError before anything is started, and what
-    `train` raises.
+    Raises ConfigError, CheckpointError or RunFolderError before anything is started or written,
+    and what `train` raises.
     """
     for override in overrides:
         if override.partition("=")[0].strip() not in CHANGEABLE:
             raise ConfigError(
                 f"--set {override}: a resumed run keeps its configuration, only "
-                f"{' and '.join(CHANGEABLE)} may change: start a new run for the rest"
+                f"{', '.join(CHANGEABLE)} may change: start a new run for the rest"
             )
     config = read_config(run_folder, tuple(overrides))
-    if latest_checkpoint(run_folder) is None:
-        raise CheckpointError(
-            f"'{run_folder}' has no checkpoint to resume from: start a new run, with "
-            "checkpoint.every_epochs above 0 if it is to be resumable before its end"
-        )
-    plan = plan_run(config)
+    try:
+        plan = plan_run(config)
+    except PlacementError as error:
+        cause = str(error).partition(": ")[0]  # what follows is the way out of a new run
+        raise PlacementError(
+            f"{cause}: a resumed run keeps its workers; widen the cpuset, or let them share cores "
+            "by --set placement.pin=false"
+        ) from error
     with held(run_folder), _segment(plan) as segment:
+        check_resumable(plan.config, run_folder, plan.total_steps)
         write_config(run_folder, plan.config)
         _carry_out(plan, run_folder, segment, resume=True)
     return run_folder

@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import pytest
 
+from affinity import allowed_cpus, physical_cores, read_topology
+
 ROOT = Path(__file__).parents[2]
 
 Start: TypeAlias = Callable[..., subprocess.Popen[str]]
@@ -33,6 +35,14 @@ def start_knltrain() -> Start:
         )
 
     return start
+
+
+@pytest.fixture(scope="session")
+def two_cores() -> None:
+    """Skips what needs two workers with cores of their own, where there are none."""
+    cores = len(physical_cores(read_topology(), allowed_cpus()))
+    if cores < 2:
+        pytest.skip(f"two pinned workers need 2 physical cores, the allowed cpus hold {cores}")
 
 
 @pytest.fixture(scope="session")

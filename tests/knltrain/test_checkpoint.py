@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -29,7 +30,7 @@ from knltrain.network.parameters import ParameterVector
 
 
 def identity(network, workers=1, **changes):
-    facts = {"method": "sync_easgd", "seed": 5, "config_hash": "abc"} | changes
+    facts = {"method": "sync_easgd", "seed": 5} | changes
     return RunIdentity(network=network, workers=workers, **facts)
 
 
@@ -83,10 +84,11 @@ def writer(tmp_path, tiny_network):
     return writer
 
 
-def load_both(folder, network, example, rank=0, workers=1, method="sync_easgd"):
+def load_both(folder, network, example, rank=0, workers=1, **changes):
     checkpoint = load_checkpoint(folder, network)
+    expected = identity(network, workers, **changes)
     return checkpoint, load_worker_state(
-        checkpoint, rank, workers=workers, method=method, optimizer_state=example.optimizer
+        checkpoint, rank, identity=expected, optimizer_state=example.optimizer
     )
 
 
@@ -94,7 +96,7 @@ def test_everything_comes_back_bit_for_bit(writer, state, tiny_network):
     saved = state(7)
     checkpoint, loaded = load_both(writer().save(saved), tiny_network, saved)
     assert (checkpoint.step, checkpoint.seed, checkpoint.workers) == (7, 5, 1)
-    assert (checkpoint.method, checkpoint.config_hash) == ("sync_easgd", "abc")
+    assert checkpoint.method == "sync_easgd"
     assert (loaded.step, loaded.seconds) == (7, saved.seconds)
     np.testing.assert_array_equal(loaded.center, saved.center)
     np.testing.assert_array_equal(loaded.local, saved.local)
@@ -159,12 +161,37 @@ def test_checkpoint_gets_its_name_only_when_all_workers_have_written(
     assert seen == [(files, None)]
 
 
-def test_only_the_newest_are_kept(writer, state, tmp_path):
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_only_the_newest_good_ones_are_kept(writer, state, tmp_path):
     keeps = writer(keep=2)
-    for step in (9, 10, 11, 100):
+    for step in (9, 10, 11):
         keeps.save(state(step))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-100", "checkpoint-11"]
+    assert names_in(tmp_path) == ["checkpoint-10", "checkpoint-11", "checkpoint-9"]
+    keeps.save(state(100), proved=True)
+    assert names_in(tmp_path) == ["checkpoint-100", "checkpoint-11"]
     assert latest_checkpoint(tmp_path) == tmp_path / "checkpoint-100"
+
+
+def test_model_that_diverged_is_no_checkpoint_and_the_one_before_it_is(writer, state, tmp_path):
+    keeps = writer(keep=1)
+    for step in (1, 2, 3):
+        keeps.save(state(step))
+    keeps.set_aside(3)
+    keeps.set_aside(3)  # as another worker does that sees it too
+    assert latest_checkpoint(tmp_path) == tmp_path / "checkpoint-2"
+    keeps.save(state(3), proved=True)
+    keeps.set_aside(3)
+    assert names_in(tmp_path) == ["checkpoint-3.diverged"]
+
+
+def test_without_a_checkpoint_of_the_step_nothing_is_set_aside(writer, state, tmp_path):
+    keeps = writer(keep=1)
+    keeps.save(state(1))
+    keeps.set_aside(2)
+    assert names_in(tmp_path) == ["checkpoint-1"]
 
 
 def test_run_without_checkpoints_has_no_latest(tmp_path):
@@ -188,8 +215,34 @@ def test_failed_write_keeps_the_checkpoint_before_it(
             keeps.save(state(2))
     assert latest_checkpoint(tmp_path) == tmp_path / "checkpoint-1"
     load_both(tmp_path / "checkpoint-1", tiny_network, state(1))
-    keeps.save(state(3))  # what the failed one left over is cleared away
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-3"]
+    assert names_in(tmp_path) == ["checkpoint-1"]
+    keeps.save(state(3), proved=True)
+    assert names_in(tmp_path) == ["checkpoint-3"]
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system that holds one of the checkpoints below, but not two."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=384k", "knltrain-test", str(folder)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no small file system can be mounted here: {error}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_full_disk_leaves_the_checkpoint_before_it_and_no_part(small_disk):
+    network = Network("wide", (1, 1, 10_000), (Dense("out", 2),))
+    packed = ParameterVector(network).packed
+    keeps = CheckpointWriter(small_disk, identity(network), Loopback(packed.size), 1)
+    keeps.save(WorkerState(1, packed, packed, {}, {}))
+    expected = r"checkpoint-2: cannot write .*\.safetensors.*No space left.*make room"
+    with pytest.raises(CheckpointError, match=expected):
+        keeps.save(WorkerState(2, packed, packed, {"velocity": packed}, {}))
+    assert names_in(small_disk) == ["checkpoint-1"]
 
 
 def test_steps_taken_anew_replace_the_checkpoints_they_pass(writer, state, tiny_network, tmp_path):
@@ -197,7 +250,7 @@ def test_steps_taken_anew_replace_the_checkpoints_they_pass(writer, state, tiny_
         writer(keep=3).save(state(step))
     anew = writer(keep=1)
     changed = state(4, rank=3)
-    anew.save(changed)
+    anew.save(changed, proved=True)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-4"]
     _, loaded = load_both(tmp_path / "checkpoint-4", tiny_network, changed)
     np.testing.assert_array_equal(loaded.local, changed.local)
@@ -241,11 +294,27 @@ def test_other_method_cannot_be_resumed(writer, state, tiny_network):
         load_both(writer().save(saved), tiny_network, saved, method="sync_sgd")
 
 
+def test_other_seed_cannot_be_resumed(writer, state, tiny_network):
+    saved = state(1)
+    with pytest.raises(CheckpointError, match=r"seed = 5, but seed = 6 was asked for"):
+        load_both(writer().save(saved), tiny_network, saved, seed=6)
+
+
+def test_damaged_checkpoint_names_the_one_to_go_on_from(writer, state, tiny_network):
+    first, second = (writer().save(state(step)) for step in (9, 10))
+    for folder in (first, second):
+        (folder / "state.json").unlink()
+    with pytest.raises(CheckpointError, match=r"remove .*checkpoint-10 to go on from checkpoint-9"):
+        load_checkpoint(second, tiny_network)
+    with pytest.raises(CheckpointError, match=r"damaged; start a new run"):
+        load_checkpoint(first, tiny_network)
+
+
 def test_other_optimizer_cannot_be_resumed(writer, state, tiny_network):
     checkpoint = load_checkpoint(writer().save(state(1)), tiny_network)
     example = {"second_moment": np.zeros(tiny_network.packed_size, np.float32)}
     with pytest.raises(CheckpointError, match=r"expected .*'optimizer.second_moment'.*found none"):
-        load_worker_state(checkpoint, 0, workers=1, method="sync_easgd", optimizer_state=example)
+        load_worker_state(checkpoint, 0, identity=identity(tiny_network), optimizer_state=example)
 
 
 @pytest.mark.parametrize("name", ["center.safetensors", "worker-0.safetensors"])
@@ -287,9 +356,9 @@ def test_state_without_a_needed_entry_is_damaged(writer, state, tiny_network):
 
 def test_format_of_a_later_version_is_refused(writer, state, tiny_network):
     folder = writer().save(state(1))
-    description = json.loads((folder / "state.json").read_text()) | {"format": 2}
+    description = json.loads((folder / "state.json").read_text()) | {"format": 3}
     (folder / "state.json").write_text(json.dumps(description))
-    with pytest.raises(CheckpointError, match=r"has format 2, this version .* reads format 1"):
+    with pytest.raises(CheckpointError, match=r"has format 3, this version .* reads format 2"):
         load_checkpoint(folder, tiny_network)
 
 

@@ -117,14 +117,28 @@ def test_a_resumed_run_keeps_its_configuration(
 ) -> None:
     arguments = ("--resume", str(config_file.parent), "--set", "optimizer.momentum=0.5")
     assert _main(monkeypatch, "train", *arguments) == 2
-    assert "only train.epochs and train.steps may change" in capsys.readouterr().err
+    assert "only train.epochs, train.steps, placement.pin may change" in capsys.readouterr().err
+
+
+def test_too_few_cores_to_resume_on_need_no_new_run(
+    config_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toml = config_file.read_text().replace("workers = 2", "workers = 4096")
+    folder = config_file.parent
+    (folder / "config.toml").write_text(toml.replace("batch = 16", "batch = 4096"))
+    assert _main(monkeypatch, "train", "--resume", str(folder)) == 2
+    err = capsys.readouterr().err
+    assert "4096 workers asked for" in err
+    assert "--workers" not in err
+    assert "--set placement.pin=false" in err
 
 
 def test_a_run_without_checkpoint_cannot_be_resumed(
     config_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config_file.rename(config_file.with_name("config.toml"))
-    assert _main(monkeypatch, "train", "--resume", str(config_file.parent)) == 2
+    words = ("--resume", str(config_file.parent), "--set", "placement.pin=false")
+    assert _main(monkeypatch, "train", *words) == 2
     assert "no checkpoint to resume from" in capsys.readouterr().err
 
 
@@ -146,6 +160,27 @@ def test_a_bench_report_is_shown_and_written(
     assert result.output == "table of lenet\n"
     assert seen == [("lenet", 32, ("torch", "other"), None, 7)]
     assert json.loads(path.read_text()) == {"network": "lenet"}
+
+
+def test_a_bench_report_that_cannot_be_written_is_refused_before_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = pytest.importorskip("knltrain.bench.step")
+    monkeypatch.setattr(step, "run_step_benchmark", lambda *_: pytest.fail("it measured"))
+    path = tmp_path / "missing" / "report.json"
+    assert _main(monkeypatch, "bench", "step", "--json", str(path)) == 2
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_a_bench_is_shown_even_if_its_report_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = pytest.importorskip("knltrain.bench.step")
+    monkeypatch.setattr(step, "run_step_benchmark", lambda *_: {})
+    monkeypatch.setattr(step, "format_table", lambda _: "table")
+    result = _invoke("bench", "step", "--json", str(tmp_path))
+    assert result.output.startswith("table\n")
+    assert isinstance(result.exception, IsADirectoryError)
 
 
 def test_the_module_is_the_command(tmp_path: Path, start_knltrain: Start) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from knltrain.data.dataset import LabelledImages
+from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation, Evaluator
 from knltrain.exchange.loopback import Loopback
 from knltrain.exchange.node_shared import NodeShared
@@ -44,6 +45,9 @@ class SumBackend:
         self.batches = []
         self.before_each = before_each
 
+    def first_non_finite(self, batch, parameters):
+        return None if np.isfinite(batch.images_nhwc).all() else "conv1"
+
     def evaluate(self, batch, parameters):
         self.before_each()
         self.batches.append(batch.images_nhwc.copy())
@@ -65,13 +69,13 @@ def expected(images):
 @pytest.mark.parametrize("batch", [1, 7, 50, 64])
 def test_chunks_do_not_change_what_is_found(images, expected, batch):
     evaluator = Evaluator(images, SumBackend(), Loopback(PARAMETERS.size), batch)
-    assert evaluator.evaluate(PARAMETERS) == expected
-    assert evaluator.evaluate(PARAMETERS) == expected
+    assert evaluator.evaluate(PARAMETERS, 3) == expected
+    assert evaluator.evaluate(PARAMETERS, 3) == expected
 
 
 def test_no_chunk_is_larger_than_the_backend_was_compiled_for(images):
     backend = SumBackend()
-    Evaluator(images, backend, Loopback(PARAMETERS.size), 16).evaluate(PARAMETERS)
+    Evaluator(images, backend, Loopback(PARAMETERS.size), 16).evaluate(PARAMETERS, 3)
     assert [len(batch) for batch in backend.batches] == [16, 16, 16, 2]
 
 
@@ -80,7 +84,7 @@ def test_workers_share_the_images_and_all_get_the_same_answer(images, expected, 
     backends = [SumBackend() for _ in range(workers)]
 
     def evaluate(transport):
-        return Evaluator(images, backends[transport.rank], transport, 8).evaluate(PARAMETERS)
+        return Evaluator(images, backends[transport.rank], transport, 8).evaluate(PARAMETERS, 3)
 
     assert in_threads(workers, evaluate) == [expected] * workers
     for rank, backend in enumerate(backends):
@@ -93,7 +97,7 @@ def test_worker_without_images_still_learns_the_answer(images):
     two = LabelledImages(images.images_nhwc[3:5], images.labels[3:5])
 
     def evaluate(transport):
-        return Evaluator(two, SumBackend(), transport, 8).evaluate(PARAMETERS)
+        return Evaluator(two, SumBackend(), transport, 8).evaluate(PARAMETERS, 3)
 
     answers = in_threads(3, evaluate)
     assert {(answer.accuracy, answer.images) for answer in answers} == {(0.5, 2)}
@@ -106,11 +110,22 @@ def test_nobody_returns_while_another_still_reads_the_model(images):
 
     def evaluate(transport):
         if transport.rank == 0:
-            Evaluator(images, SumBackend(), transport, 25).evaluate(PARAMETERS)
+            Evaluator(images, SumBackend(), transport, 25).evaluate(PARAMETERS, 3)
             first_returned.set()
         else:
             slow = SumBackend(lambda: early.append(first_returned.wait(0.05)))
-            Evaluator(images, slow, transport, 10).evaluate(PARAMETERS)
+            Evaluator(images, slow, transport, 10).evaluate(PARAMETERS, 3)
 
     in_threads(2, evaluate)
     assert early == [False] * 3
+
+
+def test_not_finite_loss_is_an_error_for_every_worker(images):
+    images.images_nhwc[20] = np.inf  # an image of worker 0
+
+    def evaluate(transport):
+        with pytest.raises(NonFiniteLoss) as raised:
+            Evaluator(images, SumBackend(), transport, 8).evaluate(PARAMETERS, 3)
+        return raised.value.step, raised.value.layer
+
+    assert in_threads(2, evaluate) == [(3, "conv1"), (3, None)]

@@ -34,7 +34,7 @@ def open_log(tmp_path):
 
 def train(log, clocks, steps, *, seconds_per_step=1.0, last=None):
     for step in steps:
-        clocks.compute.seconds += 0.75 * seconds_per_step
+        clocks.training.seconds += seconds_per_step
         clocks.exchange.seconds += 0.25 * seconds_per_step
         log.step_done(step, float(step), 0.5, clocks, last=step == last)
 
@@ -59,15 +59,24 @@ def test_clock_counts_up_to_an_error_too(monkeypatch):
     assert clock.seconds == 2.0
 
 
-def test_evaluations_and_checkpoints_are_not_training_time(clocks):
-    for each, seconds in zip(
-        (clocks.compute, clocks.exchange, clocks.metrics, clocks.evaluation, clocks.checkpoint),
-        (5.0, 3.0, 2.0, 100.0, 100.0),
-        strict=True,
-    ):
-        each.seconds = seconds
+def test_all_but_evaluations_and_checkpoints_is_training_time(clocks, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(metrics.time, "perf_counter", lambda: now[0])
+    clocks.go_on_from({"training": 6.0, "evaluation": 7.0})
+    now[0] = 100.0
+    clocks.set_out()
+    now[0] = 104.0
+    clocks.exchange.seconds += 3.0
+    clocks.step_done()
+    assert (clocks.train_seconds, clocks.exchange_share) == (10.0, 0.3)
+    with clocks.evaluation:
+        now[0] = 150.0
+    with clocks.checkpoint:
+        now[0] = 180.0
+    now[0] = 181.0  # between two steps, and neither of both
     assert clocks.train_seconds == 10.0
-    assert clocks.exchange_share == 0.3
+    clocks.step_done()
+    assert clocks.train_seconds == 11.0
 
 
 def test_share_of_no_time_at_all_is_zero(clocks):
@@ -139,7 +148,7 @@ def test_resumed_log_holds_every_step_once(tmp_path, open_log, clocks):
 
 
 def test_rates_of_a_resumed_log_leave_out_the_time_before(tmp_path, open_log, clocks):
-    clocks.compute.seconds = 1000.0
+    clocks.training.seconds = 1000.0
     log = open_log(resumed_step=100)
     log.start(clocks)
     train(log, clocks, [101])

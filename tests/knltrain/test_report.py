@@ -33,7 +33,7 @@ def write_metrics(run_folder):
             log = MetricsLog(run_folder, rank, images_per_step=8, steps_per_epoch=10)
             clocks = Clocks()
             for step in range(1, steps + 1):
-                clocks.compute.seconds += 1.0
+                clocks.training.seconds += 1.0
                 log.step_done(step, 2.3 / step + 0.1 * rank, 0.1, clocks, last=False)
                 if step in tests and rank == 0:
                     log.evaluated(step, 1 - 1 / step, 0.3, 100, clocks)

@@ -13,12 +13,13 @@ from knltrain.checkpoint import (
     CheckpointWriter,
     RunIdentity,
     WorkerState,
+    latest_checkpoint,
     load_checkpoint,
     load_worker_state,
 )
 from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.data.order import ShardedBatches
-from knltrain.errors import NonFiniteLoss, RunAborted
+from knltrain.errors import NonFiniteLoss, PeerLost, RunAborted
 from knltrain.evaluation import Evaluation
 from knltrain.exchange.averaging import ModelAveraging
 from knltrain.exchange.easgd import EASGD
@@ -369,7 +370,7 @@ def test_closing_gives_everything_back(make_worker, softmax_backend):
 def test_result_holds_the_means_over_the_workers(make_worker, initial):
     def train(transport):
         worker = make_worker(no_exchange(2), transport=transport, steps=0)
-        seconds = {"compute": 1.0 + transport.rank, "exchange": 1.0, "evaluation": 50.0}
+        seconds = {"training": 2.0 + transport.rank, "exchange": 1.0, "evaluation": 50.0}
         worker._start = WorkerState(0, initial, initial, {}, seconds)
         worker.step = 3
         return worker.run()
@@ -391,9 +392,9 @@ def test_clocks_cover_the_time_of_the_run(make_worker, monkeypatch):
     worker = make_worker(easgd(period=2), steps=4)
     worker.run()
     assert worker.clocks.seconds() == {
+        "training": 24.0,  # all 24 readings after the first: 5 a step, 2 more for an exchange
         "compute": 8.0,
         "exchange": 2.0,
-        "metrics": 0.0,
         "evaluation": 0.0,
         "checkpoint": 0.0,
     }
@@ -406,7 +407,7 @@ def test_team_that_goes_on_ends_where_one_that_never_stopped_ends(
     method = make_method(2)
 
     def train(transport, steps, folder, start=None):
-        identity = RunIdentity(tiny_network, 2, method.name, 1, "")
+        identity = RunIdentity(tiny_network, 2, method.name, 1)
         writer = CheckpointWriter(folder, identity, transport, 1)
         worker = make_worker(
             method,
@@ -421,9 +422,8 @@ def test_team_that_goes_on_ends_where_one_that_never_stopped_ends(
     def go_on(transport):
         found = load_checkpoint(tmp_path / "checkpoint-3", tiny_network)
         example = {"velocity": initial}
-        start = load_worker_state(
-            found, transport.rank, workers=2, method=method.name, optimizer_state=example
-        )
+        identity = RunIdentity(tiny_network, 2, method.name, 1)
+        start = load_worker_state(found, transport.rank, identity=identity, optimizer_state=example)
         return train(transport, 7, tmp_path, start)
 
     (tmp_path / "whole").mkdir()
@@ -455,7 +455,8 @@ def test_checkpoints_are_saved_after_the_steps_that_are_due(make_worker):
     saved = []
 
     class Writer:
-        def save(self, state):
+        def save(self, state, *, proved):
+            assert proved is (state.step == 5)
             saved.append((state.step, state.local.copy(), state.optimizer["velocity"].copy()))
 
     recorder = Recorder()
@@ -489,3 +490,50 @@ def test_other_ranks_write_no_result(make_worker, tmp_path, initial):
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*")] == [
         "0/result.json"
     ]
+
+
+def test_every_part_is_closed_even_if_the_first_cannot_be(make_worker, softmax_backend):
+    class CannotClose(Observer):
+        def __init__(self, error):
+            self.error = error
+
+        def close(self):
+            raise self.error
+
+    recorder = Recorder()
+    first = CannotClose(OSError("no space left"))
+    worker = make_worker(easgd(), observers=[first, CannotClose(KeyError()), recorder])
+    with pytest.raises(OSError, match="no space left"):
+        worker.close()
+    assert recorder.moments == [("closed",)]
+    assert softmax_backend.closed
+    assert worker.transport.local.size == 0
+
+
+@pytest.mark.parametrize("make_method", [easgd, synchronous_sgd, no_exchange])
+def test_last_checkpoint_of_a_team_that_diverges_is_a_good_one(
+    make_worker, initial, tiny_network, tmp_path, make_method
+):
+    """Each step's checkpoint is written before the loss of its model is known."""
+    method = make_method(2)
+
+    class SpoilsOne(Observer):
+        def step_done(self, worker, step, loss, learning_rate):
+            if step == 3 and worker.transport.rank == 1:
+                worker.parameters[0] = np.nan
+
+    def train(transport):
+        identity = RunIdentity(tiny_network, 2, method.name, 1)
+        writer = CheckpointWriter(tmp_path, identity, transport, 1)
+        observers = [SpoilsOne(), KeepsCheckpoints(writer, DueSteps(1, 9))]
+        make_worker(method, transport=transport, steps=9, observers=observers).run()
+
+    with pytest.raises((NonFiniteLoss, PeerLost)):
+        in_threads(initial.size, 2, train)
+    folder = latest_checkpoint(tmp_path)
+    assert folder.name == "checkpoint-2"
+    found = load_checkpoint(folder, tiny_network)
+    identity = RunIdentity(tiny_network, 2, method.name, 1)
+    for rank in range(2):
+        state = load_worker_state(found, rank, identity=identity, optimizer_state={})
+        assert np.isfinite(state.local).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.build import build_dataset, build_method, build_optimizer
+from knltrain.build import build_dataset, build_method, build_optimizer, resolve
 from knltrain.errors import ConfigError, DataError
 from knltrain.exchange.averaging import ModelAveraging
 from knltrain.exchange.easgd import EASGD
@@ -38,6 +38,13 @@ def test_moving_rate_left_out_is_0_9_over_the_workers(config):
     rule = build_method(config(), 3).rule
     assert isinstance(rule, EASGD)
     assert rule.moving_rate == pytest.approx(0.3)
+
+
+def test_default_of_the_moving_rate_stands_in_one_place(config, monkeypatch):
+    monkeypatch.setattr(resolve, "BETA", 0.6)
+    assert build_method(config(), 3).rule.moving_rate == pytest.approx(0.2)
+    chosen = resolve.resolved(config(workers=2), 2)
+    assert chosen.exchange.moving_rate == pytest.approx(0.3)
 
 
 def test_method_takes_what_the_configuration_says(config):

@@ -5,6 +5,8 @@ That no process and no shared memory stays is checked after every test, see test
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +16,13 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("two_cores")
+
 Start = Callable[..., subprocess.Popen[str]]
+
+LONGEST_END_SECONDS = 3.0
+"""A requirement of its own, not a guess about the machine: a run that is told to end, or loses a
+worker, is gone within 3 s. That is why a test may measure it."""
 
 ENDLESS = ("--set", "train.steps=100000000", "--set", "evaluation.every_epochs=0")
 CHECKPOINTS = ("--set", "checkpoint.every_epochs=20", "--set", "checkpoint.keep=1")
@@ -44,6 +52,15 @@ def _wait(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def _end(process: subprocess.Popen[str], action: Callable[[], None]) -> str:
+    """What the run says on stderr after `action`, from which it must end in time."""
+    begun = time.monotonic()
+    action()
+    _, err = process.communicate(timeout=120)
+    assert time.monotonic() - begun <= LONGEST_END_SECONDS
+    return err
+
+
 def _workers(process: subprocess.Popen[str]) -> dict[int, int]:
     """Process ids of a run's workers by rank."""
     found = {}
@@ -60,8 +77,7 @@ def test_a_stopped_run_says_how_to_go_on(
     running: subprocess.Popen[str], number: signal.Signals, code: int
 ) -> None:
     assert sorted(_workers(running)) == [0, 1]
-    running.send_signal(number)
-    _, err = running.communicate(timeout=120)
+    err = _end(running, lambda: running.send_signal(number))
     assert running.returncode == code
     assert err.startswith(f"error: the run was stopped by {number.name} at step ")
     assert err.rstrip().endswith("knltrain train --resume runs/run")
@@ -69,8 +85,8 @@ def test_a_stopped_run_says_how_to_go_on(
 
 
 def test_a_killed_worker_is_named_with_the_cause(running: subprocess.Popen[str]) -> None:
-    os.kill(_workers(running)[1], signal.SIGKILL)
-    _, err = running.communicate(timeout=120)
+    victim = _workers(running)[1]
+    err = _end(running, lambda: os.kill(victim, signal.SIGKILL))
     assert running.returncode == 1
     assert err.startswith(
         "error: worker 1 failed: it was killed by SIGKILL (perhaps out of memory)"
@@ -101,3 +117,41 @@ def test_a_loss_that_is_not_finite_ends_the_run(folder: Path, start_knltrain: St
     assert err.count("\n") == 1
     log = err.rpartition("log: ")[2].strip()
     assert "NonFiniteLoss" in (folder / log).read_text()
+
+
+def test_the_last_good_checkpoint_is_good(folder: Path, start_knltrain: Start) -> None:
+    """The first step leaves the model as it is, the second one ruins it; each has a checkpoint."""
+    settings = {
+        "learning_rate.base": "1e12",
+        "learning_rate.warmup_steps": "2",
+        "train.steps": "1000",
+        "checkpoint.every_epochs": "0.1",
+        "checkpoint.keep": "1",
+    }
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    with start_knltrain("train", "run.toml", *words, cwd=folder) as process:
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "is not finite" in err
+    kept = err.partition("last good checkpoint: ")[2].partition(";")[0]
+    assert [
+        str(path.relative_to(folder)) for path in folder.glob("runs/run/checkpoint-*[0-9]")
+    ] == [kept]
+    with start_knltrain("evaluate", "runs/run", "--json", cwd=folder) as process:
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    assert math.isfinite(json.loads(out)["loss"])
+
+
+def test_a_model_that_is_not_finite_after_the_last_step_is_no_result(
+    folder: Path, start_knltrain: Start
+) -> None:
+    settings = ("exchange.method=sync_sgd", "learning_rate.base=1e38", "train.steps=1")
+    words = [word for setting in settings for word in ("--set", setting)]
+    with start_knltrain("train", "run.toml", *words, cwd=folder) as process:
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert " failed: step 1: " in err
+    assert "is not finite; lower learning_rate.base" in err
+    assert "last good checkpoint: none yet" in err
+    assert not (folder / "runs/run/result.json").exists()

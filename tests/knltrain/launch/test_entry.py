@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from knltrain.cluster import WorkerIdentity
+from knltrain.errors import DataError
 from knltrain.launch import entry
 from knltrain.launch.events import EventReader
 
@@ -83,6 +84,36 @@ def test_an_unforeseen_error_is_told_with_its_type(
     assert (error["kind"], error["step"], error["exit_code"]) == ("KeyError", 4, 1)
     assert error["message"] == "KeyError: 'velocity'"
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_error_is_told_before_the_worker_is_closed(
+    tmp_path: Path, run_toml: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.toml").write_text(run_toml.replace("workers = 2", "workers = 1"))
+    read_fd, write_fd = os.pipe()
+    reader = EventReader(read_fd)
+    identity = WorkerIdentity(0, 1, tmp_path, write_fd, None, 1, False)
+    for name, value in identity.to_environment().items():
+        monkeypatch.setenv(name, value)
+    told: list[dict[str, Any]] = []
+
+    class CannotClose:
+        def __enter__(self) -> CannotClose:
+            return self
+
+        def run(self) -> None:
+            raise DataError("the cause")
+
+        def __exit__(self, *_: object) -> None:
+            told.extend(reader.read())
+            raise OSError("the consequence")
+
+    monkeypatch.setattr(entry, "build_worker", lambda *_, **__: CannotClose())
+    assert entry.main() == 1
+    assert [event["message"] for event in told] == ["the cause"]
+    os.close(write_fd)
+    assert reader.read() == []  # nothing more is told
+    reader.close()
 
 
 def test_started_by_hand_it_says_what_to_do_instead() -> None:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from knltrain.errors import CheckpointError, RunFolderError
+from affinity import allowed_cpus, physical_cores, read_topology
+from knltrain.checkpoint import CheckpointWriter, RunIdentity, WorkerState
+from knltrain.config import RunConfig
+from knltrain.errors import CheckpointError, KnltrainError, RunFolderError
+from knltrain.exchange.loopback import Loopback
+from knltrain.launch import evaluate_run as module
 from knltrain.launch.evaluate_run import evaluate_run
+from knltrain.network.lenet import lenet
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -19,3 +28,25 @@ def test_a_run_without_a_checkpoint_is_refused(tmp_path: Path, run_toml: str) ->
     (tmp_path / "config.toml").write_text(run_toml)
     with pytest.raises(CheckpointError, match=r"no checkpoint .* checkpoint.every_epochs"):
         evaluate_run(tmp_path)
+
+
+def test_no_more_threads_than_cores_are_used_here(
+    tmp_path: Path, run_toml: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run may come from a larger machine."""
+    (tmp_path / "config.toml").write_text(run_toml + "[backend]\nthreads = 4096\n")
+    network = lenet()
+    packed = ParameterVector(network).packed
+    identity = RunIdentity(network, 1, "sync_easgd", 1)
+    writer = CheckpointWriter(tmp_path, identity, Loopback(packed.size), 1)
+    writer.save(WorkerState(1, packed, packed, {}, {}))
+    asked: list[int] = []
+
+    def refuse(config: RunConfig, network: Network, batch: int, threads: int) -> NoReturn:
+        asked.append(threads)
+        raise KnltrainError("enough")
+
+    monkeypatch.setattr(module, "build_backend", refuse)
+    with pytest.raises(KnltrainError, match="enough"):
+        evaluate_run(tmp_path)
+    assert asked == [len(physical_cores(read_topology(), allowed_cpus()))]

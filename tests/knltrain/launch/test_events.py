@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from knltrain.launch import events
 from knltrain.launch.events import EventReader, EventWriter
 
 
@@ -61,11 +62,11 @@ def test_a_line_longer_than_the_pipe_holds_arrives_whole(pipe: tuple[EventReader
         EventWriter(fd).send("placement", threads="x" * 200_000)
         os._exit(0)
     os.close(fd)
-    events = []
+    arrived = []
     while not reader.at_end:
-        events += reader.read()
+        arrived += reader.read()
     os.waitpid(child, 0)
-    assert [len(event["threads"]) for event in events] == [200_000]
+    assert [len(event["threads"]) for event in arrived] == [200_000]
 
 
 def test_a_writer_without_a_reader_goes_on() -> None:
@@ -75,8 +76,36 @@ def test_a_writer_without_a_reader_goes_on() -> None:
     os.close(write_fd)
 
 
-def test_progress_is_rare_except_for_the_last_step() -> None:
-    writer = EventWriter(-1)
+def test_progress_is_rare_except_for_the_last_step(pipe: tuple[EventReader, int]) -> None:
+    writer = EventWriter(pipe[1])
     assert writer.progress_is_due(last=False)
     assert not writer.progress_is_due(last=False)
     assert writer.progress_is_due(last=True)
+    os.close(pipe[1])
+
+
+def test_a_parent_that_reads_nothing_misses_progress_but_no_result(
+    pipe: tuple[EventReader, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LONGEST_WAIT_SECONDS", 1.0)
+    reader, fd = pipe
+    writer = EventWriter(fd)
+    for step in range(10_000):  # many times what the pipe holds
+        writer.send("progress", step=step)
+    writer.send("placement", threads="x" * 20_000)
+    writer.send("done", result={"steps": 10_000})
+    os.close(fd)
+    *told, placement, done = reader.read()
+    assert [event["step"] for event in told] == list(range(len(told)))
+    assert 0 < len(told) < 10_000
+    assert len(placement["threads"]) == 20_000
+    assert done["result"] == {"steps": 10_000}
+
+
+def test_waiting_for_a_parent_has_an_end(
+    pipe: tuple[EventReader, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LONGEST_WAIT_SECONDS", 0.05)
+    with pytest.raises(TimeoutError, match="has read nothing"):
+        EventWriter(pipe[1]).send("placement", threads="x" * 200_000)
+    os.close(pipe[1])

@@ -15,6 +15,8 @@ from knltrain.launch.listener import Listener
 from knltrain.launch.plan import RunPlan, plan_run
 from knltrain.launch.progress import PlainDisplay
 
+pytestmark = pytest.mark.usefixtures("two_cores")
+
 
 @pytest.fixture
 def plan(tmp_path: Path, run_toml: str) -> RunPlan:
@@ -54,7 +56,7 @@ def test_a_thread_that_keeps_to_one_core_of_its_place_is_fine(
 ) -> None:
     place = replace(plan.placements[0], cpus=(0, 1), threads=2, cores=((0,), (1,)))
     shown = io.StringIO()
-    wide = RunPlan(plan.config, (place, plan.placements[1]))
+    wide = replace(plan, placements=(place, plan.placements[1]))
     listener = Listener(wide, tmp_path, PlainDisplay(shown))
     for cpus in ("0", "1", "0-1"):
         listener.hear(0, _placement_event(cpus))

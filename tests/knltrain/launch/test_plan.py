@@ -35,10 +35,11 @@ def test_the_configurations_beside_the_sources_can_be_carried_out(path: Path) ->
 
 
 def test_auto_becomes_a_number_that_is_written_down(config_with: Load) -> None:
-    plan = plan_run(config_with("workers=auto", "train.batch=840"))
+    plan = plan_run(config_with("workers=auto", "train.batch=840", "data.train_images="))
     assert plan.config.workers == plan.workers == len(plan.placements)
 
 
+@pytest.mark.usefixtures("two_cores")
 def test_placements_share_no_cpu(config_with: Load) -> None:
     placements = plan_run(config_with()).placements
     assert not set(placements[0].cpus) & set(placements[1].cpus)
@@ -51,7 +52,7 @@ def test_unknown_names_are_refused_before_anything_starts(config_with: Load) -> 
 
 def test_missing_data_is_found_before_anything_starts(config_with: Load, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=str(tmp_path)):
-        plan_run(config_with("data.name=mnist", f"data.root={tmp_path}"))
+        plan_run(config_with("workers=1", "data.name=mnist", f"data.root={tmp_path}"))
 
 
 def test_more_workers_than_cores_need_to_be_unpinned(config_with: Load) -> None:
@@ -64,6 +65,31 @@ def test_more_workers_than_cores_need_to_be_unpinned(config_with: Load) -> None:
     assert [placement.rank for placement in plan.placements] == list(range(many))
 
 
+def test_the_length_is_known_before_anything_starts(config_with: Load) -> None:
+    assert plan_run(config_with("workers=1")).total_steps == 12
+    assert plan_run(config_with("workers=1", "train.steps=7")).total_steps == 7
+
+
+@pytest.mark.parametrize(
+    ("overrides", "error", "expected"),
+    [
+        (("network.name=LeNet",), ConfigError, "unknown network.name 'LeNet': .* mean 'lenet'"),
+        (("train.batch=97",), DataError, "batch of 97 images is larger than the 96 training"),
+        (
+            ("exchange.method=sync_sgd", "exchange.communication_period=2"),
+            ConfigError,
+            "exchange.communication_period = 2",
+        ),
+    ],
+)
+def test_what_no_worker_could_do_is_refused_before_anything_starts(
+    config_with: Load, overrides: tuple[str, ...], error: type[Exception], expected: str
+) -> None:
+    with pytest.raises(error, match=expected):
+        plan_run(config_with("workers=1", *overrides))
+
+
+@pytest.mark.usefixtures("two_cores")
 def test_threads_are_as_configured_or_one_per_core(config_with: Load) -> None:
     plan = plan_run(config_with())
     assert threads_of(plan.config, plan.placements[0]) == plan.placements[0].threads
@@ -78,5 +104,5 @@ def test_data_is_found_from_another_working_directory(
     config_with: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    plan = plan_run(config_with("data.root=images"))
+    plan = plan_run(config_with("workers=1", "data.root=images"))
     assert plan.config.data.root == str(tmp_path / "images")

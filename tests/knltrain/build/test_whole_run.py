@@ -1,0 +1,45 @@
+"""What is found out about a run before anything of it is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from knltrain.build import check_resumable, check_run, names
+from knltrain.errors import CheckpointError, ConfigError, DataError
+from knltrain.network.layers import Dense
+from knltrain.network.network import Network
+
+
+def test_length_is_that_of_the_worker(config, make_worker, tmp_path):
+    for chosen in (config(workers=1), config(workers=1, train__steps=None, train__epochs=3)):
+        with make_worker(chosen, tmp_path) as worker:
+            assert check_run(chosen) == worker.total_steps
+
+
+def test_batch_larger_than_the_training_set_is_refused(config):
+    with pytest.raises(DataError, match="batch of 48 images is larger than the 32"):
+        check_run(config(workers=1, train__batch=48))
+
+
+def test_network_that_does_not_fit_the_data_is_refused(config, monkeypatch):
+    network = Network("small", (8, 8, 1), (Dense("out", 10),))
+    monkeypatch.setitem(names.NETWORKS, "lenet", lambda: network)
+    with pytest.raises(ConfigError, match=r"\(28, 28, 1\).*takes \(8, 8, 1\)"):
+        check_run(config(workers=1))
+
+
+def test_period_that_the_method_does_not_know_is_refused(config):
+    with pytest.raises(ConfigError, match=r"exchange.communication_period = 2"):
+        check_run(config(workers=1, exchange__method="sync_sgd", exchange__communication_period=2))
+
+
+def test_run_can_go_on_with_what_it_was(config, run, tmp_path):
+    chosen = config(workers=1, train__steps=3)
+    with pytest.raises(CheckpointError, match="no checkpoint to resume from"):
+        check_resumable(chosen, tmp_path, 3)
+    run(chosen, tmp_path)
+    check_resumable(chosen, tmp_path, 3)
+    with pytest.raises(ConfigError, match=r"end after 2 steps.* at step 3"):
+        check_resumable(chosen, tmp_path, 2)
+    with pytest.raises(CheckpointError, match=r"seed = 1, but seed = 2 was asked for"):
+        check_resumable(config(workers=1, seed=2), tmp_path, 3)
