@@ -23,6 +23,10 @@ def section(title: str) -> str:
     return README.split(f"# {title}\n", 1)[1].split("\n## ", 1)[0]
 
 
+def test_no_figure_is_missing() -> None:
+    assert "@@" not in README
+
+
 def test_every_path_exists() -> None:
     named = paths(README)
     assert len(named) > 20

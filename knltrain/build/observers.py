@@ -68,15 +68,13 @@ def keeps_checkpoints(
     return KeepsCheckpoints(writer, DueSteps(period, total_steps))
 
 
-def writes_result(
-    config: RunConfig, run_folder: Path, workers: int, threads: int, dataset: Dataset
-) -> Observer:
+def writes_result(config: RunConfig, run_folder: Path, workers: int, threads: int) -> Observer:
     """Writes result.json: how the run ended, and what it was."""
     from knltrain.worker import WritesResult
 
     facts: dict[str, str | int | None] = {
         "network": config.network.name,
-        "data": dataset.name,
+        "data": config.data.name,
         "method": config.exchange.method,
         "backend": config.backend.name,
         "workers": workers,

@@ -65,7 +65,7 @@ def build_worker(
         logs_metrics(config, run_folder, rank, batches, start.step),
         evaluates(config, dataset, batches, backend, transport, steps),
         keeps_checkpoints(config, run_folder, identity, batches, transport, steps),
-        writes_result(config, run_folder, workers, threads, dataset),
+        writes_result(config, run_folder, workers, threads),
     )
     return Worker(
         start=start,
