@@ -81,9 +81,8 @@ def bind_process(cpus: Iterable[int]) -> None:
 def thread_environment(threads: int, cores: Sequence[Sequence[int]] = ()) -> dict[str, str]:
     """Variables that give every numerical library `threads` threads, read when it is loaded.
 
-    With as many `cores` (the cpus of each) every OpenMP thread stays on its own: two that the
-    kernel puts on one core wait for each other for whole scheduler ticks, a hundred times the
-    length of a small operation. OpenMP then leaves the main thread on the first core, too.
+    With as many `cores` (the cpus of each) every OpenMP thread stays on its own, and its data in
+    the caches of that core. OpenMP then leaves the main thread on the first core, too.
     Otherwise threads roam within the mask of their process.
     """
     counts = dict.fromkeys(THREAD_COUNT_VARIABLES, str(threads))
