@@ -12,7 +12,6 @@ from knltrain.errors import DataError
 
 FloatArray = npt.NDArray[np.float32]
 LabelArray = npt.NDArray[np.int64]
-PixelArray = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from affinity import allowed_cpus, physical_cores, read_topology
+from knltrain.exchange.node_shared import NodeShared
+from knltrain.exchange.segment import Segment
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,3 +67,32 @@ base = 0.01
 every_epochs = 1
 keep = 100
 """
+
+
+@pytest.fixture(scope="session")
+def in_threads() -> Callable[..., list[Any]]:
+    """in_threads(size, workers, work): what `work(transport)` returns for each of several workers.
+
+    The workers are threads of this process, with vectors of `size` values in a real segment.
+    """
+
+    def run(size: int, workers: int, work: Callable[[NodeShared], Any]) -> list[Any]:
+        segment = Segment.create(size, workers, "memfd")
+
+        def one_worker(rank: int) -> Any:
+            transport = NodeShared(Segment.attach(os.dup(segment.fd)), rank, timeout_seconds=20)
+            try:
+                return work(transport)
+            except BaseException:
+                segment.abort(1)
+                raise
+            finally:
+                transport.close()
+
+        try:
+            with ThreadPoolExecutor(workers) as pool:
+                return list(pool.map(one_worker, range(workers)))
+        finally:
+            segment.close()
+
+    return run

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -22,8 +20,6 @@ from knltrain.checkpoint import (
 )
 from knltrain.errors import CheckpointError
 from knltrain.exchange.loopback import Loopback
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.segment import Segment
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -32,27 +28,6 @@ from knltrain.network.parameters import ParameterVector
 def identity(network, workers=1, **changes):
     facts = {"method": "sync_easgd", "seed": 5} | changes
     return RunIdentity(network=network, workers=workers, **facts)
-
-
-def in_threads(size, workers, work):
-    """What `work(transport)` returns for each of several workers, here threads of one process."""
-    segment = Segment.create(size, workers, "memfd")
-
-    def one_worker(rank):
-        transport = NodeShared(Segment.attach(os.dup(segment.fd)), rank, timeout_seconds=20)
-        try:
-            return work(transport)
-        except BaseException:
-            segment.abort(1)
-            raise
-        finally:
-            transport.close()
-
-    try:
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(one_worker, range(workers)))
-    finally:
-        segment.close()
 
 
 @pytest.fixture
@@ -122,7 +97,7 @@ def test_folder_holds_named_parameters_that_others_can_read(writer, state, tiny_
     assert description["parameters"] == {"out.weights": [2, 3], "out.bias": [2]}
 
 
-def test_each_worker_keeps_its_own_state(writer, state, tiny_network, tmp_path):
+def test_each_worker_keeps_its_own_state(in_threads, writer, state, tiny_network, tmp_path):
     in_threads(
         tiny_network.packed_size,
         3,
@@ -137,7 +112,7 @@ def test_each_worker_keeps_its_own_state(writer, state, tiny_network, tmp_path):
 
 
 def test_checkpoint_gets_its_name_only_when_all_workers_have_written(
-    writer, state, tiny_network, tmp_path, monkeypatch
+    in_threads, writer, state, tiny_network, tmp_path, monkeypatch
 ):
     seen = []
     publish, write_worker = checkpoint_module._publish, checkpoint_module._write_worker

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,31 +9,8 @@ from knltrain.data.dataset import LabelledImages
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation, Evaluator
 from knltrain.exchange.loopback import Loopback
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.segment import Segment
 
 PARAMETERS = np.array([0.5, 2.0], np.float32)
-
-
-def in_threads(workers, work):
-    """What `work(transport)` returns for each of several workers, here threads of one process."""
-    segment = Segment.create(PARAMETERS.size, workers, "memfd")
-
-    def one_worker(rank):
-        transport = NodeShared(Segment.attach(os.dup(segment.fd)), rank, timeout_seconds=20)
-        try:
-            return work(transport)
-        except BaseException:
-            segment.abort(1)
-            raise
-        finally:
-            transport.close()
-
-    try:
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(one_worker, range(workers)))
-    finally:
-        segment.close()
 
 
 class SumBackend:
@@ -80,30 +55,32 @@ def test_no_chunk_is_larger_than_the_backend_was_compiled_for(images):
 
 
 @pytest.mark.parametrize("workers", [2, 3])
-def test_workers_share_the_images_and_all_get_the_same_answer(images, expected, workers):
+def test_workers_share_the_images_and_all_get_the_same_answer(
+    in_threads, images, expected, workers
+):
     backends = [SumBackend() for _ in range(workers)]
 
     def evaluate(transport):
         return Evaluator(images, backends[transport.rank], transport, 8).evaluate(PARAMETERS, 3)
 
-    assert in_threads(workers, evaluate) == [expected] * workers
+    assert in_threads(PARAMETERS.size, workers, evaluate) == [expected] * workers
     for rank, backend in enumerate(backends):
         np.testing.assert_array_equal(
             np.concatenate(backend.batches), images.images_nhwc[rank::workers]
         )
 
 
-def test_worker_without_images_still_learns_the_answer(images):
+def test_worker_without_images_still_learns_the_answer(in_threads, images):
     two = LabelledImages(images.images_nhwc[3:5], images.labels[3:5])
 
     def evaluate(transport):
         return Evaluator(two, SumBackend(), transport, 8).evaluate(PARAMETERS, 3)
 
-    answers = in_threads(3, evaluate)
+    answers = in_threads(PARAMETERS.size, 3, evaluate)
     assert {(answer.accuracy, answer.images) for answer in answers} == {(0.5, 2)}
 
 
-def test_nobody_returns_while_another_still_reads_the_model(images):
+def test_nobody_returns_while_another_still_reads_the_model(in_threads, images):
     """Otherwise an exchange could change the center under the slower worker's hands."""
     first_returned = threading.Event()
     early = []
@@ -116,11 +93,11 @@ def test_nobody_returns_while_another_still_reads_the_model(images):
             slow = SumBackend(lambda: early.append(first_returned.wait(0.05)))
             Evaluator(images, slow, transport, 10).evaluate(PARAMETERS, 3)
 
-    in_threads(2, evaluate)
+    in_threads(PARAMETERS.size, 2, evaluate)
     assert early == [False] * 3
 
 
-def test_not_finite_loss_is_an_error_for_every_worker(images):
+def test_not_finite_loss_is_an_error_for_every_worker(in_threads, images):
     images.images_nhwc[20] = np.inf  # an image of worker 0
 
     def evaluate(transport):
@@ -128,4 +105,4 @@ def test_not_finite_loss_is_an_error_for_every_worker(images):
             Evaluator(images, SumBackend(), transport, 8).evaluate(PARAMETERS, 3)
         return raised.value.step, raised.value.layer
 
-    assert in_threads(2, evaluate) == [(3, "conv1"), (3, None)]
+    assert in_threads(PARAMETERS.size, 2, evaluate) == [(3, "conv1"), (3, None)]

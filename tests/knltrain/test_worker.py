@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -25,8 +23,6 @@ from knltrain.exchange.averaging import ModelAveraging
 from knltrain.exchange.easgd import EASGD
 from knltrain.exchange.loopback import Loopback
 from knltrain.exchange.method import Method
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.segment import Segment
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -50,27 +46,6 @@ def synchronous_sgd(workers=1):
 
 def no_exchange(workers=1):
     return Method("none", ModelAveraging(workers, synchronous_average), "gradient", None)
-
-
-def in_threads(size, workers, work):
-    """What `work(transport)` returns for each of several workers, here threads of one process."""
-    segment = Segment.create(size, workers, "memfd")
-
-    def one_worker(rank):
-        transport = NodeShared(Segment.attach(os.dup(segment.fd)), rank, timeout_seconds=20)
-        try:
-            return work(transport)
-        except BaseException:
-            segment.abort(1)
-            raise
-        finally:
-            transport.close()
-
-    try:
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(one_worker, range(workers)))
-    finally:
-        segment.close()
 
 
 class SoftmaxBackend(Backend):
@@ -213,7 +188,7 @@ def sliced(batch, share):
 
 
 def test_sync_easgd_follows_the_equations_of_the_paper(
-    make_worker, softmax_backend, tiny_images, initial
+    in_threads, make_worker, softmax_backend, tiny_images, initial
 ):
     def train(transport):
         worker = make_worker(easgd(3), transport=transport, steps=4)
@@ -229,7 +204,7 @@ def test_sync_easgd_follows_the_equations_of_the_paper(
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_synchronous_sgd_of_several_workers_is_sgd_on_the_whole_batch(
-    make_worker, initial, workers
+    in_threads, make_worker, initial, workers
 ):
     def train(transport):
         worker = make_worker(synchronous_sgd(workers), transport=transport)
@@ -367,7 +342,7 @@ def test_closing_gives_everything_back(make_worker, softmax_backend):
     assert worker.transport.local.size == worker.parameters.size == worker.model.size == 0
 
 
-def test_result_holds_the_means_over_the_workers(make_worker, initial):
+def test_result_holds_the_means_over_the_workers(in_threads, make_worker, initial):
     def train(transport):
         worker = make_worker(no_exchange(2), transport=transport, steps=0)
         seconds = {"training": 2.0 + transport.rank, "exchange": 1.0, "evaluation": 50.0}
@@ -402,7 +377,7 @@ def test_clocks_cover_the_time_of_the_run(make_worker, monkeypatch):
 
 @pytest.mark.parametrize("make_method", [easgd, synchronous_sgd, no_exchange])
 def test_team_that_goes_on_ends_where_one_that_never_stopped_ends(
-    make_worker, initial, tiny_network, tmp_path, make_method
+    in_threads, make_worker, initial, tiny_network, tmp_path, make_method
 ):
     method = make_method(2)
 
@@ -480,7 +455,7 @@ def test_rank_0_writes_the_result_with_its_facts(make_worker, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_other_ranks_write_no_result(make_worker, tmp_path, initial):
+def test_other_ranks_write_no_result(in_threads, make_worker, tmp_path, initial):
     def train(transport):
         folder = tmp_path / str(transport.rank)
         folder.mkdir()
@@ -512,7 +487,7 @@ def test_every_part_is_closed_even_if_the_first_cannot_be(make_worker, softmax_b
 
 @pytest.mark.parametrize("make_method", [easgd, synchronous_sgd, no_exchange])
 def test_last_checkpoint_of_a_team_that_diverges_is_a_good_one(
-    make_worker, initial, tiny_network, tmp_path, make_method
+    in_threads, make_worker, initial, tiny_network, tmp_path, make_method
 ):
     """Each step's checkpoint is written before the loss of its model is known."""
     method = make_method(2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from vectorized_ops.numba._lanes import AVX512, LANES
 from vectorized_ops.numba._tiles import ACCUMULATORS, product_tile
 from vectorized_ops.numba.compiler import kernel
@@ -79,6 +81,15 @@ def product_rows(
                 )  # fmt: skip
             row += height
         column += width
+
+
+@kernel
+def plane_sum(values: Any) -> Any:
+    """Return the sum of all values of an array, added up in memory order in float32."""
+    total = np.float32(0.0)
+    for value in values.flat:
+        total += value
+    return total
 
 
 @kernel

@@ -10,7 +10,7 @@ import numpy as np
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, images_last, padded_images
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._product import product_rows
+from vectorized_ops.numba._product import plane_sum, product_rows
 from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS, dot_tile
 from vectorized_ops.numba.compiler import parallel_kernel
 
@@ -150,7 +150,4 @@ def _backward_weights(
                 images, 0, tap_offsets, tap, input_steps, len(output_steps),
             )  # fmt: skip
         for row in range(block * DOT_ROWS, min((block + 1) * DOT_ROWS, filters)):
-            total = np.float32(0.0)
-            for value in gradient[row].flat:
-                total += value
-            bias_out[row] = total
+            bias_out[row] = plane_sum(gradient[row])

@@ -16,7 +16,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, images_last
 from vectorized_ops.numba import _winograd_kernels as kernels
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._product import COLUMN_ROWS, cheapest_rows
+from vectorized_ops.numba._product import COLUMN_ROWS, cheapest_rows, plane_sum
 from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS
 from vectorized_ops.numba._winograd_tiles import OUTPUTS, TAPS
 from vectorized_ops.numba.compiler import parallel_kernel
@@ -54,7 +54,7 @@ class WinogradPooledConvolution:
         self._by_filter = aligned_zeros((square, pairs))
         self._weight_points = aligned_zeros((threads, square, pairs))
         self._pairs = aligned_zeros((threads, pairs))
-        self._taps = aligned_zeros((threads, TAPS * TAPS, LANES))
+        self._taps = aligned_zeros((threads, kernels.AREA, LANES))
         self._inputs = aligned_zeros((threads, tiles, square, channels, LANES))
         self._outputs = aligned_zeros((threads, tiles, square, filters, LANES))
         self._products = aligned_zeros((threads, tiles, square, channels, LANES))
@@ -103,7 +103,4 @@ class WinogradPooledConvolution:
 @parallel_kernel
 def _sum_planes(gradient: Any, out: Any) -> None:
     for k in numba.prange(gradient.shape[0]):
-        total = np.float32(0.0)
-        for value in gradient[k].flat:
-            total += value
-        out[k] = total
+        out[k] = plane_sum(gradient[k])
