@@ -29,8 +29,9 @@ _DISPENSABLE: Final = frozenset({"progress", "evaluation"})
 class EventWriter:
     """A worker's end of its event pipe.
 
-    Progress and evaluations never make the worker wait: they may fill half of the pipe, and are
-    dropped while the parent reads nothing. The other half is for the words that must arrive.
+    Progress and evaluations never make the worker wait: they may fill a quarter of the pipe, and
+    are dropped while the parent reads nothing. The rest is for the words that must arrive: more
+    than half of the pipe's bytes, as a line that does not fit into a page leaves its end empty.
     """
 
     def __init__(self, fd: int) -> None:
@@ -42,7 +43,7 @@ class EventWriter:
         """Tell the parent `event`. Says nothing when the parent is gone: nobody is left to tell."""
         fields = {"event": event, "at_seconds": time.monotonic(), **fields}
         line = (json.dumps(fields, allow_nan=False) + "\n").encode()
-        if event in _DISPENSABLE and self._unread_bytes() + len(line) > self._capacity() // 2:
+        if event in _DISPENSABLE and self._unread_bytes() + len(line) > self._capacity() // 4:
             return
         try:
             self._write(line)
