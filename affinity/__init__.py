@@ -1,11 +1,14 @@
 """Where things sit: the machine's cores and memories, and the place of each worker on them.
 
     topology = read_topology()                                     what the machine is made of
-    placements = place_workers(topology, allowed_cpus(), 4)        whose cores are whose
-    Popen(pinned_command(["python", "-m", "worker"], placements[0].cpus))
+    allowed = read_allowed()                                       what this process may use of it
+    plan = place_workers(topology, allowed, Request(workers=4))    whose cores and memory are whose
+    first = plan.workers[0]
+    Popen(pinned_command(["python", "-m", "worker"], first.cpus, memory=first.memory))
     observed_binding()                                             what came of it, in the worker
 
-Knows nothing of training and needs nothing but Python and Linux.
+The same on the command line is ``python -m affinity``. Knows nothing of training and needs nothing
+but Python and Linux.
 """
 
 from __future__ import annotations
@@ -14,53 +17,110 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from affinity.binding import (
-        ObservedBinding,
-        ThreadBinding,
-        allowed_cpus,
-        bind_process,
-        observed_binding,
-        placement_environment,
-        thread_environment,
-    )
     from affinity.cpulist import format_cpulist, parse_cpulist
-    from affinity.errors import AffinityError, PlacementError, TopologyError
-    from affinity.exec import pinned_command
-    from affinity.placement import Placement, physical_cores, place_workers
-    from affinity.topology import Core, NumaNode, Topology, read_topology
+    from affinity.errors import AffinityError, MemoryPolicyError, PlacementError, TopologyError
+    from affinity.exec import pinned_command, worker_command
+    from affinity.machine.read import read_machine, read_topology
+    from affinity.machine.user_word import HbmWord, parse_hbm
+    from affinity.placement.place import physical_cores, place_workers
+    from affinity.placement.plan import Arena, MemoryPlan, Placement, Plan
+    from affinity.placement.request import Need, Request, Reserve
+    from affinity.placement.tiles import tiles_of
+    from affinity.process.allocation import Allocation, allocate
+    from affinity.process.allowed import Allowed, read_allowed
+    from affinity.process.arena import allocate_in, arena
+    from affinity.process.binding import allowed_cpus, bind_process
+    from affinity.process.mapping import place_mapping, touch
+    from affinity.process.own import own_placement
+    from affinity.process.proof import (
+        ObservedBinding,
+        judge,
+        memory_problems,
+        observed_binding,
+        remarks,
+    )
+    from affinity.process.thread_environment import placement_environment, thread_environment
+    from affinity.process.threads import ThreadBinding
+    from affinity.topology import Cache, Core, HugePages, Modes, NumaNode, SideCache, Topology
 
 _MODULE_OF = {
-    **dict.fromkeys(("AffinityError", "PlacementError", "TopologyError"), "errors"),
     **dict.fromkeys(("format_cpulist", "parse_cpulist"), "cpulist"),
-    **dict.fromkeys(("Core", "NumaNode", "Topology", "read_topology"), "topology"),
-    **dict.fromkeys(("Placement", "physical_cores", "place_workers"), "placement"),
-    **dict.fromkeys(("ObservedBinding", "ThreadBinding"), "binding"),
-    **dict.fromkeys(("allowed_cpus", "bind_process", "observed_binding"), "binding"),
-    **dict.fromkeys(("placement_environment", "thread_environment"), "binding"),
-    "pinned_command": "exec",
+    **dict.fromkeys(
+        ("AffinityError", "MemoryPolicyError", "PlacementError", "TopologyError"), "errors"
+    ),
+    **dict.fromkeys(("pinned_command", "worker_command"), "exec"),
+    **dict.fromkeys(("read_machine", "read_topology"), "machine.read"),
+    **dict.fromkeys(("HbmWord", "parse_hbm"), "machine.user_word"),
+    **dict.fromkeys(("physical_cores", "place_workers"), "placement.place"),
+    **dict.fromkeys(("Arena", "MemoryPlan", "Placement", "Plan"), "placement.plan"),
+    **dict.fromkeys(("Need", "Request", "Reserve"), "placement.request"),
+    "tiles_of": "placement.tiles",
+    **dict.fromkeys(("Allocation", "allocate"), "process.allocation"),
+    **dict.fromkeys(("Allowed", "read_allowed"), "process.allowed"),
+    **dict.fromkeys(("allocate_in", "arena"), "process.arena"),
+    **dict.fromkeys(("allowed_cpus", "bind_process"), "process.binding"),
+    **dict.fromkeys(("place_mapping", "touch"), "process.mapping"),
+    "own_placement": "process.own",
+    **dict.fromkeys(
+        ("ObservedBinding", "judge", "memory_problems", "observed_binding", "remarks"),
+        "process.proof",
+    ),
+    "ThreadBinding": "process.threads",
+    **dict.fromkeys(("placement_environment", "thread_environment"), "process.thread_environment"),
+    **dict.fromkeys(
+        ("Cache", "Core", "HugePages", "Modes", "NumaNode", "SideCache", "Topology"), "topology"
+    ),
 }
 
 __all__ = [
     "AffinityError",
+    "Allocation",
+    "Allowed",
+    "Arena",
+    "Cache",
     "Core",
+    "HbmWord",
+    "HugePages",
+    "MemoryPlan",
+    "MemoryPolicyError",
+    "Modes",
+    "Need",
     "NumaNode",
     "ObservedBinding",
     "Placement",
     "PlacementError",
+    "Plan",
+    "Request",
+    "Reserve",
+    "SideCache",
     "ThreadBinding",
     "Topology",
     "TopologyError",
+    "allocate",
+    "allocate_in",
     "allowed_cpus",
+    "arena",
     "bind_process",
     "format_cpulist",
+    "judge",
+    "memory_problems",
     "observed_binding",
+    "own_placement",
     "parse_cpulist",
+    "parse_hbm",
     "physical_cores",
     "pinned_command",
+    "place_mapping",
     "place_workers",
     "placement_environment",
+    "read_allowed",
+    "read_machine",
     "read_topology",
+    "remarks",
     "thread_environment",
+    "tiles_of",
+    "touch",
+    "worker_command",
 ]
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 from affinity.errors import AffinityError
 
+TOO_HIGH = 2**20
+"""Far above the 8,192 cpus and 1,024 nodes of Linux, and low enough for a set of so many."""
+
 
 def parse_cpulist(text: str) -> tuple[int, ...]:
     """Read ``"0-3,8"`` as ``(0, 1, 2, 3, 8)``: ascending, each once; blank text is the empty set.
@@ -20,6 +23,8 @@ def parse_cpulist(text: str) -> tuple[int, ...]:
         low, high = int(first), int(last or first)
         if low > high:
             raise _malformed(text, part, "the range runs backwards")
+        if high >= TOO_HIGH:
+            raise _malformed(text, part, f"no cpu has a number of {TOO_HIGH} or more")
         numbers.update(range(low, high + 1))
     return tuple(sorted(numbers))
 

@@ -1,8 +1,9 @@
 """Errors of this package.
 
 AffinityError
-├── TopologyError    the files that describe the machine are missing or make no sense
-└── PlacementError   the cpus asked for cannot be had
+├── TopologyError       the files that describe the machine are missing or make no sense
+├── PlacementError      the cpus asked for cannot be had
+└── MemoryPolicyError   memory cannot be put where it was asked to be
 """
 
 from __future__ import annotations
@@ -18,3 +19,11 @@ class TopologyError(AffinityError):
 
 class PlacementError(AffinityError):
     """The cpus or groups of cores asked for cannot be had on this machine."""
+
+
+class MemoryPolicyError(AffinityError):
+    """Memory cannot be put where it was asked to be; `errno` is the kernel's, 0 if not asked."""
+
+    def __init__(self, message: str, errno: int = 0) -> None:
+        super().__init__(message)
+        self.errno = errno

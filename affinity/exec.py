@@ -1,9 +1,14 @@
 """Start a command on its cpus before it runs a single instruction of its own.
 
-``python -m affinity.exec --cpus 0,2-3 [--env K=V]... [--die-with-parent PID] -- CMD ARGS...``
+    python -m affinity.exec --cpus 0,2-3 [--memory MODE:NODES [--memory-required]]
+        [--env K=V]... [--die-with-parent PID] -- CMD ARGS...
 
-Libraries count the cpus they may use and start their threads while they are imported, so the mask
-and the environment must stand before that: this process sets both and then becomes the command.
+Libraries count the cpus they may use, start their threads and touch their memory while they are
+imported, so mask, memory policy and environment must stand before that: this process sets them and
+then becomes the command. MODE is one of Linux's: bind, preferred, preferred-many, interleave,
+weighted-interleave, or default and local, which take no nodes. In place of a mode that the kernel
+does not know its next weaker one is set, and where policies are forbidden none, unless they are
+required; either is said on standard error.
 
 The command inherits the environment and what --env adds. But where --env says how OpenMP is to
 place its threads (OMP_PLACES and the other `THREAD_PLACEMENT_VARIABLES`), inherited variables of
@@ -18,11 +23,17 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from affinity.binding import THREAD_PLACEMENT_VARIABLES, bind_process
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError
+from affinity.process.binding import bind_process
+from affinity.process.memory_policy import apply_memory_policy
+from affinity.process.policy import parse_policy
+from affinity.process.thread_environment import THREAD_PLACEMENT_VARIABLES, thread_environment
+
+if TYPE_CHECKING:
+    from affinity.placement.plan import MemoryPlan, Placement
 
 _PR_SET_PDEATHSIG = 1
 _BAD_REQUEST, _PARENT_GONE, _CANNOT_RUN, _NOT_FOUND = 2, 125, 126, 127
@@ -33,19 +44,49 @@ def pinned_command(
     cpus: Iterable[int],
     environment: Mapping[str, str] | None = None,
     die_with_parent: int | None = None,
+    memory: MemoryPlan | None = None,
 ) -> list[str]:
     """The arguments that start `command` on `cpus` through this module, with this interpreter.
 
     `environment` adds to the inherited one, and replaces all that places threads there if it
-    places them itself. With `die_with_parent`, the caller's process id, the
+    places them itself. The command's memory policy is that of `memory`, without which, and in
+    whose mode ``default``, it inherits one; ``strict`` makes it required.
+    With `die_with_parent`, the caller's process id, the
     kernel kills the command when the caller's *thread* that starts it ends, however it ends: start
     it from a thread that outlives it. That covers the command alone, not the children it starts.
     """
     options = [f"--env={name}={value}" for name, value in (environment or {}).items()]
+    if memory is not None and memory.mode != "default":
+        options.append(f"--memory={memory.mode}:{format_cpulist(memory.nodes)}")
+        options += ["--memory-required"] if memory.policy == "strict" else []
     if die_with_parent is not None:
         options.append(f"--die-with-parent={die_with_parent}")
     cpulist = f"--cpus={format_cpulist(cpus)}"
     return [sys.executable, "-m", "affinity.exec", cpulist, *options, "--", *command]
+
+
+def worker_command(
+    command: Sequence[str],
+    placement: Placement,
+    environment: Mapping[str, str] | None = None,
+    die_with_parent: int | None = None,
+    pin_threads: bool = False,
+) -> list[str]:
+    """The arguments that start `command` as the worker of `placement`, which it can read back.
+
+    It gets the computing cpus, the memory policy and the thread counts of its place, what
+    `own_placement` reads, and `environment` on top. With `pin_threads` each OpenMP thread stays
+    on its core; otherwise threads roam. See `pinned_command` for `die_with_parent`.
+    """
+    # Only the one who starts workers needs this, not affinity.exec itself, which must be fast.
+    from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
+
+    variables = {
+        **thread_environment(placement.threads, placement.cores if pin_threads else ()),
+        PLACEMENT_VARIABLE: encode_placement(placement),
+        **(environment or {}),
+    }
+    return pinned_command(command, placement.cpus, variables, die_with_parent, placement.memory)
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -61,6 +102,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         _die_with_parent(options.die_with_parent)
     try:
         bind_process(parse_cpulist(options.cpus))
+        _place_memory(options.memory, options.memory_required)
     except AffinityError as error:
         _fail(_BAD_REQUEST, str(error))
     try:
@@ -69,6 +111,12 @@ def main(arguments: Sequence[str]) -> NoReturn:
         _fail(_NOT_FOUND, f"{command[0]!r} is not found: give its path or add it to PATH")
     except OSError as error:
         _fail(_CANNOT_RUN, f"{command[0]!r} cannot be run: {error.strerror}")
+
+
+def _place_memory(policy: str | None, required: bool) -> None:
+    if policy is not None:
+        for note in apply_memory_policy(*parse_policy(policy), required).notes:
+            sys.stderr.write(f"affinity.exec: {note}\n")
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
@@ -86,11 +134,18 @@ def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m affinity.exec",
-        usage="%(prog)s --cpus LIST [--env K=V]... [--die-with-parent PID] -- CMD ARGS...",
-        description="Start a command on the given cpus, with the given environment.",
+        usage="%(prog)s --cpus LIST [--memory MODE:NODES [--memory-required]] [--env K=V]... "
+        "[--die-with-parent PID] -- CMD ARGS...",
+        description="Start a command on the given cpus, with its memory on the given nodes.",
         allow_abbrev=False,
     )
     parser.add_argument("--cpus", required=True, metavar="LIST", help="OS ids, such as 0,2-3")
+    parser.add_argument(
+        "--memory", metavar="MODE:NODES", help="its memory policy, such as bind:2-3 or preferred:2"
+    )
+    parser.add_argument(
+        "--memory-required", action="store_true", help="do not start where policies are forbidden"
+    )
     parser.add_argument(
         "--env", action="append", default=[], type=_assignment, metavar="K=V", help="set a variable"
     )

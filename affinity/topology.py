@@ -1,7 +1,10 @@
-"""What the machine is made of, read from sysfs and procfs without any library.
+"""What a machine is made of: plain facts, each conclusion with the evidence for it.
 
-Every fact that is a conclusion carries its evidence, and `Topology.sources` says which files the
-rest came from, because containers hide some of them.
+    package > NUMA node > last-level cache > tile (cores that share an L2) > core > cpu
+
+A *cpu* is a hardware thread, by the number that the operating system gives it. Memory that has no
+cpus of its own (MCDRAM and HBM in flat mode, CXL, persistent memory, GPUs) is a NUMA node as well;
+`NumaNode.near` says whose it is.
 """
 
 from __future__ import annotations
@@ -9,20 +12,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
+from typing import Literal, TypeAlias
 
-from affinity.binding import allowed_cpus
-from affinity.cpulist import format_cpulist, parse_cpulist
-from affinity.errors import TopologyError
-from affinity.kernel_files import read_cpuinfo, read_cpus, read_int, read_meminfo, read_text, to_int
-from affinity.memory_kind import MemoryKind, memory_kind
-
-ISA_FLAGS = (
-    *("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bw", "avx512er", "avx512_4fmaps"),
-    *("avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16"),
-    *("asimd", "sve", "sve2", "bf16"),
-)
-"""Processor flags that decide which kernels can run (x86, then ARM), as Linux spells them."""
+MemoryKind: TypeAlias = Literal["dram", "hbm", "cxl", "pmem", "gpu", "unknown"]
+CacheKind: TypeAlias = Literal["data", "instruction", "unified"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +34,46 @@ class Core:
 
 
 @dataclass(frozen=True, slots=True)
+class Cache:
+    """A cache and the cpus that share it."""
+
+    level: int
+    kind: CacheKind
+    size_bytes: int
+    line_bytes: int
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SideCache:
+    """Faster memory that the hardware uses as a cache of a NUMA node: MCDRAM or HBM in cache mode.
+
+    `associativity` is "direct", "indexed" or "unknown"; `evidence` says what told of it.
+    """
+
+    size_bytes: int
+    line_bytes: int
+    associativity: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class HugePages:
+    """A node's pool of reserved huge pages of one size."""
+
+    size_bytes: int
+    total: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
 class NumaNode:
-    """A memory of the machine with the cpus next to it (none for MCDRAM and HBM in flat mode)."""
+    """A memory of the machine, with the cpus next to it (none for MCDRAM and HBM in flat mode).
+
+    `near` are the nodes with cpus whose memory this is: itself if it has cpus. Bandwidth (MB/s)
+    and latency (ns) are as seen from there and None where nothing tells them. `tier` is the
+    kernel's memory tier: lower is faster.
+    """
 
     id: int
     cpus: tuple[int, ...]
@@ -49,11 +81,38 @@ class NumaNode:
     free_bytes: int
     kind: MemoryKind
     evidence: str
+    near: tuple[int, ...] = ()
+    near_evidence: str = ""
+    bandwidth_mb_per_second: int | None = None
+    latency_ns: int | None = None
+    performance_source: str = ""
+    tier: int | None = None
+    side_caches: tuple[SideCache, ...] = ()
+    huge_pages: tuple[HugePages, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
+class Modes:
+    """How the firmware set up cores and memories, in the vendor's words, with evidence.
+
+    `cluster`: "SNC-4", "quadrant", "all-to-all, hemisphere or quadrant", "NPS-2", "one node per
+    package" ...; `memory`: "flat", "cache", "hybrid", "HBM only", "DRAM only" ...
+    """
+
+    cluster: str
+    cluster_evidence: str
+    memory: str
+    memory_evidence: str
+
+
+@dataclass(frozen=True)
 class Topology:
-    """The machine: its cores ordered by package, NUMA node and cpu, and its memories by id."""
+    """The machine: its cores ordered by package, NUMA node and cpu, and its memories by id.
+
+    `distances[i][j]` is the firmware's distance from `numa_nodes[i]` to `numa_nodes[j]` (10: to
+    itself), empty where not known. `sources` say which files told the facts, `notes` what a
+    person should know of this machine.
+    """
 
     model: str
     vendor: str
@@ -61,128 +120,49 @@ class Topology:
     cores: tuple[Core, ...]
     numa_nodes: tuple[NumaNode, ...]
     sources: tuple[str, ...]
+    caches: tuple[Cache, ...] = ()
+    distances: tuple[tuple[int, ...], ...] = ()
+    modes: Modes | None = None
+    offline_cpus: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def cpus(self) -> tuple[int, ...]:
         """OS ids of all online hardware threads, ascending."""
         return tuple(sorted(cpu for core in self.cores for cpu in core.cpus))
 
+    @cached_property
+    def tiles(self) -> tuple[tuple[Core, ...], ...]:
+        """The cores in groups that share an L2 (Xeon Phi's tiles; elsewhere mostly one core)."""
+        return self._sharing(level=2)
 
-def read_topology(root: Path = Path("/"), allowed: Iterable[int] | None = None) -> Topology:
-    """Describe the machine whose ``sys`` and ``proc`` trees lie under `root`.
+    @cached_property
+    def l3_groups(self) -> tuple[tuple[Core, ...], ...]:
+        """The cores in groups that share an L3; each its own group where there is none."""
+        return self._sharing(level=3)
 
-    `allowed` are cpus that exist for certain, by default those of this process if `root` is ``/``.
-    Some containers hide them in the files; each that these do not tell counts as a core.
+    def node(self, node_id: int) -> NumaNode:
+        """The NUMA node with this id; KeyError if there is none."""
+        return self._node_by_id[node_id]
 
-    Raises TopologyError when no file tells the cpus, or a file holds what the kernel never writes.
-    """
-    processors = read_cpuinfo(root / "proc/cpuinfo")
-    processor = next(iter(processors.values()), {})
-    threads, threads_source = _read_threads(root, processors)
-    if allowed is None:
-        allowed = allowed_cpus() if root == Path("/") else ()
-    if hidden := set(allowed).difference(threads):
-        threads |= {cpu: _Thread(0, cpu, f"cpu {cpu} alone") for cpu in hidden}
-        threads_source += f", cpus {format_cpulist(hidden)}: allowed but not shown, each a core"
-    nodes, nodes_source = _read_numa_nodes(root, tuple(sorted(threads)), processor)
-    flags = processor.get("flags", processor.get("Features", "")).split()
-    return Topology(
-        model=processor.get("model name", "unknown"),
-        vendor=processor.get("vendor_id", processor.get("CPU implementer", "unknown")),
-        isa=tuple(flag for flag in ISA_FLAGS if flag in flags),
-        cores=_group_cores(threads, nodes),
-        numa_nodes=nodes,
-        sources=(threads_source, nodes_source),
-    )
+    def memory_near(self, numa_nodes: Iterable[int]) -> tuple[NumaNode, ...]:
+        """All memories of the cores on these nodes: with and without cpus, by id."""
+        wanted = frozenset(numa_nodes)
+        return tuple(node for node in self.numa_nodes if wanted.intersection(node.near))
 
+    @cached_property
+    def _node_by_id(self) -> dict[int, NumaNode]:
+        return {node.id: node for node in self.numa_nodes}
 
-@dataclass(frozen=True, slots=True)
-class _Thread:
-    """What tells which core a hardware thread belongs to: equal for the threads of one core."""
-
-    package: int
-    core: int
-    siblings: str
-
-
-def _read_threads(
-    root: Path, processors: dict[int, dict[str, str]]
-) -> tuple[dict[int, _Thread], str]:
-    folder = root / "sys/devices/system/cpu"
-    online = set(_online_cpus(folder))
-    threads = {cpu: _sysfs_thread(folder, cpu) for cpu in online}
-    known = {cpu: thread for cpu, thread in threads.items() if thread is not None}
-    if known and len(known) == len(threads):
-        # Some containers list other cpus as online than those that run: folders tell of the rest,
-        # as an offline cpu has no topology.
-        beside = {cpu: _sysfs_thread(folder, cpu) for cpu in _cpu_folders(folder) - online}
-        unlisted = {cpu: thread for cpu, thread in beside.items() if thread is not None}
-        note = ", some of whose cpus are not listed as online" if unlisted else ""
-        return {**known, **unlisted}, f"cores: /sys/devices/system/cpu{note}"
-    if not processors:
-        raise TopologyError(
-            f"cannot tell the cpus of this machine: neither {folder}/cpu*/topology nor "
-            f"{root / 'proc/cpuinfo'} can be read; mount /sys or /proc"
-        )
-    numbered = {cpu: _cpuinfo_thread(root, cpu, block) for cpu, block in processors.items()}
-    return numbered, "cores: /proc/cpuinfo, as /sys/devices/system/cpu does not tell them"
-
-
-def _online_cpus(folder: Path) -> tuple[int, ...]:
-    online = read_text(folder / "online")
-    if online is not None:
-        return parse_cpulist(online)
-    return tuple(sorted(_cpu_folders(folder)))
-
-
-def _cpu_folders(folder: Path) -> set[int]:
-    return {int(path.name[3:]) for path in folder.glob("cpu[0-9]*")}
-
-
-def _sysfs_thread(folder: Path, cpu: int) -> _Thread | None:
-    topology = folder / f"cpu{cpu}" / "topology"
-    core = read_int(topology / "core_id")
-    if core is None:
-        return None
-    package = read_int(topology / "physical_package_id") or 0
-    # Core ids repeat between the dies of some packages, sets of siblings never do.
-    return _Thread(package, core, read_text(topology / "thread_siblings_list") or "")
-
-
-def _cpuinfo_thread(root: Path, cpu: int, block: dict[str, str]) -> _Thread:
-    path = root / "proc/cpuinfo"
-    package = to_int(block.get("physical id", "0"), path)
-    return _Thread(package, to_int(block.get("core id", str(cpu)), path), "")
-
-
-def _read_numa_nodes(
-    root: Path, cpus: tuple[int, ...], processor: dict[str, str]
-) -> tuple[tuple[NumaNode, ...], str]:
-    folder = root / "sys/devices/system/node"
-    ids = sorted(int(path.name[4:]) for path in folder.glob("node[0-9]*"))
-    if ids:
-        nodes = tuple(_read_numa_node(folder / f"node{node}", node, processor) for node in ids)
-        return nodes, "memory: /sys/devices/system/node"
-    total, free = read_meminfo(root / "proc/meminfo")
-    evidence = "the kernel shows no NUMA nodes, so all memory counts as one"
-    whole = NumaNode(0, cpus, total, free, "unknown", evidence)
-    return (whole,), "memory: /proc/meminfo, as /sys/devices/system/node is missing"
-
-
-def _read_numa_node(folder: Path, node: int, processor: dict[str, str]) -> NumaNode:
-    cpus = read_cpus(folder)
-    total, free = read_meminfo(folder / "meminfo")
-    kind, evidence = memory_kind(folder, bool(cpus), processor)
-    return NumaNode(node, cpus, total, free, kind, evidence)
-
-
-def _group_cores(threads: dict[int, _Thread], nodes: tuple[NumaNode, ...]) -> tuple[Core, ...]:
-    node_of = {cpu: node.id for node in nodes for cpu in node.cpus}
-    members: defaultdict[_Thread, list[int]] = defaultdict(list)
-    for cpu in sorted(threads):
-        members[threads[cpu]].append(cpu)
-    cores = (
-        Core(thread.core, thread.package, node_of.get(cpus[0], nodes[0].id), tuple(cpus))
-        for thread, cpus in members.items()
-    )
-    return tuple(sorted(cores, key=lambda core: (core.package, core.numa_node, core.cpus)))
+    def _sharing(self, level: int) -> tuple[tuple[Core, ...], ...]:
+        shared = {
+            cpu: number
+            for number, cache in enumerate(self.caches)
+            if cache.level == level and cache.kind != "instruction"
+            for cpu in cache.cpus
+        }
+        groups: defaultdict[tuple[str, int], list[Core]] = defaultdict(list)
+        for position, core in enumerate(self.cores):
+            cache = shared.get(core.cpus[0])
+            groups[("core", position) if cache is None else ("cache", cache)].append(core)
+        return tuple(tuple(group) for group in groups.values())

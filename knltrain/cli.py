@@ -127,12 +127,19 @@ def bench() -> None:
 @bench.command()
 @click.option("--network", default="lenet", show_default=True, help="Network to train.")
 @click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True)
-@click.option("--peers", default="", help="Others to measure, as in torch; separated by commas.")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads; default: one per core.")
+@click.option("--peers", default="", help="Others: torch, unpinned; separated by commas.")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--threads", type=click.IntRange(min=1), help="In all; default: one per core.")
 @click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
 @click.option("--json", "report_file", type=click.Path(path_type=Path), help="Write a JSON file.")
 def step(
-    network: str, batch: int, peers: str, threads: int | None, rounds: int, report_file: Path | None
+    network: str,
+    batch: int,
+    peers: str,
+    workers: int,
+    threads: int | None,
+    rounds: int,
+    report_file: Path | None,
 ) -> None:
     """Time one training step."""
     from knltrain.bench.step import format_table, run_step_benchmark
@@ -144,7 +151,7 @@ def step(
             param_hint="--json",
         )
     names = tuple(name.strip() for name in peers.split(",") if name.strip())
-    report = run_step_benchmark(network, batch, names, threads, rounds)
+    report = run_step_benchmark(network, batch, names, threads, rounds, workers)
     click.echo(format_table(report))
     if report_file is not None:
         report_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -22,6 +22,8 @@ tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else 
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 CountOrAuto: TypeAlias = Count | Literal["auto"]
+Workers: TypeAlias = CountOrAuto | Literal["core", "tile", "l3", "numa", "package"]
+CpuList: TypeAlias = Annotated[str, Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
@@ -141,7 +143,9 @@ class ExchangeConfig(Table):
     communication_period: Count = Field(
         default=1, description="steps from exchange to exchange (τ)"
     )
-    segment: Literal["shm", "memfd"] = Field(default="shm", description="kind of shared memory")
+    segment: Literal["shm", "memfd", "hugetlb"] = Field(
+        default="shm", description="kind of shared memory; hugetlb: huge pages that were set aside"
+    )
     timeout_seconds: Positive = Field(default=60.0, description="longest wait for another worker")
 
 
@@ -177,9 +181,27 @@ class CheckpointConfig(Table):
 
 
 class PlacementConfig(Table):
-    """[placement]: where the workers run."""
+    """[placement]: where the workers run, and where their memory lies."""
 
     pin: bool = Field(default=True, description="bind every worker to cores of its own")
+    threads_per_core: Annotated[int, Field(ge=1, le=8)] = Field(
+        default=1, description="computing threads on each core"
+    )
+    os_cpus: CpuList = Field(
+        default="", description="cpus, such as 0,52, whose cores are left to the system"
+    )
+    os_cores: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="cores of each package that are left to the system"
+    )
+    memory: Literal["strict", "spill", "split", "weighted", "cache", "none"] = Field(
+        default="spill", description="how a worker's memory is tied to its nodes"
+    )
+    memory_kind: Literal["best", "hbm", "dram"] = Field(
+        default="best", description="memory to use first; best: HBM where there is some"
+    )
+    hbm_nodes: Annotated[str, Field(pattern=r"^[\d,@-]*$")] = Field(
+        default="", description="NUMA nodes that are HBM, where the machine does not tell"
+    )
 
 
 class RunConfig(Table):
@@ -191,7 +213,10 @@ class RunConfig(Table):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(
         default=1, description="start of all random numbers: parameters and order of images"
     )
-    workers: CountOrAuto = Field(default="auto", description="workers on this computer")
+    workers: Workers = Field(
+        default="auto",
+        description="workers on this computer, or one per core, tile, l3, numa or package",
+    )
     runs_folder: Annotated[str, Field(min_length=1)] = Field(
         default="runs", description="folder that the run's folder is made in"
     )
@@ -208,7 +233,7 @@ class RunConfig(Table):
 
     @model_validator(mode="after")
     def _workers_fit(self) -> RunConfig:
-        if self.workers != "auto":
+        if isinstance(self.workers, int):
             _check_batch(self.train.batch, self.workers)
             _check_moving_rate(self.exchange.moving_rate, self.workers)
         return self

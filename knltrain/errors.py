@@ -9,6 +9,7 @@
       RunFolderError     a run folder that cannot be created or read
       ExchangeTimeout    workers that did not reach an exchange in time
       PeerLost           another worker of the run is gone
+      Misplaced          a worker's memory is not where it was to be
       RunAborted         the run was stopped by a signal
       WorkerFailed       a worker process ended with an error
       NonFiniteLoss      the loss became infinite or not a number
@@ -76,6 +77,10 @@ class ExchangeTimeout(KnltrainError):  # noqa: N818
 
 class PeerLost(KnltrainError):  # noqa: N818
     """Another worker of the run is gone."""
+
+
+class Misplaced(KnltrainError):  # noqa: N818
+    """A worker's memory is not where it was to be."""
 
 
 class RunAborted(KnltrainError):  # noqa: N818

@@ -25,19 +25,22 @@ class PeerError(KnltrainError):
 class PeerProcess:
     """Talks to a process that speaks the protocol of `knltrain.bench.protocol`.
 
-    The process runs on `cpus` with a thread on each. Raises PeerError, with the end of what the
-    process wrote to its standard error, when it ends instead of answering.
+    The process runs on `cpus` with a thread on each, or with `threads` that roam among them.
+    Raises PeerError, with the end of what the process wrote to its standard error, when it ends
+    instead of answering.
     """
 
-    def __init__(self, name: str, arguments: Sequence[str], cpus: Sequence[int]) -> None:
+    def __init__(
+        self, name: str, arguments: Sequence[str], cpus: Sequence[int], threads: int | None = None
+    ) -> None:
         self.name = name
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed in `close`)
-        command = pinned_command(
-            [sys.executable, *arguments],
-            cpus,
-            thread_environment(len(cpus), [[cpu] for cpu in cpus]),
-            os.getpid(),
+        environment = (
+            thread_environment(len(cpus), [[cpu] for cpu in cpus])
+            if threads is None
+            else thread_environment(threads)
         )
+        command = pinned_command([sys.executable, *arguments], cpus, environment, os.getpid())
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -49,15 +52,31 @@ class PeerProcess:
 
     def wait_ready(self) -> None:
         """Return when the contestant is warm; `ready` then holds what it says of itself."""
-        self.ready = self._answer()["ready"]
+        self.ready = self.answer()["ready"]
 
     def measure(self, seconds: float) -> dict[str, Any]:
         """Let it work for about so long and return its answer."""
+        self.ask(seconds)
+        return self.answer()
+
+    def ask(self, seconds: float) -> None:
+        """Let it work for about so long; `answer` must follow."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # the missing answer tells why
             self._process.stdin.write(f"{seconds}\n")
             self._process.stdin.flush()
-        return self._answer()
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for what it has to say next."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read().strip()[-2000:]
+        raise PeerError(f"contestant '{self.name}' ended with exit code {code}: {said}")
 
     def close(self) -> None:
         """End the process."""
@@ -77,14 +96,3 @@ class PeerProcess:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if line:
-            answer: dict[str, Any] = json.loads(line)
-            return answer
-        code = self._process.wait()
-        self._errors.seek(0)
-        said = self._errors.read().strip()[-2000:]
-        raise PeerError(f"contestant '{self.name}' ended with exit code {code}: {said}")

@@ -1,68 +1,85 @@
 """`knltrain bench step`: images per second of one training step, ours beside others.
 
 A step is loss, gradient and the update by SGD with momentum. All contestants start from the same
-parameters and see the same batch, and the loss of the first step is reported as proof.
+parameters and see the same batch, and the loss of the first step is reported as proof. Several
+workers step at the same time, each on the whole batch and its own cores, and exchange nothing.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from affinity import allowed_cpus, physical_cores, read_topology
+from affinity import Allowed, Request, allowed_cpus, physical_cores, place_workers, read_topology
 from knltrain.bench import torch_peer
+from knltrain.bench.contestant import Contestant
 from knltrain.bench.job import write_job
 from knltrain.bench.peer_process import PeerProcess
 from knltrain.build import network_named
 from knltrain.errors import ConfigError, unknown_name
 
-PEERS = ("torch",)
+PEERS = ("torch", "unpinned")
+"""`torch`: eager PyTorch in our places. `unpinned`: ours, its threads free on all allowed cpus."""
+
 ROUND_SECONDS = 1.0
 SEED = 1
 
 
 def run_step_benchmark(
-    network: str, batch: int, peers: tuple[str, ...], threads: int | None, rounds: int
+    network: str,
+    batch: int,
+    peers: tuple[str, ...],
+    threads: int | None,
+    rounds: int,
+    workers: int = 1,
 ) -> dict[str, Any]:
     """Measure `cpu` and `peers` in `rounds` alternating rounds; medians over the rounds.
 
-    `threads` defaults to one per physical core allowed. The report holds machine, sgemm_gflops and
-    copy_gbytes_per_second, and a row per implementation: images_per_second, share_of_sgemm_peak
-    (training flops of direct convolution / time / sgemm) and faster_than (ratio to each other
-    one). Shares and ratios are taken within each round, whose parts see the machine at the same
-    clock and load, and are medians of these: not quite the quotients of the medians shown.
+    `threads` are those of all `workers` together, by default one per physical core allowed. The
+    report holds machine, sgemm_gflops and copy_gbytes_per_second, and a row per implementation:
+    images_per_second of all workers together, share_of_sgemm_peak (training flops of direct
+    convolution / time / sgemm) and faster_than (ratio to each other one). Shares and ratios are
+    taken within each round, whose parts see the machine at the same clock and load, and are
+    medians of these: not quite the quotients of the medians shown.
     """
     for peer in peers:
         if peer not in PEERS:
             raise ConfigError(unknown_name("peer", peer, PEERS))
     described = network_named(network)
-    cpus = _cpus(threads)
+    groups = _groups(threads, workers)
+    cpus = [cpu for group in groups for cpu in group]
     with ExitStack() as stack:
         job = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="knltrain-bench-")))
         write_job(job, described, batch, SEED)
-        contestants = [stack.enter_context(process) for process in _contestants(peers, job, cpus)]
+        contestants = [
+            Contestant(name, [stack.enter_context(process) for process in processes])
+            for name, processes in _processes(("cpu", *peers), job, groups)
+        ]
         machine = stack.enter_context(
             PeerProcess("machine", ["-m", "knltrain.bench.machine_peer", str(len(cpus))], cpus)
         )
-        for process in (*contestants, machine):
-            process.wait_ready()
+        machine.wait_ready()
+        for contestant in contestants:
+            contestant.wait_ready()
         bounds, rates = _rounds(contestants, machine, batch, rounds)
     flops = described.training_flops_per_image
     report: dict[str, Any] = {
         "machine": _machine(cpus),
         "network": network,
         "batch": batch,
+        "workers": workers,
         "threads": len(cpus),
         "rounds": rounds,
         "training_flops_per_image": flops,
         **{key: statistics.median(measured) for key, measured in bounds.items()},
     }
     report["rows"] = [
-        _row(process.name, process.ready, rates, flops, bounds["sgemm_gflops"])
-        for process in contestants
+        _row(contestant.name, contestant.ready, rates, flops, bounds["sgemm_gflops"])
+        for contestant in contestants
     ]
     return report
 
@@ -70,7 +87,7 @@ def run_step_benchmark(
 def format_table(report: dict[str, Any]) -> str:
     """Return the report as text for people."""
     lines = [
-        f"{report['network']}, batch {report['batch']}, {report['threads']} threads on "
+        f"{report['network']}, batch {report['batch']}, {_crew(report)} on "
         f"{report['machine']['model']}, medians of {report['rounds']} alternating rounds",
         f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, "
         f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
@@ -87,37 +104,54 @@ def format_table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _cpus(threads: int | None) -> list[int]:
-    cores = physical_cores(read_topology(), allowed_cpus())
-    if threads is not None and threads > len(cores):
+def _crew(report: dict[str, Any]) -> str:
+    each = f"{report['threads']} threads"
+    return each if report["workers"] == 1 else f"{report['workers']} workers with {each} in all"
+
+
+def _groups(threads: int | None, workers: int) -> list[list[int]]:
+    """Return the cpus of each worker, one per core."""
+    topology, allowed = read_topology(), allowed_cpus()
+    cores = len(physical_cores(topology, allowed))
+    if threads is not None and threads > cores:
         raise ConfigError(
-            f"--threads {threads}: the allowed cpus hold {len(cores)} physical cores, ask for so "
+            f"--threads {threads}: the allowed cpus hold {cores} physical cores, ask for so "
             "many or fewer"
         )
-    return [core.cpus[0] for core in cores[:threads]]
+    if (threads or cores) < workers or (threads or workers) % workers:
+        raise ConfigError(
+            f"--workers {workers}: expected a divisor of the {threads or cores} threads"
+        )
+    each = None if threads is None else threads // workers
+    plan = place_workers(topology, Allowed(allowed), Request(workers, each, policy="none"))
+    return [[core[0] for core in placement.cores] for placement in plan.workers]
 
 
-def _contestants(peers: tuple[str, ...], job: Path, cpus: list[int]) -> list[PeerProcess]:
-    arguments = {
-        "cpu": ["-m", "knltrain.bench.cpu_peer"],
-        "torch": [str(Path(torch_peer.__file__))],
-    }
-    return [
-        PeerProcess(name, [*arguments[name], str(job), str(len(cpus))], cpus)
-        for name in ("cpu", *peers)
-    ]
+def _processes(
+    names: tuple[str, ...], job: Path, groups: list[list[int]]
+) -> Iterator[tuple[str, Iterator[PeerProcess]]]:
+    """Yield every contestant's name and its processes, which start as they are asked for."""
+    ours = ["-m", "knltrain.bench.cpu_peer", str(job)]
+    arguments = {"cpu": ours, "unpinned": ours, "torch": [str(Path(torch_peer.__file__)), str(job)]}
+
+    def started(name: str) -> Iterator[PeerProcess]:
+        for group in groups:
+            free = (allowed_cpus(), len(group)) if name == "unpinned" else (group,)
+            yield PeerProcess(name, [*arguments[name], str(len(group))], *free)
+
+    for name in names:
+        yield name, started(name)
 
 
 def _rounds(
-    contestants: list[PeerProcess], machine: PeerProcess, batch: int, rounds: int
+    contestants: list[Contestant], machine: PeerProcess, batch: int, rounds: int
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Return the machine's bounds and the contestants' images per second, round by round."""
-    rates: dict[str, list[float]] = {process.name: [] for process in contestants}
+    rates: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     bounds: dict[str, list[float]] = {}
     for _ in range(rounds):
-        for process in contestants:
-            answer = process.measure(ROUND_SECONDS)
-            rates[process.name].append(answer["steps"] * batch / answer["seconds"])
+        for contestant in contestants:
+            rates[contestant.name].append(contestant.steps_per_second(ROUND_SECONDS) * batch)
         for key, value in machine.measure(ROUND_SECONDS).items():
             bounds.setdefault(key, []).append(value)
     return bounds, rates

@@ -11,22 +11,22 @@ BETA = 0.9
 """β = P α of Zhang, Choromanska, LeCun 2015: the moving rate is 0.9 / workers if none is given."""
 
 
-def resolve_workers(config: RunConfig, physical_cores: int) -> int:
-    """Number of workers: as configured, or for "auto" as many as cores that can share a batch.
+def resolve_workers(config: RunConfig, most: int) -> int:
+    """Number of workers: as configured, or for "auto" at most `most` that can share a batch.
 
     The batch always divides evenly among them: a `RunConfig` accepts no other number. "auto" gives
     each at least 16 images, one full vector.
     """
-    if config.workers != "auto":
+    if isinstance(config.workers, int):
         return config.workers
     batch = config.train.batch
-    most = max(1, min(physical_cores, batch // LEAST_IMAGES))
-    return max(n for n in range(1, most + 1) if batch % n == 0)
+    limit = max(1, min(most, batch // LEAST_IMAGES))
+    return max(n for n in range(1, limit + 1) if batch % n == 0)
 
 
-def resolved(config: RunConfig, physical_cores: int) -> RunConfig:
+def resolved(config: RunConfig, most: int) -> RunConfig:
     """The same run with nothing left open: its workers, and the moving rate that follows."""
-    config = with_workers(config, resolve_workers(config, physical_cores))
+    config = with_workers(config, resolve_workers(config, most))
     exchange = config.exchange
     if exchange.method != "sync_easgd" or exchange.moving_rate is not None:
         return config

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from affinity import Need
 from knltrain.build.names import build_dataset, build_network, check_method
+from knltrain.build.needs import memory_needs
 from knltrain.config import RunConfig
 from knltrain.errors import CheckpointError, ConfigError
 from knltrain.network.network import Network
@@ -15,18 +18,29 @@ if TYPE_CHECKING:
     from knltrain.data.dataset import Dataset
 
 
-def check_run(config: RunConfig) -> int:
-    """How many steps a run whose workers are decided will take.
+@dataclass(frozen=True, slots=True)
+class RunSize:
+    """How long a run takes, and how much memory each of its workers needs."""
+
+    total_steps: int
+    needs: tuple[Need, ...]
+
+
+def check_run(config: RunConfig) -> RunSize:
+    """The size of a run whose workers are decided.
 
     Raises the `ConfigError` or `DataError` that its workers would raise.
     """
     from knltrain.data.order import ShardedBatches
 
-    dataset, workers = build_dataset(config), int(config.workers)
-    check_fit(build_network(config), dataset)
+    network, dataset, workers = build_network(config), build_dataset(config), int(config.workers)
+    check_fit(network, dataset)
     check_method(config, workers)
     batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
-    return total_steps(config, batches.steps_per_epoch)
+    return RunSize(
+        total_steps(config, batches.steps_per_epoch),
+        memory_needs(network, dataset, batches.images_per_worker),
+    )
 
 
 def check_resumable(config: RunConfig, run_folder: Path, total_steps: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from affinity import arena
 from knltrain.build.names import (
     build_backend,
     build_dataset,
@@ -49,7 +50,9 @@ def build_worker(
     from knltrain.optimizers.learning_rate import learning_rate_at
     from knltrain.worker import Worker
 
-    network, dataset = build_network(config), build_dataset(config)
+    network = build_network(config)
+    with arena("data"):
+        dataset = build_dataset(config)
     check_fit(network, dataset)
     rank, workers = transport.rank, transport.workers
     batches = ShardedBatches(

@@ -7,9 +7,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from affinity.binding import allowed_cpus, placement_environment
-from affinity.errors import AffinityError
-from affinity.topology import Topology, read_topology
+from affinity import (
+    AffinityError,
+    Topology,
+    allowed_cpus,
+    placement_environment,
+    read_topology,
+)
 from knltrain.doctor.exchange_trial import SelfTestResult, self_test
 from knltrain.doctor.finding import Finding, Level, worst_level
 from knltrain.doctor.machine import (

@@ -11,12 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from affinity.binding import allowed_cpus, thread_environment
-from affinity.cpulist import format_cpulist
-from affinity.errors import AffinityError
-from affinity.exec import pinned_command
-from affinity.placement import Placement, physical_cores, place_workers
-from affinity.topology import read_topology
+from affinity import (
+    AffinityError,
+    Placement,
+    Request,
+    format_cpulist,
+    physical_cores,
+    pinned_command,
+    place_workers,
+    read_allowed,
+    read_topology,
+    thread_environment,
+    tiles_of,
+)
 from knltrain.errors import KnltrainError, SegmentError
 
 if TYPE_CHECKING:
@@ -53,9 +60,9 @@ def self_test(time_limit_seconds: float = TIME_LIMIT_SECONDS) -> SelfTestResult:
     placements: tuple[Placement, ...] = ()
     no_room = ""
     try:
-        topology, allowed = read_topology(), allowed_cpus()
-        workers = min(2, len(physical_cores(topology, allowed)))
-        placements = place_workers(topology, allowed, workers)
+        topology, allowed = read_topology(), read_allowed()
+        workers = min(2, len(tiles_of(topology, physical_cores(topology, allowed.cpus))))
+        placements = place_workers(topology, allowed, Request(workers)).workers
         segment, no_room = _segment(workers)
         reason = _try_exchange(placements, segment, started + time_limit_seconds)
     except (AffinityError, KnltrainError, ImportError, OSError) as error:

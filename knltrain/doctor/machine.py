@@ -6,9 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from affinity.cpulist import format_cpulist
-from affinity.placement import physical_cores
-from affinity.topology import NumaNode, Topology
+from affinity import NumaNode, Topology, format_cpulist, physical_cores
 from knltrain.doctor.finding import Finding
 
 SMALL_SHARED_MEMORY_BYTES = 256 * 2**20

@@ -6,8 +6,7 @@ import sys
 
 import numpy as np
 
-from affinity.binding import allowed_cpus
-from affinity.cpulist import format_cpulist
+from affinity import allowed_cpus, format_cpulist
 from knltrain.exchange.easgd import EASGD
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment

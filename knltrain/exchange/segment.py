@@ -15,24 +15,28 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from affinity import MemoryPlan, MemoryPolicyError, place_mapping
 from knltrain.errors import SegmentError
 from knltrain.exchange import process, unnamed_file
 from knltrain.exchange.layout import (
     ABORT_WORD,
     FLOAT_BYTES,
     HOLDER,
+    HUGE_PAGE_BYTES,
     SCRATCH,
     SEQUENCE,
     STATE_WORDS,
     WORD_BYTES,
     Layout,
+    page_bytes_for,
 )
+from knltrain.exchange.mapping import collapse, map_shared
 from knltrain.exchange.rule import FloatArray
 from knltrain.exchange.transport import SUM_LIMIT
 
 _MAGIC = int.from_bytes(b"knltrain", "little")
-_LAYOUT_VERSION = 1
-_HEADER_WORDS = 5
+_LAYOUT_VERSION = 2
+_HEADER_WORDS = 6
 
 
 @final
@@ -51,7 +55,9 @@ class Segment:
         self.layout = layout
         self.size = layout.size
         self.workers = layout.workers
-        memory = mmap.mmap(fd, layout.total_bytes)
+        memory = map_shared(fd, layout.total_bytes, layout.page_bytes)
+        self._memory = memory
+        self._keeps_policy = True
         self.words: npt.NDArray[np.int64] = np.frombuffer(
             memory, np.int64, layout.header_bytes // WORD_BYTES
         )
@@ -75,18 +81,21 @@ class Segment:
         """Make a segment for ``workers`` vectors of ``size`` elements, all zero.
 
         ``shm`` is a file without a name in ``directory``, ``memfd`` one outside every file system,
-        which the size of /dev/shm does not limit. Hand ``fd`` to the workers (``pass_fds``).
+        which the size of /dev/shm does not limit, ``hugetlb`` such a one made of huge pages that
+        were set aside. Hand ``fd`` to the workers (``pass_fds``).
         Raises SegmentError if there is no room, before anything is written.
         """
-        layout = Layout(size, workers)
+        page_bytes = HUGE_PAGE_BYTES if kind == "hugetlb" else page_bytes_for(size)
+        layout = Layout(size, workers, page_bytes)
         fd = unnamed_file.create(kind, directory, layout.total_bytes)
         # Only the header: each worker reserves its own pages, to have them near its cores.
         try:
-            unnamed_file.reserve(fd, 0, layout.header_bytes)
+            unnamed_file.reserve(fd, 0, layout.used_header_bytes)
             segment = cls(fd, layout)
         except (SegmentError, OSError):
             os.close(fd)
             raise
+        segment._keeps_policy = kind != "hugetlb"
         segment.words[:_HEADER_WORDS] = _header(layout)
         return segment
 
@@ -107,12 +116,36 @@ class Segment:
             )
         return cls(fd, _checked_layout(header, status.st_size))
 
+    def place(self, rank: int, memory: MemoryPlan) -> tuple[str, ...]:
+        """Have the pages of worker ``rank`` come from the memory that its placement names.
+
+        Those are the pages of its local, and of its stripe of the center where that has pages of
+        its own. Done by the process that creates the segment, before any worker claims its rank,
+        it holds in all processes; for ``hugetlb``, where it would not, the workers' own policies
+        hold. Returns what could not be had as asked; raises SegmentError if a ``strict`` place
+        cannot be had.
+        """
+        if memory.mode == "default" or not self._keeps_policy:
+            return ()
+        first = self.layout.local_offset(rank)
+        parts = [self._memory[first : first + self.layout.row_bytes]]
+        if stripe := self._own_stripe_pages(rank):
+            parts.append(stripe)
+        required = memory.policy == "strict"
+        try:
+            done = [
+                place_mapping(part, memory.mode, memory.nodes, required=required) for part in parts
+            ]
+        except MemoryPolicyError as error:
+            raise SegmentError(f"the shared memory of worker {rank}: {error}") from None
+        return tuple(dict.fromkeys(note for applied in done for note in applied.notes))
+
     def claim(self, rank: int) -> None:
         """Become worker ``rank``: reserve and touch its pages from here, note who this process is.
 
-        The pages of its local and of its stripe of the center come from the NUMA node that this
-        process runs on. Raises SegmentError if there is no memory left, if a living process has
-        this rank, or if there is no such rank.
+        The pages of its local and of its stripe of the center come from where ``place`` said, or
+        else from the NUMA node that this process runs on. Raises SegmentError if there is no
+        memory left, if a living process has this rank, or if there is no such rank.
         """
         if not 0 <= rank < self.workers:
             raise SegmentError(f"rank {rank}: expected 0 to {self.workers - 1}")
@@ -124,6 +157,9 @@ class Segment:
             )
         self._reserve_pages(rank)
         self.locals_[rank] = 0
+        if self.layout.page_bytes > mmap.PAGESIZE:
+            first = self.layout.local_offset(rank)
+            collapse(self._memory[first : first + self.layout.row_bytes])
         self.words[self.layout.state_word(rank) + HOLDER] = process.own_identity()
 
     def holder(self, rank: int) -> int:
@@ -151,16 +187,26 @@ class Segment:
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1
+        self._memory = memoryview(b"")
         self.words = self.sequences = self.abort_word = np.zeros(0, np.int64)
         self.locals_ = np.zeros((0, 0), np.float32)
         self.center = np.zeros(0, np.float32)
 
     def _reserve_pages(self, rank: int) -> None:
-        stripe = self.layout.stripe(rank)
-        center = self.layout.local_offset(self.workers) + stripe.start * FLOAT_BYTES
+        begin, end = self._stripe_bytes(rank)
         unnamed_file.reserve(self.fd, self.layout.local_offset(rank), self.layout.row_bytes)
-        if stripe.stop > stripe.start:
-            unnamed_file.reserve(self.fd, center, (stripe.stop - stripe.start) * FLOAT_BYTES)
+        if end > begin:
+            unnamed_file.reserve(self.fd, begin, end - begin)
+
+    def _stripe_bytes(self, rank: int) -> tuple[int, int]:
+        """First byte of a worker's stripe of the center, and the byte after its last."""
+        stripe, center = self.layout.stripe(rank), self.layout.local_offset(self.workers)
+        return center + stripe.start * FLOAT_BYTES, center + stripe.stop * FLOAT_BYTES
+
+    def _own_stripe_pages(self, rank: int) -> memoryview:
+        """The pages of the center that begin in a worker's stripe; empty where it has none."""
+        begin, end = (-(-at // mmap.PAGESIZE) * mmap.PAGESIZE for at in self._stripe_bytes(rank))
+        return self._memory[begin:end]
 
 
 def lost_worker(rank: int) -> int:
@@ -169,20 +215,24 @@ def lost_worker(rank: int) -> int:
 
 
 def _header(layout: Layout) -> list[int]:
-    return [_MAGIC, _LAYOUT_VERSION, layout.workers, layout.size, layout.total_bytes]
+    numbers = (layout.workers, layout.size, layout.total_bytes, layout.page_bytes)
+    return [_MAGIC, _LAYOUT_VERSION, *numbers]
 
 
 def _checked_layout(header: list[int], file_bytes: int) -> Layout:
-    _, version, workers, size, total_bytes = header
+    _, version, workers, size, total_bytes, page_bytes = header
     if version != _LAYOUT_VERSION:
         raise SegmentError(
             f"the segment has layout version {version}, this knltrain expects {_LAYOUT_VERSION}: "
             "start all processes of a run from one installation"
         )
-    fits = min(workers, size) >= 1 and Layout(size, workers).total_bytes == total_bytes
-    if not fits or total_bytes != file_bytes:
+    try:
+        layout = Layout(size, workers, page_bytes)
+    except ValueError:
+        layout = None
+    if layout is None or not layout.total_bytes == total_bytes == file_bytes:
         raise SegmentError(
             f"the segment's header says {workers} workers, {size} elements, {total_bytes} bytes, "
             f"but the file has {file_bytes} bytes: it was cut or overwritten; start the run again"
         )
-    return Layout(size, workers)
+    return layout

@@ -8,25 +8,28 @@ from typing import Literal, TypeAlias
 
 from knltrain.errors import SegmentError
 
-FileKind: TypeAlias = Literal["shm", "memfd"]
+FileKind: TypeAlias = Literal["shm", "memfd", "hugetlb"]
 
 _MEMORY_FIGURES = Path("/proc/meminfo")
+_FREE_HUGE_PAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+_HUGE_PAGE_BYTES = 2 * 2**20
 
 
 def create(kind: FileKind, directory: Path, bytes_: int) -> int:
     """Return the descriptor of a new file of ``bytes_`` zeros that holds no memory yet.
 
     ``shm`` lies in ``directory`` (a tmpfs) under no name, ``memfd`` outside every mounted file
-    system. Raises SegmentError, before anything is written, if the file system (``shm``) or the
-    machine (``memfd``) has less than that free.
+    system, ``hugetlb`` as well but in the pool of huge pages. Raises SegmentError, before anything
+    is written, if the file system (``shm``), the machine (``memfd``) or the pool (``hugetlb``) has
+    less than that free.
     """
     try:
         free_bytes = _free_bytes(kind, directory)
         if free_bytes < bytes_:
-            place = str(directory) if kind == "shm" else "memory"
+            places = {"shm": directory, "memfd": "memory", "hugetlb": "the pool of huge pages"}
             raise SegmentError(
-                f"the workers need {bytes_} bytes of shared memory, but {place} has {free_bytes} "
-                f"bytes free; {_way_out(kind, directory)}"
+                f"the workers need {bytes_} bytes of shared memory, but {places[kind]} has "
+                f"{free_bytes} bytes free; {_way_out(kind, directory)}"
             )
         return _open(kind, directory, bytes_)
     except OSError as error:
@@ -54,6 +57,8 @@ def _free_bytes(kind: FileKind, directory: Path) -> int:
     if kind == "shm":
         system = os.statvfs(directory)
         return system.f_bavail * system.f_frsize
+    if kind == "hugetlb":
+        return int(_FREE_HUGE_PAGES.read_text()) * _HUGE_PAGE_BYTES
     figures = dict(line.split(":") for line in _MEMORY_FIGURES.read_text().splitlines())
     return int(figures["MemAvailable"].split()[0]) * 1024
 
@@ -62,7 +67,8 @@ def _open(kind: FileKind, directory: Path, bytes_: int) -> int:
     if kind == "shm":
         fd = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_EXCL | os.O_CLOEXEC, 0o600)
     else:
-        fd = os.memfd_create("knltrain", os.MFD_CLOEXEC)
+        huge = os.MFD_HUGETLB | os.MFD_HUGE_2MB if kind == "hugetlb" else 0
+        fd = os.memfd_create("knltrain", os.MFD_CLOEXEC | huge)
     os.ftruncate(fd, bytes_)
     return fd
 
@@ -70,6 +76,12 @@ def _open(kind: FileKind, directory: Path, bytes_: int) -> int:
 def _way_out(kind: FileKind, directory: Path) -> str:
     if kind == "memfd":
         return "use fewer workers, or free memory"
+    if kind == "hugetlb":
+        return (
+            "set pages of 2 MiB aside on the nodes of the workers (as root: write their number to "
+            "/sys/devices/system/node/nodeN/hugepages/hugepages-2048kB/nr_hugepages), or set "
+            'exchange.segment = "shm"'
+        )
     return (
         f"enlarge it (mount -o remount,size=... {directory}; docker run --shm-size=...), "
         'or set exchange.segment = "memfd"'

@@ -7,10 +7,10 @@ import traceback
 from dataclasses import asdict
 from typing import final
 
-from affinity import observed_binding
+from affinity import arena, judge, memory_problems, observed_binding, own_placement, remarks
 from knltrain.build import build_transport, build_worker
 from knltrain.cluster import WorkerIdentity, worker_identity
-from knltrain.errors import KnltrainError
+from knltrain.errors import KnltrainError, Misplaced
 from knltrain.evaluation import Evaluation
 from knltrain.exchange.segment import Segment
 from knltrain.launch.events import EventWriter
@@ -85,9 +85,21 @@ class TellsParent(Observer):
         )
 
     def _tell_placement(self) -> None:
-        # Only after a step have the numerical libraries started all their threads.
-        self._events.send("placement", got=observed_binding())
+        # Only after a step have the numerical libraries started all their threads, and touched
+        # all their memory.
+        got, placement = observed_binding(), own_placement()
+        self._events.send(
+            "placement",
+            got=got
+            if placement is None
+            else {**got, "problems": judge(placement, got), "remarks": remarks(placement, got)},
+        )
         self._placement_told = True
+        if placement is not None and (problems := memory_problems(placement, got)):
+            raise Misplaced(
+                f"its memory is not where it was to be: {'; '.join(problems)}; free that memory, "
+                'or ask for less by placement.memory = "spill" or "none"'
+            )
 
     def _tell_progress(self, worker: Worker, step: int, loss: float) -> None:
         seconds = worker.clocks.train_seconds
@@ -108,14 +120,18 @@ def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult:
     fd = identity.segment_fd
     segment = None if fd is None else Segment.attach(fd)
     transport = build_transport(config, segment, identity.rank)
-    with build_worker(
-        config,
-        transport,
-        run_folder=identity.run_folder,
-        threads=identity.threads,
-        resume=identity.resume,
-        observers=(observer,),
-    ) as worker:
+    # For as long as the worker lives: much of its memory is touched in the first step only.
+    with (
+        arena("model"),
+        build_worker(
+            config,
+            transport,
+            run_folder=identity.run_folder,
+            threads=identity.threads,
+            resume=identity.resume,
+            observers=(observer,),
+        ) as worker,
+    ):
         try:
             return worker.run()
         except Exception as error:

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from affinity import (
+    Allowed,
     Placement,
-    allowed_cpus,
+    Plan,
+    Request,
+    Reserve,
+    Topology,
     format_cpulist,
+    parse_cpulist,
+    parse_hbm,
     physical_cores,
     place_workers,
+    read_allowed,
     read_topology,
+    tiles_of,
 )
 from knltrain.build import check_names, check_run, resolved
-from knltrain.config import RunConfig
+from knltrain.config import RunConfig, with_workers
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A run with nothing left open: `config.workers` is a number, every worker has its place."""
+    """A run with nothing left open: `config.workers` is a number, every worker has its place.
+
+    `notes` are what a user should know about the places.
+    """
 
     config: RunConfig
     placements: tuple[Placement, ...]
     total_steps: int
+    notes: tuple[str, ...] = ()
 
     @property
     def workers(self) -> int:
@@ -34,36 +46,80 @@ class RunPlan:
 def plan_run(config: RunConfig) -> RunPlan:
     """Decide the number of workers and their places, and try what could stop a worker half-way.
 
-    Raises ConfigError, DataError, or PlacementError of affinity.
+    Raises ConfigError, DataError, or TopologyError or PlacementError of affinity.
     """
     check_names(config)
-    topology, allowed = read_topology(), allowed_cpus()
-    cores = physical_cores(topology, allowed)
-    config = resolved(_at_home_anywhere(config), len(cores))
-    workers = int(config.workers)
-    if config.placement.pin:
-        placements = place_workers(topology, allowed, workers)
-    else:
-        nodes = tuple(sorted({core.numa_node for core in cores}))
-        threads = max(1, len(cores) // workers)
-        placements = tuple(Placement(rank, allowed, threads, nodes) for rank in range(workers))
-    return RunPlan(config, placements, check_run(config))
+    hbm_nodes = config.placement.hbm_nodes
+    topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
+    allowed = read_allowed()
+    config = _at_home_anywhere(_counted(config, topology, allowed))
+    if not config.placement.pin:
+        plan = _unpinned(topology, allowed, int(config.workers))
+        return RunPlan(config, plan.workers, check_run(config).total_steps, allowed.notes)
+    request = request_of(config)
+    place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
+    size = check_run(config)
+    plan = place_workers(topology, allowed, replace(request, needs=size.needs))
+    return RunPlan(config, plan.workers, size.total_steps, (*allowed.notes, *plan.notes))
+
+
+def request_of(config: RunConfig) -> Request:
+    """What a run asks of the machine, but for the memory it needs; "auto" counts as 1 worker."""
+    wanted = config.placement
+    return Request(
+        workers=1 if config.workers == "auto" else config.workers,
+        threads_per_core=wanted.threads_per_core,
+        reserve=Reserve(os_cpus=parse_cpulist(wanted.os_cpus), os_cores=wanted.os_cores),
+        policy=wanted.memory,
+        kind=wanted.memory_kind,
+    )
 
 
 def threads_of(config: RunConfig, placement: Placement) -> int:
-    """Threads of one worker: as configured, or one per physical core of its place."""
+    """Threads of one worker: as configured, or as many as its place is made for."""
     threads = config.backend.threads
     return placement.threads if threads == "auto" else threads
 
 
 def asked_of(config: RunConfig, placement: Placement) -> dict[str, object]:
     """One worker's place in the words of `placement.json`."""
+    memory = placement.memory
     return {
         "pinned": config.placement.pin,
         "cpus": format_cpulist(placement.cpus),
         "threads": threads_of(config, placement),
         "numa_nodes": list(placement.numa_nodes),
+        "memory": {
+            "policy": memory.policy,
+            "mode": memory.mode,
+            "nodes": list(memory.nodes),
+            "order": list(memory.order),
+            "budget_bytes": memory.budget_bytes,
+            "need_bytes": memory.need_bytes,
+        },
+        "reasons": [*placement.reasons, *memory.reasons],
     }
+
+
+def _counted(config: RunConfig, topology: Topology, allowed: Allowed) -> RunConfig:
+    """The same run with "auto" or "one worker per unit" as a number, and all that follows."""
+    request = _cores_alone(request_of(config))
+    if not isinstance(config.workers, int) and config.workers != "auto":
+        config = with_workers(config, len(place_workers(topology, allowed, request).workers))
+    # "auto" is at most one on each tile, on most machines a core, that the system leaves.
+    cpus = place_workers(topology, allowed, replace(request, workers=1)).workers[0].cpus
+    return resolved(config, len(tiles_of(topology, physical_cores(topology, cpus))))
+
+
+def _cores_alone(request: Request) -> Request:
+    return replace(request, policy="none", kind="best")
+
+
+def _unpinned(topology: Topology, allowed: Allowed, workers: int) -> Plan:
+    cores = physical_cores(topology, allowed.cpus)
+    nodes = tuple(sorted({core.numa_node for core in cores}))
+    threads = max(1, len(cores) // workers)
+    return Plan(tuple(Placement(rank, allowed.cpus, threads, nodes) for rank in range(workers)))
 
 
 def _at_home_anywhere(config: RunConfig) -> RunConfig:

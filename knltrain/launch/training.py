@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from affinity import Placement, PlacementError, pinned_command, thread_environment
+from affinity import Placement, PlacementError, worker_command
 from knltrain.build import check_resumable, network_size
 from knltrain.checkpoint import latest_checkpoint
 from knltrain.cluster import WorkerIdentity
@@ -82,6 +83,8 @@ def _segment(plan: RunPlan) -> Iterator[Segment | None]:
     size = network_size(plan.config)
     segment = Segment.create(size, plan.workers, plan.config.exchange.segment)
     try:
+        for placement in plan.placements:
+            segment.place(placement.rank, placement.memory)
         yield segment
     finally:
         segment.close()
@@ -93,7 +96,8 @@ def _carry_out(plan: RunPlan, run_folder: Path, segment: Segment | None, *, resu
             segment.abort(code)
 
     with SignalPipe() as signals, display_on(sys.stdout) as display, ExitStack() as started:
-        display.note(_heading(plan, run_folder))
+        for line in (_heading(plan, run_folder), *(f"note: {note}" for note in plan.notes)):
+            display.note(line)
         listener = Listener(plan, run_folder, display)
         workers = [
             started.enter_context(_start_worker(plan, placement, run_folder, segment, resume))
@@ -120,11 +124,12 @@ def _start_worker(
             threads=threads,
             resume=resume,
         )
-        return pinned_command(
+        return worker_command(
             [sys.executable, "-u", "-X", "faulthandler", "-m", "knltrain.launch.entry"],
-            placement.cpus,
-            {**thread_environment(threads, placement.cores), **identity.to_environment()},
+            replace(placement, threads=threads),
+            identity.to_environment(),
             die_with_parent=os.getpid(),
+            pin_threads=plan.config.placement.pin,
         )
 
     kept_fds = () if segment_fd is None else (segment_fd,)

@@ -23,5 +23,5 @@ def test_starting_a_command_imports_neither_topology_nor_any_package() -> None:
     output = subprocess.run(
         [sys.executable, "-c", show], check=True, capture_output=True, text=True, timeout=60
     ).stdout.split()
-    assert "affinity.binding" in output
+    assert "affinity.process.binding" in output
     assert not {"affinity.topology", "dataclasses", "numpy", "numba", "torch"} & set(output)

@@ -45,3 +45,9 @@ def test_sets_are_written_as_shortest_ranges(cpus: tuple[int, ...], text: str) -
 @given(st.sets(st.integers(0, 300)))
 def test_written_sets_read_back(cpus: set[int]) -> None:
     assert parse_cpulist(format_cpulist(cpus)) == tuple(sorted(cpus))
+
+
+@pytest.mark.parametrize("text", ["0-999999999999", "1048576"])
+def test_number_that_no_cpu_has_is_refused_before_memory_is_filled(text: str) -> None:
+    with pytest.raises(AffinityError, match="no cpu has a number of 1048576 or more"):
+        parse_cpulist(text)

@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from affinity.binding import THREAD_PLACEMENT_VARIABLES
-from affinity.exec import pinned_command
+from affinity.errors import MemoryPolicyError
+from affinity.exec import pinned_command, worker_command
+from affinity.placement.plan import MemoryPlan, Placement
+from affinity.process.memory_policy import allowed_memories, memory_policy, set_memory_policy
+from affinity.process.thread_environment import THREAD_PLACEMENT_VARIABLES
+
+PYTHON = [sys.executable, "-c"]
+SHOW_POLICY = "from affinity.process.memory_policy import memory_policy; print(memory_policy())"
 
 
 def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
@@ -26,6 +32,16 @@ def _exec(*arguments: str) -> subprocess.CompletedProcess[str]:
 def cpu() -> int:
     """The last allowed cpu, so that a mask of it alone differs from the inherited one."""
     return max(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def node() -> int:
+    """A node whose memory this process may use, on a kernel that lets it say so."""
+    try:
+        set_memory_policy(*memory_policy())
+    except MemoryPolicyError as error:
+        pytest.skip(f"memory policies are forbidden here: {error}")
+    return allowed_memories()[0]
 
 
 def test_mask_and_environment_stand_before_the_command_imports_anything(
@@ -71,7 +87,7 @@ def test_given_places_of_threads_replace_all_that_are_inherited(
     monkeypatch.setenv("GOMP_CPU_AFFINITY", "3")
     monkeypatch.setenv("OMP_PROC_BIND", "true")
     show = (
-        "import json\nfrom affinity.binding import placement_environment\n"
+        "import json\nfrom affinity.process.thread_environment import placement_environment\n"
         "print(json.dumps(placement_environment()))"
     )
     result = _run(pinned_command([sys.executable, "-c", show], [cpu], given))
@@ -147,3 +163,64 @@ def test_command_dies_when_its_parent_is_killed(cpu: int) -> None:
             assert select.select([watched], [], [], 30)[0] == [watched]
         finally:
             os.close(watched)
+
+
+@pytest.mark.parametrize("policy", ["bind", "preferred", "interleave"])
+def test_memory_policy_stands_when_the_command_starts(policy: str, cpu: int, node: int) -> None:
+    result = _exec("--cpus", str(cpu), "--memory", f"{policy}:{node}", "--", *PYTHON, SHOW_POLICY)
+    assert (result.stdout.strip(), result.stderr) == (f"{policy}:{node}", "")
+
+
+def test_memory_plan_becomes_the_policy_of_the_command_and_of_its_children(
+    cpu: int, node: int
+) -> None:
+    show = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SHOW_POLICY!r}])"
+    plan = MemoryPlan("strict", "bind", (node,))
+    command = pinned_command([*PYTHON, show], [cpu], memory=plan)
+    assert "--memory-required" in command
+    assert _run(command).stdout.strip() == f"bind:{node}"
+
+
+def test_policy_that_is_left_to_the_kernel_is_inherited(cpu: int, node: int) -> None:
+    inner = pinned_command([*PYTHON, SHOW_POLICY], [cpu], memory=MemoryPlan("none"))
+    outer = _exec("--cpus", str(cpu), "--memory", f"interleave:{node}", "--", *inner)
+    assert outer.stdout.strip() == f"interleave:{node}"
+    reset = _exec("--cpus", str(cpu), "--memory", "default", "--", *PYTHON, SHOW_POLICY)
+    assert reset.stdout.strip() == "default"
+
+
+@pytest.mark.parametrize(
+    ("memory", "reason"),
+    [
+        ("bind:900", "node 900 has no memory or may not be used here"),
+        ("bind", "bind takes one node or more"),
+        ("binds:0", "unknown memory policy 'binds'"),
+        ("bind:a", "bad cpu list 'a'"),
+    ],
+)
+def test_memory_that_cannot_be_had_is_refused_before_the_command_runs(
+    memory: str, reason: str, cpu: int, node: int
+) -> None:
+    result = _exec("--cpus", str(cpu), "--memory", memory, "--", "echo", "it ran")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_worker_gets_cpus_counts_places_and_its_own_variables(cpu: int) -> None:
+    placement = Placement(2, (cpu,), 2, (0,), cores=((cpu,), (cpu,)))
+    names = ["OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "KNL_TEST"]
+    show = f"import os; print(*[os.environ.get(name) for name in {names}], os.sched_getaffinity(0))"
+    roaming = _run(worker_command([*PYTHON, show], placement, {"KNL_TEST": "x"}))
+    assert roaming.stdout.split() == ["2", "None", "None", "x", f"{{{cpu}}}"]
+    pinned = _run(
+        worker_command([*PYTHON, show], placement, {"OMP_NUM_THREADS": "1"}, pin_threads=True)
+    )
+    assert pinned.stdout.split()[:4] == ["1", f"{{{cpu}}},{{{cpu}}}", "close", "None"]
+
+
+def test_start_imports_neither_plans_nor_paths() -> None:
+    show = "import affinity.exec, sys; print(*sys.modules)"
+    loaded = _run([*PYTHON, show]).stdout.split()
+    assert "affinity.process.memory_policy" in loaded
+    assert not {"affinity.placement.plan", "dataclasses", "pathlib", "json"} & set(loaded)

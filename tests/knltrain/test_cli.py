@@ -158,7 +158,7 @@ def test_a_bench_report_is_shown_and_written(
     options = ("--batch", "32", "--peers", "torch, other", "--json", str(path))
     result = _invoke("bench", "step", *options)
     assert result.output == "table of lenet\n"
-    assert seen == [("lenet", 32, ("torch", "other"), None, 7)]
+    assert seen == [("lenet", 32, ("torch", "other"), None, 7, 1)]
     assert json.loads(path.read_text()) == {"network": "lenet"}
 
 

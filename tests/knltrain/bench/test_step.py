@@ -1,6 +1,7 @@
 """The step benchmark as a whole: real contestants, short rounds."""
 
 import json
+import os
 import statistics
 
 import pytest
@@ -37,7 +38,7 @@ def test_rows_hold_rate_share_and_the_same_first_loss(report):
 
 
 class Scripted:
-    """A contestant whose answers are known beforehand."""
+    """A contestant or machine whose answers are known beforehand."""
 
     def __init__(self, name, *answers):
         self.name, self._answers = name, list(answers)
@@ -45,12 +46,11 @@ class Scripted:
     def measure(self, seconds):
         return self._answers.pop(0)
 
+    steps_per_second = measure
+
 
 def test_shares_and_ratios_are_medians_of_those_within_the_rounds():
-    def answers(*steps):
-        return [{"steps": count, "seconds": 1.0} for count in steps]
-
-    contestants = [Scripted("cpu", *answers(1, 2, 6)), Scripted("torch", *answers(1, 1, 6))]
+    contestants = [Scripted("cpu", 1.0, 2.0, 6.0), Scripted("torch", 1.0, 1.0, 6.0)]
     machine = Scripted("machine", *({"sgemm_gflops": value} for value in (1.0, 4.0, 3.0)))
     bounds, rates = step._rounds(contestants, machine, 10, 3)
     assert rates == {"cpu": [10, 20, 60], "torch": [10, 10, 60]}
@@ -77,3 +77,22 @@ def test_unknown_peer_and_network_are_refused_with_a_suggestion():
 def test_more_threads_than_cores_are_refused():
     with pytest.raises(ConfigError, match="--threads 4096: the allowed cpus hold"):
         step.run_step_benchmark("lenet", 8, (), threads=4096, rounds=1)
+
+
+def test_threads_that_workers_cannot_share_evenly_are_refused():
+    with pytest.raises(ConfigError, match="--workers 4096: expected a divisor of the 1 threads"):
+        step.run_step_benchmark("lenet", 8, (), threads=1, rounds=1, workers=4096)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
+def test_workers_have_cores_of_their_own_unless_unpinned():
+    groups = step._groups(2, 2)
+    assert [len(group) for group in groups] == [1, 1]
+    assert not set(groups[0]) & set(groups[1])
+    patch = pytest.MonkeyPatch()
+    patch.setattr(step, "ROUND_SECONDS", 0.05)
+    report = step.run_step_benchmark("lenet", 16, ("unpinned",), threads=2, rounds=1, workers=2)
+    patch.undo()
+    assert [row["implementation"] for row in report["rows"]] == ["cpu", "unpinned"]
+    assert report["workers"] == 2
+    assert "2 workers with 2 threads in all" in step.format_table(report)

@@ -29,7 +29,7 @@ def test_workers_that_cannot_share_a_batch_never_get_here(config):
 
 
 def test_resolved_run_leaves_nothing_open(config):
-    chosen = resolved(config(workers="auto", train__batch=64), physical_cores=2)
+    chosen = resolved(config(workers="auto", train__batch=64), most=2)
     assert (chosen.workers, chosen.exchange.moving_rate) == (2, pytest.approx(0.45))
     given = resolved(config(workers="auto", train__batch=64, exchange__moving_rate=0.1), 2)
     assert given.exchange.moving_rate == 0.1

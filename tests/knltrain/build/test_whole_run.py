@@ -13,7 +13,7 @@ from knltrain.network.network import Network
 def test_length_is_that_of_the_worker(config, make_worker, tmp_path):
     for chosen in (config(workers=1), config(workers=1, train__steps=None, train__epochs=3)):
         with make_worker(chosen, tmp_path) as worker:
-            assert check_run(chosen) == worker.total_steps
+            assert check_run(chosen).total_steps == worker.total_steps
 
 
 def test_batch_larger_than_the_training_set_is_refused(config):

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from affinity.placement import Placement, physical_cores
-from affinity.topology import read_topology
+from affinity import Placement, Plan, physical_cores, read_topology
 from knltrain.doctor import exchange_trial
 from knltrain.doctor.exchange_trial import self_test
 
@@ -48,7 +47,7 @@ def test_workers_that_are_not_done_in_time_are_named_and_killed(
 
 def test_refused_cpu_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        exchange_trial, "place_workers", lambda *_: (Placement(0, (99_999,), 1, (0,)),)
+        exchange_trial, "place_workers", lambda *_: Plan((Placement(0, (99_999,), 1, (0,)),))
     )
     result = self_test()
     assert not result.ok

@@ -4,7 +4,14 @@ import mmap
 
 import pytest
 
-from knltrain.exchange.layout import FIRST_STATE_WORD, STATE_WORDS, WORD_BYTES, Layout
+from knltrain.exchange.layout import (
+    FIRST_STATE_WORD,
+    HUGE_PAGE_BYTES,
+    STATE_WORDS,
+    WORD_BYTES,
+    Layout,
+    page_bytes_for,
+)
 
 SHAPES = [(size, workers) for size in (1, 17, 5000, 431_080) for workers in (1, 2, 3, 64)]
 
@@ -46,3 +53,26 @@ def test_parts_begin_at_pages_and_do_not_overlap(size: int, workers: int) -> Non
 def test_layout_of_nothing_is_refused(size: int, workers: int) -> None:
     with pytest.raises(ValueError, match="at least 1 worker and 1 element"):
         Layout(size, workers)
+
+
+def test_long_vectors_begin_at_huge_pages_and_short_ones_at_small_ones() -> None:
+    assert page_bytes_for(1000) == mmap.PAGESIZE
+    assert page_bytes_for(431_080) == HUGE_PAGE_BYTES  # LeNet's 1.6 MiB
+    layout = Layout(431_080, 2, HUGE_PAGE_BYTES)
+    assert [layout.local_offset(rank) // HUGE_PAGE_BYTES for rank in range(3)] == [1, 2, 3]
+    assert layout.used_header_bytes < mmap.PAGESIZE
+    assert layout.total_bytes == 4 * HUGE_PAGE_BYTES
+
+
+def test_stripes_of_very_long_vectors_begin_at_huge_pages_and_of_shorter_ones_at_small_pages() -> (
+    None
+):
+    huge, small = Layout(8 * 2**20, 2, HUGE_PAGE_BYTES), Layout(2**20, 2, HUGE_PAGE_BYTES)
+    assert huge.stripe(1).start * 4 % HUGE_PAGE_BYTES == 0
+    assert small.stripe(1).start * 4 == 2 * 2**20
+    assert Layout(2**20 + 4096, 3, HUGE_PAGE_BYTES).stripe(1).start * 4 % mmap.PAGESIZE == 0
+
+
+def test_pages_of_another_size_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected pages of 4096 or 2097152"):
+        Layout(1, 1, 8192)

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from affinity import MemoryPlan
+from affinity.process.memory_policy import memory_policy
 from knltrain.errors import SegmentError
 from knltrain.exchange.layout import Layout
 from knltrain.exchange.node_shared import NodeShared
@@ -208,3 +210,73 @@ def test_closing_twice_is_harmless() -> None:
     segment.close()
     segment.close()
     assert segment.center.size == 0
+
+
+def policy_of(row: np.ndarray) -> str:
+    """The kernel's memory policy of the page that a vector begins in."""
+    return str(memory_policy(row.ctypes.data))
+
+
+def test_placed_rows_and_stripes_carry_the_policy_into_every_process() -> None:
+    created = Segment.create(600_000, 2)
+    memory = MemoryPlan(policy="spill", mode="preferred", nodes=(0,))
+    assert created.place(1, memory) == ()
+    assert policy_of(created.locals_[0]) == "default"
+    assert policy_of(created.locals_[1]) == "preferred:0"
+    middle = created.layout.stripe(1).start
+    assert policy_of(created.center) == "default"
+    assert policy_of(created.center[middle:]) == "preferred:0"
+    attached = Segment.attach(os.dup(created.fd))
+    attached.claim(0)
+    attached.claim(1)
+    assert policy_of(attached.locals_[1]) == "preferred:0"
+    created.close()
+    attached.close()
+
+
+def test_strict_place_on_a_node_that_is_not_there_is_an_error_that_names_the_worker() -> None:
+    segment = Segment.create(5000, 2)
+    memory = MemoryPlan(policy="strict", mode="bind", nodes=(77,))
+    with pytest.raises(SegmentError, match=r"shared memory of worker 1: .*node 77"):
+        segment.place(1, memory)
+    segment.close()
+
+
+@pytest.fixture
+def huge_pages() -> Iterator[None]:
+    """Some pages of 2 MiB in the pool; needs the right to set them aside."""
+    pool = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
+    before = pool.read_text() if pool.exists() else ""
+    try:
+        pool.write_text(str(int(before or 0) + 8))
+    except OSError:
+        pytest.skip("may not set huge pages aside here")
+    if int(pool.read_text()) < int(before) + 8:
+        pool.write_text(before)
+        pytest.skip("the kernel has no huge pages to set aside")
+    yield
+    pool.write_text(before)
+
+
+def test_hugetlb_segment_lies_in_huge_pages(huge_pages: None) -> None:
+    created = Segment.create(431_080, 2, "hugetlb")
+    attached = Segment.attach(os.dup(created.fd))
+    for rank in range(2):
+        assert created.place(rank, MemoryPlan(mode="preferred", nodes=(0,))) == ()
+        attached.claim(rank)
+    attached.locals_[1][:] = 3
+    assert (created.locals_[1] == 3).all()
+    start = f"{created.words.ctypes.data:x}-"
+    smaps = Path("/proc/self/smaps").read_text().splitlines()
+    first = next(i for i, line in enumerate(smaps) if line.startswith(start))
+    assert "KernelPageSize:     2048 kB" in smaps[first : first + 5]
+    created.close()
+    attached.close()
+
+
+def test_empty_pool_of_huge_pages_is_named_with_the_ways_out() -> None:
+    free = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+    if not free.exists() or int(free.read_text()):
+        pytest.skip("has huge pages, or a kernel without them")
+    with pytest.raises(SegmentError, match=r"the pool of huge pages has 0 bytes free.*nr_hugepages"):
+        Segment.create(1000, 2, "hugetlb")

@@ -1,0 +1,1 @@
+"""The words of ``python -m affinity``: show, plan, check, run, snapshot."""

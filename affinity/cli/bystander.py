@@ -1,0 +1,114 @@
+"""Looking on while ranks run: where their threads and pages are, for a report at the end."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import final
+
+from affinity.cli.layout import bullets, table
+from affinity.cli.other_process import is_launching, observe, session_members
+from affinity.cli.phrases import memory_names
+from affinity.cpulist import format_cpulist, parse_cpulist
+from affinity.errors import AffinityError
+from affinity.placement.plan import Placement, Plan
+from affinity.placement.words import size as format_bytes
+from affinity.process.proof import ObservedBinding, judge
+from affinity.topology import Topology
+
+_FIRST_LOOK_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 60.0
+_LOOKS_SHARE = 0.05
+"""A look holds up the process that it is at, so looking may take this part of the time at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one look at all processes of a rank found, bytes by node; `problems` as of `judge`."""
+
+    cpus: tuple[int, ...]
+    threads: int
+    bytes_by_node: dict[int, int]
+    problems: tuple[str, ...]
+
+
+@final
+class Bystander:
+    """Looks at the ranks soon after the start, and then more and more rarely.
+
+    Of each rank the look that found most memory is kept.
+    """
+
+    def __init__(self, topology: Topology, plan: Plan) -> None:
+        self._topology = topology
+        self._plan = plan
+        self._sights: dict[int, Sight] = {}
+        self._pause = _FIRST_LOOK_SECONDS
+        self.next_look = time.monotonic() + self._pause
+
+    def look(self, rank_of: Mapping[int, int]) -> None:
+        """Look at the ranks, given by process id, if it is time to."""
+        start = time.monotonic()
+        if start < self.next_look:
+            return
+        taken = 0.0
+        for leader, members in session_members(rank_of).items():
+            rank, before = rank_of[leader], time.monotonic()
+            sight = _look_at(self._plan.workers[rank], members)
+            taken = max(taken, time.monotonic() - before)
+            if sight and _total(sight) >= _total(self._sights.get(rank, sight)):
+                self._sights[rank] = sight
+        if self._sights:  # Until then all are still about to start.
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        self.next_look = start + max(self._pause, taken / _LOOKS_SHARE)
+
+    def report(self) -> str:
+        """One line for each rank, and below them what is not as it was planned."""
+        head = ("rank", "cpus", "threads", "memory")
+        lines = [self._line(worker.rank) for worker in self._plan.workers]
+        problems = [
+            f"rank {rank}: {problem}"
+            for rank, sight in sorted(self._sights.items())
+            for problem in sight.problems
+        ]
+        return "\n".join((table(head, lines, right=(0, 2)), *bullets(problems)))
+
+    def _line(self, rank: int) -> tuple[str, ...]:
+        sight = self._sights.get(rank)
+        if sight is None:
+            return str(rank), "ended before it was looked at", "", ""
+        nodes = sorted(sight.bytes_by_node)
+        names = memory_names(self._topology, nodes)
+        memory = [
+            f"{format_bytes(sight.bytes_by_node[node])} in {name}"
+            for node, name in zip(nodes, names, strict=True)
+        ]
+        return str(rank), format_cpulist(sight.cpus), str(sight.threads), ", ".join(memory)
+
+
+def _look_at(placement: Placement, members: Iterable[int]) -> Sight | None:
+    found: list[ObservedBinding] = []
+    for pid in members:
+        with suppress(AffinityError):  # It has ended since.
+            if not is_launching(pid):
+                found.append(observe(pid))
+    if not found:
+        return None
+    memory: Counter[int] = Counter()
+    for observed in found:
+        if told := observed["memory"]:
+            for sizes in (told["anonymous"], told["shared"]):
+                memory.update({int(node): size for node, size in sizes.items() if size})
+    return Sight(
+        cpus=tuple({cpu for observed in found for cpu in parse_cpulist(observed["cpus"])}),
+        threads=sum(len(observed["threads"]) for observed in found),
+        bytes_by_node=dict(memory),
+        problems=tuple(problem for observed in found for problem in judge(placement, observed)),
+    )
+
+
+def _total(sight: Sight) -> int:
+    return sum(sight.bytes_by_node.values())

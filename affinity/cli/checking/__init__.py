@@ -1,0 +1,1 @@
+"""``check``: does placement work on this machine, and is a process where it should be."""

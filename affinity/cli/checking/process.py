@@ -1,0 +1,57 @@
+"""Whether a process is where its placement wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from affinity.cli.checking.finding import Finding
+from affinity.cli.other_process import observe, placement_of
+from affinity.placement.plan import Placement
+from affinity.placement.words import counted
+from affinity.placement.words import size as format_bytes
+from affinity.process.proof import ObservedBinding, judge, remarks
+
+
+def process_findings(pid: int) -> Iterator[Finding]:
+    """Where the threads and pages of a process are, held against its placement if it has one.
+
+    Raises AffinityError if it may not be looked at.
+    """
+    observed, placement = observe(pid), placement_of(pid)
+    yield from seen_findings(observed)
+    if placement is None:
+        text = "none: it was not started by run, or its environment may not be read"
+        yield Finding("note", "placement", text)
+    else:
+        yield from judged_findings(placement, observed)
+
+
+def seen_findings(observed: ObservedBinding) -> Iterator[Finding]:
+    """What was seen, without judging it."""
+    threads = counted(len(observed["threads"]), "thread")
+    yield Finding("ok", "threads", f"{threads} on cpus {observed['cpus']}")
+    yield Finding("ok", "memory policy", observed["memory_policy"] or "not told by the kernel")
+    memory = observed["memory"]
+    if memory is None:
+        yield Finding("note", "memory", "the kernel does not tell where the pages are")
+        return
+    told = (
+        ("own", memory["anonymous"]),
+        ("shared", memory["shared"]),
+        ("of files", memory["file"]),
+    )
+    for name, sizes in told:
+        parts = [f"{format_bytes(size)} on node {node}" for node, size in sizes.items()]
+        yield Finding("ok", f"memory {name}", ", ".join(parts) or "none")
+
+
+def judged_findings(placement: Placement, observed: ObservedBinding) -> Iterator[Finding]:
+    """What is not as the placement asks, and what its owner should know."""
+    problems = judge(placement, observed)
+    for problem in problems:
+        yield Finding("fail", "placement", problem)
+    for remark in remarks(placement, observed):
+        yield Finding("note", "placement", remark)
+    if not problems:
+        text = f"as worker {placement.rank} wants it (policy {placement.memory.policy})"
+        yield Finding("ok", "placement", text)

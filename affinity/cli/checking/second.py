@@ -1,0 +1,31 @@
+"""hwloc as the second opinion on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from affinity.cli.checking.finding import Finding
+from affinity.errors import TopologyError
+from affinity.machine.second_opinion import compare, lstopo_topology
+from affinity.topology import Topology
+
+_SUBJECT = "hwloc"
+
+
+def second_opinion_findings(topology: Topology) -> Iterator[Finding]:
+    """Where hwloc sees this machine otherwise, if it is installed."""
+    try:
+        theirs = lstopo_topology()
+    except TopologyError as error:
+        yield Finding("note", _SUBJECT, str(error))
+        return
+    if theirs is None:
+        yield Finding("note", _SUBJECT, "lstopo is not installed: no second opinion")
+        return
+    differences = compare(topology, theirs)
+    for difference in differences:
+        text = f"{difference.fact}: we say {difference.ours}, hwloc says {difference.theirs}"
+        yield Finding("warn", _SUBJECT, text, "tell us: python -m affinity snapshot machine.tgz")
+    if not differences:
+        text = f"sees the same cpus, cores, caches and memories ({'; '.join(theirs.sources)})"
+        yield Finding("ok", _SUBJECT, text)

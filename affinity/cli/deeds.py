@@ -1,0 +1,111 @@
+"""What the words of the command line do: read a machine, work it out, print it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from affinity.cli.layout import showable
+from affinity.cli.options import narrowed, request_from
+from affinity.placement.plan import Plan
+from affinity.process.allowed import Allowed
+from affinity.topology import Topology
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print, or draw, the machine."""
+    topology, allowed = _machine(options)
+    if options.picture:
+        _draw(options.picture, topology)
+    elif options.json:
+        from affinity.cli.as_json import machine_json
+
+        _print(machine_json(topology, allowed))
+    else:
+        from affinity.cli.show import show_machine
+
+        _print(show_machine(topology, None if options.machine else allowed))
+    return 0
+
+
+def plan(options: argparse.Namespace) -> int:
+    """Print, or draw, where the workers would sit."""
+    topology, made = _make_plan(options)
+    if options.picture:
+        _draw(options.picture, topology, made)
+    elif options.json:
+        from affinity.cli.as_json import plan_json
+
+        _print(plan_json(made))
+    else:
+        from affinity.cli.show_plan import show_plan
+
+        _print(show_plan(topology, made))
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """Print what was found; 1 if something is wrong."""
+    from affinity.cli.checking.finding import exit_status, show_findings
+    from affinity.cli.checking.machine import machine_findings
+    from affinity.cli.checking.process import process_findings
+
+    if options.pid is not None:
+        findings = list(process_findings(options.pid))
+    else:
+        findings = list(machine_findings(*_machine(options)))
+    if options.json:
+        from affinity.cli.as_json import findings_json
+
+        _print(findings_json(findings))
+    else:
+        _print(show_findings(findings))
+    return exit_status(findings)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start the command in all places, or in one, and return how that ended."""
+    from affinity.cli.run import run_plan
+
+    topology, made = _make_plan(options)
+    return run_plan(topology, made, options)
+
+
+def snapshot(options: argparse.Namespace) -> int:
+    """Write the file."""
+    from affinity.machine.snapshot import write_snapshot
+
+    write_snapshot(options.file)
+    _print(f"wrote {options.file}; to look at it: python -m affinity show --machine {options.file}")
+    return 0
+
+
+def _make_plan(options: argparse.Namespace) -> tuple[Topology, Plan]:
+    from affinity.placement.place import place_workers
+
+    request = request_from(options)
+    topology, allowed = _machine(options)
+    return topology, place_workers(topology, narrowed(allowed, topology, options), request)
+
+
+def _machine(options: argparse.Namespace) -> tuple[Topology, Allowed]:
+    from affinity.machine.read import read_machine, read_topology
+    from affinity.process.allowed import read_allowed
+
+    if path := getattr(options, "machine", None):
+        topology = read_machine(path, options.hbm or ())
+        return topology, Allowed(cpus=topology.cpus)
+    allowed = read_allowed()
+    return read_topology(allowed=allowed.cpus, hbm=options.hbm), allowed
+
+
+def _draw(path: Path, topology: Topology, plan: Plan | None = None) -> None:
+    from affinity.cli.picture.draw import write_picture
+
+    write_picture(path, topology, plan)
+    _print(f"wrote {path}")
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(showable(text, sys.stdout.encoding) + "\n")

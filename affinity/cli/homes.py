@@ -1,0 +1,42 @@
+"""Which cores and memories are at home together: what both text and pictures are built of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from affinity.topology import Core, NumaNode, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The cores of one NUMA node in one package, and the memories that are theirs alone."""
+
+    package: int
+    node: int
+    cores: tuple[Core, ...]
+    memories: tuple[NumaNode, ...]
+
+
+def homes(topology: Topology) -> tuple[Home, ...]:
+    """All homes by package and node; a memory of cores in two packages is at home in the first."""
+    cores: dict[tuple[int, int], list[Core]] = {}
+    for core in topology.cores:
+        cores.setdefault((core.package, core.numa_node), []).append(core)
+    found: list[Home] = []
+    shown: set[int] = set()
+    for package, node in sorted(cores):
+        memories = [] if node in shown else _own_memories(topology, node)
+        shown.add(node)
+        found.append(Home(package, node, tuple(cores[package, node]), tuple(memories)))
+    return tuple(found)
+
+
+def shared_memories(topology: Topology) -> tuple[NumaNode, ...]:
+    """Memories that are near the cores of several nodes, or of none."""
+    return tuple(node for node in topology.numa_nodes if len(node.near) != 1 and node.memory_bytes)
+
+
+def _own_memories(topology: Topology, node: int) -> list[NumaNode]:
+    return [
+        memory for memory in topology.numa_nodes if memory.near == (node,) and memory.memory_bytes
+    ]

@@ -1,0 +1,80 @@
+"""Looking at a process that is not ours: its place, as it was told, and where it really is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from affinity.cpulist import parse_cpulist
+from affinity.errors import AffinityError
+from affinity.placement.plan import Placement
+from affinity.process.own import own_placement
+from affinity.process.policy import Policy
+from affinity.process.proof import ObservedBinding, observed_binding
+
+_MODE_OF = {
+    "prefer": "preferred",
+    "prefer (many)": "preferred-many",
+    "weighted interleave": "weighted-interleave",
+}
+"""How ``numa_maps`` calls modes, where that differs from us (mpol_to_str in mm/mempolicy.c)."""
+
+_STACK = re.compile(r"^[0-9a-f]+ ([a-z ()]+?)(?:=[\w|]+)?(?::([\d,-]+))? stack ", re.MULTILINE)
+
+
+def placement_of(pid: int) -> Placement | None:
+    """The place that a process was started for; None if it has none, or may not be asked."""
+    try:
+        words = Path(f"/proc/{pid}/environ").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return own_placement(dict(word.partition("=")[::2] for word in words.split("\0")))
+
+
+def observe(pid: int) -> ObservedBinding:
+    """What `observed_binding` tells, with the memory policy that the process's stack is under.
+
+    Raises AffinityError if there is no such process, or it may not be looked at.
+    """
+    try:
+        observed = observed_binding(pid)
+        observed["memory_policy"] = policy_in(Path(f"/proc/{pid}/numa_maps").read_text("utf-8"))
+    except OSError as error:
+        raise AffinityError(
+            f"cannot look at process {pid}: {error.strerror}; it has ended, or is another user's"
+        ) from None
+    return observed
+
+
+def policy_in(numa_maps: str) -> str | None:
+    """The policy of the main thread's stack, which is that of the thread; None if there is none."""
+    found = _STACK.search(numa_maps)
+    if found is None:
+        return None
+    return str(Policy(_MODE_OF.get(found[1], found[1]), parse_cpulist(found[2] or "")))
+
+
+def is_launching(pid: int) -> bool:
+    """Whether a process is still ``affinity.exec``, about to take its place and become a command.
+
+    Raises AffinityError if it has ended.
+    """
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError as error:
+        raise AffinityError(f"process {pid} has ended: {error.strerror}") from None
+    return words[1:3] == [b"-m", b"affinity.exec"]
+
+
+def session_members(leaders: Collection[int]) -> dict[int, list[int]]:
+    """For each leader of a session its processes: itself, and what it has started."""
+    members: dict[int, list[int]] = {leader: [] for leader in leaders}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name, in brackets, may hold anything; the session is the fourth field after it.
+            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if (session := int(fields[3])) in members:
+                members[session].append(int(stat.parent.name))
+    return members

@@ -1,0 +1,162 @@
+"""``run``: the same command in the place of every rank, or of one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+
+from affinity.cli.bystander import Bystander
+from affinity.cli.keeper import in_keeper
+from affinity.cli.layout import showable, table
+from affinity.cli.phrases import memory_names
+from affinity.cli.preload import preload_value
+from affinity.cli.ranks import Ranks, Start
+from affinity.cli.show_plan import kernel_words
+from affinity.cpulist import format_cpulist
+from affinity.errors import AffinityError, PlacementError
+from affinity.exec import worker_command
+from affinity.placement.plan import Placement, Plan
+from affinity.process.thread_environment import placement_environment
+from affinity.topology import Topology
+
+LOCAL_RANK_VARIABLES = (
+    "SLURM_LOCALID",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "PALS_LOCAL_RANKID",
+    "LOCAL_RANK",
+)
+"""How a process is told which one on its node it is: by Slurm, Open MPI, Intel MPI and MPICH, HPE's
+PALS, torchrun."""
+
+
+def run_plan(topology: Topology, plan: Plan, options: argparse.Namespace) -> int:
+    """Start all ranks and return how they ended; with --rank become that one and never return."""
+    if not options.command:
+        raise AffinityError("no command given: write it after --, as in run --workers 4 -- ./train")
+    variables = dict(options.env)
+    if options.preload:
+        variables["LD_PRELOAD"] = preload_value(options.preload)
+    if options.rank is not None:
+        rank = own_rank(options.rank, len(plan.workers), os.environ)
+        command = rank_command(plan, rank, options.command, variables, options.pin_threads)
+        os.execv(command[0], command)
+    for line in (*plan.notes, *_inherited(options.pin_threads)):
+        _say(f"note: {line}")
+    bystander = Bystander(topology, plan) if options.report_bindings else None
+    if bystander:
+        _say(f"where each rank is to be\n{bindings_table(topology, plan)}")
+
+    def work(lifeline: int) -> int:
+        keeper = os.getpid()
+        starts = [
+            Start(
+                worker.rank,
+                rank_command(
+                    plan, worker.rank, options.command, variables, options.pin_threads, keeper
+                ),
+            )
+            for worker in plan.workers
+        ]
+        status = Ranks(options.tag, options.grace_seconds, bystander).run(starts, lifeline)
+        if bystander:
+            _say(f"where each rank was seen to be\n{bystander.report()}")
+        return status
+
+    return in_keeper(work)
+
+
+def rank_command(
+    plan: Plan,
+    rank: int,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    pin_threads: bool,
+    die_with_parent: int | None = None,
+) -> list[str]:
+    """What starts `command` in the place of a rank, with {rank} and the like filled in."""
+    placement = plan.workers[rank]
+    words = _filled_in(placement, len(plan.workers))
+    return worker_command(
+        [_fill_in(part, words) for part in command],
+        placement,
+        {name: _fill_in(value, words) for name, value in variables.items()},
+        die_with_parent,
+        pin_threads,
+    )
+
+
+def bindings_table(topology: Topology, plan: Plan) -> str:
+    """One line for each rank: what the kernel is told of its cpus and its memory."""
+    head = ("rank", "cpus", "threads", "memory in this order", "kernel is told")
+    rows = [
+        (
+            str(worker.rank),
+            format_cpulist(worker.cpus),
+            str(worker.threads),
+            " → ".join(memory_names(topology, worker.memory.order[:2])),
+            kernel_words(worker.memory),
+        )
+        for worker in plan.workers
+    ]
+    return table(head, rows, right=(0, 2))
+
+
+def own_rank(asked: int | str, workers: int, environment: Mapping[str, str]) -> int:
+    """The rank that is asked for, or the one that a launcher's variable names.
+
+    Raises PlacementError if there is no such rank, or no launcher that names one.
+    """
+    rank = asked if isinstance(asked, int) else _local_rank(environment)
+    if rank >= workers:
+        raise PlacementError(
+            f"there is no rank {rank}: the {workers} workers have ranks 0 to {workers - 1}"
+        )
+    return rank
+
+
+def _local_rank(environment: Mapping[str, str]) -> int:
+    for name in LOCAL_RANK_VARIABLES:
+        if (value := environment.get(name, "")).isdigit():
+            return int(value)
+    raise PlacementError(
+        "--rank auto: no launcher has said which process on this node this is (none of "
+        f"{', '.join(LOCAL_RANK_VARIABLES)} is set): start with srun or mpirun, or give the rank"
+    )
+
+
+def _filled_in(placement: Placement, workers: int) -> dict[str, str]:
+    return {
+        "rank": str(placement.rank),
+        "workers": str(workers),
+        "threads": str(placement.threads),
+        "cpus": format_cpulist(placement.cpus),
+        "nodes": format_cpulist(placement.numa_nodes),
+        "memory": format_cpulist(placement.memory.nodes),
+        "communication": format_cpulist(placement.communication_cpus),
+        "data": format_cpulist(placement.data_cpus),
+    }
+
+
+def _fill_in(text: str, words: Mapping[str, str]) -> str:
+    # Not str.format: other braces, as in JSON or awk, are the command's own.
+    return re.sub(rf"\{{({'|'.join(words)})\}}", lambda match: words[match[1]], text)
+
+
+def _inherited(pin_threads: bool) -> list[str]:
+    variables = {} if pin_threads else placement_environment()
+    told = " ".join(f"{name}={value}" for name, value in variables.items())
+    if not told:
+        return []
+    return [
+        f"{told} is inherited, and makes OpenMP move threads, often all onto one core: "
+        f"unset {' '.join(variables)}, or use --pin-threads"
+    ]
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(showable(f"affinity run: {message}\n", sys.stderr.encoding))
+    sys.stderr.flush()

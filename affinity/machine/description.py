@@ -1,0 +1,104 @@
+"""A machine as it was read: facts only, before anything is concluded from them.
+
+Every reader (sysfs, hwloc's XML, numactl's text, libvirt's XML) fills this in, with what its source
+tells and None or nothing where it does not. `conclude.py` makes a `Topology` of it, so that the
+same evidence leads to the same conclusion wherever it comes from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from affinity.topology import Cache, HugePages, MemoryKind, SideCache
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What names the processor: ``/proc/cpuinfo``'s words, as numbers where they are numbers."""
+
+    vendor: str = "unknown"
+    family: int | None = None
+    model: int | None = None
+    name: str = "unknown"
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPlace:
+    """What tells which core a hardware thread belongs to: equal for the threads of one core."""
+
+    package: int
+    core: int
+    siblings: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldKind:
+    """A source's own word for the kind of a memory, such as hwloc's subtype "MCDRAM"."""
+
+    kind: MemoryKind
+    by: str
+
+
+@dataclass(slots=True)
+class NodeFacts:
+    """What is known of one NUMA node. Bandwidths in MB/s, latencies in ns: None if not given.
+
+    Firmware that leaves its table empty gives zeros: readers leave those as None, and name the
+    node in `zero_performance`. `initiators` are the nodes with cpus that the source itself calls
+    nearest. `dax` is what a device behind the memory is ("pmem", "cxl", "soft-reserved").
+    `offline_cpus` are cpus beside this memory that are switched off: a node with no others only
+    looks like one without cpus.
+    """
+
+    id: int
+    cpus: tuple[int, ...] = ()
+    memory_bytes: int = 0
+    free_bytes: int = 0
+    read_bandwidth: int | None = None
+    write_bandwidth: int | None = None
+    read_latency: int | None = None
+    performance_source: str = ""
+    zero_performance: bool = False
+    initiators: tuple[int, ...] = ()
+    initiators_source: str = ""
+    tier: int | None = None
+    dax: str | None = None
+    told: ToldKind | None = None
+    side_caches: tuple[SideCache, ...] = ()
+    huge_pages: tuple[HugePages, ...] = ()
+    offline_cpus: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnightsFirmware:
+    """What SMBIOS tells of a Xeon Phi; `cluster_mode` and `memory_mode` as hwloc's dump has them.
+
+    `cluster_mode`: All2All, Hemisphere, Quadrant, SNC2, SNC4; `memory_mode`: Cache, Flat,
+    Hybrid25, Hybrid50; None where an old dump does not say. `cache_bytes` is the part of MCDRAM
+    used as a cache by each node with DRAM.
+    """
+
+    cluster_mode: str | None
+    memory_mode: str | None
+    cache_bytes: int
+    source: str
+
+
+@dataclass(slots=True)
+class Description:
+    """All that a source tells of a machine. `distances[i, j]` by node ids, as the firmware says.
+
+    `installed` are the kinds of memory modules that SMBIOS lists, such as "DDR5" and "HBM2".
+    """
+
+    processor: Processor = field(default_factory=Processor)
+    threads: dict[int, ThreadPlace] = field(default_factory=dict)
+    caches: list[Cache] = field(default_factory=list)
+    nodes: dict[int, NodeFacts] = field(default_factory=dict)
+    distances: dict[tuple[int, int], int] = field(default_factory=dict)
+    knights: KnightsFirmware | None = None
+    offline_cpus: tuple[int, ...] = ()
+    sources: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    installed: tuple[str, ...] = ()

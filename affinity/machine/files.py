@@ -1,0 +1,177 @@
+"""The small text files in which a kernel describes a machine, some of which containers hide."""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import final
+
+from affinity.cpulist import parse_cpulist
+from affinity.errors import AffinityError, TopologyError
+
+CPUINFO = "proc/cpuinfo"
+
+
+class MachineFiles(ABC):
+    """What lies below a root: paths are relative to it, such as ``proc/cpuinfo``.
+
+    `name` says to people where the root is.
+    """
+
+    name: str
+
+    @abstractmethod
+    def read_bytes(self, path: str, limit: int | None = None) -> bytes | None:
+        """The file's content or its first `limit` bytes; None if missing or not readable."""
+
+    @abstractmethod
+    def names(self, folder: str, prefix: str = "") -> tuple[str, ...]:
+        """The sorted names in `folder` that begin with `prefix`; empty if there is no folder."""
+
+    @abstractmethod
+    def link(self, path: str) -> str | None:
+        """Where the symbolic link `path` points to, as it is written there; None if it is none."""
+
+    def read_text(self, path: str, limit: int | None = None) -> str | None:
+        """The stripped text of a file or of its first `limit` bytes; None as `read_bytes`."""
+        content = self.read_bytes(path, limit)
+        return None if content is None else content.decode("utf-8", "replace").strip()
+
+    def where(self, path: str) -> str:
+        """The full name of a file, for messages."""
+        return f"{self.name.rstrip('/')}/{path}"
+
+
+@final
+class FolderFiles(MachineFiles):
+    """The files below a folder: ``/`` for the machine that this runs on."""
+
+    def __init__(self, root: Path) -> None:
+        self.name = str(root)
+        self._prefix = f"{self.name.rstrip('/')}/"
+
+    def read_bytes(self, path: str, limit: int | None = None) -> bytes | None:
+        """See `MachineFiles`."""
+        # Not open(): a machine of 480 cpus has several thousand files to read.
+        try:
+            descriptor = os.open(self._prefix + path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return _read_all(descriptor, limit)
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+
+    def names(self, folder: str, prefix: str = "") -> tuple[str, ...]:
+        """See `MachineFiles`."""
+        try:
+            found = os.listdir(self._prefix + folder)  # noqa: PTH208
+        except OSError:
+            return ()
+        return tuple(sorted(name for name in found if name.startswith(prefix)))
+
+    def link(self, path: str) -> str | None:
+        """See `MachineFiles`."""
+        try:
+            return os.readlink(self._prefix + path)  # noqa: PTH115
+        except OSError:
+            return None
+
+
+def _read_all(descriptor: int, limit: int | None) -> bytes:
+    parts: list[bytes] = []
+    left = 1 << 62 if limit is None else limit
+    # A short read is no end: procfs hands its files out page by page.
+    while left and (part := os.read(descriptor, min(left, 1 << 16))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def numbers(files: MachineFiles, folder: str, prefix: str) -> tuple[int, ...]:
+    """The numbers N, ascending, of all that is called `prefix` + N in `folder`."""
+    endings = (name[len(prefix) :] for name in files.names(folder, prefix))
+    return tuple(sorted(int(ending) for ending in endings if ending.isdecimal()))
+
+
+def read_int(files: MachineFiles, path: str) -> int | None:
+    """The number in a kernel file, or None where it is missing; TopologyError if no number."""
+    text = files.read_text(path)
+    return None if text is None else to_int(text, files.where(path))
+
+
+def to_int(text: str, where: str) -> int:
+    """`text`, found in the file `where`, as a number; TopologyError naming both if it is none."""
+    try:
+        return int(text)
+    except ValueError:
+        raise TopologyError(f"{where} holds {text!r} where a whole number was expected") from None
+
+
+def read_list(files: MachineFiles, path: str) -> tuple[int, ...] | None:
+    """The cpus or nodes in a list such as ``0-3,8``; None if missing, TopologyError if garbage."""
+    text = files.read_text(path)
+    if text is None:
+        return None
+    try:
+        return parse_cpulist(text)
+    except AffinityError as error:
+        raise TopologyError(f"{files.where(path)}: {error}") from None
+
+
+def find_cpus(files: MachineFiles, folder: str, listed: str, mask: str) -> tuple[int, ...] | None:
+    """The cpus in `listed`, or in the hexadecimal `mask` that old kernels and captures have.
+
+    None if `folder` has neither.
+    """
+    cpus = read_list(files, f"{folder}/{listed}")
+    if cpus is not None:
+        return cpus
+    try:
+        bits = int((files.read_text(f"{folder}/{mask}") or "").replace(",", ""), 16)
+    except ValueError:
+        return None
+    return tuple(cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1)
+
+
+def read_cpus(files: MachineFiles, folder: str) -> tuple[int, ...]:
+    """The cpus in the ``cpulist`` or ``cpumap`` of a NUMA node.
+
+    Raises TopologyError if `folder` has neither: no cpus and unknown cpus are not the same.
+    """
+    cpus = find_cpus(files, folder, "cpulist", "cpumap")
+    if cpus is None:
+        where = files.where(folder)
+        raise TopologyError(f"{where} has neither a cpulist nor a cpumap that can be read")
+    return cpus
+
+
+def read_meminfo(files: MachineFiles, path: str) -> tuple[int, int]:
+    """Total and free bytes from ``/proc/meminfo`` or a node's ``meminfo``; zeros if missing."""
+    kilobytes = dict(re.findall(r"(MemTotal|MemFree):\s*(\d+) kB", files.read_text(path) or ""))
+    return int(kilobytes.get("MemTotal", 0)) * 1024, int(kilobytes.get("MemFree", 0)) * 1024
+
+
+def read_cpuinfo(files: MachineFiles) -> dict[int, dict[str, str]]:
+    """The blocks of ``/proc/cpuinfo`` by processor number; empty where the file is missing."""
+    processors: dict[int, dict[str, str]] = {}
+    for block in re.split(r"\n\s*\n", files.read_text(CPUINFO) or ""):
+        fields = _fields(block)
+        if "processor" in fields:
+            processors[to_int(fields["processor"], files.where(CPUINFO))] = fields
+    return processors
+
+
+def read_first_processor(files: MachineFiles) -> dict[str, str]:
+    """The first block of ``/proc/cpuinfo``, which is long to make up for hundreds of cpus."""
+    text = files.read_text(CPUINFO, limit=1 << 14) or ""
+    return _fields(re.split(r"\n\s*\n", text, maxsplit=1)[0])
+
+
+def _fields(block: str) -> dict[str, str]:
+    pairs = (line.partition(":") for line in block.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}

@@ -1,0 +1,15 @@
+"""A memory's kind with the evidence for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from affinity.topology import MemoryKind
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a memory is, and the evidence."""
+
+    kind: MemoryKind
+    evidence: str

@@ -1,0 +1,75 @@
+"""Whose a memory is: the nodes whose cores are nearest to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from affinity.cpulist import format_cpulist
+from affinity.machine.description import Description
+
+
+@dataclass(frozen=True, slots=True)
+class Locality:
+    """The nodes with cpus that a memory belongs to, and what tells so."""
+
+    near: tuple[int, ...]
+    evidence: str
+
+
+def locality(description: Description, node: int) -> Locality:
+    """The nodes with cpus nearest to `node`, which may be itself.
+
+    Follows what the source names as the nearest cpus, then the firmware's distances from `node`,
+    then gives up: all nodes with cpus are then equally near.
+    """
+    facts = description.nodes[node]
+    if facts.cpus:
+        return Locality((node,), "it has cpus of its own")
+    owners = nodes_with_cpus(description)
+    if len(owners) < 2:
+        return Locality(owners, "no other node has cpus" if owners else "no node has cpus")
+    if named := tuple(owner for owner in owners if owner in facts.initiators):
+        source = facts.initiators_source or "the source"
+        return _closest(description, node, named, f"{source} names the cpus of {_nodes(named)}")
+    return _closest(description, node, owners, "")
+
+
+def nodes_with_cpus(description: Description) -> tuple[int, ...]:
+    """Ids of the nodes that have cpus, ascending."""
+    return tuple(sorted(facts.id for facts in description.nodes.values() if facts.cpus))
+
+
+def distances_from(
+    description: Description, node: int, others: Iterable[int]
+) -> dict[int, int] | None:
+    """The firmware's distance from `node` to each of `others`; None unless it tells them all.
+
+    They are those of the memory's own row. Seen from the cpus, a Xeon Phi's MCDRAM is further
+    than all DRAM, so that the nearest memory of a node with cpus is never its own MCDRAM.
+    """
+    wanted = tuple(others)
+    row = {other: description.distances.get((node, other)) for other in wanted}
+    if None in row.values():
+        row = {other: description.distances.get((other, node)) for other in wanted}
+    known = {other: distance for other, distance in row.items() if distance is not None}
+    return known if len(known) == len(wanted) else None
+
+
+def _closest(description: Description, node: int, owners: Sequence[int], named: str) -> Locality:
+    """The closest of `owners` by distance; all of them where distances make no difference."""
+    distances = distances_from(description, node, owners)
+    if distances is None:
+        unknown = "nothing tells which cpus are nearest, so it counts as near to all"
+        return Locality(tuple(owners), named or unknown)
+    least = min(distances.values())
+    near = tuple(owner for owner in owners if distances[owner] == least)
+    if len(near) < len(owners):
+        closest = f"it is closest to {_nodes(near)} (distance {least})"
+        return Locality(near, f"{named}, and {closest}" if named else closest)
+    alike = f"it is as far from all nodes with cpus (distance {least}), so it counts as near to all"
+    return Locality(near, named or alike)
+
+
+def _nodes(ids: Sequence[int]) -> str:
+    return f"node{'s' if len(ids) > 1 else ''} {format_cpulist(ids)}"

@@ -1,0 +1,69 @@
+"""Telling high-bandwidth memory from DRAM and the rest, and only where there is evidence of it.
+
+The user's word stands above all. What the rest is told by depends on whether the memory has cpus
+of its own: see `memory_beside_cpus` and `memory_without_cpus`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from affinity.cpulist import format_cpulist
+from affinity.machine.description import Description, NodeFacts
+from affinity.machine.kind import Kind
+from affinity.machine.locality import Locality
+from affinity.machine.memory_beside_cpus import kind_beside_cpus
+from affinity.machine.memory_without_cpus import kind_without_cpus
+from affinity.machine.processors import Identity
+from affinity.machine.user_word import HbmWord
+
+
+def memory_kinds(
+    description: Description,
+    identity: Identity,
+    near: Mapping[int, Locality],
+    words: Iterable[HbmWord],
+) -> dict[int, Kind]:
+    """The kind of each node's memory; `near` says whose each is, `words` what the user calls HBM.
+
+    The user's words name all HBM there is: nothing else is then taken for it.
+    """
+    said = {word.node: word for word in words}
+    away = {
+        node: _decide(kind_without_cpus(description, identity, facts, near[node]), facts, said)
+        for node, facts in description.nodes.items()
+        if not facts.cpus
+    }
+    has_hbm = any(kind.kind == "hbm" for kind in away.values())
+    own = {
+        node: _decide(kind_beside_cpus(description, identity, facts, has_hbm), facts, said)
+        for node, facts in description.nodes.items()
+        if facts.cpus
+    }
+    return dict(sorted({**own, **away}.items()))
+
+
+def unknown_hbm(kinds: Mapping[int, Kind], description: Description) -> str | None:
+    """The way out for memories without cpus whose kind nothing tells; None if there are none."""
+    nodes = format_cpulist(
+        facts.id
+        for facts in description.nodes.values()
+        if kinds[facts.id].kind == "unknown" and facts.memory_bytes and not facts.cpus
+    )
+    if not nodes:
+        return None
+    return (
+        f"nothing tells what kind of memory is at NUMA node {nodes}, so it is not used as HBM: if "
+        f"it is, say --hbm {nodes} or AFFINITY_HBM_NODES={nodes}"
+    )
+
+
+def _decide(found: Kind, facts: NodeFacts, said: Mapping[int, HbmWord]) -> Kind:
+    """What was found, unless the user says otherwise."""
+    if word := said.get(facts.id):
+        return Kind("hbm", f"the user says so: {word.by}")
+    if said and found.kind == "hbm":
+        by = next(iter(said.values())).by
+        nodes = format_cpulist(said)
+        return Kind("unknown", f"not HBM, as {by} names only {nodes}; else {found.evidence}")
+    return found

@@ -1,0 +1,180 @@
+"""The kind of memory without cpus of its own: MCDRAM, HBM, CXL, persistent memory, a GPU's ...
+
+In order of trust: what the source itself calls it; the device behind it; a Xeon Phi, whose memory
+without cpus is MCDRAM; its bandwidth against the DRAM of the same cpus; the kernel's memory tier;
+a Xeon Max; the distances of Xeon Phi's firmware where no processor is named. Never the order of
+node ids, nor an absolute bandwidth: sub-NUMA clusters divide that by their number.
+"""
+
+from __future__ import annotations
+
+from affinity.cpulist import format_cpulist
+from affinity.machine.description import Description, NodeFacts
+from affinity.machine.kind import Kind
+from affinity.machine.locality import Locality, distances_from, nodes_with_cpus
+from affinity.machine.processors import KNIGHTS_MCDRAM_BYTES, XEON_MAX_HBM_BYTES, Identity
+
+HBM_RATIO = 2.0
+"""Memory with more than this many times the bandwidth of its cpus' own DRAM is HBM."""
+
+FASTER_RATIO = 1.5
+"""Between this and HBM_RATIO it is if nothing speaks against it.
+
+CXL memory comes that far where it is interleaved over several devices next to one cluster's share
+of DRAM; but then it is larger than that DRAM, or the kernel's tier is slower.
+"""
+
+SAME_RATIO = 0.1
+"""Bandwidths that differ by no more than this part of each other are of the same kind of memory."""
+
+_DEVICES = {
+    "pmem": Kind("pmem", "behind it is a device of persistent memory (NVDIMM)"),
+    "cxl": Kind("cxl", "behind it is a CXL device"),
+}
+
+
+def kind_without_cpus(
+    description: Description, identity: Identity, facts: NodeFacts, near: Locality
+) -> Kind:
+    """The kind of the memory `facts` is about: what the first evidence says that there is.
+
+    "unknown" comes with what is missing and the way out.
+    """
+    if facts.told is not None:
+        return Kind(facts.told.kind, facts.told.by)
+    if not facts.memory_bytes:
+        return Kind("unknown", "it has neither cpus nor memory")
+    if device := _DEVICES.get(facts.dax or ""):
+        return device
+    if facts.offline_cpus:
+        return Kind("dram", f"its cpus {format_cpulist(facts.offline_cpus)} are offline")
+    if identity.family == "knights" and not identity.guessed:
+        beside_offline = _as_far_as_dram(description, facts)
+        return beside_offline or _on_knights(identity, facts) or _unknown(description, facts, near)
+    return (
+        _by_bandwidth(description, facts, near)
+        or _by_tier(description, facts, near)
+        or _as_far_as_dram(description, facts)
+        or _on_xeon_max(identity, facts, _tier_step(description, facts, near))
+        or _on_knights(identity, facts)
+        or _unknown(description, facts, near)
+    )
+
+
+def _as_far_as_dram(description: Description, facts: NodeFacts) -> Kind | None:
+    """DRAM whose own cpus are all offline: as far from the other nodes as these from each other."""
+    owners = nodes_with_cpus(description)
+    distances = distances_from(description, facts.id, owners)
+    if not description.offline_cpus or not distances:
+        return None
+    between = {description.distances.get((a, b)) for a in owners for b in owners if a != b}
+    # The kernel makes up 20 for all where the firmware gives no distances.
+    if not between or between == {20} or not set(distances.values()) <= between:
+        return None
+    return Kind(
+        "dram",
+        "as far from the nodes with cpus as these from each other, so its own cpus are among "
+        f"those that are offline ({format_cpulist(description.offline_cpus)})",
+    )
+
+
+def _on_knights(identity: Identity, facts: NodeFacts) -> Kind | None:
+    if identity.family != "knights" or facts.memory_bytes > KNIGHTS_MCDRAM_BYTES:
+        return None
+    return Kind("hbm", f"memory without cpus on Xeon Phi is MCDRAM: {identity.evidence}")
+
+
+def _by_bandwidth(description: Description, facts: NodeFacts, near: Locality) -> Kind | None:
+    """By bandwidth against the DRAM of the nearest cpus; None if either is not given."""
+    compared = _bandwidths(description, facts, near)
+    if compared is None:
+        return None
+    own, local = compared
+    ratio = own / local
+    source = facts.performance_source or "HMAT"
+    evidence = (
+        f"{source} gives it {ratio:.1f} times the bandwidth of its cpus' own memory "
+        f"({own} to {local} MB/s)"
+    )
+    if ratio > HBM_RATIO:
+        return Kind("hbm", evidence)
+    step = _tier_step(description, facts, near)
+    if ratio > 1 and step < 0:
+        return Kind("hbm", f"{evidence}, and the kernel puts it in a faster memory tier")
+    slow = step > 0 and facts.dax is None
+    if ratio > FASTER_RATIO and not slow and facts.memory_bytes < _bytes_near(description, near):
+        return Kind("hbm", f"{evidence}: less than twice, but it is the smaller and faster of both")
+    if description.offline_cpus and abs(ratio - 1) <= SAME_RATIO:
+        return Kind("dram", f"{evidence}: DRAM whose own cpus are offline")
+    slower = "slower than DRAM" if ratio < 1 - SAME_RATIO else "too little for HBM"
+    return Kind("unknown", f"{evidence}: {slower}")
+
+
+def _bandwidths(
+    description: Description, facts: NodeFacts, near: Locality
+) -> tuple[int, int] | None:
+    """Bandwidths of the memory and of the DRAM of its nearest cpus, both read or both written."""
+    owners = [
+        description.nodes[owner] for owner in near.near if description.nodes[owner].memory_bytes
+    ]
+    for own, local in (
+        (facts.read_bandwidth, [owner.read_bandwidth for owner in owners]),
+        (facts.write_bandwidth, [owner.write_bandwidth for owner in owners]),
+    ):
+        if own and any(local):
+            return own, max(bandwidth or 0 for bandwidth in local)
+    return None
+
+
+def _bytes_near(description: Description, near: Locality) -> int:
+    return max((description.nodes[owner].memory_bytes for owner in near.near), default=0)
+
+
+def _tier_step(description: Description, facts: NodeFacts, near: Locality) -> int:
+    """How many tiers slower the kernel holds it than its cpus' own memory; 0 if it says nothing."""
+    tiers = [tier for owner in near.near if (tier := description.nodes[owner].tier) is not None]
+    return facts.tier - min(tiers) if tiers and facts.tier is not None else 0
+
+
+def _by_tier(description: Description, facts: NodeFacts, near: Locality) -> Kind | None:
+    """HBM in a faster tier. A slower one tells nothing: the kernel's default for all dax memory."""
+    step = _tier_step(description, facts, near)
+    if step >= 0:
+        return None
+    return Kind(
+        "hbm",
+        f"the kernel puts it in memory tier {facts.tier}, and its cpus' own memory in "
+        f"{(facts.tier or 0) - step}: lower is faster",
+    )
+
+
+def _on_xeon_max(identity: Identity, facts: NodeFacts, tier_step: int) -> Kind | None:
+    reserved = facts.dax == "soft-reserved"
+    if identity.family != "xeon max" or facts.memory_bytes > XEON_MAX_HBM_BYTES:
+        return None
+    if tier_step > 0 and not reserved:
+        return None
+    which = "set aside by the firmware of a Xeon Max" if reserved else "without cpus on Xeon Max"
+    return Kind("hbm", f"memory {which} is HBM: {identity.evidence}")
+
+
+def _unknown(description: Description, facts: NodeFacts, near: Locality) -> Kind:
+    return Kind("unknown", _why_unknown(description, facts, near))
+
+
+def _why_unknown(description: Description, facts: NodeFacts, near: Locality) -> str:
+    reasons = ["without cpus"]
+    if facts.zero_performance:
+        reasons.append("its bandwidths in the firmware's HMAT are zeros, which means not given")
+    elif facts.read_bandwidth or facts.write_bandwidth:
+        reasons.append("the bandwidth of its cpus' own memory to compare with is not given")
+    else:
+        reasons.append("no bandwidth is given")
+    if facts.tier is not None:
+        slower = _tier_step(description, facts, near) > 0
+        reasons.append(f"its memory tier is {'slower than ' if slower else ''}that of DRAM")
+    if facts.dax == "soft-reserved":
+        reasons.append("the firmware sets it aside (HBM or CXL)")
+    if description.offline_cpus:
+        reasons.append("it may be DRAM whose cpus are offline")
+    return f"{', '.join(reasons)}: if it is HBM, say --hbm {facts.id}"

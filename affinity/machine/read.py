@@ -1,0 +1,132 @@
+"""Reading a machine, wherever it is described: the kernel's files, a capture, other tools' output.
+
+read_topology()                       the machine that this runs on
+read_machine(Path("machine.tgz"))     another, from a snapshot, hwloc's XML, `numactl -H` ...
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from affinity.errors import TopologyError
+from affinity.machine.conclude import conclude
+from affinity.machine.description import Description
+from affinity.machine.files import FolderFiles, MachineFiles
+from affinity.machine.sysfs import describe_sysfs
+from affinity.machine.user_word import HbmWord, hbm_from_environment
+from affinity.topology import Topology
+
+KNOWN_FORMATS = (
+    "expected a folder or tar archive with sys and proc (from `python -m affinity snapshot`), "
+    "hwloc's XML (lstopo machine.xml), the text of `numactl -H`, or libvirt's domain XML"
+)
+
+_ARCHIVES = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+"""What gzip, bzip2, xz and zstd begin with; a bare tar has its mark at byte 257."""
+
+_BEFORE_ROOT = re.compile(r"\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
+
+
+def read_topology(
+    root: Path = Path("/"),
+    allowed: Iterable[int] | None = None,
+    hbm: Sequence[HbmWord] | None = None,
+) -> Topology:
+    """Describe the machine whose ``sys`` and ``proc`` trees lie under `root`.
+
+    `allowed` are cpus that exist for certain even if the files do not show them. `hbm` are the
+    nodes that the user says to be high-bandwidth memory. Where `root` is ``/`` both have defaults:
+    the cpus of this process and what its environment says.
+
+    Raises TopologyError when no file tells the cpus, or a file holds what the kernel never writes.
+    """
+    own = root == Path("/")
+    if allowed is None:
+        allowed = os.sched_getaffinity(0) if own else ()
+    if hbm is None:
+        hbm = hbm_from_environment() if own else ()
+    return conclude(describe_sysfs(FolderFiles(root), allowed), hbm)
+
+
+def read_machine(path: Path, hbm: Sequence[HbmWord] = ()) -> Topology:
+    """Describe the machine of which `path` is a capture or another tool's description.
+
+    What it is shows in the content, not in the name. Raises TopologyError naming the file if it is
+    missing, empty, damaged or of no known format.
+    """
+    if path.is_dir():
+        return conclude(_describe_files(_folder(path), path), hbm)
+    try:
+        with path.open("rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise TopologyError(f"cannot read {path}: {error.strerror}; {KNOWN_FORMATS}") from None
+    if content.startswith(_ARCHIVES) or content[257:262] == b"ustar":
+        from affinity.machine.archive import ArchiveFiles
+
+        return conclude(_describe_files(ArchiveFiles(path), path), hbm)
+    return conclude(_describe_text(content, path), hbm)
+
+
+def _folder(path: Path) -> FolderFiles:
+    """The files of the folder, or of the only one in it: archives are often unpacked like that."""
+    files = FolderFiles(path)
+    inner = files.names("")
+    if len(inner) == 1 and not _has_trees(files) and (path / inner[0]).is_dir():
+        return FolderFiles(path / inner[0])
+    return files
+
+
+def _has_trees(files: MachineFiles) -> bool:
+    return not {"sys", "proc"}.isdisjoint(files.names(""))
+
+
+def _describe_files(files: MachineFiles, path: Path) -> Description:
+    if _has_trees(files):
+        return describe_sysfs(files)
+    tops = files.names("")
+    if any(re.fullmatch(r"pu\d+", name) for top in ("", *tops) for name in files.names(top, "pu")):
+        raise TopologyError(
+            f"{path} holds only raw cpuid dumps (pu0, pu1 ...), which tell nothing of memory: "
+            "give hwloc's XML of that machine instead, as lstopo machine.xml writes it"
+        )
+    raise TopologyError(f"{path} has neither sys nor proc in it: {KNOWN_FORMATS}")
+
+
+def _describe_text(content: bytes, path: Path) -> Description:
+    # Each reader is imported only where it is needed: XML alone doubles the time to start.
+    text = content.decode("utf-8-sig", "replace")
+    if text.lstrip().startswith("<"):
+        return _describe_xml(text, path)
+    if re.search(r"^(available: \d+ nodes|node \d+ (cpus|size):)", text, re.MULTILINE):
+        from affinity.machine.numactl_text import describe_numactl
+
+        return describe_numactl(text, str(path))
+    raise TopologyError(
+        f"{path} is {'of no known format' if text.strip() else 'empty'}: {KNOWN_FORMATS}"
+    )
+
+
+def _describe_xml(text: str, path: Path) -> Description:
+    root = _root_tag(text)
+    if root == "topology":
+        from affinity.machine.hwloc_xml import describe_hwloc_xml
+
+        return describe_hwloc_xml(text, str(path))
+    if root == "domain":
+        from affinity.machine.libvirt_xml import describe_libvirt_xml
+
+        return describe_libvirt_xml(text, str(path))
+    raise TopologyError(f"{path} is XML about {root!r}: {KNOWN_FORMATS}")
+
+
+def _root_tag(text: str) -> str:
+    # Not by a parser: that would stop at damage before it is known whose format it is.
+    start = 0
+    while before := _BEFORE_ROOT.match(text, start):
+        start = before.end()
+    found = re.compile(r"<([\w:.-]+)").match(text, start)
+    return found[1] if found else "nothing"

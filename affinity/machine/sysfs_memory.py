@@ -1,0 +1,147 @@
+"""What the kernel tells of NUMA nodes: memory, distances, HMAT's figures, tiers, side caches."""
+
+from __future__ import annotations
+
+from affinity.cpulist import format_cpulist
+from affinity.machine.description import Description, NodeFacts
+from affinity.machine.files import (
+    MachineFiles,
+    numbers,
+    read_cpus,
+    read_int,
+    read_list,
+    read_meminfo,
+    to_int,
+)
+from affinity.topology import HugePages, SideCache
+
+NODES = "sys/devices/system/node"
+TIERS = "sys/devices/virtual/memory_tiering"
+
+_INDEXING = {0: "direct", 1: "indexed"}
+
+
+def add_memory(files: MachineFiles, description: Description) -> None:
+    """Add the NUMA nodes with all that is known of each, and the distances between them.
+
+    Where the kernel shows no nodes, all memory counts as one. Raises TopologyError if a file holds
+    what the kernel never writes, or a node does not tell its cpus.
+    """
+    ids = numbers(files, NODES, "node")
+    if not ids:
+        _add_whole_machine(files, description)
+        return
+    description.nodes = {node: _read_node(files, node, description) for node in ids}
+    description.sources.append(f"memory: /{NODES}")
+    if hidden := [node for node in ids if files.read_bytes(f"{NODES}/node{node}/meminfo") is None]:
+        which = format_cpulist(hidden)
+        description.notes.append(f"no size of the memory of nodes {which}: meminfo is missing")
+    for facts in description.nodes.values():
+        _add_performance(files, facts, description)
+    _add_distances(files, description)
+    _add_tiers(files, description)
+
+
+def _add_whole_machine(files: MachineFiles, description: Description) -> None:
+    total, free = read_meminfo(files, "proc/meminfo")
+    pools = _huge_pages(files, "sys/kernel/mm/hugepages")
+    whole = NodeFacts(0, tuple(description.threads), total, free, huge_pages=pools)
+    description.nodes = {0: whole}
+    description.sources.append(f"memory: /proc/meminfo, as /{NODES} is missing")
+    description.notes.append("the kernel shows no NUMA nodes, so all memory counts as one")
+
+
+def _read_node(files: MachineFiles, node: int, description: Description) -> NodeFacts:
+    folder, offline = f"{NODES}/node{node}", set(description.offline_cpus)
+    shown = set(read_cpus(files, folder))
+    # The kernel keeps the links to cpus that are switched off, and takes them from the list.
+    linked = set(numbers(files, folder, "cpu")) if offline else set()
+    total, free = read_meminfo(files, f"{folder}/meminfo")
+    return NodeFacts(
+        id=node,
+        cpus=tuple(sorted(shown - offline)),
+        memory_bytes=total,
+        free_bytes=free,
+        side_caches=_side_caches(files, folder),
+        huge_pages=_huge_pages(files, f"{folder}/hugepages"),
+        offline_cpus=tuple(sorted((shown | linked) & offline)),
+    )
+
+
+def _huge_pages(files: MachineFiles, folder: str) -> tuple[HugePages, ...]:
+    pools = []
+    for name in files.names(folder, "hugepages-"):
+        size = name[len("hugepages-") :].removesuffix("kB")
+        total = read_int(files, f"{folder}/{name}/nr_hugepages")
+        if total is not None:
+            free = read_int(files, f"{folder}/{name}/free_hugepages") or 0
+            pools.append(HugePages(1024 * to_int(size, files.where(folder)), total, free))
+    return tuple(sorted(pools, key=lambda pool: pool.size_bytes))
+
+
+def _side_caches(files: MachineFiles, folder: str) -> tuple[SideCache, ...]:
+    caches = []
+    for index in numbers(files, f"{folder}/memory_side_cache", "index"):
+        path = f"{folder}/memory_side_cache/index{index}"
+        if size := read_int(files, f"{path}/size"):
+            line = read_int(files, f"{path}/line_size") or 0
+            indexing = read_int(files, f"{path}/indexing")
+            kind = "unknown" if indexing is None else _INDEXING.get(indexing, "unknown")
+            caches.append(SideCache(size, line, kind, f"firmware's HMAT table, in /{path}"))
+    return tuple(caches)
+
+
+def _add_performance(files: MachineFiles, facts: NodeFacts, description: Description) -> None:
+    """Fill in what the firmware's HMAT table says of a node as seen from its nearest cpus."""
+    # access1 counts only cpus as initiators, access0 (all that older kernels have) also devices.
+    for access in ("access1", "access0"):
+        folder = f"{NODES}/node{facts.id}/{access}/initiators"
+        named = [node for node in numbers(files, folder, "node") if node in description.nodes]
+        initiators = tuple(node for node in named if description.nodes[node].cpus)
+        if named and not initiators:
+            continue
+        if initiators and not facts.initiators:
+            facts.initiators, facts.initiators_source = initiators, f"HMAT table, in /{folder}"
+        read = read_int(files, f"{folder}/read_bandwidth")
+        if read:
+            facts.read_bandwidth = read
+            facts.write_bandwidth = read_int(files, f"{folder}/write_bandwidth") or None
+            facts.read_latency = read_int(files, f"{folder}/read_latency") or None
+            facts.performance_source = f"HMAT table, in /{folder}"
+            facts.zero_performance = False
+            return
+        facts.zero_performance |= read == 0
+
+
+def _add_distances(files: MachineFiles, description: Description) -> None:
+    ids = tuple(description.nodes)
+    # A row has a value for every node that is online: some containers hide the folders of others.
+    columns = read_list(files, f"{NODES}/online") or ids
+    missing = []
+    for node in ids:
+        path = f"{NODES}/node{node}/distance"
+        words = (files.read_text(path) or "").split()
+        values = [to_int(word, files.where(path)) for word in words]
+        known = next((them for them in (columns, ids) if len(them) == len(values)), None)
+        if known is None:
+            missing.append(node)
+            continue
+        row = zip(known, values, strict=True)
+        description.distances |= {(node, to): value for to, value in row if to in ids}
+    unknown = f", but none that fits for nodes {format_cpulist(missing)}" if missing else ""
+    if description.distances:
+        description.sources.append(f"distances: /{NODES}/node*/distance{unknown}")
+    elif len(ids) > 1:
+        description.notes.append(
+            f"no distances between the nodes: /{NODES}/node*/distance{unknown}"
+        )
+
+
+def _add_tiers(files: MachineFiles, description: Description) -> None:
+    found = False
+    for tier in numbers(files, TIERS, "memory_tier"):
+        for node in read_list(files, f"{TIERS}/memory_tier{tier}/nodelist") or ():
+            if node in description.nodes:
+                description.nodes[node].tier, found = tier, True
+    if found:
+        description.sources.append(f"memory tiers: /{TIERS}")

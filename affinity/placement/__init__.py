@@ -1,0 +1,1 @@
+"""Who gets which cores and which memory: pure functions of a machine and a request."""

@@ -1,0 +1,148 @@
+"""Why a worker sits where it sits, and what a user should know before starting: in sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from affinity.cpulist import format_cpulist
+from affinity.placement.plan import Placement
+from affinity.placement.request import Request
+from affinity.placement.sharing import ALIGNED_SHARE
+from affinity.placement.tiles import Tile
+from affinity.placement.words import by_whom, counted, listed
+from affinity.topology import Core, Topology
+
+if TYPE_CHECKING:
+    from affinity.process.allowed import Allowed
+
+UNIT_WORDS = {
+    "core": "core",
+    "tile": "tile (cores on one L2 cache)",
+    "l3": "L3 cache",
+    "numa": "NUMA node",
+    "package": "package",
+}
+
+
+class Explainer:
+    """Knows what there was to give out: `cores`, and the `tiles` that keep them together."""
+
+    def __init__(
+        self, topology: Topology, request: Request, cores: Sequence[Core], tiles: Sequence[Tile]
+    ) -> None:
+        self._request, self._total = request, len(cores)
+        self._usable = Counter(core.numa_node for core in cores)
+        self._existing = Counter(core.numa_node for core in topology.cores)
+        self._tile_of = {
+            cpu: len(tile.cores) for tile in tiles for core in tile.cores for cpu in core.cpus
+        }
+
+    def reasons(self, seat: Placement, cores: Sequence[Core], workers: int) -> tuple[str, ...]:
+        """Why these cores, for the worker on them."""
+        sentences = [self._how(workers), self._where(cores), *self._across(cores)]
+        widest = max(self._tile_of[core.cpus[0]] for core in cores)
+        if widest > 1 and not self._request.cpus and self._request.workers != "core":
+            sentences.append(f"cores that share an L2 cache stay together, here up to {widest}")
+        return (*sentences, _threads(seat), *_helpers(seat))
+
+    def _how(self, workers: int) -> str:
+        asked, each = self._request, self._request.cores_per_worker
+        if asked.cpus:
+            return "its cpus are given by hand"
+        if isinstance(asked.workers, str):
+            some = f", {counted(each, 'core')} of it" if each else ""
+            return f"one worker for each {UNIT_WORDS[asked.workers]}{some}"
+        if each is None:
+            who = f"{workers} workers share" if workers > 1 else "one worker has all"
+            return f"{who} {counted(self._total, 'core')}"
+        way = (
+            "from the front of the machine"
+            if asked.strategy == "close"
+            else "spread over the machine"
+        )
+        return f"{counted(workers, 'worker')} of {counted(each, 'core')}, {way}"
+
+    def _where(self, cores: Sequence[Core]) -> str:
+        parts = []
+        for (package, node), number in _homes(cores).items():
+            usable = self._usable[node]
+            word = "cores" if usable == self._existing[node] else "usable cores"
+            some = f"all {usable}" if number == usable else f"{number} of the {usable}"
+            parts.append(f"{some} {word} of NUMA node {node} (package {package})")
+        return listed(parts)
+
+    def _across(self, cores: Sequence[Core]) -> list[str]:
+        homes = _homes(cores)
+        whole = all(number == self._usable[node] for (_, node), number in homes.items())
+        if len(homes) == 1 or whole or self._request.cpus:
+            return []
+        if self._request.cores_per_worker:
+            return ["it spans NUMA nodes, as not all workers find room inside one"]
+        return [
+            "it spans NUMA nodes, as whole ones would leave some worker less than "
+            f"{ALIGNED_SHARE:.0%} of an even share"
+        ]
+
+
+def _homes(cores: Sequence[Core]) -> Counter[tuple[int, int]]:
+    """How many cores are on which package and NUMA node."""
+    return Counter((core.package, core.numa_node) for core in cores)
+
+
+def plan_notes(
+    topology: Topology,
+    allowed: Allowed,
+    request: Request,
+    seats: Sequence[Placement],
+    idle: Sequence[int],
+) -> list[str]:
+    """What the places of all workers together mean: uneven, shared, idle, offline, throttled."""
+    notes = [*_size_notes(request, seats), *_tile_notes(topology, request)]
+    if idle:
+        notes.append(f"cpus {format_cpulist(idle)} are allowed and stay idle: no worker has them")
+    if offline := set(allowed.cpus).intersection(topology.offline_cpus):
+        notes.append(f"cpus {format_cpulist(offline)} are allowed, but offline")
+    threads = sum(seat.threads for seat in seats)
+    if allowed.cpu_quota is not None and threads > allowed.cpu_quota:
+        notes.append(
+            f"{threads} threads compute, but the time of {allowed.cpu_quota:g} cpus is all that "
+            f"may be used{by_whom(allowed)}: they will be stopped again and again; use fewer cores"
+        )
+    return notes
+
+
+def _size_notes(request: Request, seats: Sequence[Placement]) -> list[str]:
+    sizes = sorted(Counter(len(seat.cores) for seat in seats).items(), reverse=True)
+    if len(sizes) == 1 or request.cpus or isinstance(request.workers, str):
+        return []
+    groups = listed(f"{counted(number, 'worker')} with {cores}" for cores, number in sizes)
+    return [f"workers are uneven: {groups} computing cores; all wait for the smallest"]
+
+
+def _tile_notes(topology: Topology, request: Request) -> Iterable[str]:
+    if request.workers == "core" and len(topology.tiles) < len(topology.cores):
+        yield "one worker on each core, as asked: workers share the L2 caches of their tiles"
+    if request.workers == "tile" and len(topology.tiles) == len(topology.cores):
+        yield "no cores share an L2 here: every core counts as a tile"
+
+
+def _threads(seat: Placement) -> str:
+    each = "one" if seat.threads_per_core == 1 else str(seat.threads_per_core)
+    computing = "1 thread computes" if seat.threads == 1 else f"{seat.threads} threads compute"
+    most = max(map(len, seat.cores))
+    mask = f"; all allowed hardware threads, up to {most} of a core, are in its mask"
+    return f"{computing}, {each} on each core{mask if most > 1 else ''}"
+
+
+def _helpers(seat: Placement) -> list[str]:
+    reasons = []
+    if seat.communication_cpus:
+        shared = set(seat.communication_cpus) <= set(seat.cpus)
+        where = "siblings of its last computing cores" if shared else "the last of its own cores"
+        cpus = format_cpulist(seat.communication_cpus)
+        reasons.append(f"communication on cpus {cpus}, {where}")
+    if seat.data_cpus:
+        reasons.append(f"data reading on cpus {format_cpulist(seat.data_cpus)}, cores of its own")
+    return reasons

@@ -1,0 +1,117 @@
+"""Where the memory that all workers need ends up, and what a person should know of that."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from affinity.placement.filling import Demand, fill, portions
+from affinity.placement.memories import Memories
+from affinity.placement.memory import Aim, Part
+from affinity.placement.plan import Placement
+from affinity.placement.request import Request
+from affinity.placement.words import counted, listed, named, size
+
+Bytes: TypeAlias = Counter[int]
+"""Bytes by NUMA node."""
+
+
+class Filling:
+    """The needs of all workers, placed on the nodes: for each rank, part by part."""
+
+    def __init__(self, memories: Memories, seats: Sequence[Placement], aims: Sequence[Aim]) -> None:
+        self._memories, self._aims = memories, aims
+        node_of = {c: core.numa_node for core in memories.topology.cores for c in core.cpus}
+        demands: list[Demand] = []
+        self._placed: list[list[Bytes]] = [[Counter() for _ in one.parts] for one in aims]
+        labels: list[Bytes] = []
+        for seat, one, into in zip(seats, aims, self._placed, strict=True):
+            cores = Counter(node_of[core[0]] for core in seat.cores)
+            for part, counter in zip(one.parts, into, strict=True):
+                new = list(self._demands(part, cores))
+                demands += new
+                labels += [counter] * len(new)
+        for counter, placed in zip(labels, fill(demands, memories.free()), strict=True):
+            counter.update(placed)
+
+    def expected(self, rank: int, order: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """Bytes of a worker by node, in the order in which they fill."""
+        total = _sum(self._placed[rank])
+        return tuple((node, total[node]) for node in order if total[node])
+
+    def notes(self, request: Request) -> list[str]:
+        """For the workers with the same target: how much they need there, and what spills where."""
+        groups: defaultdict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
+        for rank, one in enumerate(self._aims):
+            for number, part in enumerate(one.parts):
+                if part.bytes:
+                    groups[number, part.targets].append(rank)
+        fits: defaultdict[str, list[int]] = defaultdict(list)
+        others = []
+        for (number, targets), ranks in groups.items():
+            part = self._aims[ranks[0]].parts[number]
+            need = _need_text(part, request, len(ranks))
+            total = _sum(self._placed[rank][number] for rank in ranks)
+            missing = (part.bytes or 0) * len(ranks) - sum(total.values())
+            if sum(total[node] for node in targets) < (part.bytes or 0) * len(ranks):
+                others.append(f"{need}: {self._spill_text(targets, total, missing)}")
+            elif len(targets) > 1:
+                others.append(f"{need} fit in {self._room(targets, sum)}")
+            else:
+                fits[need].extend(targets)
+        alike = (
+            f"{need} fit in {'each of ' if len(nodes) > 1 else ''}{self._room(sorted(nodes), min)}"
+            for need, nodes in fits.items()
+        )
+        return [*alike, *others]
+
+    def _demands(self, part: Part, cores: Counter[int]) -> Iterator[Demand]:
+        """Each NUMA node's cores fill their part of the memory, from where they are."""
+        for own, number in zip(cores, portions(part.bytes or 0, cores.values()), strict=True):
+            order = self._memories.order_on(part.mode, part.nodes, own)
+            if part.mode != "weighted-interleave":
+                yield Demand(number, order)
+                continue
+            for node, piece in zip(part.nodes, portions(number, self._weights(part)), strict=True):
+                yield Demand(piece, tuple(dict.fromkeys((node, *order))))
+
+    def _weights(self, part: Part) -> list[int]:
+        nodes = map(self._memories.topology.node, part.nodes)
+        bandwidths = [node.bandwidth_mb_per_second or 0 for node in nodes]
+        return bandwidths if all(bandwidths) else [1] * len(bandwidths)
+
+    def _room(self, nodes: Sequence[int], which: Callable[[Iterable[int]], int]) -> str:
+        topology = self._memories.topology
+        free = which([topology.node(node).free_bytes for node in nodes])
+        whole = which([topology.node(node).memory_bytes for node in nodes])
+        return f"{named(topology, nodes)} ({size(free)} free of {size(whole)})"
+
+    def _spill_text(self, targets: Sequence[int], total: Bytes, missing: int) -> str:
+        topology = self._memories.topology
+        inside = sum(total[node] for node in targets)
+        texts = [f"{size(inside)} in {named(topology, targets)}"]
+        texts += [
+            f"{size(spilled)} spill to {named(topology, (node,))}"
+            for node, spilled in total.items()
+            if node not in targets
+        ]
+        if missing:
+            texts.append(f"{size(missing)} find no room at all: swapped, or the worker is killed")
+        return listed(texts)
+
+
+def _sum(counters: Iterable[Bytes]) -> Bytes:
+    total: Bytes = Counter()
+    for counter in counters:
+        total.update(counter)
+    return total
+
+
+def _need_text(part: Part, request: Request, workers: int) -> str:
+    """Write ``"4 workers x 3.0 GiB (weights 1.0 GiB + data 2.0 GiB) = 12.0 GiB"``."""
+    each = part.bytes or 0
+    name = f"{part.name}: " if part.name else ""
+    needs = [f"{need.name} {size(need.bytes or 0)}" for need in request.needs]
+    made_of = f" ({' + '.join(needs)})" if not part.name and len(needs) > 1 else ""
+    return f"{name}{counted(workers, 'worker')} x {size(each)}{made_of} = {size(each * workers)}"

@@ -1,0 +1,64 @@
+"""Sizes, nodes and permissions as the reasons and errors of a placement put them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from affinity.cpulist import format_cpulist
+from affinity.topology import MemoryKind, Topology
+
+if TYPE_CHECKING:
+    from affinity.process.allowed import Allowed
+
+_KINDS: dict[MemoryKind, str] = {
+    "dram": "DRAM",
+    "hbm": "HBM",
+    "cxl": "CXL",
+    "pmem": "persistent memory",
+    "gpu": "GPU memory",
+    "unknown": "unknown memory",
+}
+
+
+def size(number: int) -> str:
+    """Write bytes with the unit that suits them: ``"16.0 GiB"``, ``"512.0 MiB"``, ``"0 B"``."""
+    for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
+        if number >= 1024**power:
+            return f"{number / 1024**power:.1f} {unit}"
+    return f"{number} B"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write ``"1 core"``, ``"4 cores"``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Write ``"a, b and c"``."""
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def numbered(noun: str, numbers: Iterable[int]) -> str:
+    """Write ``"worker 3"``, ``"NUMA nodes 0-1"``."""
+    ids = tuple(numbers)
+    return f"{noun}{'' if len(ids) == 1 else 's'} {format_cpulist(ids)}"
+
+
+def named(topology: Topology, nodes: Iterable[int]) -> str:
+    """Write memory nodes with their kinds: ``"HBM node 2"``, ``"HBM nodes 2-3 and DRAM node 0"``.
+
+    The HBM of a Xeon Phi is called MCDRAM there.
+    """
+    by_kind: dict[str, list[int]] = {}
+    for node in nodes:
+        kind = topology.node(node).kind
+        word = "MCDRAM" if kind == "hbm" and "Xeon Phi" in topology.model else _KINDS[kind]
+        by_kind.setdefault(word, []).append(node)
+    return listed(numbered(f"{word} node", ids) for word, ids in by_kind.items())
+
+
+def by_whom(allowed: Allowed) -> str:
+    """Write who restricts the process, in brackets, with a blank before; nothing if nobody does."""
+    return f" ({'; '.join(allowed.said_by)})" if allowed.said_by else ""

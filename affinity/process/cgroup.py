@@ -1,0 +1,122 @@
+"""What the control groups of a process keep it from: cpus, memory nodes, time on the cpus.
+
+Both versions, also side by side, and seen from inside a container. Files and their meaning:
+Documentation/admin-guide/cgroup-v1/cpusets.rst and cgroup-v2.rst of Linux.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from affinity.cpulist import parse_cpulist
+
+_V2 = "cgroup2"
+
+
+class Cpuset(NamedTuple):
+    """The cpus and memory nodes in effect, None where not told; `name` names the group."""
+
+    name: str
+    cpus: tuple[int, ...] | None
+    mems: tuple[int, ...] | None
+
+
+class CpuQuota(NamedTuple):
+    """Time on cpus in each period, in cpus (2.5: two and a half); `name` names the group."""
+
+    name: str
+    cpus: float
+
+
+class _Group(NamedTuple):
+    version: str
+    path: str
+    folder: Path
+
+
+def read_cpuset(root: Path) -> Cpuset | None:
+    """The innermost group that tells the cpus or memory nodes of this process, or None."""
+    for group in _groups(root, "cpuset"):
+        if group.version == _V2:
+            cpus, mems = _first(group, "cpus.effective"), _first(group, "mems.effective")
+        else:  # Linux before 3.17 has no effective ones.
+            cpus = _first(group, "effective_cpus", "cpus")
+            mems = _first(group, "effective_mems", "mems")
+        if cpus or mems:
+            return Cpuset(_name(group), cpus, mems)
+    return None
+
+
+def read_cpu_quota(root: Path) -> CpuQuota | None:
+    """The smallest quota of this process's groups and those around them, or None."""
+    quotas = (
+        CpuQuota(_name(group), quota)
+        for group in _groups(root, "cpu")
+        if (quota := _quota(group)) is not None
+    )
+    return min(quotas, key=lambda quota: quota.cpus, default=None)
+
+
+def _quota(group: _Group) -> float | None:
+    if group.version == _V2:
+        words = _text(group.folder / "cpu.max").split()
+    else:
+        files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        words = [_text(group.folder / file) for file in files]
+    if len(words) != 2 or not all(word.isdigit() for word in words):
+        return None  # "max" and -1 mean no limit.
+    return int(words[0]) / int(words[1])
+
+
+def _groups(root: Path, controller: str) -> Iterator[_Group]:
+    """The groups of this process that may limit `controller`, innermost first, of both versions."""
+    paths = dict(_own_paths(root))
+    for version, controllers, mount, mounted in _mounts(root):
+        key = "" if version == _V2 else controller
+        if key not in paths or (key and key not in controllers):
+            continue
+        path = _below(paths[key], mounted)
+        for end in range(len(path), -1, -1):
+            folder = root.joinpath(mount.lstrip("/"), *path[:end])
+            if folder.is_dir():
+                yield _Group(version, "/" + "/".join(path[:end]), folder)
+
+
+def _own_paths(root: Path) -> Iterator[tuple[str, str]]:
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        yield from ((name, path) for name in controllers.split(","))
+
+
+def _mounts(root: Path) -> Iterator[tuple[str, list[str], str, str]]:
+    for line in _text(root / "proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kinds = before.split(), after.split()
+        if len(fields) > 4 and len(kinds) > 2 and kinds[0] in ("cgroup", _V2):
+            yield kinds[0], kinds[2].split(","), fields[4], fields[3]
+
+
+def _below(path: str, mounted: str) -> list[str]:
+    # A container sees its own group mounted as if it were the root, under the host's path or "..".
+    parts, base = ([part for part in p.split("/") if part] for p in (path, mounted))
+    outside = ".." in parts or parts[: len(base)] != base
+    return [] if outside else parts[len(base) :]
+
+
+def _name(group: _Group) -> str:
+    return f"{'cgroup v2' if group.version == _V2 else 'cgroup v1'} {group.path}"
+
+
+def _first(group: _Group, *names: str) -> tuple[int, ...] | None:
+    texts = (_text(group.folder / f"cpuset.{name}") for name in names)
+    return next((parse_cpulist(text) for text in texts if text), None)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,184 @@
+"""Where the threads and pages of a process really are, and whether that is what was asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TypedDict
+
+from affinity.cpulist import format_cpulist, parse_cpulist
+from affinity.errors import MemoryPolicyError
+from affinity.placement import words
+from affinity.placement.plan import MemoryPlan, Placement
+from affinity.process.memory_policy import memory_policy
+from affinity.process.policy import Policy
+from affinity.process.residency import Residency, process_residency
+from affinity.process.threads import ThreadBinding, openmp_runtimes, thread_bindings
+
+STRICT_ALLOWANCE_BYTES = 2 << 20
+"""What may lie elsewhere although memory is bound, such as pages the kernel itself put down."""
+
+
+class ObservedMemory(TypedDict):
+    """Bytes by node ("0", "1" ...) as in `Residency`: own, shared, and of files."""
+
+    anonymous: dict[str, int]
+    shared: dict[str, int]
+    file: dict[str, int]
+
+
+class ObservedBinding(TypedDict):
+    """Where a process really is: plain JSON-able facts for the record of a run.
+
+    `memory_policy` is that of the thread that asked, as in ``bind:2-3``; it and `memory` are None
+    where the kernel does not tell.
+    """
+
+    cpus: str
+    threads: list[ThreadBinding]
+    openmp_runtimes: list[str]
+    memory_policy: str | None
+    memory: ObservedMemory | None
+
+
+def observed_binding(pid: int | str = "self") -> ObservedBinding:
+    """Read from the kernel where each thread of a process may run and its pages are right now.
+
+    ``cpus`` are those of all threads together, as OpenMP keeps the main thread on one core alone.
+    More than one path in ``openmp_runtimes`` means that several pools compete for the same cpus.
+    The policy of another process cannot be read. OSError if the process may not be looked at.
+    """
+    threads = thread_bindings(pid)
+    policy = None
+    with suppress(MemoryPolicyError):
+        policy = str(memory_policy()) if pid in ("self", os.getpid()) else None
+    residency = process_residency(pid)
+    return {
+        "cpus": format_cpulist(cpu for thread in threads for cpu in parse_cpulist(thread["cpus"])),
+        "threads": threads,
+        "openmp_runtimes": openmp_runtimes(pid),
+        "memory_policy": policy,
+        "memory": None if residency is None else _as_json(residency),
+    }
+
+
+def judge(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
+    """What is not as `placement` asks, each with what was asked and what came; empty: all is well.
+
+    A thread may run on any cpu of its worker; for memory see `memory_problems`.
+    """
+    outside = _threads_outside(placement, observed["threads"])
+    return (*outside, *memory_problems(placement, observed))
+
+
+def memory_problems(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
+    """What of `judge` is about memory.
+
+    None of it where the plan puts it (that of the process, or of an arena whose need is known) is
+    a problem. With policy ``strict`` so are another memory policy, more than
+    `STRICT_ALLOWANCE_BYTES` of own memory elsewhere, and a kernel that does not tell. Segments
+    count as being there, but not as being elsewhere: other workers have parts of them.
+    """
+    plan, memory = placement.memory, observed["memory"]
+    strict = plan.policy == "strict"
+    problems = list(_other_policy(plan, observed["memory_policy"])) if strict else []
+    if memory is not None:
+        problems += _missing(plan, memory)
+        problems += _elsewhere(plan, memory) if strict else ()
+    elif strict:
+        problems.append("the kernel does not tell where pages are: strict cannot be proved")
+    return tuple(problems)
+
+
+def remarks(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
+    """What a user should know even if nothing is wrong: shares, weaker policies, pools."""
+    plan, memory = placement.memory, observed["memory"]
+    told = [] if plan.policy == "strict" else list(_other_policy(plan, observed["memory_policy"]))
+    if plan.nodes and memory is not None:
+        total, there = _own_bytes(memory), _own_bytes(memory, plan.nodes)
+        share = f"{100 * there / total:.0f} %" if total else "0 %"
+        told.append(f"{words.size(there)} of {words.size(total)} ({share}) on {_nodes(plan)}")
+    if len(observed["openmp_runtimes"]) > 1:
+        runtimes = ", ".join(observed["openmp_runtimes"])
+        told.append(
+            f"{len(observed['openmp_runtimes'])} OpenMP runtimes, each with threads of its own for "
+            f"the same cores: {runtimes}; let them work in turn, or load one only"
+        )
+    return tuple(told)
+
+
+def _threads_outside(placement: Placement, threads: Iterable[ThreadBinding]) -> Iterator[str]:
+    own = set(placement.all_cpus)
+    outside: dict[str, list[str]] = {}
+    for thread in threads:
+        if not own.issuperset(parse_cpulist(thread["cpus"])):
+            outside.setdefault(thread["cpus"], []).append(f"{thread['id']} ({thread['name']})")
+    for cpus, names in outside.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield (
+            f"thread {', '.join(names[:3])}{more} may run on cpus {cpus}, "
+            f"but worker {placement.rank} has {format_cpulist(own)}"
+        )
+
+
+def _other_policy(plan: MemoryPlan, observed: str | None) -> Iterator[str]:
+    asked = str(Policy(plan.mode, tuple(sorted(plan.nodes))))
+    arenas = {str(Policy(arena.mode, tuple(sorted(arena.nodes)))) for arena in plan.arenas}
+    if plan.mode != "default" and observed not in {asked, *arenas}:  # It may be within an arena.
+        yield f"memory policy {asked} was asked for, but it is {observed or 'not known'}"
+
+
+def _missing(plan: MemoryPlan, memory: ObservedMemory) -> Iterator[str]:
+    total = words.size(_own_bytes(memory))
+    if plan.mode in ("interleave", "weighted-interleave"):
+        empty = [node for node in plan.nodes if not _own_bytes(memory, (node,))]
+        if empty:
+            yield f"0 % of {total} on node {format_cpulist(empty)}, but {plan.mode} was asked for"
+    elif plan.nodes and not _own_bytes(memory, plan.nodes):
+        yield f"0 % of {total} on {_nodes(plan)}, where it was to be: {_where(memory)}"
+    for arena in plan.arenas:
+        if arena.need_bytes and arena.nodes and not _own_bytes(memory, arena.nodes):
+            yield (
+                f"0 % of {total} on node {format_cpulist(arena.nodes)}, where arena {arena.name} "
+                f"({words.size(arena.need_bytes)}) was to be: {_where(memory)}"
+            )
+
+
+def _elsewhere(plan: MemoryPlan, memory: ObservedMemory) -> Iterator[str]:
+    own = memory["anonymous"]
+    elsewhere = sum(size for node, size in own.items() if int(node) not in plan.nodes)
+    if plan.nodes and elsewhere > STRICT_ALLOWANCE_BYTES:
+        yield (
+            f"{words.size(elsewhere)} are not on {_nodes(plan)}, where strict wants all but "
+            f"{words.size(STRICT_ALLOWANCE_BYTES)}: {_where(memory)}"
+        )
+
+
+def _own_bytes(memory: ObservedMemory, nodes: Iterable[int] | None = None) -> int:
+    """Own and shared bytes, on `nodes` if given."""
+    wanted = None if nodes is None else {str(node) for node in nodes}
+    parts = (memory["anonymous"], memory["shared"])
+    return sum(n for part in parts for node, n in part.items() if wanted is None or node in wanted)
+
+
+def _as_json(residency: Residency) -> ObservedMemory:
+    def by_name(sizes: dict[int, int]) -> dict[str, int]:
+        return {str(node): size for node, size in sizes.items()}
+
+    return {
+        "anonymous": by_name(residency.anonymous),
+        "shared": by_name(residency.shared),
+        "file": by_name(residency.file),
+    }
+
+
+def _where(memory: ObservedMemory) -> str:
+    nodes = sorted(map(int, {*memory["anonymous"], *memory["shared"]}))
+    sizes = ((node, _own_bytes(memory, (node,))) for node in nodes)
+    return ", ".join(f"{words.size(size)} on node {node}" for node, size in sizes)
+
+
+def _nodes(plan: MemoryPlan) -> str:
+    alone = plan.hbm and not plan.mode.endswith("interleave")
+    return f"{'HBM ' if alone else ''}node {format_cpulist(plan.nodes)}"

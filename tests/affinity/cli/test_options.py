@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+import pytest
+
+from affinity.cli.options import (
+    add_machine_options,
+    add_request_options,
+    add_run_options,
+    narrowed,
+    request_from,
+)
+from affinity.errors import PlacementError
+from affinity.machine.user_word import HbmWord
+from affinity.placement.request import Need, Request, Reserve
+from affinity.process.allowed import Allowed
+from affinity.topology import Topology
+
+
+class _RefusedError(Exception):
+    pass
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _RefusedError(message)
+
+
+def _options(*words: str) -> argparse.Namespace:
+    parser = _Parser()
+    add_machine_options(parser)
+    add_request_options(parser)
+    add_run_options(parser)
+    return parser.parse_args(words)
+
+
+def _request(*words: str) -> Request:
+    return request_from(_options(*words))
+
+
+def test_nothing_but_a_number_of_workers_is_the_default_request() -> None:
+    assert _request("--workers", "4") == Request(workers=4)
+    assert _request("--workers", "numa") == Request(workers="numa")
+
+
+def test_every_option_reaches_the_request() -> None:
+    words = (
+        "--workers 3 --cores-per-worker 4 --threads-per-core 2 --strategy scatter --os-cores 1 "
+        "--os-cpus 0,52 --communication-cores 2 --communication-on-siblings --data-cores 1 "
+        "--policy split --memory hbm --need weights=1.5G@hbm --need data=?@dram --need other=64M"
+    )
+    assert _request(*words.split()) == Request(
+        workers=3,
+        cores_per_worker=4,
+        threads_per_core=2,
+        strategy="scatter",
+        reserve=Reserve((0, 52), 1, 2, True, 1),
+        policy="split",
+        kind="hbm",
+        needs=(
+            Need("weights", 3 << 29, "hbm"),
+            Need("data", None, "dram"),
+            Need("other", 64 << 20, "best"),
+        ),
+    )
+
+
+def test_cpus_by_hand_need_no_number_of_workers() -> None:
+    assert _request("--cpus-by-rank", "0-3:8,10") == Request(
+        workers=2, cpus=((0, 1, 2, 3), (8, 10))
+    )
+
+
+def test_forgotten_number_of_workers_is_asked_for() -> None:
+    with pytest.raises(PlacementError, match="how many workers\\? say --workers 4, or one for"):
+        _request()
+
+
+def test_users_word_on_hbm_is_read() -> None:
+    assert _options("--hbm", "8@0,9").hbm == (HbmWord(8, 0), HbmWord(9))
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--workers", "numma"), "'numma' is neither a number nor one of core, tile, l3, numa, "
+         "package; did you mean numa?"),
+        (("--workers", "-1"), "'-1' is neither a number nor one of core"),
+        (("--cpus", "0-x"), "bad cpu list '0-x'"),
+        (("--need", "weights"), "bad need 'weights': expected NAME=SIZE or NAME=SIZE@KIND"),
+        (("--need", "=3G"), "bad need '=3G'"),
+        (("--need", "weights=3Q"), "bad size '3Q'"),
+        (("--need", "weights=3G@mcdram"), "best, hbm, dram"),
+        (("--hbm", "two"), "--hbm is 'two'"),
+        (("--policy", "stirct"), "invalid choice: 'stirct'"),
+        (("--rank", "first"), "'first' is neither a rank, 0 or more, nor auto"),
+        (("--env", "X"), "'X' is not of the form NAME=VALUE"),
+        (("--grace-seconds", "soon"), "'soon' is not a number of seconds, 0 or more"),
+        (("--grace-seconds", "nan"), "'nan' is not a number of seconds, 0 or more"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_told_with_what_was_expected(
+    words: tuple[str, str], reason: str
+) -> None:
+    with pytest.raises(_RefusedError) as caught:
+        _options(*words)
+    assert reason in str(caught.value)
+
+
+def test_cpus_and_nodes_narrow_what_is_allowed(knights_landing: Topology) -> None:
+    allowed = Allowed(cpus=tuple(range(100)), mems=(0, 7))
+    options = _options("--workers", "1", "--cpus", "10-20", "--nodes", "1")
+    assert narrowed(allowed, knights_landing, options) == Allowed(
+        cpus=(18, 19, 20), mems=(0, 7), said_by=("--cpus 10-20", "--nodes 1")
+    )
+
+
+def test_narrowing_to_nothing_is_refused_naming_who_did_it(knights_landing: Topology) -> None:
+    allowed = Allowed(cpus=(0, 1), said_by=("cgroup v2 /job: cpus 0-1",))
+    with pytest.raises(PlacementError) as caught:
+        narrowed(allowed, knights_landing, _options("--workers", "1", "--nodes", "3"))
+    assert str(caught.value) == (
+        "no cpus are left by cgroup v2 /job: cpus 0-1 and --nodes 3: allowed are 0-1; "
+        "choose among these"
+    )
+
+
+def test_without_narrowing_all_that_is_allowed_stays(knights_landing: Topology) -> None:
+    allowed = Allowed(cpus=(0, 1), mems=(0,))
+    assert narrowed(allowed, knights_landing, _options("--workers", "1")) == allowed

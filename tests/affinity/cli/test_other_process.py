@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from affinity import AffinityError, MemoryPlan, Placement, allowed_cpus
+from affinity.cli.other_process import observe, placement_of, policy_in, session_members
+from affinity.exec import worker_command
+from affinity.process.memory_policy import allowed_memories
+
+
+@pytest.mark.parametrize(
+    ("words", "policy"),
+    [
+        ("bind:2-3", "bind:2-3"),
+        ("bind=static|balancing:2", "bind:2"),
+        ("prefer:4", "preferred:4"),
+        ("prefer (many):4-5", "preferred-many:4-5"),
+        ("weighted interleave:0,2", "weighted-interleave:0,2"),
+        ("interleave:0-1", "interleave:0-1"),
+        ("default", "default"),
+        ("local", "local"),
+    ],
+)
+def test_policy_is_read_from_the_line_of_the_stack(words: str, policy: str) -> None:
+    text = (
+        "55d0a5a00000 default file=/bin/x mapped=1 N0=1\n"
+        f"7ffd23b87000 {words} stack anon=3 dirty=3 N0=3 kernelpagesize_kB=4\n"
+        "7ffd23bf9000 default\n"
+    )
+    assert policy_in(text) == policy
+
+
+def test_process_without_a_stack_shows_no_policy() -> None:
+    assert policy_in("") is None
+
+
+@pytest.fixture
+def worker() -> Iterator[subprocess.Popen[str]]:
+    """A process in a session of its own, placed on one cpu with its memory bound to one node."""
+    memory = MemoryPlan("strict", "bind", allowed_memories()[:1])
+    placement = Placement(0, allowed_cpus()[:1], 1, (0,), memory=memory)
+    script = "import os; print('ready', flush=True); os.read(0, 1)"
+    with subprocess.Popen(
+        worker_command([sys.executable, "-c", script], placement),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.send_signal(signal.SIGKILL)
+
+
+def test_place_of_another_process_and_where_it_is_can_be_read(
+    worker: subprocess.Popen[str],
+) -> None:
+    placement, observed = placement_of(worker.pid), observe(worker.pid)
+    assert placement is not None
+    assert observed["cpus"] == str(placement.cpus[0])
+    assert observed["memory_policy"] == f"bind:{placement.memory.nodes[0]}"
+    memory = observed["memory"]
+    assert memory is not None
+    assert list(memory["anonymous"]) == [str(placement.memory.nodes[0])]
+
+
+def test_members_of_a_session_are_all_that_came_of_its_leader() -> None:
+    script = "sleep 600 & sleep 600"
+    with subprocess.Popen(["sh", "-c", script], start_new_session=True) as leader:
+        try:
+            deadline = time.monotonic() + 20
+            while len(found := session_members([leader.pid, 1])[leader.pid]) < 3:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert leader.pid in found
+            assert os.getpid() not in found
+        finally:
+            os.killpg(leader.pid, signal.SIGKILL)
+
+
+def test_process_that_nobody_placed_has_no_place(worker: subprocess.Popen[str]) -> None:
+    with subprocess.Popen(["sleep", "600"], env={}) as process:
+        try:
+            assert placement_of(process.pid) is None
+        finally:
+            process.kill()
+    assert placement_of(process.pid) is None
+
+
+def test_process_that_is_not_there_is_named() -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    with pytest.raises(AffinityError, match=f"cannot look at process {process.pid}: No such"):
+        observe(process.pid)

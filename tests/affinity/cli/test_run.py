@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Protocol
+
+import pytest
+
+from affinity import Placement, PlacementError, allowed_cpus
+from affinity.cli.run import bindings_table, own_rank, rank_command
+from affinity.cpulist import format_cpulist
+from affinity.placement.plan import MemoryPlan, Plan
+from affinity.process.own import own_placement
+from affinity.topology import Topology
+
+
+class Start(Protocol):
+    def __call__(self, *words: str, **environment: str) -> subprocess.Popen[str]: ...
+
+
+def _end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    told, error = process.communicate(timeout=60)
+    return process.returncode, told, error
+
+
+_SEEN = (
+    "import json, os, sys; print(json.dumps([sys.argv[1:], sorted(os.sched_getaffinity(0)), "
+    "os.environ['OMP_NUM_THREADS'], os.environ['AFFINITY_PLACEMENT'], os.environ.get('WHO')]))"
+)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_every_rank_is_in_its_place_and_knows_it(start: Start) -> None:
+    words = ("run", "--workers", "2", "--env", "WHO={rank}/{workers}", "--")
+    command = (sys.executable, "-c", _SEEN, "{rank}", "{cpus}", "{nodes}", "{x} {{rank}}")
+    status, told, error = _end(start("-m", "affinity", *words, *command))
+    assert (status, error) == (0, "")
+    seen = sorted(json.loads(line) for line in told.splitlines())
+    everywhere: list[int] = []
+    for rank, (words_, cpus, threads, placement, who) in enumerate(seen):
+        own = own_placement({"AFFINITY_PLACEMENT": placement})
+        assert own is not None
+        assert (own.rank, list(own.cpus), str(own.threads)) == (rank, cpus, threads)
+        nodes = format_cpulist(own.numa_nodes)
+        assert words_ == [str(rank), format_cpulist(cpus), nodes, f"{{x}} {{{rank}}}"]
+        assert who == f"{rank}/2"
+        everywhere += cpus
+    assert sorted(everywhere) == list(allowed_cpus())
+
+
+def test_one_rank_alone_becomes_the_command(start: Start) -> None:
+    words = ("run", "--workers", "1", "--rank", "0", "--", "sh", "-c", "echo $$ {rank}")
+    process = start("-m", "affinity", *words)
+    assert _end(process) == (0, f"{process.pid} 0\n", "")
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_rank_is_taken_from_the_launcher(start: Start) -> None:
+    words = ("run", "--workers", "2", "--rank", "auto", "--", "echo", "{rank}")
+    assert _end(start("-m", "affinity", *words, SLURM_LOCALID="1")) == (0, "1\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "reason"),
+    [
+        (("--workers", "1"), 2, "error: no command given: write it after --"),
+        (("--workers", "1", "--"), 2, "error: no command given: write it after --"),
+        (("--", "true"), 2, "error: how many workers?"),
+        (("--workers", "1", "--rank", "1", "--", "true"), 2, "error: there is no rank 1: the 1"),
+        (("--workers", "1", "--policy", "strict", "--need", "w=900T", "--", "true"), 2, "strict"),
+        (("--workers", "1", "--", "no-such-command"), 127, "'no-such-command' is not found"),
+    ],
+)
+def test_run_that_cannot_start_says_why(
+    words: tuple[str, ...], status: int, reason: str, start: Start
+) -> None:
+    returned, told, error = _end(start("-m", "affinity", "run", *words))
+    assert (returned, told) == (status, "")
+    assert reason in error
+
+
+def test_inherited_placing_of_threads_is_told(start: Start) -> None:
+    words = ("-m", "affinity", "run", "--workers", "1", "--", "true")
+    status, _, error = _end(start(*words, OMP_PROC_BIND="true"))
+    assert status == 0
+    assert "OMP_PROC_BIND=true is inherited, and makes OpenMP move threads" in error
+
+
+def test_threads_are_pinned_on_request(start: Start) -> None:
+    words = ("run", "--workers", "1", "--pin-threads", "--", "sh", "-c", "echo $OMP_PLACES")
+    _, told, error = _end(start("-m", "affinity", *words, OMP_PROC_BIND="true"))
+    assert error == ""
+    if len(allowed_cpus()) > 1:
+        assert told.startswith("{")
+
+
+def test_bindings_are_reported_as_asked_and_as_seen(start: Start) -> None:
+    words = ("run", "--workers", "1", "--report-bindings", "--", "sleep", "1.5")
+    status, _, error = _end(start("-m", "affinity", *words))
+    assert status == 0
+    asked, seen = error.split("affinity run: where each rank was seen to be\n")
+    assert asked.startswith("affinity run: where each rank is to be\nrank  cpus ")
+    cpus = format_cpulist(allowed_cpus())
+    assert asked.splitlines()[-1].split()[:2] == ["0", cpus]
+    assert seen.splitlines()[2].split()[:3] == ["0", cpus, "1"]
+    assert "DRAM" in seen or "in " in seen
+
+
+def test_library_is_preloaded(start: Start) -> None:
+    words = ("run", "--workers", "1", "--preload", "m", "--", "sh", "-c", "echo $LD_PRELOAD")
+    status, told, _ = _end(start("-m", "affinity", *words))
+    assert status == 0
+    assert os.path.basename(told.strip()).startswith("libm.so")  # noqa: PTH119
+
+
+def test_command_of_a_rank_names_its_cpus_memory_and_variables() -> None:
+    memory = MemoryPlan("strict", "bind", (2,), (2,), hbm=True)
+    worker = Placement(0, (0, 1), 2, (0,), communication_cpus=(8, 9), memory=memory)
+    variables = {"CCL_WORKER_AFFINITY": "{communication}"}
+    command = rank_command(Plan((worker,)), 0, ["./train", "{memory}"], variables, False, 77)
+    assert command[:5] == [
+        sys.executable, "-m", "affinity.exec", "--cpus=0-1", "--env=OMP_NUM_THREADS=2",
+    ]  # fmt: skip
+    assert {"--memory=bind:2", "--memory-required", "--die-with-parent=77"} < set(command)
+    assert "--env=CCL_WORKER_AFFINITY=8-9" in command
+    assert command[-3:] == ["--", "./train", "2"]
+
+
+def test_bindings_table_has_a_line_for_each_rank(
+    knights_landing: Topology, knights_plan: Plan
+) -> None:
+    lines = bindings_table(knights_landing, knights_plan).splitlines()
+    assert len(lines) == 6
+    assert lines[3] == (
+        "   1  18-35,86-103,154-171,222-239        18  MCDRAM 4 → DRAM 1     preferred 4"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({"SLURM_LOCALID": "3", "LOCAL_RANK": "0"}, 3),
+        ({"OMPI_COMM_WORLD_LOCAL_RANK": "1"}, 1),
+        ({"MPI_LOCALRANKID": "2"}, 2),
+        ({"PALS_LOCAL_RANKID": "0"}, 0),
+    ],
+)
+def test_launchers_say_who_one_is(variables: Mapping[str, str], rank: int) -> None:
+    assert own_rank("auto", 4, variables) == rank
+
+
+def test_rank_without_a_launcher_is_refused_naming_the_variables() -> None:
+    with pytest.raises(PlacementError, match="none of SLURM_LOCALID, OMPI_COMM_WORLD_LOCAL_RANK"):
+        own_rank("auto", 4, {})
+
+
+def test_rank_beyond_the_workers_is_refused() -> None:
+    with pytest.raises(PlacementError) as caught:
+        own_rank("auto", 2, {"SLURM_LOCALID": "2"})
+    assert str(caught.value) == "there is no rank 2: the 2 workers have ranks 0 to 1"

@@ -1,0 +1,117 @@
+"""Tests that ask the kernel for real: they leave the thread's mask and memory policy as it was."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from affinity.errors import MemoryPolicyError
+from affinity.process import kernel_call
+from affinity.process.memory_policy import allowed_memories, memory_policy, set_memory_policy
+from affinity.process.node_memory import free_huge_pages, huge_page_bytes, huge_page_pool
+
+RunPython = Callable[..., str]
+Refuse = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _mask_restored() -> Iterator[None]:
+    mask = os.sched_getaffinity(0)
+    yield
+    os.sched_setaffinity(0, mask)
+
+
+@pytest.fixture
+def node() -> Iterator[int]:
+    """A node whose memory this process may use, on a kernel that lets it say so."""
+    try:
+        before = memory_policy()
+        set_memory_policy(*before)
+    except MemoryPolicyError as error:
+        pytest.skip(f"memory policies are forbidden here: {error}")
+    yield allowed_memories()[0]
+    set_memory_policy(*before)
+
+
+@pytest.fixture
+def run_python() -> RunPython:
+    """Run a script in a new process, with `environment` on top, and give what it prints.
+
+    A variable that is given as "" is not there for the script.
+    """
+
+    def run(script: str, *arguments: str, status: int = 0, **environment: str) -> str:
+        command = [sys.executable, "-c", script, *arguments]
+        result = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={name: v for name, v in {**os.environ, **environment}.items() if v},
+        )
+        assert result.returncode == status, result.stderr
+        return result.stdout
+
+    return run
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch) -> Refuse:
+    """Let the kernel refuse a call with this error, or only in modes with these numbers."""
+
+    def arrange(name: str, code: int, modes: tuple[int, ...] | None = None) -> None:
+        ask = kernel_call.kernel_call
+        position = {"set_mempolicy": 0, "mbind": 2}.get(name, 0)
+
+        def answer(call: str, *arguments: kernel_call.Argument) -> int:
+            if call == name and (modes is None or arguments[position] in modes):
+                raise OSError(code, os.strerror(code))
+            return ask(call, *arguments)
+
+        monkeypatch.setattr(kernel_call, "kernel_call", answer)
+
+    return arrange
+
+
+@pytest.fixture
+def old_kernel(refuse: Refuse) -> None:
+    """A kernel before 5.15: it knows neither preferred-many nor weighted-interleave."""
+    for name in ("set_mempolicy", "mbind"):
+        refuse(name, errno.EINVAL, (5, 6))
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Write one kernel file under `tmp_path`, with the newline that the kernel ends it with."""
+
+    def write_file(path: str, text: str) -> Path:
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n", encoding="utf-8")
+        return file
+
+    return write_file
+
+
+@pytest.fixture
+def huge_pages(node: int) -> Iterator[int]:
+    """Bytes of a huge page, four of which are set aside on `node` for the test."""
+    size = huge_page_bytes()
+    pool = huge_page_pool(node) / "nr_hugepages"
+    try:
+        before = pool.read_text(encoding="utf-8")
+        pool.write_text(str(int(before) + 4), encoding="utf-8")
+    except OSError as error:
+        pytest.skip(f"no pool of huge pages can be set aside here: {error}")
+    if free_huge_pages(node) < 4:
+        pool.write_text(before, encoding="utf-8")
+        pytest.skip("this machine has no four huge pages to set aside")
+    yield size
+    pool.write_text(before, encoding="utf-8")

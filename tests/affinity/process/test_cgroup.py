@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from affinity.process.cgroup import CpuQuota, Cpuset, read_cpu_quota, read_cpuset
+
+Write = Callable[[str, str], Path]
+V2 = "sys/fs/cgroup"
+V2_MOUNT = "30 23 0:27 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
+V1_MOUNTS = "\n".join(
+    f"{number} 31 0:{number} / /sys/fs/cgroup/{names} rw shared:7 - cgroup cgroup rw,{names}"
+    for number, names in ((37, "cpuset"), (32, "cpu,cpuacct"), (36, "memory"))
+)
+
+
+def test_version_2_tells_what_is_in_effect(write: Write, tmp_path: Path) -> None:
+    write("proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda rw\n" + V2_MOUNT)
+    write("proc/self/cgroup", "0::/slurm/job_7/step_0")
+    write(f"{V2}/slurm/job_7/step_0/cpuset.cpus", "")
+    write(f"{V2}/slurm/job_7/step_0/cpuset.cpus.effective", "0-3,8")
+    write(f"{V2}/slurm/job_7/step_0/cpuset.mems.effective", "0-1")
+    assert read_cpuset(tmp_path) == Cpuset("cgroup v2 /slurm/job_7/step_0", (0, 1, 2, 3, 8), (0, 1))
+
+
+def test_group_without_the_controller_is_limited_by_the_one_around_it(
+    write: Write, tmp_path: Path
+) -> None:
+    write("proc/self/mountinfo", V2_MOUNT)
+    write("proc/self/cgroup", "0::/job/task")
+    write(f"{V2}/job/task/cgroup.procs", "1")
+    write(f"{V2}/job/cpuset.cpus.effective", "4-7")
+    assert read_cpuset(tmp_path) == Cpuset("cgroup v2 /job", (4, 5, 6, 7), None)
+
+
+def test_version_1_is_found_by_its_controller(write: Write, tmp_path: Path) -> None:
+    write("proc/self/mountinfo", V1_MOUNTS)
+    write("proc/self/cgroup", "9:cpu,cpuacct:/a\n3:cpuset:/slurm/job_7\n0::/")
+    write("sys/fs/cgroup/cpuset/slurm/job_7/cpuset.effective_cpus", "2-3")
+    write("sys/fs/cgroup/cpuset/slurm/job_7/cpuset.cpus", "2-9")
+    write("sys/fs/cgroup/cpuset/slurm/job_7/cpuset.mems", "0")
+    assert read_cpuset(tmp_path) == Cpuset("cgroup v1 /slurm/job_7", (2, 3), (0,))
+
+
+def test_container_sees_its_group_mounted_as_the_root(write: Write, tmp_path: Path) -> None:
+    mount = "37 31 0:33 /docker/ab /sys/fs/cgroup/cpuset ro - cgroup cgroup rw,cpuset"
+    write("proc/self/mountinfo", mount)
+    write("proc/self/cgroup", "3:cpuset:/docker/ab")
+    write("sys/fs/cgroup/cpuset/cpuset.cpus", "0-1")
+    assert read_cpuset(tmp_path) == Cpuset("cgroup v1 /", (0, 1), None)
+    write("proc/self/cgroup", "3:cpuset:/docker/ab/inner")
+    write("sys/fs/cgroup/cpuset/inner/cpuset.cpus", "1")
+    assert read_cpuset(tmp_path) == Cpuset("cgroup v1 /inner", (1,), None)
+    write("proc/self/cgroup", "3:cpuset:/../other")
+    assert read_cpuset(tmp_path) == Cpuset("cgroup v1 /", (0, 1), None)
+
+
+def test_quota_is_the_smallest_on_the_way_to_the_root(write: Write, tmp_path: Path) -> None:
+    write("proc/self/mountinfo", V2_MOUNT)
+    write("proc/self/cgroup", "0::/pod/container")
+    write(f"{V2}/pod/container/cpu.max", "max 100000")
+    assert read_cpu_quota(tmp_path) is None
+    write(f"{V2}/pod/cpu.max", "250000 100000")
+    assert read_cpu_quota(tmp_path) == CpuQuota("cgroup v2 /pod", 2.5)
+    write(f"{V2}/pod/container/cpu.max", "400000 100000")
+    assert read_cpu_quota(tmp_path) == CpuQuota("cgroup v2 /pod", 2.5)
+
+
+@pytest.mark.parametrize(("quota", "cpus"), [("-1", None), ("150000", 1.5)])
+def test_quota_of_version_1_is_read_from_two_files(
+    quota: str, cpus: float | None, write: Write, tmp_path: Path
+) -> None:
+    write("proc/self/mountinfo", V1_MOUNTS)
+    write("proc/self/cgroup", "5:cpuacct,cpu:/a")
+    write("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", quota)
+    write("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000")
+    found = read_cpu_quota(tmp_path)
+    assert (found and found.cpus) == cpus
+
+
+def test_hidden_or_senseless_files_tell_nothing(write: Write, tmp_path: Path) -> None:
+    assert (read_cpuset(tmp_path), read_cpu_quota(tmp_path)) == (None, None)
+    write("proc/self/mountinfo", f"short\n30 23 - cgroup2\n{V2_MOUNT}")
+    write("proc/self/cgroup", "what\n\n0::/gone")
+    assert (read_cpuset(tmp_path), read_cpu_quota(tmp_path)) == (None, None)
+
+
+@pytest.fixture
+def narrow_group() -> Iterator[tuple[Path, int]]:
+    """A cpuset of version 1 on this machine with its last cpu alone."""
+    folder = Path("/sys/fs/cgroup/cpuset/affinity-test")
+    cpu = max(os.sched_getaffinity(0))
+    try:
+        folder.mkdir()
+        (folder / "cpuset.cpus").write_text(str(cpu), encoding="utf-8")
+        (folder / "cpuset.mems").write_text("0", encoding="utf-8")
+    except OSError as error:
+        pytest.skip(f"no cpuset of version 1 can be made here: {error}")
+    yield folder, cpu
+    folder.rmdir()
+
+
+def test_real_group_of_a_process_is_found(
+    narrow_group: tuple[Path, int], run_python: Callable[..., str]
+) -> None:
+    folder, cpu = narrow_group
+    script = (
+        "import os, pathlib, sys\n"
+        "pathlib.Path(sys.argv[1], 'cgroup.procs').write_text(str(os.getpid()))\n"
+        "from affinity.process.allowed import read_allowed\n"
+        "allowed = read_allowed(environment={})\n"
+        "print(allowed.cpus, allowed.said_by[0])"
+    )
+    told = run_python(script, str(folder))
+    assert told.startswith(f"({cpu},) cgroup v1 /affinity-test: cpus {cpu} of ")
