@@ -192,8 +192,8 @@ def test_every_module_that_is_more_than_a_few_lines_has_tests_of_its_own() -> No
         ("vectorized_ops/gemm.py", "import affinity", False),
         ("vectorized_ops/gemm.py", "import vectorized_ops.reference.gemm", True),
         ("vectorized_ops/gemm.py", "from knltrain import __version__", False),
-        ("affinity/binding.py", "from vectorized_ops import gemm", False),
-        ("affinity/binding.py", "import os, knltrain.errors", False),
+        ("affinity/process/binding.py", "from vectorized_ops import gemm", False),
+        ("affinity/process/binding.py", "import os, knltrain.errors", False),
     ],
 )
 def test_check_of_floors_tells_good_imports_from_bad(
@@ -211,7 +211,7 @@ def test_check_of_floors_tells_good_imports_from_bad(
         ("knltrain/worker.py", "from os import environ", False),
         ("knltrain/worker.py", "import os\nos.getpid()", True),
         ("knltrain/cluster.py", "import os\nos.environ['A']", True),
-        ("affinity/binding.py", "import os\nos.environ['A']", True),
+        ("affinity/process/binding.py", "import os\nos.environ['A']", True),
         ("vectorized_ops/gemm.py", "import os\nos.environ['A']", False),
     ],
 )

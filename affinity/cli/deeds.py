@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from affinity.cli.layout import showable
-from affinity.cli.options import narrowed, request_from
+from affinity.cli.options import FIT, narrowed, request_from
 from affinity.placement.plan import Plan
 from affinity.process.allowed import Allowed
 from affinity.topology import Topology
@@ -86,7 +86,12 @@ def _make_plan(options: argparse.Namespace) -> tuple[Topology, Plan]:
 
     request = request_from(options)
     topology, allowed = _machine(options)
-    return topology, place_workers(topology, narrowed(allowed, topology, options), request)
+    allowed = narrowed(allowed, topology, options)
+    if options.workers == FIT:
+        from affinity.cli.as_many import place_as_many
+
+        return topology, place_as_many(topology, allowed, request)
+    return topology, place_workers(topology, allowed, request)
 
 
 def _machine(options: argparse.Namespace) -> tuple[Topology, Allowed]:

@@ -28,6 +28,7 @@ you know                                       type
   run_cpu --ninstances 4, mpirun -n 4            --workers 4
   run_cpu --ncores-per-instance 8, srun -c       --cores-per-worker 8
   run_cpu --throughput-mode, mpirun ppr:1:numa   --workers numa
+  run_cpu --latency-mode                         --workers fit --cores-per-worker 4
   run_cpu --use-logical-core, srun --hint        --threads-per-core 2
   ipexrun --strategy scatter, likwid scatter     --strategy scatter
   run_cpu --core-list, ipexrun --cores-list      --cpus 0-31

@@ -25,6 +25,9 @@ from affinity.placement.request import (
 from affinity.process.allowed import Allowed
 from affinity.topology import Topology
 
+FIT = "fit"
+"""In place of a number of workers: as many as fit."""
+
 _T = TypeVar("_T")
 
 
@@ -99,14 +102,18 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def request_from(options: argparse.Namespace) -> Request:
-    """The request that the options describe; PlacementError if they say not how many workers."""
+    """The request that the options describe, for one worker where they ask for as many as fit.
+
+    Raises PlacementError if they do not say how many.
+    """
     if options.workers is None and not options.cpus_by_rank:
         raise PlacementError(
             "how many workers? say --workers 4, or one for each unit: --workers numa "
             f"({', '.join(get_args(Unit))})"
         )
+    workers = 1 if options.workers == FIT else options.workers
     return Request(
-        workers=len(options.cpus_by_rank) if options.workers is None else options.workers,
+        workers=len(options.cpus_by_rank) if workers is None else workers,
         cores_per_worker=options.cores_per_worker,
         threads_per_core=options.threads_per_core,
         strategy=options.strategy,
@@ -147,13 +154,14 @@ def _add_worker_options(group: argparse._ArgumentGroup) -> None:
         "--workers",
         metavar="N|UNIT",
         type=_workers,
-        help=f"how many, or one for each {', '.join(get_args(Unit))}",
+        help=f"how many; one for each {', '.join(get_args(Unit))}; or fit: as many as have room, "
+        "none on two NUMA nodes",
     )
     group.add_argument(
         "--cores-per-worker",
         metavar="N",
         type=int,
-        help="so many cores for each, not all there are",
+        help="so many cores for each, helpers included, not all there are",
     )
     group.add_argument(
         "--threads-per-core",
@@ -241,7 +249,7 @@ def _add_memory_options(group: argparse._ArgumentGroup) -> None:
 def _workers(text: str) -> int | str:
     if text.isascii() and text.isdigit():
         return int(text)
-    units = get_args(Unit)
+    units = (*get_args(Unit), FIT)
     if text in units:
         return text
     close = get_close_matches(text, units, n=1)

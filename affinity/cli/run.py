@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from affinity.cli.bystander import Bystander
 from affinity.cli.keeper import in_keeper
 from affinity.cli.layout import showable, table
-from affinity.cli.phrases import memory_names
 from affinity.cli.preload import preload_value
 from affinity.cli.ranks import Ranks, Start
-from affinity.cli.show_plan import kernel_words
+from affinity.cli.show_plan import kernel_words, order_words
 from affinity.cpulist import format_cpulist
 from affinity.errors import AffinityError, PlacementError
 from affinity.exec import worker_command
@@ -97,7 +96,7 @@ def bindings_table(topology: Topology, plan: Plan) -> str:
             str(worker.rank),
             format_cpulist(worker.cpus),
             str(worker.threads),
-            " → ".join(memory_names(topology, worker.memory.order[:2])),
+            order_words(topology, worker.memory),
             kernel_words(worker.memory),
         )
         for worker in plan.workers

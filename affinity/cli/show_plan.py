@@ -57,7 +57,7 @@ def _row(topology: Topology, worker: Placement) -> tuple[str, ...]:
         str(cores),
         str(worker.threads),
         format_cpulist(worker.numa_nodes),
-        _order(topology, memory),
+        order_words(topology, memory),
         kernel_words(memory),
         format_bytes(memory.budget_bytes) if memory.nodes else "",
         "" if memory.need_bytes is None else format_bytes(memory.need_bytes),
@@ -67,7 +67,10 @@ def _row(topology: Topology, worker: Placement) -> tuple[str, ...]:
     )
 
 
-def _order(topology: Topology, memory: MemoryPlan) -> str:
+def order_words(topology: Topology, memory: MemoryPlan) -> str:
+    """Which memories fill after each other (→), or at once (+): ``"HBM 2 → DRAM 0 → …"``."""
+    if "interleave" in memory.mode:
+        return " + ".join(memory_names(topology, memory.nodes))
     names = memory_names(topology, memory.order[:_LONGEST_ORDER])
     return " → ".join((*names, "…") if len(memory.order) > _LONGEST_ORDER else names)
 
@@ -90,7 +93,8 @@ def _needs(topology: Topology, workers: Sequence[Placement]) -> Iterator[tuple[i
         nowhere = (worker.memory.need_bytes or 0) - sum(size for _, size in worker.memory.expected)
         if parts and nowhere > 0:
             parts.append(f"{format_bytes(nowhere)} nowhere")
-        yield worker.rank, ", ".join(parts)
+        total = "together " if worker.memory.arenas else ""
+        yield worker.rank, total + ", ".join(parts) if parts else ""
 
 
 def _reasons(workers: Sequence[Placement]) -> Iterator[tuple[int, str]]:

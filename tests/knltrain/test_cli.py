@@ -188,3 +188,9 @@ def test_the_module_is_the_command(tmp_path: Path, start_knltrain: Start) -> Non
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
     assert err.startswith("error: missing.toml")
+
+
+def test_topology_shows_what_affinity_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    result = _invoke("topology", "--json")
+    assert result.exit_code == 0
+    assert "numa_nodes" in result.output

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from affinity.cli.phrases import memory_names
 from affinity.cli.picture.blocks import Block, Rectangle, beside, stacked, words, wrapped
 from affinity.cli.picture.colours import LINE, TAKEN, role_colour, worker_colour
 from affinity.cli.roles import Role, Use
+from affinity.cli.show_plan import order_words
 from affinity.placement.plan import Placement, Plan
 from affinity.placement.words import counted
 from affinity.topology import Topology
@@ -43,7 +43,7 @@ def legend_block(topology: Topology, plan: Plan, roles: Mapping[int, Role]) -> B
 
 
 def _worker_words(topology: Topology, worker: Placement) -> str:
-    order = " → ".join(memory_names(topology, worker.memory.order[:2]))
+    order = order_words(topology, worker.memory)
     memory = f", memory {order}" if order else ""
     return f"worker {worker.rank}: {counted(worker.threads, 'thread')}{memory}"
 

@@ -86,7 +86,7 @@ def test_users_word_on_hbm_is_read() -> None:
     ("words", "reason"),
     [
         (("--workers", "numma"), "'numma' is neither a number nor one of core, tile, l3, numa, "
-         "package; did you mean numa?"),
+         "package, fit; did you mean numa?"),
         (("--workers", "-1"), "'-1' is neither a number nor one of core"),
         (("--cpus", "0-x"), "bad cpu list '0-x'"),
         (("--need", "weights"), "bad need 'weights': expected NAME=SIZE or NAME=SIZE@KIND"),

@@ -50,7 +50,9 @@ def test_first_failure_ends_the_others_with_its_status(start: Start) -> None:
 
 
 def test_rank_that_does_not_end_is_killed_after_its_grace(start: Start) -> None:
-    script = "trap '' TERM; test {rank} = 0 || exit 5; echo; while :; do sleep 600; done"
+    script = (
+        "trap '' TERM; test {rank} = 0 || { sleep 1; exit 5; }; echo; while :; do sleep 600; done"
+    )
     status, _, error = _end(_run(start, script, "--grace-seconds", "0.2"))
     assert status == 5
     assert "affinity run: still there after 0.2 s, so killed: rank 0\n" in error

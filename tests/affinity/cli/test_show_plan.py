@@ -46,16 +46,25 @@ def test_bytes_without_room_are_not_passed_over(
 
 def test_arenas_stand_with_their_own_policy(knights_landing: Topology, knights_plan: Plan) -> None:
     arenas = (Arena("weights", "bind", (7,), GIB), Arena("data", "preferred", (0,)))
-    memory = MemoryPlan("split", "preferred", (0,), arenas=arenas)
+    memory = MemoryPlan("split", "preferred", (0,), arenas=arenas, expected=((7, GIB),))
     lines = show_plan(knights_landing, _with_memory(knights_plan, memory)).splitlines()
     assert "  rank 0  weights 1.0 GiB in MCDRAM 7 (bind 7)" in lines
     assert "          data in DRAM 0 (preferred 0)" in lines
+    assert "          together 1.0 GiB in MCDRAM 7" in lines
 
 
 def test_long_orders_are_cut(knights_landing: Topology, knights_plan: Plan) -> None:
     memory = MemoryPlan("spill", "preferred", (7,), order=(7, 0, 4, 1))
     text = show_plan(knights_landing, _with_memory(knights_plan, memory))
     assert "MCDRAM 7 → DRAM 0 → …  preferred 7" in text
+
+
+def test_memories_that_fill_at_once_are_not_put_in_order(
+    knights_landing: Topology, knights_plan: Plan
+) -> None:
+    memory = MemoryPlan("weighted", "weighted-interleave", (0, 7), order=(0, 7, 1))
+    text = show_plan(knights_landing, _with_memory(knights_plan, memory))
+    assert "DRAM 0 + MCDRAM 7      weighted-interleave 0,7" in text
 
 
 def test_shares_are_not_shown_where_nothing_is_tied(small_vm: Topology, knights_plan: Plan) -> None:

@@ -278,5 +278,5 @@ def test_empty_pool_of_huge_pages_is_named_with_the_ways_out() -> None:
     free = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
     if not free.exists() or int(free.read_text()):
         pytest.skip("has huge pages, or a kernel without them")
-    with pytest.raises(SegmentError, match=r"the pool of huge pages has 0 bytes free.*nr_hugepages"):
+    with pytest.raises(SegmentError, match=r"pool of huge pages has 0 bytes free.*nr_hugepages"):
         Segment.create(1000, 2, "hugetlb")
