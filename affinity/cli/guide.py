@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-WORDS = """\
-Where things sit on this machine, and where your workers should.
+WORDS = {
+    "show": "the machine: its cores and memories, and how they are known",
+    "plan": "which cores and which memory each worker would get, and why",
+    "check": "does it work here: limits, policies, settings, surprises",
+    "run": "start a command once for each worker, each in its place",
+    "snapshot": "keep what the kernel tells of this machine in a file, for --machine",
+}
 
-words:
-  show       the machine: its cores and memories, and how they are known
-  plan       which cores and which memory each worker would get, and why
-  check      does it work here: limits, policies, settings, surprises
-  run        start a command once for each worker, each in its place
-  snapshot   keep what the kernel tells of this machine in a file, for --machine
-"""
+DESCRIPTION = "\n".join(
+    (
+        "Where things sit on this machine, and where your workers should.\n\nwords:",
+        *(f"  {word:<10} {told}" for word, told in WORDS.items()),
+    )
+)
 
 EXAMPLES = """\
 begin with

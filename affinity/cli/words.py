@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from affinity.cli import deeds
-from affinity.cli.guide import EXAMPLES, OTHER_TOOLS, RUN_EXAMPLES, WORDS
+from affinity.cli.guide import DESCRIPTION, EXAMPLES, OTHER_TOOLS, RUN_EXAMPLES, WORDS
 from affinity.cli.layout import showable
 from affinity.cli.options import add_machine_options, add_request_options, add_run_options
 from affinity.errors import AffinityError
@@ -55,72 +55,52 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m affinity",
         usage="%(prog)s WORD [options]",
-        description=WORDS,
+        description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     words = parser.add_subparsers(help=argparse.SUPPRESS, required=True, metavar="WORD")
-
-    def word(
-        name: str, do: Callable[[argparse.Namespace], int], told: str, usage: str, epilog: str = ""
-    ) -> argparse.ArgumentParser:
-        added = words.add_parser(
-            name,
-            prog=f"python -m affinity {name}",
-            usage=f"%(prog)s {usage}",
-            description=told[0].upper() + told[1:] + ".",
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        added.set_defaults(do=do)
-        return added
-
-    show = word(
-        "show",
-        deeds.show,
-        "the machine: its cores and memories, and how they are known",
-        "[--machine FILE] [--hbm NODES] [--json | --picture FILE]",
+    show = _add_word(
+        words, "show", deeds.show, "[--machine FILE] [--hbm NODES] [--json | --picture FILE]"
     )
     add_machine_options(show)
     _add_output(show)
-    plan = word(
-        "plan",
-        deeds.plan,
-        "which cores and which memory each worker would get, and why",
-        "--workers N|UNIT [options]",
-        epilog=OTHER_TOOLS,
-    )
+    plan = _add_word(words, "plan", deeds.plan, "--workers N|UNIT [options]", OTHER_TOOLS)
     add_request_options(plan)
     add_machine_options(plan)
     _add_output(plan)
-    check = word(
-        "check",
-        deeds.check,
-        "does it work here: limits, policies, settings, surprises",
-        "[--pid PID] [--json]",
-    )
+    check = _add_word(words, "check", deeds.check, "[--pid PID] [--json]")
     check.add_argument("--pid", type=int, metavar="PID", help="look at a running process instead")
     check.add_argument("--json", action="store_true", help="print JSON")
     add_machine_options(check, files=False)
-    run = word(
-        "run",
-        deeds.run,
-        "start a command once for each worker, each in its place",
-        "--workers N|UNIT [options] -- CMD ARGS...",
-        epilog=RUN_EXAMPLES,
-    )
+    usage = "--workers N|UNIT [options] -- CMD ARGS..."
+    run = _add_word(words, "run", deeds.run, usage, RUN_EXAMPLES)
     add_run_options(run)
     add_request_options(run)
     add_machine_options(run, files=False)
-    snapshot = word(
-        "snapshot",
-        deeds.snapshot,
-        "keep what the kernel tells of this machine, for --machine",
-        "FILE.tgz",
-    )
+    snapshot = _add_word(words, "snapshot", deeds.snapshot, "FILE.tgz")
     snapshot.add_argument("file", type=Path, metavar="FILE.tgz", help="must not be there yet")
+    return parser
+
+
+def _add_word(
+    words: argparse._SubParsersAction[_Parser],
+    name: str,
+    do: Callable[[argparse.Namespace], int],
+    usage: str,
+    epilog: str = "",
+) -> _Parser:
+    parser = words.add_parser(
+        name,
+        prog=f"python -m affinity {name}",
+        usage=f"%(prog)s {usage}",
+        description=f"{WORDS[name].capitalize()}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(do=do)
     return parser
 
 

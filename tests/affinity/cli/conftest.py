@@ -6,10 +6,11 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
 import pytest
 
@@ -234,3 +235,34 @@ def small_vm() -> Topology:
         sources=("sys/devices/system/cpu",),
         notes=("sysfs hides the caches",),
     )
+
+
+@pytest.fixture
+def xeon_max_files(write_machine: Callable[..., Any], tmp_path: Path) -> str:
+    """Files of two packages with 4 cores each and HBM, 8 GiB of DRAM and 1 GiB of HBM for each."""
+    root = tmp_path / "xeon-max"
+    write_machine(
+        root,
+        processor="xeon-max",
+        packages=2,
+        clusters=(4, 4),
+        threads=2,
+        megabytes=8192,
+        memories={2: 1024, 3: 1024},
+        slit="xeon-max",
+    )
+    return str(root)
+
+
+@pytest.fixture
+def numactl_text(tmp_path: Path) -> str:
+    """A text of numactl -H about two nodes of 2 cpus and one without."""
+    file = tmp_path / "numactl.txt"
+    file.write_text(
+        "available: 3 nodes (0-2)\nnode 0 cpus: 0 1\nnode 0 size: 4096 MB\nnode 0 free: 2048 MB\n"
+        "node 1 cpus: 2 3\nnode 1 size: 4096 MB\nnode 1 free: 2048 MB\n"
+        "node 2 cpus:\nnode 2 size: 1024 MB\nnode 2 free: 1024 MB\n"
+        "node distances:\nnode 0 1 2\n 0: 10 20 17\n 1: 20 10 28\n 2: 17 28 10\n",
+        encoding="utf-8",
+    )
+    return str(file)
