@@ -221,7 +221,7 @@ def test_worker_gets_cpus_counts_places_and_its_own_variables(cpu: int) -> None:
 
 def test_start_imports_neither_plans_nor_paths() -> None:
     # What the interpreter itself starts with differs: editable installations bring a finder along.
-    show = "import sys; own = set(sys.modules); import affinity.exec; print(*set(sys.modules) - own)"
+    show = "import sys; own = {*sys.modules}; import affinity.exec; print(*{*sys.modules} - own)"
     loaded = _run([*PYTHON, show]).stdout.split()
     assert "affinity.process.memory_policy" in loaded
     assert not {"affinity.placement.plan", "dataclasses", "pathlib", "json"} & set(loaded)
