@@ -1,0 +1,120 @@
+"""Xeon Phi in flat mode, in SNC-4 (MCDRAM of 256 MiB is nodes 4-7) and quadrant (1 GiB, node 1).
+
+Both without an HMAT table, as the firmware of the real ones: distances and the processor tell.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Boot, Outcome
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+SNC_4 = {
+    "show": "show --json",
+    "check": "check",
+    "none": "run --workers 4 --policy none -- rank.py heap 30",
+    "spill": "run --workers 4 -- rank.py heap 300",
+    "strict": "run --workers numa --policy strict --need heap=80M -- rank.py heap 80",
+    "refused": "run --workers 4 --policy strict --need heap=400M -- rank.py heap 1",
+    "segments": "run --workers 4 --env RANKS={workers} -- rank.py segments 20 /tmp/segments",
+}
+QUADRANT = {
+    "show": "show --json",
+    "spill": "run --workers 2 -- rank.py heap 600",
+    "strict": "run --workers 2 --policy strict --need heap=300M -- rank.py heap 300",
+    "refused": "run --workers 2 --policy strict --need heap=600M -- rank.py heap 1",
+    "segments": "run --workers 2 --env RANKS={workers} -- rank.py segments 40 /tmp/segments",
+}
+
+
+@pytest.fixture(scope="module")
+def snc_4(boot: Boot) -> dict[str, Outcome]:
+    return boot("knl-snc4-flat", SNC_4, ["--no-hmat"])
+
+
+@pytest.fixture(scope="module")
+def quadrant(boot: Boot) -> dict[str, Outcome]:
+    return boot("knl-quad-flat", QUADRANT, ["--no-hmat"])
+
+
+def test_snc_4_pairs_each_cluster_with_its_mcdram(snc_4: dict[str, Outcome]) -> None:
+    shown = snc_4["show"].facts()
+    hbm = {node["id"]: node["near"] for node in shown["numa_nodes"] if node["kind"] == "hbm"}
+    assert hbm == {4: [0], 5: [1], 6: [2], 7: [3]}
+    assert (shown["modes"]["cluster"], shown["modes"]["memory"]) == ("SNC-4", "flat")
+
+
+def test_snc_4_the_kernel_and_hwloc_agree(snc_4: dict[str, Outcome]) -> None:
+    status, told, _ = snc_4["check"]
+    assert status == 0
+    assert "FAIL" not in told
+    assert "hwloc               sees the same" in told or "not installed" in told
+
+
+def test_snc_4_strict_workers_are_each_in_their_mcdram(snc_4: dict[str, Outcome]) -> None:
+    ranks = snc_4["strict"].ranks()
+    assert [rank["cpus"][0] for rank in ranks] == [0, 4, 8, 12]
+    assert [list(rank["heap"]) for rank in ranks] == [["4"], ["5"], ["6"], ["7"]]
+    assert all(rank["problems"] == [] for rank in ranks)
+
+
+def test_snc_4_without_a_policy_memory_is_in_dram(snc_4: dict[str, Outcome]) -> None:
+    ranks = snc_4["none"].ranks()
+    assert [list(rank["heap"]) for rank in ranks] == [["0"], ["1"], ["2"], ["3"]]
+
+
+def test_snc_4_spill_fills_mcdram_and_then_its_clusters_dram(snc_4: dict[str, Outcome]) -> None:
+    for rank in snc_4["spill"].ranks():
+        dram, mcdram = str(rank["rank"]), str(4 + rank["rank"])
+        assert set(rank["heap"]) == {dram, mcdram}
+        assert rank["heap"][mcdram] > 200
+        assert sum(rank["heap"].values()) >= 300
+
+
+def test_snc_4_strict_is_refused_before_anything_starts(snc_4: dict[str, Outcome]) -> None:
+    status, told, error = snc_4["refused"]
+    assert (status, told) == (2, "")
+    assert "worker 0 needs 400.0 MiB, but its share of MCDRAM node 4 is 2" in error
+
+
+def test_snc_4_segments_stay_where_their_creator_put_them(snc_4: dict[str, Outcome]) -> None:
+    ranks = snc_4["segments"].ranks()
+    expected = [{"4": 20}, {"5": 20}, {"6": 20}, {"7": 20}]
+    assert [rank["memfd"] for rank in ranks] == expected
+    assert [rank["shm"] for rank in ranks] == expected
+
+
+def test_quadrant_is_not_told_from_modes_that_look_the_same(quadrant: dict[str, Outcome]) -> None:
+    shown = quadrant["show"].facts()
+    assert [(n["kind"], n["near"]) for n in shown["numa_nodes"]] == [("dram", [0]), ("hbm", [0])]
+    assert shown["modes"]["cluster"] == "all-to-all, hemisphere or quadrant"
+    assert shown["modes"]["memory"] == "flat"
+
+
+def test_quadrant_strict_workers_share_the_mcdram(quadrant: dict[str, Outcome]) -> None:
+    ranks = quadrant["strict"].ranks()
+    assert [rank["cpus"] for rank in ranks] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [list(rank["heap"]) for rank in ranks] == [["1"], ["1"]]
+    assert "2 workers x 300.0 MiB = 600.0 MiB fit in MCDRAM node 1" in quadrant["strict"].error
+
+
+def test_quadrant_strict_counts_all_workers_of_the_mcdram(quadrant: dict[str, Outcome]) -> None:
+    status, told, error = quadrant["refused"]
+    assert (status, told) == (2, "")
+    assert "worker 0 needs 600.0 MiB, but its share of MCDRAM node 1 is 49" in error
+    assert "at most 1 worker there" in error
+
+
+def test_quadrant_spill_fills_the_mcdram_first(quadrant: dict[str, Outcome]) -> None:
+    ranks = quadrant["spill"].ranks()
+    mcdram = sum(rank["heap"].get("1", 0) for rank in ranks)
+    dram = sum(rank["heap"].get("0", 0) for rank in ranks)
+    assert mcdram > 900
+    assert mcdram + dram >= 1200
+
+
+def test_quadrant_segments_are_in_mcdram(quadrant: dict[str, Outcome]) -> None:
+    for rank in quadrant["segments"].ranks():
+        assert rank["memfd"] == rank["shm"] == {"1": 40}
