@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from affinity.cpulist import format_cpulist, parse_cpulist
-    from affinity.errors import AffinityError, MemoryPolicyError, PlacementError, TopologyError
+    from affinity.errors import (
+        AffinityError,
+        MemoryPolicyError,
+        PlacementError,
+        TooManyWorkers,
+        TopologyError,
+    )
     from affinity.exec import pinned_command, worker_command
     from affinity.machine.read import read_machine, read_topology
     from affinity.machine.user_word import HbmWord, parse_hbm
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
         observed_binding,
         remarks,
     )
+    from affinity.process.shared_mapping import collapse, map_shared
+    from affinity.process.strays import bring_back
     from affinity.process.thread_environment import placement_environment, thread_environment
     from affinity.process.threads import ThreadBinding
     from affinity.topology import Cache, Core, HugePages, Modes, NumaNode, SideCache, Topology
@@ -46,7 +54,11 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     **dict.fromkeys(("format_cpulist", "parse_cpulist"), "cpulist"),
     **dict.fromkeys(
-        ("AffinityError", "MemoryPolicyError", "PlacementError", "TopologyError"), "errors"
+        (
+            *("AffinityError", "MemoryPolicyError", "PlacementError", "TooManyWorkers"),
+            "TopologyError",
+        ),
+        "errors",
     ),
     **dict.fromkeys(("pinned_command", "worker_command"), "exec"),
     **dict.fromkeys(("read_machine", "read_topology"), "machine.read"),
@@ -65,6 +77,8 @@ _MODULE_OF = {
         ("ObservedBinding", "judge", "memory_problems", "observed_binding", "remarks"),
         "process.proof",
     ),
+    **dict.fromkeys(("collapse", "map_shared"), "process.shared_mapping"),
+    "bring_back": "process.strays",
     "ThreadBinding": "process.threads",
     **dict.fromkeys(("placement_environment", "thread_environment"), "process.thread_environment"),
     **dict.fromkeys(
@@ -94,6 +108,7 @@ __all__ = [
     "Reserve",
     "SideCache",
     "ThreadBinding",
+    "TooManyWorkers",
     "Topology",
     "TopologyError",
     "allocate",
@@ -101,8 +116,11 @@ __all__ = [
     "allowed_cpus",
     "arena",
     "bind_process",
+    "bring_back",
+    "collapse",
     "format_cpulist",
     "judge",
+    "map_shared",
     "memory_problems",
     "observed_binding",
     "own_placement",

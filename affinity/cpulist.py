@@ -20,7 +20,8 @@ def parse_cpulist(text: str) -> tuple[int, ...]:
         first, dash, last = part.partition("-")
         if not (_is_number(first) and (_is_number(last) or not dash)):
             raise _malformed(text, part, "expected a number or a range")
-        low, high = int(first), int(last or first)
+        # Python itself refuses to read numbers of thousands of digits.
+        low, high = (int(end) if len(end) < 20 else TOO_HIGH for end in (first, last or first))
         if low > high:
             raise _malformed(text, part, "the range runs backwards")
         if high >= TOO_HIGH:

@@ -3,6 +3,7 @@
 AffinityError
 ├── TopologyError       the files that describe the machine are missing or make no sense
 ├── PlacementError      the cpus asked for cannot be had
+│   └── TooManyWorkers  there are fewer places than workers
 └── MemoryPolicyError   memory cannot be put where it was asked to be
 """
 
@@ -19,6 +20,14 @@ class TopologyError(AffinityError):
 
 class PlacementError(AffinityError):
     """The cpus or groups of cores asked for cannot be had on this machine."""
+
+
+class TooManyWorkers(PlacementError):  # noqa: N818
+    """There are places for `most` workers only."""
+
+    def __init__(self, message: str, most: int) -> None:
+        super().__init__(message)
+        self.most = most
 
 
 class MemoryPolicyError(AffinityError):

@@ -1,14 +1,15 @@
 """Start a command on its cpus before it runs a single instruction of its own.
 
     python -m affinity.exec --cpus 0,2-3 [--memory MODE:NODES [--memory-required]]
-        [--env K=V]... [--die-with-parent PID] -- CMD ARGS...
+        [--env K=V]... [--die-with-parent PID] [--say-to FD] -- CMD ARGS...
 
 Libraries count the cpus they may use, start their threads and touch their memory while they are
 imported, so mask, memory policy and environment must stand before that: this process sets them and
 then becomes the command. MODE is one of Linux's: bind, preferred, preferred-many, interleave,
 weighted-interleave, or default and local, which take no nodes. In place of a mode that the kernel
 does not know its next weaker one is set, and where policies are forbidden none, unless they are
-required; either is said on standard error.
+required; either is said on standard error, or with --say-to in a file descriptor that ends where
+the command begins.
 
 The command inherits the environment and what --env adds. But where --env says how OpenMP is to
 place its threads (OMP_PLACES and the other `THREAD_PLACEMENT_VARIABLES`), inherited variables of
@@ -23,6 +24,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from affinity.cpulist import format_cpulist, parse_cpulist
@@ -35,6 +37,9 @@ from affinity.process.thread_environment import THREAD_PLACEMENT_VARIABLES, thre
 if TYPE_CHECKING:
     from affinity.placement.plan import MemoryPlan, Placement
 
+SAID_BY = "affinity.exec: "
+"""What each line begins with that this module has to say."""
+
 _PR_SET_PDEATHSIG = 1
 _BAD_REQUEST, _PARENT_GONE, _CANNOT_RUN, _NOT_FOUND = 2, 125, 126, 127
 
@@ -45,6 +50,7 @@ def pinned_command(
     environment: Mapping[str, str] | None = None,
     die_with_parent: int | None = None,
     memory: MemoryPlan | None = None,
+    say_to: int | None = None,
 ) -> list[str]:
     """The arguments that start `command` on `cpus` through this module, with this interpreter.
 
@@ -54,6 +60,8 @@ def pinned_command(
     With `die_with_parent`, the caller's process id, the
     kernel kills the command when the caller's *thread* that starts it ends, however it ends: start
     it from a thread that outlives it. That covers the command alone, not the children it starts.
+    `say_to` is a file descriptor, open in the new process, for what else went to standard error
+    before the command begins, where it ends.
     """
     options = [f"--env={name}={value}" for name, value in (environment or {}).items()]
     if memory is not None and memory.mode != "default":
@@ -61,6 +69,8 @@ def pinned_command(
         options += ["--memory-required"] if memory.policy == "strict" else []
     if die_with_parent is not None:
         options.append(f"--die-with-parent={die_with_parent}")
+    if say_to is not None:
+        options.append(f"--say-to={say_to}")
     cpulist = f"--cpus={format_cpulist(cpus)}"
     return [sys.executable, "-m", "affinity.exec", cpulist, *options, "--", *command]
 
@@ -71,12 +81,13 @@ def worker_command(
     environment: Mapping[str, str] | None = None,
     die_with_parent: int | None = None,
     pin_threads: bool = False,
+    say_to: int | None = None,
 ) -> list[str]:
     """The arguments that start `command` as the worker of `placement`, which it can read back.
 
     It gets the computing cpus, the memory policy and the thread counts of its place, what
     `own_placement` reads, and `environment` on top. With `pin_threads` each OpenMP thread stays
-    on its core; otherwise threads roam. See `pinned_command` for `die_with_parent`.
+    on its core; otherwise threads roam. See `pinned_command` for the rest.
     """
     # Only the one who starts workers needs this, not affinity.exec itself, which must be fast.
     from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
@@ -86,17 +97,20 @@ def worker_command(
         PLACEMENT_VARIABLE: encode_placement(placement),
         **(environment or {}),
     }
-    return pinned_command(command, placement.cpus, variables, die_with_parent, placement.memory)
+    memory = placement.memory
+    return pinned_command(command, placement.cpus, variables, die_with_parent, memory, say_to)
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Become the command, or exit 2 bad request, 125 parent gone, 126 not runnable, 127 not found.
 
-    The reason is written to standard error.
+    The reason is written to standard error, or to where --say-to says.
     """
     ours, command = _split(arguments)
     options = _parser().parse_args(ours)
-    if not command:
+    if options.say_to is not None:
+        _say_to(options.say_to)
+    if not command or not command[0]:
         _fail(_BAD_REQUEST, "no command given: write it after --")
     if options.die_with_parent is not None:
         _die_with_parent(options.die_with_parent)
@@ -113,10 +127,26 @@ def main(arguments: Sequence[str]) -> NoReturn:
         _fail(_CANNOT_RUN, f"{command[0]!r} cannot be run: {error.strerror}")
 
 
+def assignment(text: str) -> tuple[str, str]:
+    """Name and value of ``NAME=VALUE``, for argparse."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def _say_to(descriptor: int) -> None:
+    try:
+        os.set_inheritable(descriptor, False)
+        sys.stderr = open(descriptor, "w", buffering=1)  # noqa: SIM115 (until the end)
+    except OSError as error:
+        _fail(_BAD_REQUEST, f"--say-to {descriptor}: {error.strerror}")
+
+
 def _place_memory(policy: str | None, required: bool) -> None:
     if policy is not None:
         for note in apply_memory_policy(*parse_policy(policy), required).notes:
-            sys.stderr.write(f"affinity.exec: {note}\n")
+            _say(note)
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
@@ -135,9 +165,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m affinity.exec",
         usage="%(prog)s --cpus LIST [--memory MODE:NODES [--memory-required]] [--env K=V]... "
-        "[--die-with-parent PID] -- CMD ARGS...",
+        "[--die-with-parent PID] [--say-to FD] -- CMD ARGS...",
         description="Start a command on the given cpus, with its memory on the given nodes.",
         allow_abbrev=False,
+        # Without a width it asks for the terminal's, and imports all of shutil to do so.
+        formatter_class=partial(argparse.HelpFormatter, width=100),
     )
     parser.add_argument("--cpus", required=True, metavar="LIST", help="OS ids, such as 0,2-3")
     parser.add_argument(
@@ -147,19 +179,15 @@ def _parser() -> argparse.ArgumentParser:
         "--memory-required", action="store_true", help="do not start where policies are forbidden"
     )
     parser.add_argument(
-        "--env", action="append", default=[], type=_assignment, metavar="K=V", help="set a variable"
+        "--env", action="append", default=[], type=assignment, metavar="K=V", help="set a variable"
+    )
+    parser.add_argument(
+        "--say-to", type=int, metavar="FD", help="where notes and errors go, not standard error"
     )
     parser.add_argument(
         "--die-with-parent", type=int, metavar="PID", help="be killed when process PID ends"
     )
     return parser
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
-    return name, value
 
 
 def _die_with_parent(parent: int) -> None:
@@ -176,8 +204,12 @@ def _die_with_parent(parent: int) -> None:
         )
 
 
+def _say(text: str) -> None:
+    sys.stderr.write(f"{SAID_BY}{text}\n")
+
+
 def _fail(status: int, reason: str) -> NoReturn:
-    sys.stderr.write(f"affinity.exec: {reason}\n")
+    _say(reason)
     raise SystemExit(status)
 
 

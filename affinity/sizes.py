@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+_UNITS = (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1))
 
-def size_text(number: int) -> str:
-    """Write bytes with the unit that suits them: ``"16 GiB"``, ``"1.5 TiB"``, ``"0 B"``."""
-    for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
-        if number >= 1024**power:
-            return f"{number / 1024**power:.4g} {unit}"
+
+def format_bytes(number: int, digits: int = 1) -> str:
+    """Write bytes with the unit that suits them: ``"16.0 GiB"``, ``"512.0 MiB"``, ``"0 B"``."""
+    for unit, power in _UNITS:
+        # Rounded first: just below a GiB is 1.0 GiB, and never 1024.0 MiB.
+        if round(number / 1024 ** (power - 1), digits) >= 1024:
+            return f"{number / 1024**power:.{digits}f} {unit}"
     return f"{number} B"

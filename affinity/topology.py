@@ -48,13 +48,15 @@ class Cache:
 class SideCache:
     """Faster memory that the hardware uses as a cache of a NUMA node: MCDRAM or HBM in cache mode.
 
-    `associativity` is "direct", "indexed" or "unknown"; `evidence` says what told of it.
+    `associativity` is "direct", "indexed" or "unknown"; `evidence` says what told of it. `assumed`
+    if the size is that of all machines of this make, and not told by this one.
     """
 
     size_bytes: int
     line_bytes: int
     associativity: str
     evidence: str
+    assumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class NumaNode:
 
     `near` are the nodes with cpus whose memory this is: itself if it has cpus. Bandwidth (MB/s)
     and latency (ns) are as seen from there and None where nothing tells them. `tier` is the
-    kernel's memory tier: lower is faster.
+    kernel's memory tier: lower is faster. `reclaimable_bytes` hold clean pages of files and are
+    not in `free_bytes`: the kernel drops those pages, but only for who may go to no other node.
     """
 
     id: int
@@ -89,6 +92,7 @@ class NumaNode:
     tier: int | None = None
     side_caches: tuple[SideCache, ...] = ()
     huge_pages: tuple[HugePages, ...] = ()
+    reclaimable_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import final
 
 from affinity.cli.layout import bullets, table
-from affinity.cli.other_process import is_launching, observe, session_members
 from affinity.cli.phrases import memory_names
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError
 from affinity.placement.plan import Placement, Plan
-from affinity.placement.words import size as format_bytes
+from affinity.process.other_process import is_launching, observe, session_members
 from affinity.process.proof import ObservedBinding, judge
+from affinity.sizes import format_bytes
 from affinity.topology import Topology
 
 _FIRST_LOOK_SECONDS = 0.5
@@ -75,6 +75,14 @@ class Bystander:
             for problem in sight.problems
         ]
         return "\n".join((table(head, lines, right=(0, 2)), *bullets(problems)))
+
+    def misplaced_strictly(self) -> list[int]:
+        """Ranks with policy `strict` of which a problem was seen."""
+        return [
+            rank
+            for rank, sight in sorted(self._sights.items())
+            if sight.problems and self._plan.workers[rank].memory.policy == "strict"
+        ]
 
     def _line(self, rank: int) -> tuple[str, ...]:
         sight = self._sights.get(rank)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from affinity.cli.layout import showable
-from affinity.cli.options import FIT, narrowed, request_from
-from affinity.placement.plan import Plan
-from affinity.process.allowed import Allowed
-from affinity.topology import Topology
+
+if TYPE_CHECKING:  # Each deed imports what it needs: nobody should wait to see a machine.
+    from affinity.placement.plan import Plan
+    from affinity.process.allowed import Allowed
+    from affinity.topology import Topology
 
 
 def show(options: argparse.Namespace) -> int:
@@ -82,6 +84,7 @@ def snapshot(options: argparse.Namespace) -> int:
 
 
 def _make_plan(options: argparse.Namespace) -> tuple[Topology, Plan]:
+    from affinity.cli.options.request import FIT, narrowed, request_from
     from affinity.placement.place import place_workers
 
     request = request_from(options)
@@ -96,7 +99,7 @@ def _make_plan(options: argparse.Namespace) -> tuple[Topology, Plan]:
 
 def _machine(options: argparse.Namespace) -> tuple[Topology, Allowed]:
     from affinity.machine.read import read_machine, read_topology
-    from affinity.process.allowed import read_allowed
+    from affinity.process.allowed import Allowed, read_allowed
 
     if path := getattr(options, "machine", None):
         topology = read_machine(path, options.hbm or ())

@@ -14,12 +14,12 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from affinity.errors import AffinityError
+from affinity.process.other_process import children
 
 PASSED_ON = (
     signal.SIGINT,
@@ -74,7 +74,7 @@ def shell_status(wait_status: int) -> int:
 def end_descendants() -> None:
     """Kill all processes below this one, until there are none: orphans come to it one by one."""
     while True:
-        for child in _children():
+        for child in children():
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         try:
@@ -103,21 +103,6 @@ def _keep(work: Callable[[int], int], lifeline: int, mask: set[int | signal.Sign
         with suppress(OSError, ValueError):
             sys.stdout.flush()
         os._exit(status)
-
-
-def _children() -> Iterator[int]:
-    """Own children, by all threads; without this list of the kernel's, from all processes."""
-    lists = list(Path("/proc/self/task").glob("*/children"))
-    if lists:
-        for file in lists:
-            yield from map(int, file.read_text(encoding="ascii").split())
-        return
-    own = str(os.getpid())
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            if fields[1] == own:
-                yield int(stat.parent.name)
 
 
 def _adopt_orphans() -> None:

@@ -10,7 +10,7 @@ from affinity.topology import Topology
 
 _KIND_WORDS = {"dram": "DRAM", "hbm": "HBM", "cxl": "CXL", "pmem": "PMEM", "gpu": "GPU"}
 _POWER_OF = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(?:I?B)?")
+_SIZE = r"(\d{1,18}(?:\.\d{1,18})?) ?([KMGT]?)(?:I?B)?"
 
 
 def parse_bytes(text: str) -> int:
@@ -18,7 +18,7 @@ def parse_bytes(text: str) -> int:
 
     Raises AffinityError if the text is something else.
     """
-    match = _SIZE.fullmatch(text.strip().upper())
+    match = re.fullmatch(_SIZE, text.strip().upper(), re.ASCII)
     if match is None:
         raise AffinityError(
             f"bad size {text!r}: expected a number with or without K, M, G or T, as in 1.5G"

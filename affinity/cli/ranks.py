@@ -9,14 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import final
 
 from affinity.cli.bystander import Bystander
+from affinity.cli.first_words import FirstWords
 from affinity.cli.keeper import heard, shell_status
 from affinity.cli.tagging import TaggedOutput
+from affinity.placement.words import numbered
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _READER_GONE = 128 + signal.SIGPIPE
@@ -24,10 +26,15 @@ _READER_GONE = 128 + signal.SIGPIPE
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A rank and the command that starts it, which puts itself in its place."""
+    """A rank and the command that starts it, which puts itself in its place.
+
+    `command` is given the file descriptor for what it has to say before that. `bound_to` are the
+    memory nodes that it may not leave, if any.
+    """
 
     rank: int
-    command: Sequence[str]
+    command: Callable[[int], Sequence[str]]
+    bound_to: Sequence[int] = ()
 
 
 @final
@@ -40,12 +47,14 @@ class Ranks:
 
     def __init__(self, tagged: bool, grace_seconds: float, bystander: Bystander | None) -> None:
         self._rank_of: dict[int, int] = {}
+        self._bound_to: dict[int, Sequence[int]] = {}
         self._status = 0
         self._deadline: float | None = None
         self._grace_seconds = grace_seconds
         self._bystander = bystander
         self._selector = selectors.DefaultSelector()
         self._output = TaggedOutput(self._selector) if tagged else None
+        self._first_words = FirstWords(self._selector, _say)
 
     def run(self, starts: Sequence[Start], lifeline: int) -> int:
         """Start all and wait for all; 0, or the status of the first failure, or 128 + the signal.
@@ -60,6 +69,7 @@ class Ranks:
                 self._start(start)
             while self._rank_of:
                 self._wait()
+            self._first_words.finish()
             if self._output:
                 self._output.drain()
         except BrokenPipeError:
@@ -72,20 +82,27 @@ class Ranks:
             return
         stdin = None if start.rank == 0 else subprocess.DEVNULL
         stdout, stderr = self._output.pipes(start.rank) if self._output else (None, None)
+        first_words = self._first_words.pipe(start.rank)
         try:
             process = subprocess.Popen(
-                start.command, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+                start.command(first_words),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                pass_fds=(first_words,),
             )
         except OSError as error:
             _say(f"rank {start.rank} cannot be started: {error.strerror}")
             self._fail(1)
             return
         finally:
-            for end in (stdout, stderr):
+            for end in (stdout, stderr, first_words):
                 if end is not None:
                     os.close(end)
         process.returncode = 0  # It is waited for here, with all others, and not by its object.
         self._rank_of[process.pid] = start.rank
+        self._bound_to[start.rank] = start.bound_to
 
     def _wait(self) -> None:
         for key, _ in self._selector.select(self._patience()):
@@ -129,7 +146,7 @@ class Ranks:
         if status == 0 or self._deadline is not None:
             return
         others = "; ending the others" if self._rank_of else ""
-        _say(f"rank {rank} {_how(status)}{others}")
+        _say(f"rank {rank} {_how(status, self._bound_to[rank])}{others}")
         self._fail(status)
 
     def _fail(self, status: int) -> None:
@@ -172,13 +189,22 @@ def _listen() -> int:
     return reading
 
 
-def _how(status: int) -> str:
+def _how(status: int, bound_to: Sequence[int]) -> str:
     if status <= 128 or status - 128 not in {*signal.Signals}:
         return f"ended with status {status}"
     name = signal.Signals(status - 128).name
-    if status - 128 != signal.SIGKILL:
-        return f"was ended by {name}"
-    return f"was ended by {name} (the kernel does that when memory runs out: see dmesg)"
+    return f"was ended by {name}{_why_killed(bound_to) if name == 'SIGKILL' else ''}"
+
+
+def _why_killed(bound_to: Sequence[int]) -> str:
+    """What may have been behind it: who sent SIGKILL cannot be told."""
+    if not bound_to:
+        return " (the kernel does that when memory runs out: see dmesg)"
+    return (
+        f" (its memory is bound to {numbered('node', bound_to)}, and it may have needed more than "
+        "there is: the kernel kills a process for that; see dmesg; --policy spill lets the rest go "
+        "elsewhere, --need NAME=SIZE has it refused beforehand)"
+    )
 
 
 def _say(message: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -36,8 +36,3 @@ def core_role(core: Core, roles: Mapping[int, Role]) -> Role:
     """The role that a whole core is shown with: computing wins over all that shares the core."""
     order: tuple[Use, ...] = ("compute", "communication", "data", "system", "idle", "forbidden")
     return min((roles[cpu] for cpu in core.cpus), key=lambda role: order.index(role.use))
-
-
-def uses_shown(roles: Iterable[Role]) -> frozenset[Use]:
-    """Which uses occur, for a legend that explains no more than there is."""
-    return frozenset(role.use for role in roles)

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from affinity.cli.bystander import Bystander
 from affinity.cli.keeper import in_keeper
@@ -18,6 +19,7 @@ from affinity.cpulist import format_cpulist
 from affinity.errors import AffinityError, PlacementError
 from affinity.exec import worker_command
 from affinity.placement.plan import Placement, Plan
+from affinity.placement.words import counted, numbered
 from affinity.process.thread_environment import placement_environment
 from affinity.topology import Topology
 
@@ -34,8 +36,7 @@ PALS, torchrun."""
 
 def run_plan(topology: Topology, plan: Plan, options: argparse.Namespace) -> int:
     """Start all ranks and return how they ended; with --rank become that one and never return."""
-    if not options.command:
-        raise AffinityError("no command given: write it after --, as in run --workers 4 -- ./train")
+    _check(options)
     variables = dict(options.env)
     if options.preload:
         variables["LD_PRELOAD"] = preload_value(options.preload)
@@ -54,16 +55,16 @@ def run_plan(topology: Topology, plan: Plan, options: argparse.Namespace) -> int
         starts = [
             Start(
                 worker.rank,
-                rank_command(
-                    plan, worker.rank, options.command, variables, options.pin_threads, keeper
+                partial(
+                    rank_command,
+                    *(plan, worker.rank, options.command, variables, options.pin_threads, keeper),
                 ),
+                worker.memory.nodes if worker.memory.mode == "bind" else (),
             )
             for worker in plan.workers
         ]
         status = Ranks(options.tag, options.grace_seconds, bystander).run(starts, lifeline)
-        if bystander:
-            _say(f"where each rank was seen to be\n{bystander.report()}")
-        return status
+        return _proved(bystander, status) if bystander else status
 
     return in_keeper(work)
 
@@ -75,6 +76,7 @@ def rank_command(
     variables: Mapping[str, str],
     pin_threads: bool,
     die_with_parent: int | None = None,
+    say_to: int | None = None,
 ) -> list[str]:
     """What starts `command` in the place of a rank, with {rank} and the like filled in."""
     placement = plan.workers[rank]
@@ -85,6 +87,7 @@ def rank_command(
         {name: _fill_in(value, words) for name, value in variables.items()},
         die_with_parent,
         pin_threads,
+        say_to,
     )
 
 
@@ -111,10 +114,31 @@ def own_rank(asked: int | str, workers: int, environment: Mapping[str, str]) -> 
     """
     rank = asked if isinstance(asked, int) else _local_rank(environment)
     if rank >= workers:
-        raise PlacementError(
-            f"there is no rank {rank}: the {workers} workers have ranks 0 to {workers - 1}"
-        )
+        there = "the only one is 0" if workers == 1 else f"there are 0 to {workers - 1}"
+        raise PlacementError(f"there is no rank {rank}: {there}, for {counted(workers, 'worker')}")
     return rank
+
+
+def _check(options: argparse.Namespace) -> None:
+    if not options.command or not options.command[0]:
+        raise AffinityError("no command given: write it after --, as in run --workers 4 -- ./train")
+    asked = (("--tag", options.tag), ("--report-bindings", options.report_bindings))
+    for name, given in asked:
+        if given and options.rank is not None:
+            raise AffinityError(
+                f"{name} cannot be had with --rank, where nobody stays to do it: this process "
+                "becomes the command; leave one of the two out"
+            )
+
+
+def _proved(bystander: Bystander, status: int) -> int:
+    """Tell where the ranks were; the status, or 1 if all ended well, but not where strict wants."""
+    _say(f"where each rank was seen to be\n{bystander.report()}")
+    misplaced = bystander.misplaced_strictly()
+    if misplaced and status == 0:
+        _say(f"strict: {numbered('rank', misplaced)} out of place, so the status is 1")
+        return 1
+    return status
 
 
 def _local_rank(environment: Mapping[str, str]) -> int:

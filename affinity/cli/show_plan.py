@@ -10,7 +10,7 @@ from affinity.cli.phrases import machine_name, memory_names
 from affinity.cpulist import format_cpulist
 from affinity.placement.plan import Arena, MemoryPlan, Placement, Plan
 from affinity.placement.words import counted
-from affinity.placement.words import size as format_bytes
+from affinity.sizes import format_bytes
 from affinity.topology import Topology
 
 _POLICIES = {

@@ -12,7 +12,7 @@ from affinity.cli.layout import columns
 from affinity.cli.phrases import format_rate, kind_word
 from affinity.cpulist import format_cpulist
 from affinity.placement.words import counted
-from affinity.placement.words import size as format_bytes
+from affinity.sizes import format_bytes
 from affinity.topology import NumaNode, Topology
 
 _INDEXING = {"direct": " (direct-mapped)", "indexed": " (complex indexing)"}

@@ -6,23 +6,23 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import NoReturn
+from functools import partial
+from typing import NamedTuple, NoReturn
 
 from affinity.cli import deeds
 from affinity.cli.guide import DESCRIPTION, EXAMPLES, OTHER_TOOLS, RUN_EXAMPLES, WORDS
-from affinity.cli.layout import showable
-from affinity.cli.options import add_machine_options, add_request_options, add_run_options
+from affinity.cli.layout import WIDTH, showable
+from affinity.cli.options.machine import add_machine_options, add_output_options
+from affinity.cli.options.reading import count, file_name
 from affinity.errors import AffinityError
 
+_PROGRAM = "python -m affinity"
 _BAD_REQUEST, _INTERRUPTED, _READER_GONE = 2, 130, 141
 
 
 def main(arguments: Sequence[str]) -> int:
     """Do what the words say and return the exit status; every error that we know of is one line."""
-    words, command = _split(arguments)
-    options = _parser().parse_args(words or ["--help"])
-    options.command = command
+    options = _options(arguments)
     try:
         status: int = options.do(options)
         sys.stdout.flush()
@@ -41,8 +41,44 @@ def main(arguments: Sequence[str]) -> int:
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, without all the options before it."""
 
+    def __init__(self, prog: str, usage: str, description: str, epilog: str) -> None:
+        super().__init__(
+            prog=prog,
+            usage=f"{prog} {usage}",
+            description=description,
+            epilog=epilog,
+            # Without a width it asks for the terminal's, and imports all of shutil to do so.
+            formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=WIDTH),
+            allow_abbrev=False,
+        )
+
     def error(self, message: str) -> NoReturn:
-        self.exit(_BAD_REQUEST, f"error: {message}; see {self.prog} --help\n")
+        line = f"error: {message}; see {self.prog} --help\n"
+        self.exit(_BAD_REQUEST, showable(line, sys.stderr.encoding))
+
+
+class _Word(NamedTuple):
+    """What a word does, what may be typed behind it, and what its help ends with."""
+
+    do: Callable[[argparse.Namespace], int]
+    usage: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    epilog: str = ""
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    """What was typed, with the words behind -- as `command`; does not return if it is wrong."""
+    words, command = _split(arguments)
+    parser = _parser(words)
+    options, rest = parser.parse_known_args(words[1:])
+    runs = options.do is deeds.run
+    if rest:
+        hint = "; a command stands behind --" if runs and not command else ""
+        parser.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+    if command and not runs:
+        parser.error(f"nothing is run here, but behind -- stands {command[0]!r}")
+    options.command = command
+    return options
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -51,60 +87,72 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(arguments[:end]), list(arguments[end + 1 :])
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="python -m affinity",
-        usage="%(prog)s WORD [options]",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    words = parser.add_subparsers(help=argparse.SUPPRESS, required=True, metavar="WORD")
-    show = _add_word(
-        words, "show", deeds.show, "[--machine FILE] [--hbm NODES] [--json | --picture FILE]"
-    )
-    add_machine_options(show)
-    _add_output(show)
-    plan = _add_word(words, "plan", deeds.plan, "--workers N|UNIT [options]", OTHER_TOOLS)
-    add_request_options(plan)
-    add_machine_options(plan)
-    _add_output(plan)
-    check = _add_word(words, "check", deeds.check, "[--pid PID] [--json]")
-    check.add_argument("--pid", type=int, metavar="PID", help="look at a running process instead")
-    check.add_argument("--json", action="store_true", help="print JSON")
-    add_machine_options(check, files=False)
-    usage = "--workers N|UNIT [options] -- CMD ARGS..."
-    run = _add_word(words, "run", deeds.run, usage, RUN_EXAMPLES)
-    add_run_options(run)
-    add_request_options(run)
-    add_machine_options(run, files=False)
-    snapshot = _add_word(words, "snapshot", deeds.snapshot, "FILE.tgz")
-    snapshot.add_argument("file", type=Path, metavar="FILE.tgz", help="must not be there yet")
+def _parser(words: Sequence[str]) -> _Parser:
+    """That of the first word alone: making all of them takes as long as reading a machine."""
+    name = words[0] if words else "--help"
+    if name not in _WORD_NAMED:
+        _no_word(name)
+    word = _WORD_NAMED[name]
+    parser = _Parser(f"{_PROGRAM} {name}", word.usage, f"{WORDS[name].capitalize()}.", word.epilog)
+    parser.set_defaults(do=word.do)
+    word.add_options(parser)
     return parser
 
 
-def _add_word(
-    words: argparse._SubParsersAction[_Parser],
-    name: str,
-    do: Callable[[argparse.Namespace], int],
-    usage: str,
-    epilog: str = "",
-) -> _Parser:
-    parser = words.add_parser(
-        name,
-        prog=f"python -m affinity {name}",
-        usage=f"%(prog)s {usage}",
-        description=f"{WORDS[name].capitalize()}.",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def _no_word(text: str) -> NoReturn:
+    """Show the help that was asked for, or say which words there are."""
+    parser = _Parser(_PROGRAM, "WORD [options]", DESCRIPTION, EXAMPLES)
+    if text in ("-h", "--help"):
+        parser.print_help()
+        parser.exit()
+    from difflib import get_close_matches
+
+    close = get_close_matches(text, WORDS, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    parser.error(f"{text!r} is none of the words {', '.join(WORDS)}{hint}")
+
+
+def _show_options(parser: argparse.ArgumentParser) -> None:
+    add_machine_options(parser)
+    add_output_options(parser)
+
+
+def _plan_options(parser: argparse.ArgumentParser) -> None:
+    from affinity.cli.options.request import add_request_options
+
+    add_request_options(parser)
+    _show_options(parser)
+
+
+def _check_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pid", type=count, metavar="PID", help="look at a running process instead"
     )
-    parser.set_defaults(do=do)
-    return parser
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_machine_options(parser, files=False)
 
 
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("output, instead of text")
-    group.add_argument("--json", action="store_true", help="print JSON")
-    group.add_argument("--picture", metavar="FILE", type=Path, help="draw an .svg or a .png")
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    from affinity.cli.options.request import add_request_options
+    from affinity.cli.options.running import add_run_options
+
+    add_run_options(parser)
+    add_request_options(parser)
+    add_machine_options(parser, files=False)
+
+
+def _snapshot_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=file_name, metavar="FILE.tgz", help="must not be there yet")
+
+
+_WORD_NAMED = {
+    "show": _Word(
+        deeds.show, "[--machine FILE] [--hbm NODES] [--json | --picture FILE]", _show_options
+    ),
+    "plan": _Word(deeds.plan, "--workers N|UNIT [options]", _plan_options, OTHER_TOOLS),
+    "check": _Word(deeds.check, "[--pid PID] [--json]", _check_options),
+    "run": _Word(
+        deeds.run, "--workers N|UNIT [options] -- CMD ARGS...", _run_options, RUN_EXAMPLES
+    ),
+    "snapshot": _Word(deeds.snapshot, "FILE.tgz", _snapshot_options),
+}

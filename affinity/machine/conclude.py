@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
-from affinity.machine.description import Description, NodeFacts, ThreadPlace
+from affinity.machine.description import Description, NodeFacts, Processor, ThreadPlace
 from affinity.machine.kind import Kind
 from affinity.machine.locality import Locality, locality, nodes_with_cpus
 from affinity.machine.memory_kind import memory_kinds, unknown_hbm
 from affinity.machine.modes import conclude_modes
-from affinity.machine.processors import identify
+from affinity.machine.processors import Identity, identify, only_hbm
 from affinity.machine.user_word import HbmWord
 from affinity.topology import Core, NumaNode, SideCache, Topology
 
@@ -43,7 +43,7 @@ def conclude(description: Description, hbm: Sequence[HbmWord] = ()) -> Topology:
         _numa_node(description.nodes[node], kinds[node], near[node], caches[node]) for node in ids
     ) or (_nameless_memory(description),)
     return Topology(
-        model=description.processor.name,
+        model=_model(description.processor, identity),
         vendor=description.processor.vendor,
         isa=tuple(flag for flag in ISA_FLAGS if flag in description.processor.flags),
         cores=_cores(description),
@@ -53,8 +53,17 @@ def conclude(description: Description, hbm: Sequence[HbmWord] = ()) -> Topology:
         distances=_distances(description, ids),
         modes=modes,
         offline_cpus=description.offline_cpus,
-        notes=_notes(description, kinds),
+        notes=_notes(description, kinds, near),
     )
+
+
+def _model(processor: Processor, identity: Identity) -> str:
+    """The processor's name, or what its numbers say where it has none."""
+    if processor.name == "unknown" and (known := only_hbm(processor)):
+        return known.called
+    if identity.family != "knights" or identity.guessed or "Xeon Phi" in processor.name:
+        return processor.name
+    return f"Xeon Phi ({identity.name if processor.name == 'unknown' else processor.name})"
 
 
 def _check_words(description: Description, hbm: Sequence[HbmWord]) -> None:
@@ -100,6 +109,7 @@ def _numa_node(
         tier=facts.tier,
         side_caches=caches,
         huge_pages=facts.huge_pages,
+        reclaimable_bytes=facts.reclaimable_bytes,
     )
 
 
@@ -130,7 +140,9 @@ def _distances(description: Description, ids: Sequence[int]) -> tuple[tuple[int,
     return tuple(tuple(known[a, b] for b in ids) for a in ids)
 
 
-def _notes(description: Description, kinds: Mapping[int, Kind]) -> tuple[str, ...]:
+def _notes(
+    description: Description, kinds: Mapping[int, Kind], near: Mapping[int, Locality]
+) -> tuple[str, ...]:
     listed = {cpu for facts in description.nodes.values() for cpu in facts.cpus}
     lost = format_cpulist(set(description.threads).difference(listed))
     notes = list(description.notes)
@@ -138,4 +150,15 @@ def _notes(description: Description, kinds: Mapping[int, Kind]) -> tuple[str, ..
         notes.append(f"no NUMA node lists the cpus {lost}: they count as those of the first")
     if way_out := unknown_hbm(kinds, description):
         notes.append(way_out)
+    owners = nodes_with_cpus(description)
+    if lost_hbm := [node for node in kinds if _is_anybodys(kinds[node], near[node], owners)]:
+        notes.append(
+            f"nothing tells whose HBM is at NUMA node {format_cpulist(lost_hbm)}, so all cores "
+            f"use all of it: if you know, say it as in --hbm {lost_hbm[0]}@{owners[0]}"
+        )
     return tuple(notes)
+
+
+def _is_anybodys(kind: Kind, near: Locality, owners: Sequence[int]) -> bool:
+    """Whether it is HBM that counts as near to all of several nodes with cpus."""
+    return kind.kind == "hbm" and len(owners) > 1 and set(near.near) == set(owners)

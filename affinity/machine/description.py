@@ -55,6 +55,7 @@ class NodeFacts:
     cpus: tuple[int, ...] = ()
     memory_bytes: int = 0
     free_bytes: int = 0
+    reclaimable_bytes: int = 0
     read_bandwidth: int | None = None
     write_bandwidth: int | None = None
     read_latency: int | None = None

@@ -6,7 +6,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import final
+from typing import NamedTuple, final
 
 from affinity.cpulist import parse_cpulist
 from affinity.errors import AffinityError, TopologyError
@@ -150,10 +150,25 @@ def read_cpus(files: MachineFiles, folder: str) -> tuple[int, ...]:
     return cpus
 
 
-def read_meminfo(files: MachineFiles, path: str) -> tuple[int, int]:
-    """Total and free bytes from ``/proc/meminfo`` or a node's ``meminfo``; zeros if missing."""
-    kilobytes = dict(re.findall(r"(MemTotal|MemFree):\s*(\d+) kB", files.read_text(path) or ""))
-    return int(kilobytes.get("MemTotal", 0)) * 1024, int(kilobytes.get("MemFree", 0)) * 1024
+class MemInfo(NamedTuple):
+    """Bytes of a memory; `free` is None if not told, `reclaimable` are those of clean file pages.
+
+    The kernel drops these for who may use no other memory, before it kills anybody.
+    """
+
+    total: int = 0
+    free: int | None = None
+    reclaimable: int = 0
+
+
+def read_meminfo(files: MachineFiles, path: str) -> MemInfo:
+    """What ``/proc/meminfo`` or a node's ``meminfo`` tells; nothing if it is missing."""
+    lines = re.findall(r"(\w+(?:\(file\))?):\s*(\d+) kB", files.read_text(path) or "")
+    told = {name: int(kilobytes) * 1024 for name, kilobytes in lines}
+    # On these lists is no shared memory, and nothing that is locked: FilePages has both.
+    listed = told.get("Active(file)", 0) + told.get("Inactive(file)", 0)
+    unwritten = told.get("Dirty", 0) + told.get("Writeback", 0)
+    return MemInfo(told.get("MemTotal", 0), told.get("MemFree"), max(0, listed - unwritten))
 
 
 def read_cpuinfo(files: MachineFiles) -> dict[int, dict[str, str]]:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from affinity.machine.description import Description, NodeFacts, ToldKind
 from affinity.machine.hwloc_figures import Performance, read_distances, read_performance
 from affinity.machine.hwloc_objects import HwlocObject, all_members
+from affinity.machine.processors import identify
 from affinity.machine.xml_tree import XmlElement, whole_number
+from affinity.sizes import format_bytes
 from affinity.topology import MemoryKind, SideCache
 
 _KINDS: dict[str, MemoryKind] = {
@@ -56,8 +58,9 @@ def describe_memory(
     description.notes += _share_cpus(pairs, description.distances)
     _add_offline_cpus(pairs, set(objects[0].cpus))
     _add_initiators(pairs)
+    is_knights = identify(description).family == "knights"
     for cache in (item for item in objects if item.is_side_cache):
-        _add_side_cache(cache, pairs)
+        _add_side_cache(cache, pairs, is_knights)
     description.notes += _devices_apart(objects)
 
 
@@ -152,12 +155,18 @@ def _add_initiators(pairs: Sequence[tuple[HwlocObject, NodeFacts]]) -> None:
             facts.initiators, facts.initiators_source = near, "hwloc's locality"
 
 
-def _add_side_cache(cache: HwlocObject, pairs: Sequence[tuple[HwlocObject, NodeFacts]]) -> None:
+def _add_side_cache(
+    cache: HwlocObject, pairs: Sequence[tuple[HwlocObject, NodeFacts]], is_knights: bool
+) -> None:
+    evidence = f"hwloc's {cache.element.get('type')} {cache.subtype}".rstrip()
+    # Its topology-linux.c and its dump of SMBIOS take the same for granted.
+    evidence += ", a part of the 16 GiB that hwloc assumes on any Xeon Phi" if is_knights else ""
     found = SideCache(
         size_bytes=cache.element.number("cache_size") or 0,
         line_bytes=cache.element.number("cache_linesize") or 0,
         associativity="direct" if cache.element.number("cache_associativity") == 1 else "unknown",
-        evidence=f"hwloc's {cache.element.get('type')} {cache.subtype}".rstrip(),
+        evidence=evidence,
+        assumed=is_knights,
     )
     for memory, facts in pairs:
         if cache.type == "MemCache":
@@ -175,7 +184,7 @@ def _devices_apart(objects: Sequence[HwlocObject]) -> Iterator[str]:
     for device in (item for item in objects if item.type == "OSDev"):
         if device.info("DAXType") == "SPM" and device.info("DAXParent") not in used:
             size = whole_number(device.info("Size").removesuffix("KiB"))
-            amount = "some" if size is None else f"{size / 2**20:.1f} GiB"
+            amount = "some" if size is None else format_bytes(size * 1024)
             name = device.element.get("name")
             yield (
                 f"{amount} of soft-reserved memory (HBM) is present but offline as {name}: "

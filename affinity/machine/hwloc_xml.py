@@ -13,6 +13,7 @@ from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, KnightsFirmware, Processor, ThreadPlace
 from affinity.machine.hwloc_memory import describe_memory
 from affinity.machine.hwloc_objects import HwlocObject, all_members, members, read_objects
+from affinity.machine.processors import arm_part
 from affinity.machine.xml_tree import XmlElement, parse_xml, whole_number
 from affinity.topology import Cache, CacheKind
 
@@ -59,13 +60,14 @@ def _machine_info(topology: XmlElement, machine: HwlocObject, name: str) -> str:
 
 
 def _processor(objects: list[HwlocObject]) -> Processor:
-    """The first package's; hwloc names the machine where it knows of no packages."""
-    packages = (item for item in objects if item.type in ("Package", "Machine"))
-    told = next((item for item in packages if item.info("CPUModel")), objects[0])
+    """The first package's; hwloc describes the machine's where it knows of no packages."""
+    holders = [item for item in objects if item.type in ("Package", "Machine")]
+    words = ("CPUModel", "CPUModelNumber", "CPUVendor", "CPUImplementer")
+    told = next((item for item in holders if any(map(item.info, words))), objects[0])
     return Processor(
         vendor=told.info("CPUVendor") or told.info("CPUImplementer") or "unknown",
         family=whole_number(told.info("CPUFamilyNumber")),
-        model=whole_number(told.info("CPUModelNumber")),
+        model=whole_number(told.info("CPUModelNumber")) or arm_part(told.info("CPUPart")),
         name=told.info("CPUModel").strip() or "unknown",
     )
 

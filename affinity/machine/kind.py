@@ -9,7 +9,8 @@ from affinity.topology import MemoryKind
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a memory is, and the evidence."""
+    """What a memory is, and the evidence; `not_hbm` if no more than that is told."""
 
     kind: MemoryKind
     evidence: str
+    not_hbm: bool = False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from affinity.machine.description import Description, KnightsFirmware
 from affinity.machine.kind import Kind
 from affinity.machine.processors import KNIGHTS_MCDRAM_BYTES
-from affinity.sizes import size_text
+from affinity.sizes import format_bytes
 from affinity.topology import Modes, SideCache
 
 _CLUSTERS = {
@@ -37,7 +37,7 @@ _BY_NODES = {1: "all-to-all, hemisphere or quadrant", 2: "SNC-2", 4: "SNC-4"}
 _HYBRIDS = {25: "hybrid 25 %", 50: "hybrid 50 %"}
 """By the part of MCDRAM that is a cache."""
 
-_ALL = size_text(KNIGHTS_MCDRAM_BYTES)
+_ALL = format_bytes(KNIGHTS_MCDRAM_BYTES)
 
 _TOLERANCE = 0.03
 """Of all MCDRAM: the kernel keeps a little of each node, and some of it may be offline."""
@@ -45,11 +45,15 @@ _TOLERANCE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """A memory mode; `cache_bytes` is the cache of each node with cpus, None if there is none."""
+    """A memory mode; `cache_bytes` is the cache of each node with cpus, None if there is none.
+
+    `assumed` if that follows from the MCDRAM that every Xeon Phi has.
+    """
 
     mode: str
     evidence: str
     cache_bytes: int | None = None
+    assumed: bool = False
 
 
 def knights_modes(
@@ -60,7 +64,7 @@ def knights_modes(
     memory = _memory(description, kinds)
     caches = {node: facts.side_caches for node, facts in description.nodes.items()}
     if memory.cache_bytes and not any(caches.values()):
-        cache = SideCache(memory.cache_bytes, 64, "direct", memory.evidence)
+        cache = SideCache(memory.cache_bytes, 64, "direct", memory.evidence, memory.assumed)
         caches |= dict.fromkeys(_clusters(description), (cache,))
     return Modes(cluster, cluster_evidence, memory.mode, memory.evidence), caches
 
@@ -107,21 +111,23 @@ def _memory(description: Description, kinds: Mapping[int, Kind]) -> _Memory:
         f"no memory is without cpus, so MCDRAM is a cache (or offline): {_ALL} in all, which is "
         "assumed from the processor",
         KNIGHTS_MCDRAM_BYTES // max(len(_clusters(description)), 1),
+        assumed=True,
     )
 
 
 def _from_told_mode(told: KnightsFirmware, mode: str, mcdram: int, clusters: int) -> _Memory:
     evidence = f"{told.source}{_contradiction(mode, mcdram)}"
-    cached = told.cache_bytes
-    if not cached and (share := _CACHED.get(mode)):
-        cached = int(share * KNIGHTS_MCDRAM_BYTES) // max(clusters, 1)
-        evidence += f"; {_ALL} of MCDRAM in all is assumed from the processor"
-    return _Memory(_MEMORIES[mode], evidence, cached or None)
+    share = _CACHED.get(mode)
+    if told.cache_bytes or not share:
+        return _Memory(_MEMORIES[mode], evidence, told.cache_bytes or None)
+    evidence += f"; {_ALL} of MCDRAM in all is assumed from the processor"
+    cached = int(share * KNIGHTS_MCDRAM_BYTES) // max(clusters, 1)
+    return _Memory(_MEMORIES[mode], evidence, cached, assumed=True)
 
 
 def _contradiction(told_mode: str, mcdram: int) -> str:
     if told_mode == "Cache":
-        return f", although nodes of MCDRAM hold {size_text(mcdram)}" if mcdram else ""
+        return f", although nodes of MCDRAM hold {format_bytes(mcdram)}" if mcdram else ""
     return "" if mcdram else ", although no node is of MCDRAM: it may be offline"
 
 
@@ -131,7 +137,7 @@ def _is_hbm(kinds: Mapping[int, Kind], node: int) -> bool:
 
 def _from_cache_size(told: KnightsFirmware, mcdram: int, clusters: int) -> _Memory:
     """An old dump names no modes, but the cache's size."""
-    evidence = f"{told.source}: a cache of {size_text(told.cache_bytes)} for each node with cpus"
+    evidence = f"{told.source}: a cache of {format_bytes(told.cache_bytes)} for each node with cpus"
     if not mcdram:
         return _Memory("cache", evidence, told.cache_bytes)
     share = told.cache_bytes * clusters / (told.cache_bytes * clusters + mcdram)
@@ -141,10 +147,11 @@ def _from_cache_size(told: KnightsFirmware, mcdram: int, clusters: int) -> _Memo
 def _from_nodes(mcdram: int, clusters: int) -> _Memory:
     """What is missing from all MCDRAM to the size of its nodes is a cache."""
     share = 1 - mcdram / KNIGHTS_MCDRAM_BYTES
-    found = f"nodes of MCDRAM hold {size_text(mcdram)} of the {_ALL} of a Xeon Phi"
+    found = f"nodes of MCDRAM hold {format_bytes(mcdram)} of the {_ALL} of a Xeon Phi"
     if mode := _hybrid(share):
         cached = round(share * 4) * KNIGHTS_MCDRAM_BYTES // 4
-        return _Memory(mode, f"{found}: the rest is a cache", cached // max(clusters, 1))
+        evidence = f"{found}: the rest is a cache"
+        return _Memory(mode, evidence, cached // max(clusters, 1), assumed=True)
     if abs(share) <= _TOLERANCE:
         return _Memory("flat", found)
     return _Memory("flat", f"{found}: no mode leaves as much, so hybrid cannot be ruled out")

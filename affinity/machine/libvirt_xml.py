@@ -62,11 +62,12 @@ def _processor(cpu: XmlElement) -> Processor:
     chosen = cpu.at("model")
     model = chosen.text.strip() if chosen is not None else ""
     number = _INTEL_MODELS.get(model.split("-noTSX")[0].split("-v")[0])
+    virtual = ("hypervisor",)
     if number is not None:
-        return Processor(vendor="GenuineIntel", family=6, model=number, name=model)
+        return Processor("GenuineIntel", 6, number, model, virtual)
     vendor = cpu.at("vendor")
     named = vendor.text.strip() if vendor is not None else ""
-    return Processor(vendor=_VENDORS.get(named, "unknown"), name=model or "unknown")
+    return Processor(_VENDORS.get(named, "unknown"), name=model or "unknown", flags=virtual)
 
 
 def _levels(cpu: XmlElement, vcpus: int) -> tuple[int, ...]:

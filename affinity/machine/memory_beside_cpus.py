@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from affinity.machine.description import Description, NodeFacts
 from affinity.machine.kind import Kind
-from affinity.machine.processors import XEON_MAX_HBM_BYTES, Identity, is_virtual, only_hbm
-from affinity.sizes import size_text
+from affinity.machine.processors import (
+    XEON_MAX_HBM_BYTES,
+    Identity,
+    is_virtual,
+    only_hbm,
+    takes_optane,
+)
+from affinity.sizes import format_bytes
 
 
 def kind_beside_cpus(
@@ -16,8 +22,8 @@ def kind_beside_cpus(
         return Kind(facts.told.kind, facts.told.by)
     if not facts.memory_bytes:
         return Kind("unknown", "it has no memory, or none that is told")
-    if hbm := only_hbm(description.processor):
-        return Kind("hbm", hbm)
+    if known := only_hbm(description.processor):
+        return Kind("hbm", f"{known.called} has no memory but {known.hbm}")
     if facts.side_caches and identity.family == "other":
         return Kind("dram", _behind_side_cache(description))
     if identity.family == "xeon max" and not has_hbm:
@@ -26,7 +32,7 @@ def kind_beside_cpus(
 
 
 def _behind_side_cache(description: Description) -> str:
-    if "Xeon" in description.processor.name and not is_virtual(description.processor):
+    if takes_optane(description.processor):
         return (
             "next to cpus, behind a memory-side cache: on a Xeon without HBM that is persistent "
             "memory cached by DRAM (Optane's Memory Mode), which is used like DRAM"
@@ -48,7 +54,7 @@ def _kind_on_xeon_max(description: Description) -> Kind:
     if any(facts.side_caches for facts in description.nodes.values()):
         return Kind("dram", "next to cpus, and HBM is its memory-side cache")
     largest = max(_bytes_of_packages(description).values(), default=0)
-    here, all_hbm = size_text(largest), size_text(XEON_MAX_HBM_BYTES)
+    here, all_hbm = format_bytes(largest), format_bytes(XEON_MAX_HBM_BYTES)
     if largest > XEON_MAX_HBM_BYTES:
         return Kind("dram", f"next to cpus, and {here} per package are more than {all_hbm} of HBM")
     doubt = ", unless the hypervisor hides some of it" if is_virtual(description.processor) else ""

@@ -48,7 +48,8 @@ def unknown_hbm(kinds: Mapping[int, Kind], description: Description) -> str | No
     nodes = format_cpulist(
         facts.id
         for facts in description.nodes.values()
-        if kinds[facts.id].kind == "unknown" and facts.memory_bytes and not facts.cpus
+        if kinds[facts.id].kind == "unknown" and not kinds[facts.id].not_hbm
+        if facts.memory_bytes and not facts.cpus
     )
     if not nodes:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, NodeFacts
 from affinity.machine.kind import Kind
-from affinity.machine.locality import Locality, distances_from, nodes_with_cpus
+from affinity.machine.locality import Locality, distances_from, locality, nodes_with_cpus
 from affinity.machine.processors import KNIGHTS_MCDRAM_BYTES, XEON_MAX_HBM_BYTES, Identity
 
 HBM_RATIO = 2.0
@@ -55,7 +55,7 @@ def kind_without_cpus(
         _by_bandwidth(description, facts, near)
         or _by_tier(description, facts, near)
         or _as_far_as_dram(description, facts)
-        or _on_xeon_max(identity, facts, _tier_step(description, facts, near))
+        or _on_xeon_max(description, identity, facts, near)
         or _on_knights(identity, facts)
         or _unknown(description, facts, near)
     )
@@ -107,7 +107,7 @@ def _by_bandwidth(description: Description, facts: NodeFacts, near: Locality) ->
     if description.offline_cpus and abs(ratio - 1) <= SAME_RATIO:
         return Kind("dram", f"{evidence}: DRAM whose own cpus are offline")
     slower = "slower than DRAM" if ratio < 1 - SAME_RATIO else "too little for HBM"
-    return Kind("unknown", f"{evidence}: {slower}")
+    return Kind("unknown", f"{evidence}: {slower}", not_hbm=True)
 
 
 def _bandwidths(
@@ -148,14 +148,36 @@ def _by_tier(description: Description, facts: NodeFacts, near: Locality) -> Kind
     )
 
 
-def _on_xeon_max(identity: Identity, facts: NodeFacts, tier_step: int) -> Kind | None:
-    reserved = facts.dax == "soft-reserved"
-    if identity.family != "xeon max" or facts.memory_bytes > XEON_MAX_HBM_BYTES:
+def _on_xeon_max(
+    description: Description, identity: Identity, facts: NodeFacts, near: Locality
+) -> Kind | None:
+    if identity.family != "xeon max" or not _has_room_as_hbm(description, facts, near):
         return None
-    if tier_step > 0 and not reserved:
+    reserved = facts.dax == "soft-reserved"
+    if _tier_step(description, facts, near) > 0 and not reserved:
         return None
     which = "set aside by the firmware of a Xeon Max" if reserved else "without cpus on Xeon Max"
     return Kind("hbm", f"memory {which} is HBM: {identity.evidence}")
+
+
+def _has_room_as_hbm(description: Description, facts: NodeFacts, near: Locality) -> bool:
+    """Whether the packages of its cpus have as much HBM, with all such memory no further away."""
+    cpus = [cpu for owner in near.near for cpu in description.nodes[owner].cpus]
+    packages = {description.threads[cpu].package for cpu in cpus if cpu in description.threads}
+    own = _least_distance(description, facts, near)
+    beside = sum(
+        other.memory_bytes
+        for other in description.nodes.values()
+        if not other.cpus and other.dax not in _DEVICES and other.told is None
+        if not set(near.near).isdisjoint(locality(description, other.id).near)
+        if _least_distance(description, other, near) <= own
+    )
+    return beside <= XEON_MAX_HBM_BYTES * max(len(packages), 1)
+
+
+def _least_distance(description: Description, facts: NodeFacts, near: Locality) -> int:
+    """To the nearest of the nodes with cpus `near`; 0 where it is not told."""
+    return min((distances_from(description, facts.id, near.near) or {0: 0}).values(), default=0)
 
 
 def _unknown(description: Description, facts: NodeFacts, near: Locality) -> Kind:

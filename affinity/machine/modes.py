@@ -11,8 +11,8 @@ from affinity.machine.distance_tables import SNC_CLUSTERS
 from affinity.machine.kind import Kind
 from affinity.machine.knights_modes import knights_modes
 from affinity.machine.memory_beside_cpus import offline_hbm
-from affinity.machine.processors import Identity, is_virtual
-from affinity.sizes import size_text
+from affinity.machine.processors import Identity, is_virtual, takes_optane, vendor_of
+from affinity.sizes import format_bytes
 from affinity.topology import Modes, SideCache
 
 
@@ -81,12 +81,14 @@ def _even_clusters(
 
 
 def _is_intel(description: Description, identity: Identity) -> bool:
-    return identity.family == "xeon max" or description.processor.vendor == "GenuineIntel"
+    processor = description.processor
+    plain = vendor_of(processor) == "intel" and not is_virtual(processor)
+    return identity.family == "xeon max" or plain
 
 
 def _is_amd(description: Description) -> bool:
     processor = description.processor
-    return processor.vendor == "AuthenticAMD" and not is_virtual(processor)
+    return vendor_of(processor) == "amd" and not is_virtual(processor)
 
 
 def _one_l3_per_node(description: Description) -> bool:
@@ -135,10 +137,10 @@ def _memory(
 def _what_caches(description: Description, identity: Identity) -> str:
     caches = [cache for facts in description.nodes.values() for cache in facts.side_caches]
     sizes = sorted({cache.size_bytes for cache in caches})
-    found = f"memory-side caches of {' and '.join(map(size_text, sizes))} ({caches[0].evidence})"
+    found = f"memory-side caches of {' and '.join(map(format_bytes, sizes))} ({caches[0].evidence})"
     if identity.family == "xeon max":
         return f"{found}: HBM caches DRAM"
-    if "Xeon" in identity.name and not is_virtual(description.processor):
+    if takes_optane(description.processor):
         return f"{found}: on a Xeon without HBM, DRAM caches persistent memory (Optane)"
     return f"{found}; what they are made of is not told"
 

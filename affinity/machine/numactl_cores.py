@@ -6,17 +6,22 @@ threads of a core counts as evidence: first threads of all cores, then second th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from affinity.machine.description import Description, ThreadPlace
 from affinity.machine.processors import KNIGHTS_CORES, identify
+from affinity.topology import Cache
 
 SAME_PACKAGE_BELOW = 20
 """Firmware puts the nodes of one package closer together (11, 12), those of others at 20 or more.
 
 Xeon Phi is the exception, with 21; but it is always a single package.
 """
+
+KNIGHTS_L2_BYTES = 1 << 20
+"""The L2 cache of each tile of a Xeon Phi."""
 
 THREADS_PER_CORE = (2, 4, 8)
 """Hardware threads that cores with more than one have."""
@@ -47,6 +52,26 @@ def place_threads(description: Description, words: CoreWords) -> dict[int, Threa
         for number, core in enumerate(sorted(cores))
         for cpu in core
     }
+
+
+def tiles_of_knights(description: Description) -> list[Cache]:
+    """The L2 caches of a Xeon Phi, each shared by two cores; none of other processors.
+
+    Appends to notes why. Its cores have to be known: cpus that count as cores have none.
+    """
+    cores: defaultdict[ThreadPlace, list[int]] = defaultdict(list)
+    for cpu, place in sorted(description.threads.items()):
+        cores[place].append(cpu)
+    members = [cores[place] for place in sorted(cores, key=lambda place: place.core)]
+    pairs = [sorted(one + other) for one, other in zip(members[::2], members[1::2], strict=False)]
+    known = identify(description).family == "knights" and len(members) <= KNIGHTS_CORES
+    if not known or len(members) % 2 or not _within_nodes(description, map(tuple, pairs)):
+        return []
+    description.notes.append(
+        "numactl tells nothing of caches, but every Xeon Phi has tiles of two cores on one L2 "
+        "cache; that these are neighbours is how Linux numbers them"
+    )
+    return [Cache(2, "unified", KNIGHTS_L2_BYTES, 64, tuple(pair)) for pair in pairs]
 
 
 def _cores(
@@ -149,8 +174,10 @@ def _packages(description: Description, words: CoreWords, cores: int) -> dict[in
         description.notes.append("nothing tells the packages: all cores count as one package's")
         return dict.fromkeys(nodes, 0)
     groups = _closer_than(description, nodes, SAME_PACKAGE_BELOW)
+    count = len(set(groups.values()))
+    many = "package" if count == 1 else "packages"
     description.notes.append(
-        f"{len(set(groups.values()))} packages: concluded from distances, as firmware keeps the "
+        f"{count} {many}: concluded from distances, as firmware keeps the "
         f"nodes of one package closer than {SAME_PACKAGE_BELOW}; lscpu knows"
     )
     return groups

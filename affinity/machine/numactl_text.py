@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError, TopologyError
 from affinity.machine.description import Description, NodeFacts, Processor
-from affinity.machine.numactl_cores import CoreWords, place_threads
+from affinity.machine.numactl_cores import CoreWords, place_threads, tiles_of_knights
 
 _PROMPT = re.compile(r"^.*[$%>]\s*(sudo )?(numactl|lscpu)\b")
 _NODE = re.compile(r"^node\s+(\d+)\s+(cpus|size|free)\s*:\s*(.*)$")
@@ -138,12 +138,16 @@ def _describe(parts: _Text) -> Description:
     elif description.processor.name != "unknown":
         description.sources.append(f"processor: a comment in {parts.name}")
     description.threads = place_threads(description, _core_words(parts))
+    description.caches = tiles_of_knights(description)
+    if not description.caches:
+        description.notes.append(
+            "numactl tells nothing of caches: each core counts as a tile of its own"
+        )
     return description
 
 
 def _notes(parts: _Text) -> Iterator[str]:
     missing = set(parts.announced).difference(parts.nodes)
-    yield "numactl tells nothing of caches: each core counts as a tile of its own"
     if missing:
         yield (
             f"{len(parts.announced)} nodes are announced, but {format_cpulist(missing)} not "
@@ -170,7 +174,10 @@ def _processor(parts: _Text) -> Processor:
             name=told.get("Model name") or "unknown",
             flags=tuple(told.get("Flags", "").split()),
         )
-    pattern = r"Xeon(?:\(R\))?\s+(?:CPU\s+)?(?:Phi(?:\(TM\))?|Max)(?:\s+(?:CPU\s+)?\d{4}\w?)?"
+    pattern = (
+        r"Xeon(?:\(R\))?\s+(?:CPU\s+)?(?:Phi(?:\(TM\))?|Max)(?:\s+(?:CPU\s+)?\d{4}\w?)?"
+        r"|Knights (?:Landing|Mill)"
+    )
     for comment in parts.comments:
         if found := re.search(pattern, comment, re.IGNORECASE):
             return Processor(name=found[0])

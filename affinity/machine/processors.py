@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from affinity.machine.description import Description, Processor
 from affinity.machine.distance_tables import like_knights, like_xeon_max
@@ -26,8 +26,42 @@ XEON_MAX_MODEL = 143
 XEON_MAX_HBM_BYTES = 64 << 30
 """HBM on the package of every Xeon Max."""
 
-ONLY_HBM = {"Instinct MI300A": "HBM3", "EPYC 9V64H": "HBM3", "A64FX": "HBM2"}
-"""Processors that have no memory but HBM, by a part of their name."""
+OPTANE_MODELS = (85, 106, 143)
+"""Models of Intel's family 6 that take Optane memory: Cascade and Cooper Lake, Ice Lake, Sapphire.
+
+Later ones do not; a memory-side cache of theirs may be DRAM in front of CXL memory.
+"""
+
+Vendor: TypeAlias = Literal["intel", "amd", "other", "unknown"]
+
+_VENDORS: dict[str, Vendor] = {
+    "GenuineIntel": "intel",
+    "AuthenticAMD": "amd",
+    "HygonGenuine": "amd",  # AMD's design, with the same modes.
+    "unknown": "unknown",
+}
+
+
+class OnlyHbm(NamedTuple):
+    """Processors that have no memory but HBM: by their numbers, or a part of their name."""
+
+    called: str
+    hbm: str
+    vendor: str
+    family: int | None
+    models: range
+    names: tuple[str, ...]
+
+
+ONLY_HBM = (
+    # All of these models have HBM3 alone: Linux's drivers/edac/amd64_edac.c.
+    OnlyHbm(
+        *("AMD Instinct MI300", "HBM3", "AuthenticAMD", 25, range(0x90, 0xA0)),
+        names=("Instinct MI300A", "EPYC 9V64H"),
+    ),
+    # Arm names processors by implementer (0x46: Fujitsu) and part.
+    OnlyHbm("Fujitsu A64FX", "HBM2", "0x46", None, range(0x001, 0x002), names=("A64FX",)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +87,37 @@ def identify(description: Description) -> Identity:
         return Identity("knights", "Xeon Phi", f"{description.knights.source} is of a Xeon Phi")
     if _is_xeon_max(processor):
         return Identity("xeon max", "Xeon Max", f"the processor is named {processor.name!r}")
-    if processor.name == "unknown" and processor.model is None:
+    if processor.name == "unknown" and processor.model in (XEON_MAX_MODEL, None):
         return _by_distances(description)
     return Identity("other", processor.name, f"the processor is named {processor.name!r}")
+
+
+def arm_part(text: str) -> int | None:
+    """Arm's number of a part, written as in ``0xd4f``; None if it is something else."""
+    return int(text, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,4}", text) else None
+
+
+def vendor_of(processor: Processor) -> Vendor:
+    """Who designed it: as the source says, or by its name where it does not."""
+    told = _VENDORS.get(processor.vendor, "other")
+    if told != "unknown":
+        return told
+    if re.search(r"\b(Intel|Xeon)\b", processor.name):
+        return "intel"
+    return "amd" if re.search(r"\b(AMD|EPYC|Hygon)\b", processor.name) else "unknown"
+
+
+def takes_optane(processor: Processor) -> bool:
+    """Whether a memory-side cache of this machine can only be DRAM before persistent memory.
+
+    Of a Sapphire Rapids only the name tells that it has no HBM, so it has to be told.
+    """
+    if vendor_of(processor) != "intel" or is_virtual(processor) or _is_xeon_max(processor):
+        return False
+    if processor.model is None:
+        return "Xeon" in processor.name
+    named = processor.model != XEON_MAX_MODEL or processor.name != "unknown"
+    return processor.model in OPTANE_MODELS and named
 
 
 def is_virtual(processor: Processor) -> bool:
@@ -63,10 +125,15 @@ def is_virtual(processor: Processor) -> bool:
     return "hypervisor" in processor.flags or "QEMU" in processor.name
 
 
-def only_hbm(processor: Processor) -> str | None:
-    """The HBM of a processor that has no other memory, with its name; None for all others."""
-    found = (f"{part} has no memory but {hbm}" for part, hbm in ONLY_HBM.items())
-    return next((text for text in found if text.split(" has ")[0] in processor.name), None)
+def only_hbm(processor: Processor) -> OnlyHbm | None:
+    """What is known of a processor that has no memory but HBM; None for all others."""
+    for known in ONLY_HBM:
+        numbered = processor.vendor == known.vendor and processor.family == known.family
+        if numbered and processor.model in known.models:
+            return known
+        if any(name in processor.name for name in known.names):
+            return known
+    return None
 
 
 def _knights(processor: Processor) -> Identity | None:
@@ -75,7 +142,8 @@ def _knights(processor: Processor) -> Identity | None:
     if name := KNIGHTS_MODELS.get(processor.model or 0):
         return Identity("knights", name, f"model {processor.model} of Intel's family 6 is {name}")
     # Xeon Phi 31xx to 71xx are Knights Corner: cards without MCDRAM.
-    if processor.model is None and re.search(r"\bXeon\b.*\bPhi\b.*\b72\d\d", processor.name):
+    pattern = r"\bXeon\b.*\bPhi\b.*\b72\d\d|\bKnights (Landing|Mill)\b"
+    if processor.model is None and re.search(pattern, processor.name):
         evidence = f"the processor is named {processor.name!r}"
         return Identity("knights", "Xeon Phi 72xx", evidence)
     return None
@@ -88,11 +156,11 @@ def _is_xeon_max(processor: Processor) -> bool:
 
 
 def _may_be_intel(processor: Processor) -> bool:
-    return processor.vendor in ("GenuineIntel", "unknown") and processor.family in (6, None)
+    return vendor_of(processor) in ("intel", "unknown") and processor.family in (6, None)
 
 
 def _by_distances(description: Description) -> Identity:
-    if like_knights(description, KNIGHTS_MCDRAM_BYTES):
+    if like_knights(description, KNIGHTS_MCDRAM_BYTES) and description.processor.model is None:
         return Identity(
             *("knights", "Xeon Phi"),
             "no processor is named, but the distances (31 from each memory without cpus to one "

@@ -21,6 +21,7 @@ from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
 from affinity.machine.conclude import conclude
 from affinity.machine.hwloc_xml import describe_hwloc_xml
+from affinity.sizes import format_bytes
 from affinity.topology import NumaNode, Topology
 
 SAME_SIZE = 0.01
@@ -160,14 +161,23 @@ def _nodes_differ(
     topology: Topology, other: Topology, both: frozenset[int]
 ) -> Iterator[Difference]:
     ours, theirs = _nodes(topology), _nodes(other)
-    yield from _differ("NUMA nodes", format_cpulist(ours), format_cpulist(theirs))
+    # hwloc leaves out the memory of NVIDIA's GPUs, in use or not.
+    counted = (
+        [
+            node.id
+            for node in nodes.values()
+            if node.kind != "gpu" or node.id in ours.keys() & theirs
+        ]
+        for nodes in (ours, theirs)
+    )
+    yield from _differ("NUMA nodes", *map(format_cpulist, counted))
     for number in sorted(ours.keys() & theirs.keys()):
         yield from _node_differs(ours[number], theirs[number], both)
         yield from _locality_differs(topology, other, ours[number], theirs[number])
 
 
 def _nodes(topology: Topology) -> Mapping[int, NumaNode]:
-    """The nodes that hold something: hwloc leaves out those of GPUs that are not in use."""
+    """The nodes that hold something."""
     return {node.id: node for node in topology.numa_nodes if node.cpus or node.memory_bytes}
 
 
@@ -182,20 +192,17 @@ def _node_differs(ours: NumaNode, theirs: NumaNode, both: frozenset[int]) -> Ite
             f"{ours.kind} ({ours.evidence})",
             f"{theirs.kind} ({theirs.evidence})",
         )
-    yield from _sizes_differ(
-        f"memory-side cache of {name}",
-        sum(cache.size_bytes for cache in ours.side_caches),
-        sum(cache.size_bytes for cache in theirs.side_caches),
-    )
+    if not any(cache.assumed for cache in (*ours.side_caches, *theirs.side_caches)):
+        yield from _sizes_differ(
+            f"memory-side cache of {name}",
+            sum(cache.size_bytes for cache in ours.side_caches),
+            sum(cache.size_bytes for cache in theirs.side_caches),
+        )
 
 
 def _sizes_differ(fact: str, ours: int, theirs: int) -> Iterator[Difference]:
     if ours and theirs and abs(ours - theirs) > SAME_SIZE * max(ours, theirs):
-        yield Difference(fact, _gib(ours), _gib(theirs))
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB"
+        yield Difference(fact, format_bytes(ours, digits=2), format_bytes(theirs, digits=2))
 
 
 def _locality_differs(

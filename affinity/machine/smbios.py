@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from affinity.machine.description import Description, KnightsFirmware
 from affinity.machine.files import MachineFiles, to_int
+from affinity.machine.processors import KNIGHTS_MCDRAM_BYTES
 
 ENTRIES = "sys/firmware/dmi/entries"
 DUMPS = ("run/hwloc/knl_memoryside_cache", "var/run/hwloc/knl_memoryside_cache")
-
-MCDRAM_BYTES = 16 << 30
-"""MCDRAM of every Xeon Phi: some firmware reports controllers as missing that are not."""
 
 _GROUPS = (b"Group: Knights Landing Information", b"Group: Knights Mill Information")
 _GENERAL, _MCDRAM = 1, 2  # Members of the group.
@@ -70,7 +68,8 @@ def _knights_tables(files: MachineFiles) -> KnightsFirmware | None:
         memory = f"Hybrid{percent}" if percent else None
     nodes = {"SNC4": 4, "SNC2": 2}.get(cluster or "", 1)
     # Bytes 7 and 8: whether MCDRAM is present and switched on.
-    total = MCDRAM_BYTES if mcdram is None or (len(mcdram) > 8 and all(mcdram[7:9])) else 0
+    # Some firmware reports controllers as missing that are not, so no size is taken from it.
+    total = KNIGHTS_MCDRAM_BYTES if mcdram is None or (len(mcdram) > 8 and all(mcdram[7:9])) else 0
     source = f"SMBIOS tables of Xeon Phi, in /{ENTRIES}"
     return KnightsFirmware(cluster, memory, total * percent // 100 // nodes, source)
 

@@ -23,6 +23,7 @@ from affinity.machine.files import (
     read_list,
     to_int,
 )
+from affinity.machine.processors import arm_part
 from affinity.machine.smbios import add_firmware
 from affinity.machine.sysfs_devices import add_devices
 from affinity.machine.sysfs_memory import add_memory
@@ -55,6 +56,7 @@ def describe_sysfs(files: MachineFiles, allowed: Iterable[int] = ()) -> Descript
     add_memory(files, description)
     add_devices(files, description)
     add_firmware(files, description)
+    _note_hybrid(files, description)
     return description
 
 
@@ -62,10 +64,20 @@ def _processor(fields: dict[str, str]) -> Processor:
     return Processor(
         vendor=fields.get("vendor_id", fields.get("CPU implementer", "unknown")),
         family=_number(fields.get("cpu family")),
-        model=_number(fields.get("model")),
+        model=_number(fields.get("model")) or arm_part(fields.get("CPU part", "")),
         name=fields.get("model name", fields.get("cpu", "unknown")),
         flags=tuple(fields.get("flags", fields.get("Features", "")).split()),
     )
+
+
+def _note_hybrid(files: MachineFiles, description: Description) -> None:
+    fast, slow = (read_list(files, f"sys/devices/{kind}/cpus") for kind in ("cpu_core", "cpu_atom"))
+    if fast and slow:
+        description.notes.append(
+            f"cores are of two kinds, performance (cpus {format_cpulist(fast)}) and efficiency "
+            f"(cpus {format_cpulist(slow)}): workers on the latter are slower, and all wait for "
+            "them unless they are left out"
+        )
 
 
 def _number(text: str | None) -> int | None:

@@ -6,6 +6,7 @@ import re
 
 from affinity.machine.description import Description, ToldKind
 from affinity.machine.files import MachineFiles, read_int
+from affinity.sizes import format_bytes
 
 DAX = "sys/bus/dax"
 GPUS = "proc/driver/nvidia/gpus"
@@ -56,7 +57,7 @@ def _note_offline(
     files: MachineFiles, description: Description, device: str, kind: str | None, way_out: str
 ) -> None:
     size = read_int(files, f"{DAX}/devices/{device}/size") or 0
-    amount = f"{size / 2**30:.0f} GiB of " if size else ""
+    amount = f"{format_bytes(size)} of " if size else ""
     called = _CALLED.get(kind or "", "memory")
     description.notes.append(f"{amount}{called} is present but offline: {way_out}")
 

@@ -43,9 +43,9 @@ def add_memory(files: MachineFiles, description: Description) -> None:
 
 
 def _add_whole_machine(files: MachineFiles, description: Description) -> None:
-    total, free = read_meminfo(files, "proc/meminfo")
-    pools = _huge_pages(files, "sys/kernel/mm/hugepages")
-    whole = NodeFacts(0, tuple(description.threads), total, free, huge_pages=pools)
+    whole = NodeFacts(0, tuple(description.threads))
+    whole.huge_pages = _huge_pages(files, "sys/kernel/mm/hugepages")
+    _add_amounts(files, "proc/meminfo", whole, description)
     description.nodes = {0: whole}
     description.sources.append(f"memory: /proc/meminfo, as /{NODES} is missing")
     description.notes.append("the kernel shows no NUMA nodes, so all memory counts as one")
@@ -56,16 +56,26 @@ def _read_node(files: MachineFiles, node: int, description: Description) -> Node
     shown = set(read_cpus(files, folder))
     # The kernel keeps the links to cpus that are switched off, and takes them from the list.
     linked = set(numbers(files, folder, "cpu")) if offline else set()
-    total, free = read_meminfo(files, f"{folder}/meminfo")
-    return NodeFacts(
+    facts = NodeFacts(
         id=node,
         cpus=tuple(sorted(shown - offline)),
-        memory_bytes=total,
-        free_bytes=free,
         side_caches=_side_caches(files, folder),
         huge_pages=_huge_pages(files, f"{folder}/hugepages"),
         offline_cpus=tuple(sorted((shown | linked) & offline)),
     )
+    _add_amounts(files, f"{folder}/meminfo", facts, description)
+    return facts
+
+
+def _add_amounts(
+    files: MachineFiles, path: str, facts: NodeFacts, description: Description
+) -> None:
+    amounts = read_meminfo(files, path)
+    facts.memory_bytes = facts.free_bytes = amounts.total
+    if amounts.free is not None:
+        facts.free_bytes, facts.reclaimable_bytes = amounts.free, amounts.reclaimable
+    elif amounts.total:
+        description.notes.append(f"/{path} does not tell what is free: all of it counts as free")
 
 
 def _huge_pages(files: MachineFiles, folder: str) -> tuple[HugePages, ...]:

@@ -7,16 +7,17 @@ P workers that each need their own weights and data want P x (weights + data) of
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from affinity.errors import PlacementError
 from affinity.placement.fitting import Filling
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, aim
 from affinity.placement.plan import MemoryPlan, Placement
 from affinity.placement.request import Request, WantedKind
-from affinity.placement.words import by_whom, counted, named, numbered, size
+from affinity.placement.strict import beyond_limit, check_strict, reclaiming
+from affinity.placement.words import by_whom, named, numbered
+from affinity.sizes import format_bytes
 
 
 def plan_memory(
@@ -31,9 +32,11 @@ def plan_memory(
         own: aim(memories, own, request) for own in dict.fromkeys(seat.numa_nodes for seat in seats)
     }
     chosen = [aims[seat.numa_nodes] for seat in seats]
-    budgets = _budgets(memories, chosen)
-    if request.policy == "strict" and memories.sized:
-        _check_strict(memories, chosen, budgets)
+    budgets = free = _budgets(memories, chosen, memories.free())
+    over = beyond_limit(memories.allowed, len(seats), request.needs)
+    if request.policy == "strict":
+        budgets = _budgets(memories, chosen, memories.free_or_reclaimable())
+        check_strict(memories, chosen, budgets, over)
     filling = Filling(memories, seats, chosen)
     known = memories.sized and chosen[0].plan.need_bytes is not None
     plans = [
@@ -41,39 +44,26 @@ def plan_memory(
             one.plan,
             budget_bytes=budget,
             expected=filling.expected(seat.rank, one.plan.order) if known else (),
+            reasons=(*one.plan.reasons, *reclaiming(memories, one, share)),
         )
-        for seat, one, budget in zip(seats, chosen, budgets, strict=True)
+        for seat, one, budget, share in zip(seats, chosen, budgets, free, strict=True)
     ]
     notes = [*_hidden_notes(memories, seats, request), *_unknown_notes(memories, chosen, budgets)]
+    notes += [f"{over}: the kernel swaps, or kills one"] if over else []
     if known:
         notes += [*filling.notes(request), *_cache_notes(memories, plans)]
     return plans, [*notes, *_idle_policy_notes(memories, chosen, request)]
 
 
-def _budgets(memories: Memories, aims: Sequence[Aim]) -> list[int]:
-    """Free bytes of every node, shared equally by the workers whose memory is meant for it."""
+def _budgets(memories: Memories, aims: Sequence[Aim], room: Mapping[int, int]) -> list[int]:
+    """The room on every node, shared equally by the workers whose memory is meant for it.
+
+    No more than a worker's part of what all together may use.
+    """
     users = Counter(node for one in aims for node in one.targets)
-    free = memories.free()
-    return [sum(free[node] // users[node] for node in one.targets) for one in aims]
-
-
-def _check_strict(memories: Memories, aims: Sequence[Aim], budgets: Sequence[int]) -> None:
-    for rank, (one, budget) in enumerate(zip(aims, budgets, strict=True)):
-        (part,) = one.parts
-        need = part.bytes or 0
-        if need > budget:
-            sharing = sum(not set(one.targets).isdisjoint(other.targets) for other in aims)
-            free = sum(memories.free()[node] for node in part.targets)
-            raise PlacementError(
-                f"policy 'strict': worker {rank} needs {size(need)}, but its share of "
-                f"{named(memories.topology, part.targets)} is {size(budget)} ({size(free)} free, "
-                f"{counted(sharing, 'worker')} there): the kernel would kill it. "
-                f"Way out: {_fewer(free // need)}needs of at most {size(budget)}, or policy 'spill'"
-            )
-
-
-def _fewer(fitting: int) -> str:
-    return f"at most {counted(fitting, 'worker')} there, " if fitting else ""
+    shares = [sum(room[node] // users[node] for node in one.targets) for one in aims]
+    limit = memories.allowed.memory_bytes
+    return shares if limit is None else [min(share, limit // len(aims)) for share in shares]
 
 
 def _unknown_notes(memories: Memories, aims: Sequence[Aim], budgets: Sequence[int]) -> list[str]:
@@ -84,7 +74,7 @@ def _unknown_notes(memories: Memories, aims: Sequence[Aim], budgets: Sequence[in
         return []
     return [
         "policy 'strict', but what a worker needs is not known, so nothing was checked: the kernel "
-        f"kills one that takes more than {size(min(budgets))}"
+        f"kills one that takes more than {format_bytes(min(budgets))}"
     ]
 
 
@@ -126,9 +116,9 @@ def _cache_notes(memories: Memories, plans: Sequence[MemoryPlan]) -> list[str]:
     for plan in plans:
         used.update(dict(plan.expected))
     return [
-        f"{size(used[node])} in {named(memories.topology, (node,))} exceed its memory-side cache "
-        f"of {size(cache)}: the rest waits for the memory behind it; need less, or "
-        "use fewer workers"
+        f"{format_bytes(used[node])} in {named(memories.topology, (node,))} exceed its "
+        f"memory-side cache of {format_bytes(cache)}: the rest waits for the memory behind "
+        "it; need less, or use fewer workers"
         for node, cache in _side_caches(memories).items()
         if used[node] > cache
     ]

@@ -50,8 +50,8 @@ def notes_by_hand(
     if cut := [core for core in allowed if len({rank_of.get(cpu) for cpu in core.cpus}) > 1]:
         cores = listed(format_cpulist(core.cpus) for core in cut)
         notes.append(
-            f"cpus by hand cut physical cores (the hardware threads {cores}): the parts slow each "
-            "other down"
+            f"cpus by hand cut {counted(len(cut), 'physical core')} (the hardware threads "
+            f"{cores}): the parts slow each other down"
         )
     tiles = [{rank_of.get(cpu) for core in group for cpu in core.cpus} for group in uncut(topology)]
     shared = sum(len(ranks - {None}) > 1 for ranks in tiles)
@@ -76,7 +76,7 @@ def _check(
     if outside := set(given).difference(allowed.cpus):
         raise PlacementError(
             f"{where} {format_cpulist(outside)}, but only {format_cpulist(allowed.cpus)} are "
-            f"allowed{by_whom(allowed)}: choose among these, or widen the cpuset"
+            f"allowed{by_whom(allowed)}: choose among these, or {allowed.way_to_more_cpus}"
         )
     if system := kept.intersection(given):
         raise PlacementError(

@@ -9,6 +9,7 @@ from typing import get_args
 
 from affinity.errors import PlacementError
 from affinity.placement.request import MemoryPolicy, Request, Strategy, Unit, WantedKind
+from affinity.placement.words import counted
 
 
 def check_request(request: Request) -> None:
@@ -87,6 +88,7 @@ def _check_by_hand(request: Request) -> None:
         )
     if request.cores_per_worker is not None:
         raise PlacementError(
-            f"{request.cores_per_worker} cores per worker asked for, but cpus given by hand: "
+            f"{counted(request.cores_per_worker, 'core')} per worker asked for, but cpus given by "
+            "hand: "
             "leave one of the two out"
         )

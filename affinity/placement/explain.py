@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from affinity.cpulist import format_cpulist
 from affinity.placement.plan import Placement
 from affinity.placement.request import Request
 from affinity.placement.sharing import ALIGNED_SHARE
 from affinity.placement.tiles import Tile
-from affinity.placement.words import by_whom, counted, listed
+from affinity.placement.words import by_whom, counted, listed, numbered
 from affinity.topology import Core, Topology
 
 if TYPE_CHECKING:
@@ -55,8 +54,9 @@ class Explainer:
             some = f", {counted(each, 'core')} of it" if each else ""
             return f"one worker for each {UNIT_WORDS[asked.workers]}{some}"
         if each is None:
-            who = f"{workers} workers share" if workers > 1 else "one worker has all"
-            return f"{who} {counted(self._total, 'core')}"
+            if workers > 1:
+                return f"{workers} workers share {counted(self._total, 'core')}"
+            return f"one worker has {_all_of(self._total)} {_noun(self._total)}"
         way = (
             "from the front of the machine"
             if asked.strategy == "close"
@@ -68,8 +68,8 @@ class Explainer:
         parts = []
         for (package, node), number in _homes(cores).items():
             usable = self._usable[node]
-            word = "cores" if usable == self._existing[node] else "usable cores"
-            some = f"all {usable}" if number == usable else f"{number} of the {usable}"
+            word = _noun(usable, "core" if usable == self._existing[node] else "usable core")
+            some = _all_of(usable) if number == usable else f"{number} of the {usable}"
             parts.append(f"{some} {word} of NUMA node {node} (package {package})")
         return listed(parts)
 
@@ -84,6 +84,14 @@ class Explainer:
             "it spans NUMA nodes, as whole ones would leave some worker less than "
             f"{ALIGNED_SHARE:.0%} of an even share"
         ]
+
+
+def _all_of(number: int) -> str:
+    return "the only" if number == 1 else f"all {number}"
+
+
+def _noun(number: int, noun: str = "core") -> str:
+    return counted(number, noun).partition(" ")[2]
 
 
 def _homes(cores: Sequence[Core]) -> Counter[tuple[int, int]]:
@@ -101,14 +109,14 @@ def plan_notes(
     """What the places of all workers together mean: uneven, shared, idle, offline, throttled."""
     notes = [*_size_notes(request, seats), *_tile_notes(topology, request)]
     if idle:
-        notes.append(f"cpus {format_cpulist(idle)} are allowed and stay idle: no worker has them")
+        notes.append(f"allowed, but idle as no worker has them: {numbered('cpu', idle)}")
     if offline := set(allowed.cpus).intersection(topology.offline_cpus):
-        notes.append(f"cpus {format_cpulist(offline)} are allowed, but offline")
+        notes.append(f"allowed, but offline: {numbered('cpu', offline)}")
     threads = sum(seat.threads for seat in seats)
     if allowed.cpu_quota is not None and threads > allowed.cpu_quota:
         notes.append(
-            f"{threads} threads compute, but the time of {allowed.cpu_quota:g} cpus is all that "
-            f"may be used{by_whom(allowed)}: they will be stopped again and again; use fewer cores"
+            f"{_computing(threads)}, but the time of {allowed.cpu_quota:g} cpus is all that may be "
+            f"used{by_whom(allowed)}: they will be stopped again and again; use fewer cores"
         )
     return notes
 
@@ -130,19 +138,25 @@ def _tile_notes(topology: Topology, request: Request) -> Iterable[str]:
 
 def _threads(seat: Placement) -> str:
     each = "one" if seat.threads_per_core == 1 else str(seat.threads_per_core)
-    computing = "1 thread computes" if seat.threads == 1 else f"{seat.threads} threads compute"
     most = max(map(len, seat.cores))
     mask = f"; all allowed hardware threads, up to {most} of a core, are in its mask"
-    return f"{computing}, {each} on each core{mask if most > 1 else ''}"
+    where = "its core" if len(seat.cores) == 1 else "each core"
+    return f"{_computing(seat.threads)}, {each} on {where}{mask if most > 1 else ''}"
+
+
+def _computing(threads: int) -> str:
+    return "1 thread computes" if threads == 1 else f"{threads} threads compute"
 
 
 def _helpers(seat: Placement) -> list[str]:
     reasons = []
     if seat.communication_cpus:
         shared = set(seat.communication_cpus) <= set(seat.cpus)
-        where = "siblings of its last computing cores" if shared else "the last of its own cores"
-        cpus = format_cpulist(seat.communication_cpus)
-        reasons.append(f"communication on cpus {cpus}, {where}")
+        one = len(seat.communication_cpus) == 1
+        siblings = "sibling of its last computing core" if one else "siblings of its last cores"
+        where = siblings if shared else "the last of its own cores"
+        reasons.append(f"communication on {numbered('cpu', seat.communication_cpus)}, {where}")
     if seat.data_cpus:
-        reasons.append(f"data reading on cpus {format_cpulist(seat.data_cpus)}, cores of its own")
+        where = "taken from its own cores as well"
+        reasons.append(f"data reading on {numbered('cpu', seat.data_cpus)}, {where}")
     return reasons

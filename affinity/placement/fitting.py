@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from affinity.placement.filling import Demand, fill, portions
@@ -11,7 +12,8 @@ from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, Part
 from affinity.placement.plan import Placement
 from affinity.placement.request import Request
-from affinity.placement.words import counted, listed, named, size
+from affinity.placement.words import counted, listed, named
+from affinity.sizes import format_bytes
 
 Bytes: TypeAlias = Counter[int]
 """Bytes by NUMA node."""
@@ -32,8 +34,14 @@ class Filling:
                 new = list(self._demands(part, cores))
                 demands += new
                 labels += [counter] * len(new)
-        for counter, placed in zip(labels, fill(demands, memories.free()), strict=True):
-            counter.update(placed)
+        for room in (memories.free(), memories.reclaimable()):
+            placed = fill(demands, room)
+            for counter, new_bytes in zip(labels, placed, strict=True):
+                counter.update(new_bytes)
+            demands = [
+                replace(demand, bytes=demand.bytes - sum(new_bytes.values()))
+                for demand, new_bytes in zip(demands, placed, strict=True)
+            ]
 
     def expected(self, rank: int, order: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Bytes of a worker by node, in the order in which they fill."""
@@ -47,22 +55,24 @@ class Filling:
             for number, part in enumerate(one.parts):
                 if part.bytes:
                     groups[number, part.targets].append(rank)
-        fits: defaultdict[str, list[int]] = defaultdict(list)
+        fits: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         others = []
         for (number, targets), ranks in groups.items():
             part = self._aims[ranks[0]].parts[number]
             need = _need_text(part, request, len(ranks))
+            wanted = (part.bytes or 0) * len(ranks)
             total = _sum(self._placed[rank][number] for rank in ranks)
-            missing = (part.bytes or 0) * len(ranks) - sum(total.values())
-            if sum(total[node] for node in targets) < (part.bytes or 0) * len(ranks):
-                others.append(f"{need}: {self._spill_text(targets, total, missing)}")
+            if sum(total[node] for node in targets) < wanted:
+                spilled = self._spill_text(targets, total, wanted - sum(total.values()))
+                others.append(f"{need}: {spilled}")
             elif len(targets) > 1:
-                others.append(f"{need} fit in {self._room(targets, sum)}")
+                others.append(f"{need} fit in {self._room(targets, sum, wanted)}")
             else:
-                fits[need].extend(targets)
+                fits[need, wanted].extend(targets)
         alike = (
-            f"{need} fit in {'each of ' if len(nodes) > 1 else ''}{self._room(sorted(nodes), min)}"
-            for need, nodes in fits.items()
+            f"{need} fit in {'each of ' if len(nodes) > 1 else ''}"
+            f"{self._room(sorted(nodes), min, wanted)}"
+            for (need, wanted), nodes in fits.items()
         )
         return [*alike, *others]
 
@@ -81,23 +91,28 @@ class Filling:
         bandwidths = [node.bandwidth_mb_per_second or 0 for node in nodes]
         return bandwidths if all(bandwidths) else [1] * len(bandwidths)
 
-    def _room(self, nodes: Sequence[int], which: Callable[[Iterable[int]], int]) -> str:
+    def _room(
+        self, nodes: Sequence[int], which: Callable[[Iterable[int]], int], wanted: int
+    ) -> str:
         topology = self._memories.topology
         free = which([topology.node(node).free_bytes for node in nodes])
         whole = which([topology.node(node).memory_bytes for node in nodes])
-        return f"{named(topology, nodes)} ({size(free)} free of {size(whole)})"
+        cached = ", the rest in place of cached files" if wanted > free else ""
+        amounts = f"{format_bytes(free)} free of {format_bytes(whole)}{cached}"
+        return f"{named(topology, nodes)} ({amounts})"
 
     def _spill_text(self, targets: Sequence[int], total: Bytes, missing: int) -> str:
         topology = self._memories.topology
         inside = sum(total[node] for node in targets)
-        texts = [f"{size(inside)} in {named(topology, targets)}"]
+        texts = [f"{format_bytes(inside)} in {named(topology, targets)}"]
         texts += [
-            f"{size(spilled)} spill to {named(topology, (node,))}"
+            f"{format_bytes(spilled)} spill to {named(topology, (node,))}"
             for node, spilled in total.items()
             if node not in targets
         ]
         if missing:
-            texts.append(f"{size(missing)} find no room at all: swapped, or the worker is killed")
+            nowhere = "find no room at all: swapped, or the worker is killed"
+            texts.append(f"{format_bytes(missing)} {nowhere}")
         return listed(texts)
 
 
@@ -112,6 +127,7 @@ def _need_text(part: Part, request: Request, workers: int) -> str:
     """Write ``"4 workers x 3.0 GiB (weights 1.0 GiB + data 2.0 GiB) = 12.0 GiB"``."""
     each = part.bytes or 0
     name = f"{part.name}: " if part.name else ""
-    needs = [f"{need.name} {size(need.bytes or 0)}" for need in request.needs]
+    needs = [f"{need.name} {format_bytes(need.bytes or 0)}" for need in request.needs]
     made_of = f" ({' + '.join(needs)})" if not part.name and len(needs) > 1 else ""
-    return f"{name}{counted(workers, 'worker')} x {size(each)}{made_of} = {size(each * workers)}"
+    who, total = counted(workers, "worker"), format_bytes(each * workers)
+    return f"{name}{who} x {format_bytes(each)}{made_of} = {total}"

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from affinity.cpulist import format_cpulist
 from affinity.errors import PlacementError
 from affinity.placement.plan import KernelMode
 from affinity.placement.request import WantedKind
-from affinity.placement.words import by_whom
+from affinity.placement.words import by_whom, numbered
 from affinity.topology import NumaNode, Topology
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ class Memories:
         mems = self.existing if allowed.mems is None else self.existing.intersection(allowed.mems)
         if not mems:
             raise PlacementError(
-                f"no memory may be used: nodes {format_cpulist(allowed.mems or ())} are allowed"
-                f"{by_whom(allowed)}, but memory is on nodes {format_cpulist(self.existing)}: "
+                f"no memory may be used: allowed is {numbered('node', allowed.mems or ())}"
+                f"{by_whom(allowed)}, but memory is on {numbered('node', self.existing)}: "
                 "widen cpuset.mems"
             )
         self.ids = tuple(sorted(mems))
@@ -80,6 +79,19 @@ class Memories:
     def free(self) -> dict[int, int]:
         """Free bytes of each node."""
         return {node: self.topology.node(node).free_bytes for node in self.ids}
+
+    def reclaimable(self) -> dict[int, int]:
+        """Bytes of clean file pages on each node.
+
+        The kernel drops these for who may use no other node, or when all are full, and then before
+        it kills. Who only prefers a node is sent to the next one first (mm/page_alloc.c).
+        """
+        return {node: self.topology.node(node).reclaimable_bytes for node in self.ids}
+
+    def free_or_reclaimable(self) -> dict[int, int]:
+        """Bytes of each node for who may use no other."""
+        reclaimable = self.reclaimable()
+        return {node: free + reclaimable[node] for node, free in self.free().items()}
 
     def order(
         self, mode: KernelMode, nodes: tuple[int, ...], own: Iterable[int]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from affinity.cpulist import format_cpulist
-from affinity.errors import PlacementError
+from affinity.errors import PlacementError, TooManyWorkers
 from affinity.placement.budget import plan_memory
 from affinity.placement.by_hand import cores_by_hand, notes_by_hand
 from affinity.placement.checks import check_request
@@ -18,7 +18,7 @@ from affinity.placement.request import Request
 from affinity.placement.reserving import kept_for_system, seat
 from affinity.placement.sharing import Group, pack, share
 from affinity.placement.tiles import Tile, has_cache, narrowed, single, tiles_of
-from affinity.placement.words import by_whom, counted
+from affinity.placement.words import by_whom, counted, numbered
 from affinity.topology import Core, Topology
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def physical_cores(topology: Topology, allowed_cpus: Iterable[int]) -> tuple[Cor
     wanted = frozenset(allowed_cpus)
     if unknown := wanted.difference(topology.cpus, topology.offline_cpus):
         raise PlacementError(
-            f"cpus {format_cpulist(unknown)} are allowed, but this machine has only "
+            f"the allowed cpus include {format_cpulist(unknown)}, but this machine has only "
             f"{format_cpulist(topology.cpus)}: read the topology on the machine that runs"
         )
     cores = narrowed(topology.cores, wanted)
@@ -104,7 +104,7 @@ class _Placer:
 
     def _numbered(self, workers: int) -> list[Group]:
         if workers > len(self.tiles):
-            raise PlacementError(self._too_many(workers))
+            raise TooManyWorkers(self._too_many(workers), len(self.tiles))
         cores = self.request.cores_per_worker
         if cores is None:
             return share(self.tiles, workers)
@@ -126,7 +126,8 @@ class _Placer:
             if (size := sum(len(tile.cores) for tile in group)) < cores:
                 raise PlacementError(
                     f"{counted(cores, 'core')} on each {UNIT_WORDS[unit]} asked for, but one has "
-                    f"only {size} (cpus {_cpus(group)}): ask for {size} or fewer"
+                    f"only {size} ({numbered('cpu', _cpus(group))}): "
+                    f"ask for {size}{' or fewer' if size > 1 else ''}"
                 )
         return [pack(group, 1, cores)[0] for group in groups]
 
@@ -147,7 +148,7 @@ class _Placer:
     def _room(self) -> str:
         """What there is to give out, in the words of an error."""
         kept = self.kept.intersection(cpu for core in self.allowed_cores for cpu in core.cpus)
-        system = f" besides cpus {format_cpulist(kept)}, kept for the system," if kept else ""
+        system = f" besides {numbered('cpu', kept)}, kept for the system," if kept else ""
         return (
             f"the allowed cpus {format_cpulist(self.allowed.cpus)}{by_whom(self.allowed)}{system} "
             f"hold {counted(len(self.cores), 'physical core')}"
@@ -163,7 +164,7 @@ class _Placer:
         way = ", --workers core for one on each core" if tiles else ""
         return (
             f"{workers} workers asked for, but {self._room()}{tiles}: use --workers {most}"
-            f"{' or fewer' if most > 1 else ''}{way}, or widen the cpuset"
+            f"{' or fewer' if most > 1 else ''}{way}, or {self.allowed.way_to_more_cpus}"
         )
 
     def _too_large(self, workers: int, cores: int) -> str:
@@ -174,14 +175,15 @@ class _Placer:
             else ""
         )
         fit = f"room for {counted(most, 'such worker')}" if most else "too few even for one"
+        fewer = "fewer workers, fewer cores for each" if most else "fewer cores for each worker"
         return (
-            f"{workers} workers of {counted(cores, 'core')} asked for, but {self._room()}, {fit}"
-            f"{tiles}: use fewer workers, fewer cores for each, or widen the cpuset"
+            f"{counted(workers, 'worker')} of {counted(cores, 'core')} asked for, but "
+            f"{self._room()}, {fit}{tiles}: use {fewer}, or {self.allowed.way_to_more_cpus}"
         )
 
     def _most(self, cores: int) -> int:
         return max(n for n in range(1, len(self.tiles) + 1) if pack(self.tiles, n, cores))
 
 
-def _cpus(group: Sequence[Tile]) -> str:
-    return format_cpulist(cpu for tile in group for core in tile.cores for cpu in core.cpus)
+def _cpus(group: Sequence[Tile]) -> list[int]:
+    return [cpu for tile in group for core in tile.cores for cpu in core.cpus]

@@ -43,6 +43,10 @@ class MemoryPlan:
     arenas: tuple[Arena, ...] = ()
     reasons: tuple[str, ...] = ()
 
+    def arena(self, name: str) -> Arena | None:
+        """The arena `name`; None if all memory of the worker is in one place, or has no such."""
+        return next((arena for arena in self.arenas if arena.name == name), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:

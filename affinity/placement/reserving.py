@@ -10,7 +10,7 @@ from affinity.errors import PlacementError
 from affinity.placement.plan import Placement
 from affinity.placement.request import Request, Reserve
 from affinity.placement.tiles import tiles_of, uncut
-from affinity.placement.words import counted
+from affinity.placement.words import counted, numbered
 from affinity.topology import Core, Topology
 
 
@@ -23,7 +23,7 @@ def kept_for_system(topology: Topology, cores: Sequence[Core], reserve: Reserve)
     wanted = frozenset(reserve.os_cpus)
     if unknown := wanted.difference(topology.cpus, topology.offline_cpus):
         raise PlacementError(
-            f"cpus {format_cpulist(unknown)} are to be kept for the system, but this machine has "
+            f"{numbered('cpu', unknown)} asked to be kept for the system, but this machine has "
             f"only {format_cpulist(topology.cpus)}"
         )
     kept: set[int] = set()
@@ -97,11 +97,12 @@ def _check_threads(rank: int, cores: Sequence[Core], request: Request) -> None:
         return
     more = " and communication on a sibling" if siblings else ""
     most = len(smallest.cpus) - siblings
-    way_out = f"use {most} or fewer" if most else "use cores of their own for communication"
+    fewer = f"use {most}{' or fewer' if most > 1 else ''}"
+    way_out = fewer if most else "use cores of their own for communication"
     raise PlacementError(
         f"{counted(wanted, 'thread')} per core{more} asked for, but a core of worker {rank} has "
         f"{counted(len(smallest.cpus), 'allowed hardware thread')} "
-        f"(cpu{'s' if len(smallest.cpus) > 1 else ''} {format_cpulist(smallest.cpus)}): {way_out}"
+        f"({numbered('cpu', smallest.cpus)}): {way_out}"
     )
 
 
@@ -109,8 +110,8 @@ def _nothing_left(rank: int, cores: int, communication: int, data: int) -> str:
     asked = [counted(communication, "core") + " for communication"] if communication else []
     asked += [counted(data, "core") + " for data"] if data else []
     return (
-        f"worker {rank} has {counted(cores, 'core')}, and {' and '.join(asked)} leave none to "
-        "compute: use fewer workers, keep fewer cores, or put communication on siblings"
+        f"worker {rank} has {counted(cores, 'core')}, of which {' and '.join(asked)} would leave "
+        "none to compute: use fewer workers, keep fewer cores, or put communication on siblings"
     )
 
 

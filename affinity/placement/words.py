@@ -1,4 +1,4 @@
-"""Sizes, nodes and permissions as the reasons and errors of a placement put them."""
+"""Numbers, nodes and permissions as the reasons and errors of a placement put them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,6 @@ _KINDS: dict[MemoryKind, str] = {
 }
 
 
-def size(number: int) -> str:
-    """Write bytes with the unit that suits them: ``"16.0 GiB"``, ``"512.0 MiB"``, ``"0 B"``."""
-    for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
-        if number >= 1024**power:
-            return f"{number / 1024**power:.1f} {unit}"
-    return f"{number} B"
-
-
 def counted(number: int, noun: str) -> str:
     """Write ``"1 core"``, ``"4 cores"``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
@@ -41,8 +33,10 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def numbered(noun: str, numbers: Iterable[int]) -> str:
-    """Write ``"worker 3"``, ``"NUMA nodes 0-1"``."""
+    """Write ``"worker 3"``, ``"NUMA nodes 0-1"``, ``"no node"``."""
     ids = tuple(numbers)
+    if not ids:
+        return f"no {noun}"
     return f"{noun}{'' if len(ids) == 1 else 's'} {format_cpulist(ids)}"
 
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import MemoryPolicyError
 from affinity.process.binding import allowed_cpus
-from affinity.process.cgroup import Cpuset, read_cpu_quota, read_cpuset
+from affinity.process.cgroup import Cpuset, read_cpu_quota, read_cpuset, read_memory_limit
 from affinity.process.memory_policy import memory_policy
 from affinity.process.own import PLACEMENT_VARIABLE
-from affinity.process.slurm import SlurmWords, slurm_notes, slurm_words
+from affinity.process.slurm import (
+    SlurmWords,
+    bound_by,
+    slurm_notes,
+    slurm_words,
+    way_to_more_cpus,
+)
+from affinity.sizes import format_bytes
 
 _ROOT = Path("/")
 
@@ -26,7 +34,9 @@ class Allowed:
 
     `mems` is None where every memory of the machine may be used (a machine that is only described).
     `cpu_quota` is the cgroup's limit of time in cpus (2.5: two and a half), None if there is none.
+    `memory_bytes` is what all workers together may use, None where nothing limits it.
     `said_by` says for each restriction who made it; `notes` what that costs and the way out.
+    `way_to_more_cpus` is what a user does about too few of them.
     """
 
     cpus: tuple[int, ...]
@@ -34,6 +44,8 @@ class Allowed:
     cpu_quota: float | None = None
     said_by: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    memory_bytes: int | None = None
+    way_to_more_cpus: str = "widen the cpuset"
 
 
 def read_allowed(root: Path = _ROOT, environment: Mapping[str, str] | None = None) -> Allowed:
@@ -57,8 +69,10 @@ def read_allowed(root: Path = _ROOT, environment: Mapping[str, str] | None = Non
                 f"threads on all {len(cpus)} cpus would be stopped again and again: {quota.name} "
                 f"gives them time of {quota.cpus:g} cpus: use fewer threads, or raise the quota"
             )
+    memory = _memory(root, said, notes)
     notes += slurm_notes(slurm, len(cpus)) if slurm else ()
-    return Allowed(cpus, mems, quota and quota.cpus, tuple(said), tuple(notes))
+    allowed = Allowed(cpus, mems, quota and quota.cpus, tuple(said), tuple(notes), memory)
+    return replace(allowed, way_to_more_cpus=way_to_more_cpus(slurm)) if slurm else allowed
 
 
 def _cpus(
@@ -73,8 +87,7 @@ def _cpus(
     told = _status(root, "Cpus_allowed_list")
     cpus = tuple(sorted(mask & set(told or mask) or mask))
     if not set(around or ()) <= set(cpus):
-        bound = slurm and slurm.cpu_bind
-        by = f"Slurm (--cpu-bind={bound})" if bound else "affinity mask (taskset, or a launcher)"
+        by = bound_by(slurm, cpus) if slurm else "affinity mask (taskset, or a launcher)"
         said.append(f"{by}: cpus {_few(cpus, around)}")
     return cpus
 
@@ -121,7 +134,34 @@ def _within_policy(
             f"{starter.name} keeps this process from memory node {barred}, which its cpuset would "
             f"let it use: {starter.way_out}"
         )
+    else:
+        said.append(f"{starter.name}: memory policy {policy}, which leaves out no memory node")
     return kept
+
+
+def _memory(root: Path, said: list[str], notes: list[str]) -> int | None:
+    """What may still be taken under the limit of a control group."""
+    limit = read_memory_limit(root)
+    if limit is None:
+        return None
+    whole, left = format_bytes(limit.limit_bytes), format_bytes(limit.left_bytes)
+    said.append(f"{limit.name}: memory of {whole}, of which {left} are left")
+    if limit.limit_bytes < _machine_bytes(root):
+        notes.append(
+            f"all processes of {limit.name} together may use {whole}, less than this machine has: "
+            f"beyond the {left} that are left the kernel kills one, whatever is free on the nodes: "
+            "use less, or raise the limit"
+        )
+    return limit.left_bytes
+
+
+def _machine_bytes(root: Path) -> float:
+    try:
+        meminfo = (root / "proc/meminfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        meminfo = ""
+    found = re.search(r"^MemTotal:\s*(\d+) kB", meminfo, re.MULTILINE)
+    return int(found[1]) * 1024 if found else math.inf
 
 
 class _Starter(NamedTuple):

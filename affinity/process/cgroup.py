@@ -1,7 +1,7 @@
-"""What the control groups of a process keep it from: cpus, memory nodes, time on the cpus.
+"""What the control groups of a process keep it from: cpus, memory nodes, time on cpus, memory.
 
 Both versions, also side by side, and seen from inside a container. Files and their meaning:
-Documentation/admin-guide/cgroup-v1/cpusets.rst and cgroup-v2.rst of Linux.
+Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst and cgroup-v1/memory.rst of Linux.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import NamedTuple
 from affinity.cpulist import parse_cpulist
 
 _V2 = "cgroup2"
+_UNLIMITED = 1 << 62
+"""Version 1 writes no limit as the largest whole number of pages, 2**63 less one."""
 
 
 class Cpuset(NamedTuple):
@@ -28,6 +30,17 @@ class CpuQuota(NamedTuple):
 
     name: str
     cpus: float
+
+
+class MemoryLimit(NamedTuple):
+    """What all processes of a group may use together, and how much of it is left, in bytes.
+
+    What only holds copies of files is left, too: the kernel drops it when the group is full.
+    """
+
+    name: str
+    limit_bytes: int
+    left_bytes: int
 
 
 class _Group(NamedTuple):
@@ -68,6 +81,28 @@ def _quota(group: _Group) -> float | None:
     if len(words) != 2 or not all(word.isdigit() for word in words):
         return None  # "max" and -1 mean no limit.
     return int(words[0]) / int(words[1])
+
+
+def read_memory_limit(root: Path) -> MemoryLimit | None:
+    """That of this process's groups and those around them which leaves least, or None."""
+    limits = (
+        limit for group in _groups(root, "memory") if (limit := _memory_limit(group)) is not None
+    )
+    return min(limits, key=lambda limit: limit.left_bytes, default=None)
+
+
+def _memory_limit(group: _Group) -> MemoryLimit | None:
+    if group.version == _V2:
+        names = ("memory.max", "memory.current", "inactive_file ")
+    else:  # Without "total_" its numbers leave out the groups below.
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")
+    limit, used = (_text(group.folder / name) for name in names[:2])
+    if not limit.isdigit() or int(limit) >= _UNLIMITED:
+        return None
+    lines = _text(group.folder / "memory.stat").splitlines()
+    cached = next((line.rpartition(" ")[2] for line in lines if line.startswith(names[2])), "")
+    taken = max(0, _number(used) - _number(cached))
+    return MemoryLimit(_name(group), int(limit), max(0, int(limit) - taken))
 
 
 def _groups(root: Path, controller: str) -> Iterator[_Group]:
@@ -113,6 +148,10 @@ def _name(group: _Group) -> str:
 def _first(group: _Group, *names: str) -> tuple[int, ...] | None:
     texts = (_text(group.folder / f"cpuset.{name}") for name in names)
     return next((parse_cpulist(text) for text in texts if text), None)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
 
 
 def _text(file: Path) -> str:

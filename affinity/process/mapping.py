@@ -29,6 +29,7 @@ from affinity.process.node_memory import (
     huge_page_pool,
 )
 from affinity.process.residency import mapping_at, pages_by_node
+from affinity.sizes import format_bytes
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -94,9 +95,9 @@ def check_room(missing: int, nodes: Iterable[int]) -> None:
     """
     left = {node: free_bytes(node) for node in nodes}
     if missing > sum(left.values()):
-        each = words.listed(f"node {node} has {words.size(free)}" for node, free in left.items())
+        each = words.listed(f"node {node} has {format_bytes(free)}" for node, free in left.items())
         raise MemoryPolicyError(
-            f"{words.size(missing)} do not fit: {each} left, and the kernel would kill this "
+            f"{format_bytes(missing)} do not fit: {each} left, and the kernel would kill this "
             "process for it; ask for less, or for mode preferred, which spills into other nodes",
             errno.ENOMEM,
         )
@@ -114,7 +115,7 @@ def pool_too_small(pages: int, free: int, nodes: Sequence[int]) -> MemoryPolicyE
     """The error for a pool that cannot give so many huge pages, with the way to make it larger."""
     where = words.numbered("node", nodes) if nodes else "this machine"
     return MemoryPolicyError(
-        f"{pages} huge pages of {words.size(huge_page_bytes())} were asked for, but the pool of "
+        f"{pages} huge pages of {format_bytes(huge_page_bytes())} were asked for, but the pool of "
         f"{where} has {free} to give: let root write how many it is to have into "
         f"{huge_page_pool(nodes[0] if nodes else 0) / 'nr_hugepages'}, or ask for huge='advise'",
         errno.ENOMEM,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from affinity.errors import PlacementError
-from affinity.placement.plan import Arena, MemoryPlan, Placement
+
+if TYPE_CHECKING:  # Whoever only looks whether the variable is set needs none of it.
+    from affinity.placement.plan import Placement
 
 PLACEMENT_VARIABLE = "AFFINITY_PLACEMENT"
 
 
 def own_placement(environment: Mapping[str, str] = os.environ) -> Placement | None:
-    """The place that this process was started for, None if nobody gave it one.
+    """The place that this process was started for, without its reasons; None if it has none.
 
     Raises PlacementError if what the variable holds is damaged.
     """
@@ -24,22 +24,43 @@ def own_placement(environment: Mapping[str, str] = os.environ) -> Placement | No
 
 
 def encode_placement(placement: Placement) -> str:
-    """One line of JSON that `decode_placement` makes an equal `Placement` of."""
-    return json.dumps(asdict(placement), separators=(",", ":"))
+    """One line of JSON that `decode_placement` makes a `Placement` of: equal, but for `reasons`.
+
+    These are for people; all that a worker starts inherits the variable.
+    """
+    import json
+    from dataclasses import asdict, replace
+
+    memory = replace(placement.memory, reasons=())
+    facts = asdict(replace(placement, memory=memory, reasons=()))
+    return json.dumps(facts, separators=(",", ":"))
 
 
 def decode_placement(text: str) -> Placement:
-    """The placement in JSON; PlacementError if that is damaged or of another version."""
+    """The placement in JSON; PlacementError if that is damaged.
+
+    Facts of a later version that this one does not know are left out.
+    """
+    import json
+
+    from affinity.placement.plan import Arena, MemoryPlan, Placement
+
     try:
-        fields = _tuples(json.loads(text))
-        memory = fields.pop("memory")
-        arenas = tuple(Arena(**arena) for arena in memory.pop("arenas"))
-        return Placement(**fields, memory=MemoryPlan(**memory, arenas=arenas))
+        facts = _tuples(json.loads(text))
+        memory = _known(MemoryPlan, facts.pop("memory"))
+        arenas = tuple(Arena(**_known(Arena, arena)) for arena in memory.pop("arenas"))
+        return Placement(**_known(Placement, facts), memory=MemoryPlan(**memory, arenas=arenas))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise PlacementError(
             f"{PLACEMENT_VARIABLE} holds {text[:60]!r}, which describes no placement ({error}): "
             "unset it, or let the launcher set it"
         ) from None
+
+
+def _known(kind: type, facts: dict[str, Any]) -> dict[str, Any]:
+    from dataclasses import fields
+
+    return {field.name: facts[field.name] for field in fields(kind) if field.name in facts}
 
 
 def _tuples(value: Any) -> Any:

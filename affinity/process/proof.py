@@ -9,12 +9,12 @@ from typing import TypedDict
 
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import MemoryPolicyError
-from affinity.placement import words
 from affinity.placement.plan import MemoryPlan, Placement
 from affinity.process.memory_policy import memory_policy
 from affinity.process.policy import Policy
 from affinity.process.residency import Residency, process_residency
 from affinity.process.threads import ThreadBinding, openmp_runtimes, thread_bindings
+from affinity.sizes import format_bytes
 
 STRICT_ALLOWANCE_BYTES = 2 << 20
 """What may lie elsewhere although memory is bound, such as pages the kernel itself put down."""
@@ -47,7 +47,8 @@ def observed_binding(pid: int | str = "self") -> ObservedBinding:
 
     ``cpus`` are those of all threads together, as OpenMP keeps the main thread on one core alone.
     More than one path in ``openmp_runtimes`` means that several pools compete for the same cpus.
-    The policy of another process cannot be read. OSError if the process may not be looked at.
+    The policy of another process is not told: see `other_process.observe`. OSError if the process
+    may not be looked at.
     """
     threads = thread_bindings(pid)
     policy = None
@@ -98,7 +99,7 @@ def remarks(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
     if plan.nodes and memory is not None:
         total, there = _own_bytes(memory), _own_bytes(memory, plan.nodes)
         share = f"{100 * there / total:.0f} %" if total else "0 %"
-        told.append(f"{words.size(there)} of {words.size(total)} ({share}) on {_nodes(plan)}")
+        told.append(f"{format_bytes(there)} of {format_bytes(total)} ({share}) on {_nodes(plan)}")
     if len(observed["openmp_runtimes"]) > 1:
         runtimes = ", ".join(observed["openmp_runtimes"])
         told.append(
@@ -130,7 +131,7 @@ def _other_policy(plan: MemoryPlan, observed: str | None) -> Iterator[str]:
 
 
 def _missing(plan: MemoryPlan, memory: ObservedMemory) -> Iterator[str]:
-    total = words.size(_own_bytes(memory))
+    total = format_bytes(_own_bytes(memory))
     if plan.mode in ("interleave", "weighted-interleave"):
         empty = [node for node in plan.nodes if not _own_bytes(memory, (node,))]
         if empty:
@@ -141,7 +142,7 @@ def _missing(plan: MemoryPlan, memory: ObservedMemory) -> Iterator[str]:
         if arena.need_bytes and arena.nodes and not _own_bytes(memory, arena.nodes):
             yield (
                 f"0 % of {total} on node {format_cpulist(arena.nodes)}, where arena {arena.name} "
-                f"({words.size(arena.need_bytes)}) was to be: {_where(memory)}"
+                f"({format_bytes(arena.need_bytes)}) was to be: {_where(memory)}"
             )
 
 
@@ -150,8 +151,8 @@ def _elsewhere(plan: MemoryPlan, memory: ObservedMemory) -> Iterator[str]:
     elsewhere = sum(size for node, size in own.items() if int(node) not in plan.nodes)
     if plan.nodes and elsewhere > STRICT_ALLOWANCE_BYTES:
         yield (
-            f"{words.size(elsewhere)} are not on {_nodes(plan)}, where strict wants all but "
-            f"{words.size(STRICT_ALLOWANCE_BYTES)}: {_where(memory)}"
+            f"{format_bytes(elsewhere)} are not on {_nodes(plan)}, where strict wants all but "
+            f"{format_bytes(STRICT_ALLOWANCE_BYTES)}: {_where(memory)}"
         )
 
 
@@ -176,7 +177,7 @@ def _as_json(residency: Residency) -> ObservedMemory:
 def _where(memory: ObservedMemory) -> str:
     nodes = sorted(map(int, {*memory["anonymous"], *memory["shared"]}))
     sizes = ((node, _own_bytes(memory, (node,))) for node in nodes)
-    return ", ".join(f"{words.size(size)} on node {node}" for node, size in sizes)
+    return ", ".join(f"{format_bytes(size)} on node {node}" for node, size in sizes)
 
 
 def _nodes(plan: MemoryPlan) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import mmap
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from affinity.errors import MemoryPolicyError
-from affinity.process import kernel_call
+from affinity.process.changed_pages import changed_bytes_by_node, mapping_ends
+from affinity.process.node_of_pages import nodes_of
 
-_PAGES_PER_CALL = 1 << 15
 _SHARED_FILES = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/dev/hugepages/")
 _PRIVATE_HUGE = "/anon_hugepage"
 
@@ -24,15 +21,16 @@ class NodeMapping(NamedTuple):
     """One mapping as ``numa_maps`` shows it: `bytes_by_node` of what is in memory.
 
     `anonymous_bytes` of them are private to the process; `file` is empty where there is none.
-    `hugetlb`: the pages come from the pool of huge pages that is set aside.
+    `hugetlb`: the pages come from the pool of huge pages that is set aside. `changed_by_node` is
+    where the anonymous ones among the pages of a file are, None if that is not known.
     """
 
     address: int
-    policy: str
     file: str
     hugetlb: bool
     anonymous_bytes: int
     bytes_by_node: dict[int, int]
+    changed_by_node: dict[int, int] | None = None
 
     @property
     def private(self) -> bool:
@@ -72,9 +70,7 @@ def pages_by_node(address: int, size: int) -> dict[int, int]:
     """
     counts: Counter[int] = Counter()
     first = address - address % mmap.PAGESIZE
-    addresses = range(first, address + size, mmap.PAGESIZE)
-    for start in range(0, len(addresses), _PAGES_PER_CALL):
-        counts.update(_nodes_of(addresses[start : start + _PAGES_PER_CALL]))
+    counts.update(nodes_of(range(first, address + size, mmap.PAGESIZE)))
     return dict(sorted(counts.items()))
 
 
@@ -84,7 +80,8 @@ def process_residency(pid: int | str = "self") -> Residency | None:
     The kernel looks at every page: some milliseconds for each GiB.
     """
     try:
-        return residency_of(node_mappings(pid))
+        ends = mapping_ends(pid)
+        return residency_of(_with_changed(mapping, ends, pid) for mapping in node_mappings(pid))
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         return None
 
@@ -111,13 +108,12 @@ def mapping_at(address: int) -> NodeMapping | None:
 
 def parse_mapping(line: str) -> NodeMapping:
     """Read one line of ``numa_maps``, whose order of words differs between kernels."""
-    address, policy, *words = line.split()
+    address, *words = line.split()
     fields = dict(word.split("=", 1) for word in words if "=" in word)
     page_bytes = int(fields.get("kernelpagesize_kB", mmap.PAGESIZE // 1024)) * 1024
     pages = {int(k[1:]): int(v) for k, v in fields.items() if k[0] == "N" and k[1:].isdigit()}
     return NodeMapping(
         int(address, 16),
-        policy,
         fields.get("file", ""),
         "huge" in words,
         int(fields.get("anon", 0)) * page_bytes,
@@ -128,8 +124,8 @@ def parse_mapping(line: str) -> NodeMapping:
 def residency_of(mappings: Iterable[NodeMapping]) -> Residency:
     """The sums over `mappings`.
 
-    Of a private mapping of a file (a library's data) the kernel does not tell on which node its
-    changed pages are: they are taken to be spread as the whole mapping is.
+    Where it is not known on which nodes the changed pages of a file (a library's data) are, they
+    are taken to be spread as its whole mapping is.
     """
     anonymous: Counter[int] = Counter()
     shared: Counter[int] = Counter()
@@ -142,24 +138,24 @@ def residency_of(mappings: Iterable[NodeMapping]) -> Residency:
             elif mapping.private:
                 anonymous[node] += size
             else:
-                own = size * min(mapping.anonymous_bytes, total) // total
+                own = _own_bytes(mapping, node, size, total)
                 anonymous[node] += own
                 file[node] += size - own
     return Residency(*(dict(sorted(sums.items())) for sums in (anonymous, shared, file)))
 
 
-def _nodes_of(addresses: range) -> Iterator[int]:
-    count = len(addresses)
-    pages = (ctypes.c_ulong * count).from_buffer(array("L", addresses))
-    status = (ctypes.c_int * count)()
+def _own_bytes(mapping: NodeMapping, node: int, size: int, total: int) -> int:
+    if mapping.changed_by_node is None:
+        return size * min(mapping.anonymous_bytes, total) // total
+    return min(size, mapping.changed_by_node.get(node, 0))
+
+
+def _with_changed(mapping: NodeMapping, ends: Mapping[int, int], pid: int | str) -> NodeMapping:
+    end = ends.get(mapping.address)
+    mixed = mapping.file and mapping.anonymous_bytes and len(mapping.bytes_by_node) > 1
+    if mapping.private or mapping.shared or not mixed or end is None:
+        return mapping
     try:
-        kernel_call.kernel_call("move_pages", 0, count, pages, None, status, 0)
-    except OSError as error:
-        raise MemoryPolicyError(
-            f"the kernel does not tell where {count} pages from {addresses.start:#x} on are: "
-            f"{error.strerror}; /proc/self/numa_maps may still tell",
-            error.errno or 0,
-        ) from None
-    if -errno.EACCES in status:
-        raise MemoryPolicyError("some of these pages may not be looked at", errno.EACCES)
-    return (node if node >= 0 else -1 for node in status)
+        return mapping._replace(changed_by_node=changed_bytes_by_node(mapping.address, end, pid))
+    except (OSError, MemoryPolicyError):
+        return mapping

@@ -1,9 +1,16 @@
-"""What Slurm says of the binding of this process, and what that means (srun(1), ENVIRONMENT)."""
+"""What Slurm says of the binding of this process, and what that means (srun(1), ENVIRONMENT).
+
+If srun's --cpu-bind said cores, sockets or nothing at all, a step finds in its variables the masks
+that came of it, those of all its tasks on the node. A batch script finds none, though it is bound.
+No variable tells tasks the job's --constraint: Slurm gives SLURM_JOB_CONSTRAINTS to prologs only,
+and a site may pass it on. All this was seen under Slurm 22.05.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 CLUSTER_FEATURES = {
@@ -16,11 +23,15 @@ CLUSTER_FEATURES = {
 MEMORY_FEATURES = {"flat": "flat", "cache": "cache", "equal": "hybrid", "split": "hybrid"}
 """Features of nodes with a Xeon Phi, in Slurm's words, and the modes they stand for."""
 
+_PATIENCE_SECONDS = 5
+"""A controller that has much to do is not worth waiting for."""
+
 
 class SlurmWords(NamedTuple):
     """A job's id and the words that bound this process; empty or None where nothing was said.
 
-    `cpu_bind` and `mem_bind` are as in srun's options: ``mask_cpu:0x3``, ``local``, ``map_mem:2``.
+    `cpu_bind` and `mem_bind` are as in srun's options: ``mask_cpu:0x3``, ``prefer,map_mem:2``. Of
+    a list that has something for each task they have what is for this one.
     """
 
     job: str
@@ -36,15 +47,63 @@ def slurm_words(environment: Mapping[str, str]) -> SlurmWords | None:
     job = environment.get("SLURM_JOB_ID") or environment.get("SLURM_JOBID")
     if not job:
         return None
-    constraints = ("SLURM_JOB_CONSTRAINTS", "SLURM_CONSTRAINT", "SBATCH_CONSTRAINT")
+    task = _number(environment.get("SLURM_LOCALID"))
+    memory = _own(_bound(environment, "SLURM_MEM_BIND"), task)
+    if memory and environment.get("SLURM_MEM_BIND_PREFER"):
+        memory = f"prefer,{memory.removeprefix('prefer,')}"
     return SlurmWords(
         job,
-        _bound(environment, "SLURM_CPU_BIND"),
-        _bound(environment, "SLURM_MEM_BIND"),
+        _own(_bound(environment, "SLURM_CPU_BIND"), task),
+        memory,
         _number(environment.get("SLURM_CPUS_PER_TASK")),
         _number(environment.get("SRUN_CPUS_PER_TASK")),
-        next((environment[name] for name in constraints if environment.get(name)), ""),
+        environment.get("SLURM_JOB_CONSTRAINTS", ""),
     )
+
+
+def bound_by(words: SlurmWords, cpus: Iterable[int]) -> str:
+    """Who gave a process in a job its mask of `cpus`, as far as that can be told."""
+    if not words.cpu_bind:
+        return f"Slurm job {words.job}, or taskset in it"
+    bound = _cpus_in(words.cpu_bind)
+    if bound is not None and bound != frozenset(cpus):
+        return f"affinity mask (taskset, or a launcher) in Slurm job {words.job}"
+    return f"Slurm (--cpu-bind={words.cpu_bind})"
+
+
+def way_to_more_cpus(words: SlurmWords) -> str:
+    """What a user types to have more cpus in a process like this one."""
+    if words.cpu_bind:
+        return (
+            "have Slurm give each task more cpus (srun -c), "
+            "or all that the job has on the node (srun --cpu-bind=none)"
+        )
+    return "have Slurm give the job more cpus (sbatch, salloc or srun with -c)"
+
+
+def with_constraint(words: SlurmWords) -> SlurmWords:
+    """`words` with the job's constraint, for which Slurm's controller is asked if need be.
+
+    For one process that is looked at: a controller is not to be asked by thousands.
+    """
+    if words.constraint:
+        return words
+    import subprocess  # Costs more than all else here, and is hardly ever needed.
+
+    command = ("scontrol", "--oneliner", "show", "job", words.job)
+    told = ""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        told = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        ).stdout.decode(errors="replace")
+    found = re.search(r"\sFeatures=(\S+)", told)
+    constraint = found[1] if found and found[1] != "(null)" else ""
+    return words._replace(constraint=constraint)
 
 
 def slurm_notes(words: SlurmWords, cpus: int) -> Iterator[str]:
@@ -87,6 +146,27 @@ def _bound(environment: Mapping[str, str], name: str) -> str:
     else:
         bound = re.sub(r"^(quiet|verbose)(,|$)", "", environment.get(name, ""))
     return "" if bound == "none" else bound
+
+
+def _own(bound: str, task: int | None) -> str:
+    """What is for the node's task number `task` in a list for all of them; it may be shorter."""
+    kind, colon, listed = bound.partition(":")
+    if task is None or not listed:
+        return bound
+    each = listed.split(",")
+    return f"{kind}{colon}{each[task % len(each)]}"
+
+
+def _cpus_in(bound: str) -> frozenset[int] | None:
+    """The cpus that a map or mask names, None if other words were used or several tasks' masks."""
+    kind, _, value = bound.partition(":")
+    with suppress(ValueError):
+        if kind == "mask_cpu":
+            mask = int(value, 16)
+            return frozenset(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
+        if kind == "map_cpu":
+            return frozenset((int(value, 0),))
+    return None
 
 
 def _number(text: str | None) -> int | None:

@@ -118,6 +118,7 @@ def test_unknown_cpu_is_refused_before_the_command_runs(cpu: int) -> None:
         (["--", "true"], 2, "--cpus"),
         (["--cpus", "0"], 2, "no command given"),
         (["--cpus", "0", "--"], 2, "no command given"),
+        (["--cpus", "0", "--", ""], 2, "no command given"),
         (["--cpus", "0", "--env", "NAME", "--", "true"], 2, "'NAME' is not of the form"),
         (["--cpus", "0", "--env", "=v", "--", "true"], 2, "'=v' is not of the form"),
     ],
@@ -225,3 +226,31 @@ def test_start_imports_neither_plans_nor_paths() -> None:
     loaded = _run([*PYTHON, show]).stdout.split()
     assert "affinity.process.memory_policy" in loaded
     assert not {"affinity.placement.plan", "dataclasses", "pathlib", "json"} & set(loaded)
+
+
+def test_reasons_go_where_they_are_wanted_and_that_ends_where_the_command_begins(cpu: int) -> None:
+    reading, writing = os.pipe()
+    script = f"import os\ntry:\n    os.fstat({writing})\nexcept OSError: print('closed')"
+    commands = [
+        pinned_command([sys.executable, "-c", script], [cpu], say_to=writing),
+        pinned_command(["no-such-command"], [cpu], say_to=writing),
+    ]
+    results = [
+        subprocess.run(
+            command, pass_fds=[writing], capture_output=True, text=True, timeout=60, check=False
+        )
+        for command in commands
+    ]
+    os.close(writing)
+    lines = os.read(reading, 4096).decode()
+    os.close(reading)
+    assert [(result.stdout, result.stderr) for result in results] == [("closed\n", ""), ("", "")]
+    assert lines == (
+        "affinity.exec: 'no-such-command' is not found: give its path or add it to PATH\n"
+    )
+
+
+def test_descriptor_that_is_not_open_is_refused(cpu: int) -> None:
+    result = _exec("--cpus", str(cpu), "--say-to", "999", "--", "echo", "it ran")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "affinity.exec: --say-to 999: Bad file descriptor\n"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from affinity.sizes import size_text
+from affinity.sizes import format_bytes
 
 
 @pytest.mark.parametrize(
@@ -10,11 +10,22 @@ from affinity.sizes import size_text
     [
         (0, "0 B"),
         (1023, "1023 B"),
-        (1 << 16, "64 KiB"),
-        (16 << 30, "16 GiB"),
-        (3 << 39, "1.5 TiB"),
+        (1536, "1.5 KiB"),
+        (249_000_000, "237.5 MiB"),
+        (16 << 30, "16.0 GiB"),
         (515_524 << 20, "503.4 GiB"),
+        (3 << 39, "1.5 TiB"),
     ],
 )
 def test_sizes_have_the_unit_that_suits_them(number: int, text: str) -> None:
-    assert size_text(number) == text
+    assert format_bytes(number) == text
+
+
+def test_what_rounds_to_a_whole_unit_is_written_in_it() -> None:
+    assert format_bytes((1 << 30) - 1) == "1.0 GiB"
+    assert format_bytes(1_023_900_000) == "976.5 MiB"
+
+
+def test_more_digits_tell_sizes_apart_that_are_nearly_the_same() -> None:
+    assert format_bytes(4 << 30, digits=2) == "4.00 GiB"
+    assert format_bytes((4 << 30) - (50 << 20), digits=2) == "3.95 GiB"

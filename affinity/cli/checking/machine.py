@@ -23,6 +23,7 @@ from affinity.placement.words import counted
 from affinity.process.allowed import Allowed
 from affinity.process.own import own_placement
 from affinity.process.proof import observed_binding
+from affinity.process.thread_environment import thread_count_contradictions
 from affinity.topology import Topology
 
 
@@ -45,6 +46,8 @@ def machine_findings(
     yield from second_opinion_findings(topology)
     if (placement := own_placement(environment)) is not None:
         yield from judged_findings(placement, observed_binding())
+        for contradiction in thread_count_contradictions(placement.threads, environment):
+            yield Finding("warn", "thread counts", contradiction)
 
 
 def _memories(topology: Topology) -> Finding:

@@ -8,7 +8,7 @@ from affinity.cli.checking.finding import Finding, Level
 from affinity.cli.show import part
 from affinity.process.allowed import Allowed
 from affinity.process.own import PLACEMENT_VARIABLE
-from affinity.process.slurm import contradicted_constraints, slurm_words
+from affinity.process.slurm import contradicted_constraints, slurm_words, with_constraint
 from affinity.process.thread_environment import THREAD_COUNT_VARIABLES, THREAD_PLACEMENT_VARIABLES
 from affinity.topology import Topology
 
@@ -36,11 +36,15 @@ def limit_findings(
 
 
 def constraint_findings(topology: Topology, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether the modes of a Xeon Phi are those that the Slurm job asked for."""
+    """What nodes the Slurm job asked for, and whether the modes of a Xeon Phi are those."""
     slurm, modes = slurm_words(environment), topology.modes
-    if slurm and modes:
-        for words in contradicted_constraints(slurm, modes.cluster, modes.memory):
-            yield Finding("fail", "Slurm constraint", words)
+    if slurm is None or not (slurm := with_constraint(slurm)).constraint:
+        return
+    contradicted = modes and list(contradicted_constraints(slurm, modes.cluster, modes.memory))
+    for words in contradicted or ():
+        yield Finding("fail", "Slurm constraint", words)
+    if not contradicted:
+        yield Finding("note", "Slurm constraint", f"job {slurm.job} asked for {slurm.constraint}")
 
 
 def variable_findings(environment: Mapping[str, str]) -> Iterator[Finding]:

@@ -11,9 +11,9 @@ import pytest
 from affinity import MemoryPlan, Placement, Plan, allowed_cpus, pinned_command, read_topology
 from affinity.cli import bystander
 from affinity.cli.bystander import Bystander
-from affinity.cli.other_process import is_launching
 from affinity.cpulist import format_cpulist
 from affinity.process.memory_policy import allowed_memories
+from affinity.process.other_process import is_launching
 
 
 @pytest.fixture

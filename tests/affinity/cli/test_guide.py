@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from affinity.cli.guide import OTHER_TOOLS
-from affinity.cli.options import add_machine_options, add_request_options, add_run_options
+from affinity.cli.options.machine import add_machine_options
+from affinity.cli.options.request import add_request_options
+from affinity.cli.options.running import add_run_options
 
 _MANUAL = Path(__file__).parents[3] / "docs" / "affinity.md"
 

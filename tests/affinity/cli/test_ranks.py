@@ -63,6 +63,22 @@ def test_kill_by_the_kernel_is_explained(start: Start) -> None:
     status, _, error = _end(_run(start, "test {rank} = 0 || kill -9 $$; exec sleep 600"))
     assert status == 137
     assert error.startswith("affinity run: rank 1 was ended by SIGKILL (the kernel does that when")
+    assert "bound" not in error
+
+
+def test_kill_of_a_rank_that_is_bound_to_its_memory_names_what_may_have_been(
+    start: Start,
+) -> None:
+    script = "test {rank} = 0 || kill -9 $$; exec sleep 600"
+    status, _, error = _end(_run(start, script, "--policy", "strict"))
+    assert status == 137
+    [line] = [line for line in error.splitlines() if "SIGKILL" in line]
+    assert line.startswith(
+        "affinity run: rank 1 was ended by SIGKILL (its memory is bound to node "
+    )
+    assert "it may have needed more than there is: the kernel kills a process for that" in line
+    assert "--policy spill lets the rest go elsewhere" in line
+    assert "--need NAME=SIZE has it refused beforehand" in line
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+import affinity
 from affinity import Placement, PlacementError, allowed_cpus
 from affinity.cli.run import bindings_table, own_rank, rank_command
 from affinity.cpulist import format_cpulist
@@ -26,9 +28,11 @@ def _end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, told, error
 
 
+# One write for a line: print makes two where Python is unbuffered, between which others write.
 _SEEN = (
-    "import json, os, sys; print(json.dumps([sys.argv[1:], sorted(os.sched_getaffinity(0)), "
-    "os.environ['OMP_NUM_THREADS'], os.environ['AFFINITY_PLACEMENT'], os.environ.get('WHO')]))"
+    "import json, os, sys; sys.stdout.write(json.dumps([sys.argv[1:], "
+    "sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'], "
+    "os.environ['AFFINITY_PLACEMENT'], os.environ.get('WHO')]) + '\\n')"
 )
 
 
@@ -68,12 +72,18 @@ def test_rank_is_taken_from_the_launcher(start: Start) -> None:
     [
         (("--workers", "1"), 2, "error: no command given: write it after --"),
         (("--workers", "1", "--"), 2, "error: no command given: write it after --"),
+        (("--workers", "1", "--", ""), 2, "error: no command given: write it after --"),
+        (("--workers", "1", "true"), 2, "arguments: true; a command stands behind --; see python"),
+        (("--workers", "1", "--rank", "0", "--tag", "--", "true"), 2, "--tag cannot be had with"),
+        (("--workers", "1", "--rank", "0", "--report-bindings", "--", "true"), 2,
+         "--report-bindings cannot be had with --rank"),
         (("--", "true"), 2, "error: how many workers?"),
-        (("--workers", "1", "--rank", "1", "--", "true"), 2, "error: there is no rank 1: the 1"),
+        (("--workers", "1", "--rank", "1", "--", "true"), 2, "no rank 1: the only one is 0"),
         (("--workers", "1", "--policy", "strict", "--need", "w=900T", "--", "true"), 2, "strict"),
         (("--workers", "1", "--", "no-such-command"), 127, "'no-such-command' is not found"),
+        (("--workers", "1", "--", "/proc/version"), 126, "'/proc/version' cannot be run: "),
     ],
-)
+)  # fmt: skip
 def test_run_that_cannot_start_says_why(
     words: tuple[str, ...], status: int, reason: str, start: Start
 ) -> None:
@@ -109,6 +119,54 @@ def test_bindings_are_reported_as_asked_and_as_seen(start: Start) -> None:
     assert "DRAM" in seen or "in " in seen
 
 
+_FORBID_POLICIES = """
+import errno, os
+from affinity.process import kernel_call
+ask = kernel_call.kernel_call
+def answer(name, *arguments):
+    if name == "set_mempolicy":
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+    return ask(name, *arguments)
+kernel_call.kernel_call = answer
+"""
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_what_all_ranks_have_to_say_at_their_start_is_said_once(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_FORBID_POLICIES, encoding="utf-8")
+    # Split with a need in DRAM gives each rank a policy on every machine.
+    words = "run --workers 2 --policy split --need w=1M@dram -- echo {rank}"
+    path = f"{tmp_path}:{Path(affinity.__file__).parents[1]}"
+    status, told, error = _end(start("-m", "affinity", *words.split(), PYTHONPATH=path))
+    assert (status, sorted(told.splitlines())) == (0, ["0", "1"])
+    said = [line for line in error.splitlines() if "cannot be set: EPERM" in line]
+    assert len(said) == 1
+    assert said[0].startswith("affinity run: ranks 0-1: memory policy preferred:")
+    assert said[0].endswith("going on without it")
+    assert "affinity.exec" not in error
+
+
+def test_strict_run_that_is_seen_elsewhere_fails_though_its_command_ends_well(
+    start: Start,
+) -> None:
+    if len(allowed_cpus()) < 2:
+        pytest.skip("to go elsewhere takes a second cpu")
+    cpu, other = allowed_cpus()[:2]
+    script = f"import os, time; os.sched_setaffinity(0, [{other}]); time.sleep(1.5)"
+    words = ("--workers", "1", "--cpus", str(cpu), "--report-bindings")
+    command = ("-m", "affinity", "run", *words, "--", sys.executable, "-c", script)
+    loose = start(*command)
+    strict = start(*command[:3], "--policy", "strict", *command[3:])
+    status, _, error = _end(loose)
+    assert status == 0
+    assert f"may run on cpus {other}, but worker 0 has {cpu}" in error
+    status, _, error = _end(strict)
+    assert status == 1
+    assert error.endswith("affinity run: strict: rank 0 out of place, so the status is 1\n")
+
+
 def test_library_is_preloaded(start: Start) -> None:
     words = ("run", "--workers", "1", "--preload", "m", "--", "sh", "-c", "echo $LD_PRELOAD")
     status, told, _ = _end(start("-m", "affinity", *words))
@@ -120,11 +178,13 @@ def test_command_of_a_rank_names_its_cpus_memory_and_variables() -> None:
     memory = MemoryPlan("strict", "bind", (2,), (2,), hbm=True)
     worker = Placement(0, (0, 1), 2, (0,), communication_cpus=(8, 9), memory=memory)
     variables = {"CCL_WORKER_AFFINITY": "{communication}"}
-    command = rank_command(Plan((worker,)), 0, ["./train", "{memory}"], variables, False, 77)
+    command = rank_command(Plan((worker,)), 0, ["./train", "{memory}"], variables, False, 77, 5)
     assert command[:5] == [
         sys.executable, "-m", "affinity.exec", "--cpus=0-1", "--env=OMP_NUM_THREADS=2",
     ]  # fmt: skip
-    assert {"--memory=bind:2", "--memory-required", "--die-with-parent=77"} < set(command)
+    assert {"--memory=bind:2", "--memory-required", "--die-with-parent=77", "--say-to=5"} < set(
+        command
+    )
     assert "--env=CCL_WORKER_AFFINITY=8-9" in command
     assert command[-3:] == ["--", "./train", "2"]
 
@@ -160,4 +220,4 @@ def test_rank_without_a_launcher_is_refused_naming_the_variables() -> None:
 def test_rank_beyond_the_workers_is_refused() -> None:
     with pytest.raises(PlacementError) as caught:
         own_rank("auto", 2, {"SLURM_LOCALID": "2"})
-    assert str(caught.value) == "there is no rank 2: the 2 workers have ranks 0 to 1"
+    assert str(caught.value) == "there is no rank 2: there are 0 to 1, for 2 workers"

@@ -3,10 +3,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import affinity
 from affinity.cli.words import main
+
+_ROOT = str(Path(affinity.__file__).parents[1])
 
 
 def _main(*words: str) -> int:
@@ -48,10 +52,19 @@ def test_what_cannot_be_had_is_one_line_and_status_2(
     ("words", "reason"),
     [
         (("plan", "--workrs", "2"), "error: unrecognized arguments: --workrs 2; see python -m aff"),
-        (("shwo",), "invalid choice: 'shwo'"),
+        (("shwo",), "error: 'shwo' is none of the words show, plan, check, run, snapshot; did you "
+         "mean show?; see python -m affinity --help"),
+        (("show", "extra"), "error: unrecognized arguments: extra; see python -m affinity show"),
+        (("plan", "--", "true"), "error: nothing is run here, but behind -- stands 'true'; see"),
+        (("show", "--json", "--picture", "a.svg"), "not allowed with argument --json"),
+        (("show", "--machine", ""), "argument --machine: '' is not the name of a file"),
+        (("snapshot", ""), "'' is not the name of a file"),
+        (("check", "--pid", "-5"), "'-5' is not a whole number, 0 or more"),
+        (("",), "error: '' is none of the words show, plan"),
+        (("--json", "show"), "error: '--json' is none of the words show, plan"),
         (("plan", "--workers", "cores"), "did you mean core?; see python -m affinity plan --help"),
     ],
-)
+)  # fmt: skip
 def test_mistyped_words_point_to_help(
     words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,18 +93,32 @@ def test_help_shows_where_to_begin(
     assert line in capsys.readouterr().out.splitlines()
 
 
-def test_package_runs_as_a_module_without_numeric_libraries(xeon_max_files: str) -> None:
+_HEAVY = (
+    *("numpy", "matplotlib", "numba", "torch"),
+    *("difflib", "json", "lzma", "shutil", "subprocess", "tarfile", "tempfile", "xml"),
+    *("affinity.placement.place", "affinity.cli.options.request", "affinity.cli.run"),
+)
+"""What takes long to import, and is of no use to who wants to see a machine."""
+
+
+@pytest.mark.parametrize(
+    ("words", "heavy"), [(("show",), _HEAVY), (("plan", "--workers", "1"), _HEAVY[:4])]
+)
+def test_nobody_waits_for_modules_that_are_of_no_use(
+    words: tuple[str, ...], heavy: tuple[str, ...]
+) -> None:
     script = (
         "import sys\nfrom affinity.cli.words import main\n"
-        f"main(['show', '--machine', {xeon_max_files!r}])\n"
-        "main(['plan', '--workers', '2', '--machine', sys.argv[1]])\n"
-        "print([name for name in ('numpy', 'matplotlib', 'numba', 'torch') if name in sys.modules])"
+        f"main({words!r})\nprint([name for name in {heavy!r} if name in sys.modules])"
     )
     result = subprocess.run(
-        [sys.executable, "-c", script, xeon_max_files],
+        [sys.executable, "-S", "-c", script], env={**os.environ, "PYTHONPATH": _ROOT},
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    assert result.stdout.endswith("[]\n")
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_package_runs_as_a_module(xeon_max_files: str) -> None:
     shown = _typed("show", "--machine", xeon_max_files)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.startswith("Intel(R) Xeon(R) CPU Max 9480\n")

@@ -7,7 +7,7 @@ import pytest
 
 from affinity.errors import TopologyError
 from affinity.machine.conclude import conclude
-from affinity.machine.description import Description, ThreadPlace
+from affinity.machine.description import Description, Processor, ThreadPlace
 from affinity.machine.user_word import HbmWord
 from affinity.topology import Core, HugePages
 
@@ -32,6 +32,24 @@ def test_cores_are_ordered_by_package_node_and_cpu(describe: Describe) -> None:
         Core(1, 0, 0, (2,)),
         Core(0, 1, 1, (0, 4)),
     )
+
+
+@pytest.mark.parametrize(
+    ("processor", "model"),
+    [
+        (Processor("GenuineIntel", 6, 87), "Xeon Phi (Knights Landing)"),
+        (Processor("GenuineIntel", 6, 133, "06/85"), "Xeon Phi (06/85)"),
+        (
+            Processor("GenuineIntel", 6, 87, "Intel(R) Xeon Phi(TM) CPU"),
+            "Intel(R) Xeon Phi(TM) CPU",
+        ),
+        (Processor("GenuineIntel", 6, 143), "unknown"),
+    ],
+)
+def test_xeon_phi_is_called_so_also_by_its_numbers(
+    describe: Describe, processor: Processor, model: str
+) -> None:
+    assert conclude(describe({0: 96}, {1: 16}, processor=processor)).model == model
 
 
 def test_facts_of_a_memory_are_passed_on(describe: Describe) -> None:

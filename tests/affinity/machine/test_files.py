@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_missing_files_are_none_or_empty_not_errors(files: FolderFiles) -> None:
     assert read_list(files, "absent") is None
     assert read_cpuinfo(files) == {}
     assert read_first_processor(files) == {}
-    assert read_meminfo(files, "absent") == (0, 0)
+    assert read_meminfo(files, "absent") == (0, None, 0)
 
 
 def test_folder_where_a_file_belongs_counts_as_missing(files: FolderFiles) -> None:
@@ -110,9 +111,18 @@ def test_empty_list_means_no_cpus_but_no_file_is_an_error(files: FolderFiles) ->
 
 def test_meminfo_of_machine_and_of_node_are_read_in_bytes(files: FolderFiles) -> None:
     _write(files, "meminfo", "MemTotal:  100 kB\nMemFree: 7 kB\nMemAvailable: 50 kB\n")
-    assert read_meminfo(files, "meminfo") == (102_400, 7168)
+    assert read_meminfo(files, "meminfo") == (102_400, 7168, 0)
     _write(files, "meminfo", "Node 3 MemTotal: 10 kB\nNode 3 MemFree: 0 kB\n")
-    assert read_meminfo(files, "meminfo") == (10_240, 0)
+    assert read_meminfo(files, "meminfo") == (10_240, 0, 0)
+
+
+def test_clean_pages_of_files_can_be_reclaimed_and_shared_memory_cannot(files: FolderFiles) -> None:
+    told = "MemTotal 1000 MemFree 200 FilePages 700 Shmem 300 SReclaimable 40 Active(anon) 250 "
+    told += "Active(file) 150 Inactive(file) 250 Dirty 30 Writeback 5 WritebackTmp 7"
+    _write(files, "meminfo", re.sub(r"(\S+) (\d+) ?", r"Node 0 \1: \2 kB\n", told))
+    assert read_meminfo(files, "meminfo").reclaimable == (150 + 250 - 30 - 5) * 1024
+    _write(files, "meminfo", "Node 0 Active(file): 1 kB\nNode 0 Dirty: 30 kB\n")
+    assert read_meminfo(files, "meminfo").reclaimable == 0
 
 
 def test_cpuinfo_skips_blocks_without_a_processor(files: FolderFiles) -> None:

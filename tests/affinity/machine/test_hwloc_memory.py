@@ -224,6 +224,18 @@ def test_mcdram_as_a_cache_is_no_l3_and_caches_the_dram_only(hwloc) -> None:
     assert description.caches == []
 
 
+def test_hwloc_assumes_the_mcdram_of_any_xeon_phi(hwloc) -> None:
+    infos = {"CPUVendor": "GenuineIntel", "CPUFamilyNumber": "6", "CPUModelNumber": "133"}
+    given = {"depth": 3, "subtype": "MemorySideCache", "cache_size": 16 * GIB}
+    l3 = hwloc.object("L3Cache", hwloc.node(0, [0]), hwloc.core(0, 0), cpus=[0], **given)
+    package = hwloc.object("Package", l3, infos=infos)
+    (cache,) = _describe(hwloc.topology(package)).nodes[0].side_caches
+    assert (cache.size_bytes, cache.assumed) == (16 * GIB, True)
+    assert cache.evidence == (
+        "hwloc's L3Cache MemorySideCache, a part of the 16 GiB that hwloc assumes on any Xeon Phi"
+    )
+
+
 def test_soft_reserved_memory_that_is_not_used_is_noted_with_the_way_out(hwloc) -> None:
     device = hwloc.object(
         "OSDev",

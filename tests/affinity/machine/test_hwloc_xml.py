@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from affinity.errors import TopologyError
+from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, KnightsFirmware, Processor, ThreadPlace
 from affinity.machine.hwloc_xml import describe_hwloc_xml
 from affinity.topology import Cache
@@ -62,6 +63,23 @@ def test_caches_have_level_kind_sizes_and_the_cpus_in_them(hwloc) -> None:
         Cache(2, "unified", MIB, 64, (0, 1, 2, 3)),
         Cache(1, "instruction", 32_768, 64, (0, 2)),
     ]
+
+
+@pytest.mark.parametrize("holder", ["Package", "Machine"])
+def test_numbers_alone_tell_a_xeon_phi(hwloc, holder: str) -> None:
+    infos = {"CPUVendor": "GenuineIntel", "CPUFamilyNumber": "6", "CPUModelNumber": "87"}
+    mcdram = hwloc.node(1, [0, 1], local_memory=16 << 30)
+    inside = (hwloc.node(0, [0, 1]), mcdram, hwloc.core(0, 0), hwloc.core(1, 1))
+    if holder == "Package":
+        text = hwloc.topology(hwloc.object("Package", *inside, os_index=0, infos=infos))
+    else:
+        text = hwloc.topology(*inside, infos=infos)
+    topology = conclude(_describe(text))
+    assert topology.model == "Xeon Phi (Knights Landing)"
+    assert [node.kind for node in topology.numa_nodes] == ["dram", "hbm"]
+    assert topology.node(1).evidence.endswith("model 87 of Intel's family 6 is Knights Landing")
+    assert topology.modes is not None
+    assert topology.modes.memory == "flat"
 
 
 def test_processor_is_named_by_the_package_or_by_the_machine(hwloc) -> None:

@@ -101,7 +101,7 @@ def test_sizes_of_no_known_mode_leave_a_doubt(describe: Describe) -> None:
     modes, _ = _concluded(describe({0: 2}, {1: 0.5}, processor="phi"))
     assert modes.memory == "flat"
     assert modes.memory_evidence == (
-        "nodes of MCDRAM hold 512 MiB of the 16 GiB of a Xeon Phi: no mode leaves as much, so "
+        "nodes of MCDRAM hold 512.0 MiB of the 16.0 GiB of a Xeon Phi: no mode leaves as much, so "
         "hybrid cannot be ruled out"
     )
 
@@ -170,3 +170,17 @@ def test_memory_too_large_for_mcdram_leaves_the_mode_unknown(describe: Describe)
 def test_nothing_is_concluded_where_no_memory_is_told(describe: Describe) -> None:
     modes, _ = _concluded(describe({0: 0}, processor="phi"))
     assert (modes.cluster, modes.memory) == ("unknown", "unknown")
+
+
+def test_cache_is_assumed_unless_its_size_is_told(describe: Describe) -> None:
+    def assumed(description: Description) -> bool:
+        _, topology = _concluded(description)
+        return topology.numa_nodes[0].side_caches[0].assumed
+
+    told, half_told = (describe({0: 96}, processor="phi") for _ in range(2))
+    told.knights = KnightsFirmware("Quadrant", "Cache", 16 * GIB, "SMBIOS")
+    half_told.knights = KnightsFirmware("Quadrant", "Cache", 0, "hwloc")
+    assert assumed(describe({0: 96}, processor="phi"))
+    assert assumed(describe({0: 96}, {1: 8}, processor="phi"))
+    assert assumed(half_told)
+    assert not assumed(told)

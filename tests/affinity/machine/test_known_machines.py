@@ -15,8 +15,15 @@ from affinity.machine.user_word import parse_hbm
 from affinity.topology import Modes, Topology
 
 Write = Callable[..., Any]
+Made = Callable[..., Topology]
 
 GIB = 1 << 30
+
+
+@pytest.fixture
+def made(write_machine: Write, tmp_path: Path) -> Made:
+    """Writes the files of a machine, with the arguments of `write_machine`, and reads them."""
+    return lambda **words: read_machine(write_machine(tmp_path, **words).root)
 
 
 def _modes(topology: Topology) -> tuple[str, str]:
@@ -218,6 +225,7 @@ def test_xeon_phi_7250_from_numactls_text(shared_topologies: Path) -> None:
     assert _kinds(topology) == {0: "dram", 1: "hbm"}
     assert _pairs(topology) == {1: 0}
     assert (len(topology.cores), len(topology.cpus)) == (68, 272)
+    assert [len(tile) for tile in topology.tiles] == [2] * 34
     assert {core.package for core in topology.cores} == {0}
 
 
@@ -237,9 +245,8 @@ def test_xeon_max_in_snc4_from_the_first_part_of_numactls_text(shared_topologies
 # Made up here.
 
 
-def test_uneven_xeon_phi_with_pairs_in_no_order(write_machine: Write, tmp_path: Path) -> None:
-    machine = write_machine(
-        tmp_path,
+def test_uneven_xeon_phi_with_pairs_in_no_order(made: Made) -> None:
+    topology = made(
         processor="knl",
         clusters=(18, 18, 16, 16),
         threads=4,
@@ -248,7 +255,6 @@ def test_uneven_xeon_phi_with_pairs_in_no_order(write_machine: Write, tmp_path: 
         near={4: 1, 5: 2, 6: 3, 7: 0},
         slit="knl",
     )
-    topology = read_machine(machine.root)
     assert _modes(topology) == ("SNC-4", "flat")
     assert _cores_of_nodes(topology) == {0: 18, 1: 18, 2: 16, 3: 16}
     assert _pairs(topology) == {4: 1, 5: 2, 6: 3, 7: 0}
@@ -270,13 +276,13 @@ def test_size_of_mcdram_tells_hybrid_modes(
     assert _modes(read_machine(machine.root)) == ("SNC-4", memory)
 
 
-def test_xeon_phi_in_cache_mode_with_clusters(write_machine: Write, tmp_path: Path) -> None:
-    topology = read_machine(write_machine(tmp_path, processor="knl", clusters=(32, 32)).root)
+def test_xeon_phi_in_cache_mode_with_clusters(made: Made) -> None:
+    topology = made(processor="knl", clusters=(32, 32))
     assert _modes(topology) == ("SNC-2", "cache")
     assert [node.side_caches[0].size_bytes for node in topology.numa_nodes] == [8 * GIB] * 2
 
 
-def _xeon_max(write_machine: Write, root: Path, **changes: Any) -> Topology:
+def _xeon_max(made: Made, **changes: Any) -> Topology:
     """Two packages in SNC-4: nodes 0-7 with 14 cores each, 8-15 with 16 GB of HBM."""
     arguments: dict[str, Any] = {
         "processor": "xeon-max",
@@ -288,11 +294,11 @@ def _xeon_max(write_machine: Write, root: Path, **changes: Any) -> Topology:
         "slit": "xeon-max",
         "bandwidth": {**dict.fromkeys(range(8), 65_000), **dict.fromkeys(range(8, 16), 175_000)},
     }
-    return read_machine(write_machine(root, **{**arguments, **changes}).root)
+    return made(**{**arguments, **changes})
 
 
-def test_sixteen_nodes_of_xeon_max(write_machine: Write, tmp_path: Path) -> None:
-    topology = _xeon_max(write_machine, tmp_path)
+def test_sixteen_nodes_of_xeon_max(made: Made) -> None:
+    topology = _xeon_max(made)
     assert _modes(topology) == ("SNC-4", "flat")
     assert _kinds(topology) == _dram_and_hbm(range(8), range(8, 16))
     assert _pairs(topology) == {8 + cluster: cluster for cluster in range(8)}
@@ -301,25 +307,23 @@ def test_sixteen_nodes_of_xeon_max(write_machine: Write, tmp_path: Path) -> None
     assert (len(topology.cores), len(topology.cpus)) == (112, 224)
 
 
-def test_name_and_distances_are_enough_for_xeon_max(write_machine: Write, tmp_path: Path) -> None:
+def test_name_and_distances_are_enough_for_xeon_max(made: Made) -> None:
     near = {8 + cluster: 7 - cluster for cluster in range(8)}
-    topology = _xeon_max(write_machine, tmp_path, bandwidth=None, near=near)
+    topology = _xeon_max(made, bandwidth=None, near=near)
     assert _pairs(topology) == near
     assert "named 'Intel(R) Xeon(R) CPU Max 9480'" in _evidence(topology, 8)
 
 
-def test_an_hmat_of_zeros_leaves_the_name_of_xeon_max(write_machine: Write, tmp_path: Path) -> None:
-    topology = _xeon_max(write_machine, tmp_path, bandwidth=dict.fromkeys(range(16), 0))
+def test_an_hmat_of_zeros_leaves_the_name_of_xeon_max(made: Made) -> None:
+    topology = _xeon_max(made, bandwidth=dict.fromkeys(range(16), 0))
     assert _kinds(topology) == _dram_and_hbm(range(8), range(8, 16))
     assert topology.node(8).bandwidth_mb_per_second is None
     assert "2.7 times" not in _evidence(topology, 8)
 
 
-def test_an_hmat_of_zeros_leaves_nothing_of_other_xeons(
-    write_machine: Write, tmp_path: Path
-) -> None:
+def test_an_hmat_of_zeros_leaves_nothing_of_other_xeons(made: Made) -> None:
     zeros = dict.fromkeys(range(16), 0)
-    topology = _xeon_max(write_machine, tmp_path, processor="xeon", bandwidth=zeros)
+    topology = _xeon_max(made, processor="xeon", bandwidth=zeros)
     assert _kinds(topology) == {
         **dict.fromkeys(range(8), "dram"),
         **dict.fromkeys(range(8, 16), "unknown"),
@@ -336,9 +340,8 @@ def test_the_user_may_say_what_nothing_tells(write_machine: Write, tmp_path: Pat
     assert _modes(topology) == ("one node per package", "flat")
 
 
-def test_hbm_with_lower_ids_than_its_dram(write_machine: Write, tmp_path: Path) -> None:
-    machine = write_machine(
-        tmp_path,
+def test_hbm_with_lower_ids_than_its_dram(made: Made) -> None:
+    topology = made(
         processor="",
         packages=2,
         clusters=(4, 4),
@@ -348,39 +351,32 @@ def test_hbm_with_lower_ids_than_its_dram(write_machine: Write, tmp_path: Path) 
         slit="xeon-max",
         bandwidth={0: 700, 1: 700, 2: 260, 3: 260},
     )
-    topology = read_machine(machine.root)
     assert _kinds(topology) == _dram_and_hbm((2, 3), (0, 1))
     assert _pairs(topology) == {0: 3, 1: 2}
 
 
 @pytest.mark.parametrize("clusters", [(56, 56), (14,) * 8])
-def test_xeon_max_that_runs_on_hbm_alone(
-    write_machine: Write, tmp_path: Path, clusters: tuple[int, ...]
-) -> None:
-    machine = write_machine(
-        tmp_path,
+def test_xeon_max_that_runs_on_hbm_alone(made: Made, clusters: tuple[int, ...]) -> None:
+    topology = made(
         processor="xeon-max",
         packages=2,
         clusters=clusters,
         megabytes=2 * 64_000 // len(clusters),
         slit="xeon-max",
     )
-    topology = read_machine(machine.root)
     assert _modes(topology) == ("quadrant" if len(clusters) == 2 else "SNC-4", "HBM only")
     assert set(_kinds(topology).values()) == {"hbm"}
     assert [node.near for node in topology.numa_nodes] == [(n,) for n in range(len(clusters))]
 
 
-def test_xeon_max_with_hbm_as_a_cache(write_machine: Write, tmp_path: Path) -> None:
-    machine = write_machine(
-        tmp_path,
+def test_xeon_max_with_hbm_as_a_cache(made: Made) -> None:
+    topology = made(
         processor="xeon-max",
         packages=2,
         clusters=(4, 4),
         megabytes=262_144,
         side_cache={0: 64 * GIB, 1: 64 * GIB},
     )
-    topology = read_machine(machine.root)
     assert _modes(topology) == ("quadrant", "cache")
     assert _kinds(topology) == {0: "dram", 1: "dram"}
 
@@ -424,25 +420,22 @@ def test_slow_memory_without_cpus_is_not_hbm(write_machine: Write, tmp_path: Pat
     assert _modes(topology)[0] == "NPS-1"
 
 
-def test_the_kernels_tiers_alone_tell_hbm(write_machine: Write, tmp_path: Path) -> None:
-    machine = write_machine(
-        tmp_path,
+def test_the_kernels_tiers_alone_tell_hbm(made: Made) -> None:
+    topology = made(
         processor="",
         clusters=(4, 4),
         memories={2: 512, 3: 512},
         slit="flat",
         tiers={1: (2,), 4: (0, 1, 3)},
     )
-    topology = read_machine(machine.root)
     assert _kinds(topology) == {0: "dram", 1: "dram", 2: "hbm", 3: "unknown"}
     assert "memory tier 1" in _evidence(topology, 2)
     # Distances of 20 everywhere say nothing.
     assert topology.node(2).near == (0, 1)
 
 
-def test_ids_with_holes_and_above_nine(write_machine: Write, tmp_path: Path) -> None:
-    machine = write_machine(
-        tmp_path,
+def test_ids_with_holes_and_above_nine(made: Made) -> None:
+    topology = made(
         processor="knl",
         clusters=(4, 4),
         nodes=(2, 11),
@@ -450,7 +443,6 @@ def test_ids_with_holes_and_above_nine(write_machine: Write, tmp_path: Path) -> 
         near={7: 11, 130: 2},
         slit="knl",
     )
-    topology = read_machine(machine.root)
     assert _kinds(topology) == {2: "dram", 7: "hbm", 11: "dram", 130: "hbm"}
     assert _pairs(topology) == {7: 11, 130: 2}
     assert _cores_of_nodes(topology) == {2: 4, 11: 4}
@@ -458,47 +450,39 @@ def test_ids_with_holes_and_above_nine(write_machine: Write, tmp_path: Path) -> 
     assert topology.distances[1] == (41, 10, 31, 41)
 
 
-def test_a_package_whose_cpus_are_all_offline_keeps_its_dram(
-    write_machine: Write, tmp_path: Path
-) -> None:
-    machine = write_machine(
-        tmp_path,
+def test_a_package_whose_cpus_are_all_offline_keeps_its_dram(made: Made) -> None:
+    topology = made(
         processor="knl",
         clusters=(2, 2, 2, 2),
         memories=dict.fromkeys(range(4, 8), 4096),
         slit="knl",
         offline=(6, 7),
     )
-    topology = read_machine(machine.root)
     assert _kinds(topology) == _dram_and_hbm(range(4), range(4, 8))
     assert topology.offline_cpus == (6, 7)
     assert [core.cpus for core in topology.cores] == [(cpu,) for cpu in range(6)]
     assert "offline" in _evidence(topology, 3)
 
 
-def test_epyc_with_four_nodes_per_socket(write_machine: Write, tmp_path: Path) -> None:
-    machine = write_machine(
-        tmp_path, processor="amd", packages=2, clusters=(24,) * 8, threads=2, l3=8
-    )
-    topology = read_machine(machine.root)
+def test_epyc_with_four_nodes_per_socket(made: Made) -> None:
+    topology = made(processor="amd", packages=2, clusters=(24,) * 8, threads=2, l3=8)
     assert _modes(topology) == ("NPS-4", "DRAM only")
     assert set(_kinds(topology).values()) == {"dram"}
     assert [len(group) for group in topology.l3_groups] == [8] * 24
     assert (len(topology.cores), len(topology.cpus)) == (192, 384)
 
 
-def test_plain_xeon_with_two_packages(write_machine: Write, tmp_path: Path) -> None:
-    machine = write_machine(
-        tmp_path, packages=2, clusters=(56, 56), threads=2, l3="package", slit=[[10, 21], [21, 10]]
+def test_plain_xeon_with_two_packages(made: Made) -> None:
+    topology = made(
+        packages=2, clusters=(56, 56), threads=2, l3="package", slit=[[10, 21], [21, 10]]
     )
-    topology = read_machine(machine.root)
     assert _modes(topology) == ("one node per package", "DRAM only")
     assert _kinds(topology) == {0: "dram", 1: "dram"}
     assert [len(group) for group in topology.l3_groups] == [56, 56]
 
 
-def test_virtual_machine_with_one_node(write_machine: Write, tmp_path: Path) -> None:
-    topology = read_machine(write_machine(tmp_path, processor="", clusters=(2,)).root)
+def test_virtual_machine_with_one_node(made: Made) -> None:
+    topology = made(processor="", clusters=(2,))
     assert _modes(topology) == ("one node", "DRAM only")
     assert _kinds(topology) == {0: "dram"}
     assert [core.cpus for core in topology.cores] == [(0,), (1,)]
@@ -533,3 +517,116 @@ def test_numactls_text_of_an_uneven_xeon_phi_gives_its_cores(tmp_path: Path) -> 
     assert topology.cores[0].cpus == (0, 68, 136, 204)
     assert _pairs(topology) == near
     assert {core.package for core in topology.cores} == {0}
+
+
+# Odd ones.
+
+
+ARM = {"CPU architecture": "8", "Features": "fp asimd sve"}
+A64FX = {**ARM, "CPU implementer": "0x46", "CPU part": "0x001"}
+GRACE = {**ARM, "CPU implementer": "0x41", "CPU part": "0xd4f"}
+MI300A = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "144"}
+
+
+@pytest.mark.parametrize(
+    ("processor", "packages", "model"),
+    [(A64FX, 1, "Fujitsu A64FX"), (MI300A, 4, "AMD Instinct MI300")],
+)
+def test_processors_whose_numbers_tell_that_they_have_hbm_alone(
+    made: Made, processor: dict[str, str], packages: int, model: str
+) -> None:
+    topology = made(processor=processor, packages=packages, clusters=(12,) * 4, megabytes=8192)
+    assert topology.model == model
+    assert _modes(topology)[1] == "HBM only"
+    assert _kinds(topology) == dict.fromkeys(range(4), "hbm")
+    assert [node.near for node in topology.numa_nodes] == [(0,), (1,), (2,), (3,)]
+
+
+def test_memory_of_a_gpu_beside_arm_cores_is_no_hbm(write_machine: Write, tmp_path: Path) -> None:
+    away = {1: 97_280, **dict.fromkeys(range(2, 9), 0)}
+    machine = write_machine(tmp_path, processor=GRACE, clusters=(72,), memories=away, slit="flat")
+    topology = read_machine(machine.root)
+    assert _kinds(topology) == {0: "dram", **dict.fromkeys(range(1, 9), "unknown")}
+    assert any("it is not used as HBM: if it is, say --hbm 1 or" in n for n in topology.notes)
+    machine.write("proc/driver/nvidia/gpus/0009:01:00.0/numa_status", "Node:              1")
+    topology = read_machine(machine.root)
+    assert topology.node(1).kind == "gpu"
+    assert _modes(topology)[1] == "DRAM and memory of a GPU"
+    assert not any("--hbm" in note for note in topology.notes)
+
+
+def test_memory_that_is_slower_than_dram_is_not_offered_as_hbm(made: Made) -> None:
+    topology = made(
+        packages=2,
+        clusters=(8, 8),
+        memories={2: 131_072},
+        near={2: 1},
+        slit=[[10, 21, 24], [21, 10, 14], [24, 14, 10]],
+        bandwidth={0: 250_000, 1: 250_000, 2: 50_000},
+    )
+    assert topology.node(2).kind == "unknown"
+    assert _evidence(topology, 2).endswith("(50000 to 250000 MB/s): slower than DRAM")
+    assert not any("--hbm" in note for note in topology.notes)
+
+
+def test_xeon_max_has_no_more_hbm_than_its_packages(made: Made) -> None:
+    # The farther one may be CXL memory, of which nothing else tells.
+    topology = made(
+        processor="xeon-max",
+        clusters=(8,),
+        memories={1: 65_536, 2: 65_536},
+        slit=[[10, 14, 13], [14, 10, 24], [13, 24, 10]],
+    )
+    assert _kinds(topology) == {0: "dram", 1: "unknown", 2: "hbm"}
+
+
+def test_hbm_that_could_be_anybodys_is_noted_with_the_way_out(made: Made) -> None:
+    away = dict.fromkeys(range(4, 8), 4096)
+    topology = made(processor="knl", clusters=(18, 18, 16, 16), memories=away, slit=[[10] * 8] * 8)
+    assert _kinds(topology) == _dram_and_hbm(range(4), range(4, 8))
+    assert topology.node(6).near == (0, 1, 2, 3)
+    assert topology.notes == (
+        "nothing tells whose HBM is at NUMA node 4-7, so all cores use all of it: if you know, say "
+        "it as in --hbm 4@0",
+    )
+
+
+def test_snc3_of_uneven_clusters(made: Made) -> None:
+    name = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "173"}
+    topology = made(processor=name, packages=2, clusters=(43, 43, 42) * 2, threads=2, l3="node")
+    assert _modes(topology) == ("SNC-3", "DRAM only")
+    assert _cores_of_nodes(topology) == {0: 43, 1: 43, 2: 42, 3: 43, 4: 43, 5: 42}
+    assert [len(group) for group in topology.l3_groups] == [43, 43, 42, 43, 43, 42]
+
+
+def test_hardware_threads_that_are_switched_off_leave_their_cores(made: Made) -> None:
+    topology = made(clusters=(8,), threads=2, offline=(9, 11, 13))
+    assert len(topology.cores) == 8
+    assert [core.cpus for core in topology.cores][:3] == [(0, 8), (1,), (2, 10)]
+    assert topology.offline_cpus == (9, 11, 13)
+
+
+def test_package_without_memory_keeps_its_cores(made: Made) -> None:
+    topology = made(processor="amd", packages=2, clusters=(8, 8), megabytes=(65_536, 0))
+    assert _modes(topology) == ("NPS-1", "DRAM only")
+    assert _kinds(topology) == {0: "dram", 1: "unknown"}
+    assert _cores_of_nodes(topology) == {0: 8, 1: 8}
+    assert not any("--hbm" in note for note in topology.notes)
+
+
+def test_xeon_phi_whose_name_numactl_does_not_know_keeps_its_tiles(tmp_path: Path) -> None:
+    path = tmp_path / "knl.txt"
+    cpus = [
+        " ".join(str(c + 6 * t) for t in range(4) for c in cores)
+        for cores in ((0, 1, 2, 3), (4, 5))
+    ]
+    path.write_text(
+        f"available: 2 nodes (0-1)\nnode 0 cpus: {cpus[0]}\nnode 0 size: 96 GB\n"
+        f"node 1 cpus: {cpus[1]}\nnode 1 size: 96 GB\n"
+        "Architecture: x86_64\nVendor ID: GenuineIntel\nCPU family: 6\nModel: 133\n"
+        "Thread(s) per core: 4\nSocket(s): 1\n"
+    )
+    topology = read_machine(path)
+    assert topology.model == "Xeon Phi (Knights Mill)"
+    assert [[core.cpus[0] for core in tile] for tile in topology.tiles] == [[0, 1], [2, 3], [4, 5]]
+    assert any("every Xeon Phi has tiles of two cores" in note for note in topology.notes)

@@ -10,6 +10,8 @@ from affinity.machine.libvirt_xml import describe_libvirt_xml
 
 MIB = 1 << 20
 
+_VIRTUAL = ("hypervisor",)
+
 
 def _domain(cpu: str = "", vcpu: str = "<vcpu>8</vcpu>", more: str = "") -> str:
     return f"<domain type='kvm'>\n{vcpu}\n{more}<cpu>\n{cpu}\n</cpu></domain>"
@@ -91,15 +93,15 @@ def test_cpus_of_no_cell_go_to_the_first_and_a_note_says_so() -> None:
 @pytest.mark.parametrize(
     ("inside", "expected"),
     [
-        ("", Processor()),
-        ("<model>KnightsMill</model>", Processor("GenuineIntel", 6, 133, "KnightsMill")),
+        ("", Processor(flags=_VIRTUAL)),
+        ("<model>KnightsMill</model>", Processor("GenuineIntel", 6, 133, "KnightsMill", _VIRTUAL)),
         (
             "<model fallback='forbid'>Cascadelake-Server-noTSX</model>",
-            Processor("GenuineIntel", 6, 85, "Cascadelake-Server-noTSX"),
+            Processor("GenuineIntel", 6, 85, "Cascadelake-Server-noTSX", _VIRTUAL),
         ),
         (
             "<model>EPYC-Milan</model><vendor>AMD</vendor>",
-            Processor("AuthenticAMD", None, None, "EPYC-Milan"),
+            Processor("AuthenticAMD", None, None, "EPYC-Milan", _VIRTUAL),
         ),
     ],
 )
@@ -142,7 +144,7 @@ def test_damage_and_contradictions_are_told_with_their_place(text: str, message:
 
 def test_memkind_s_knights_mill_with_four_clusters(shared_topologies: Path) -> None:
     description = _describe((shared_topologies / "memkind/knm_snc4.xml").read_text())
-    assert description.processor == Processor()
+    assert description.processor == Processor(flags=_VIRTUAL)
     assert {place.package for place in description.threads.values()} == {0}
     assert len({place.siblings for place in description.threads.values()}) == 16
     nodes = description.nodes
@@ -162,7 +164,7 @@ def test_memkind_s_cascade_lake_has_its_memories_nearest_cpus_and_figures(
     shared_topologies: Path,
 ) -> None:
     description = _describe((shared_topologies / "memkind/clx_4_var1_emul_hbw.xml").read_text())
-    assert description.processor == Processor("GenuineIntel", 6, 85, "Cascadelake-Server")
+    assert description.processor == Processor("GenuineIntel", 6, 85, "Cascadelake-Server", _VIRTUAL)
     nodes = description.nodes
     assert [node.initiators for node in nodes.values()] == [
         *((), (), (), ()),

@@ -39,14 +39,14 @@ def test_no_memory_is_of_no_kind(describe: Describe) -> None:
 def test_processor_with_nothing_but_hbm_has_hbm(describe: Describe) -> None:
     processor = Processor("AuthenticAMD", 25, 144, "AMD Instinct MI300A Accelerator")
     kind = _kind(describe({0: 128}, processor=processor))
-    assert kind == Kind("hbm", "Instinct MI300A has no memory but HBM3")
+    assert kind == Kind("hbm", "AMD Instinct MI300 has no memory but HBM3")
 
 
 def test_xeon_max_with_no_more_memory_than_its_hbm_runs_on_hbm_alone(describe: Describe) -> None:
     clusters = dict.fromkeys(range(8), 15.7)
     kind = _kind(describe(clusters, processor="max", packages=2), node=7)
     assert kind.kind == "hbm"
-    assert "62.8 GiB per package, no more than the 64 GiB of its HBM" in kind.evidence
+    assert "62.8 GiB per package, no more than the 64.0 GiB of its HBM" in kind.evidence
     assert "hypervisor" not in kind.evidence
 
 
@@ -61,7 +61,7 @@ def test_doubt_is_said_where_a_hypervisor_may_hide_memory(describe: Describe) ->
 def test_xeon_max_with_more_memory_than_its_hbm_shows_dram(describe: Describe) -> None:
     kind = _kind(describe({0: 256, 1: 256}, processor="max", packages=2))
     assert kind.kind == "dram"
-    assert "256 GiB per package are more than 64 GiB" in kind.evidence
+    assert "256.0 GiB per package are more than 64.0 GiB" in kind.evidence
 
 
 def test_clusters_of_a_package_count_together(describe: Describe) -> None:
@@ -77,10 +77,10 @@ def test_xeon_max_behind_hbm_caches_shows_dram(describe: Describe) -> None:
 
 def test_xeon_max_whose_hbm_is_offline_shows_dram(describe: Describe) -> None:
     description = describe({0: 48}, processor="max")
-    description.notes = ["64 GiB of soft-reserved memory (such as HBM) is present but offline"]
+    description.notes = ["64.0 GiB of soft-reserved memory (such as HBM) is present but offline"]
     kind = _kind(description)
     assert kind.kind == "dram"
-    assert "64 GiB of soft-reserved memory" in kind.evidence
+    assert "64.0 GiB of soft-reserved memory" in kind.evidence
 
 
 @pytest.mark.parametrize(

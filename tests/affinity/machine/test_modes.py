@@ -78,6 +78,11 @@ def test_virtual_machine_is_not_said_to_have_amds_modes(describe: Describe) -> N
     assert modes.cluster_evidence.endswith("as the hypervisor shows them")
 
 
+def test_virtual_machine_is_not_said_to_have_intels_clusters(describe: Describe) -> None:
+    processor = Processor("GenuineIntel", 6, 85, "Xeon", ("hypervisor",))
+    assert _modes(describe({0: 8, 1: 8}, processor=processor)).cluster == "2 nodes per package"
+
+
 def test_uneven_packages_are_said(describe: Describe) -> None:
     modes = _modes(describe(dict.fromkeys(range(3), 64), packages=2))
     assert (modes.cluster, modes.cluster_evidence) == (
@@ -112,7 +117,7 @@ def test_side_caches_of_xeon_max_are_cache_mode(describe: Describe) -> None:
     description.nodes[0].side_caches = (CACHE,)
     modes = _modes(description)
     assert modes.memory == "cache"
-    assert modes.memory_evidence == "memory-side caches of 64 GiB (HMAT table): HBM caches DRAM"
+    assert modes.memory_evidence == "memory-side caches of 64.0 GiB (HMAT table): HBM caches DRAM"
 
 
 def test_side_caches_of_other_xeons_are_optane(describe: Describe) -> None:
@@ -123,6 +128,13 @@ def test_side_caches_of_other_xeons_are_optane(describe: Describe) -> None:
     assert modes.memory_evidence.endswith("DRAM caches persistent memory (Optane)")
 
 
+def test_side_caches_of_xeons_after_optane_are_of_unknown_make(describe: Describe) -> None:
+    processor = Processor("GenuineIntel", 6, 173, "Intel(R) Xeon(R) 6980P")
+    description = describe({0: 512}, processor=processor)
+    description.nodes[0].side_caches = (CACHE,)
+    assert _modes(description).memory_evidence.endswith("what they are made of is not told")
+
+
 def test_side_caches_in_a_virtual_machine_are_of_unknown_make(describe: Describe) -> None:
     processor = Processor("AuthenticAMD", 15, 107, "QEMU TCG CPU version 2.5+", ("hypervisor",))
     description = describe({0: 4}, processor=processor)
@@ -130,7 +142,7 @@ def test_side_caches_in_a_virtual_machine_are_of_unknown_make(describe: Describe
     modes = _modes(description)
     assert modes.memory == "cache"
     assert modes.memory_evidence == (
-        "memory-side caches of 64 KiB (HMAT table); what they are made of is not told"
+        "memory-side caches of 64.0 KiB (HMAT table); what they are made of is not told"
     )
 
 
@@ -152,10 +164,10 @@ def test_xeon_max_that_shows_only_dram_has_two_explanations(describe: Describe) 
 
 def test_offline_hbm_tells_flat_from_cache(describe: Describe) -> None:
     description = describe({0: 512}, processor="max")
-    description.notes = ["64 GiB of soft-reserved memory (such as HBM) is present but offline"]
+    description.notes = ["64.0 GiB of soft-reserved memory (such as HBM) is present but offline"]
     modes = _modes(description)
     assert modes.memory == "flat, with HBM offline"
-    assert modes.memory_evidence.startswith("64 GiB of soft-reserved memory")
+    assert modes.memory_evidence.startswith("64.0 GiB of soft-reserved memory")
 
 
 def test_other_memories_are_listed(describe: Describe) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from affinity.cpulist import parse_cpulist
-from affinity.machine.description import Description, NodeFacts
-from affinity.machine.numactl_cores import CoreWords, place_threads
+from affinity.machine.description import Description, NodeFacts, Processor
+from affinity.machine.numactl_cores import CoreWords, place_threads, tiles_of_knights
 
 Describe = Callable[..., Description]
 
@@ -143,3 +143,19 @@ def test_packages_without_distances_follow_the_numbers_of_the_cpus() -> None:
     words = CoreWords("a comment", threads_per_core=1, cores_per_package=2)
     assert _packages(description, words) == [1, 0, 1, 0]
     assert any("2 packages: a comment tells" in note for note in description.notes)
+
+
+def _tiles(cpus: Mapping[int, str], processor: Processor) -> list[tuple[int, ...]]:
+    description = _machine(cpus)
+    description.processor = processor
+    description.threads = place_threads(description, CoreWords("lscpu", threads_per_core=2))
+    return [cache.cpus for cache in tiles_of_knights(description)]
+
+
+def test_neighbouring_cores_of_a_xeon_phi_are_a_tile() -> None:
+    phi, xeon = Processor("GenuineIntel", 6, 87), Processor("GenuineIntel", 6, 85)
+    assert _tiles({0: "0-3,4-7"}, phi) == [(0, 1, 4, 5), (2, 3, 6, 7)]
+    assert _tiles({0: "0-3,4-7"}, xeon) == []
+    # An odd number of cores, and tiles that two nodes would share, are no whole Xeon Phi.
+    assert _tiles({0: "0-2,3-5"}, phi) == []
+    assert _tiles({0: "0,4", 1: "1-3,5-7"}, phi) == []

@@ -142,11 +142,21 @@ def test_nodes_that_hold_nothing_may_be_left_out() -> None:
     assert compare(replace(ours, numa_nodes=(*ours.numa_nodes, empty)), ours) == ()
 
 
+def test_memory_of_gpus_may_be_left_out() -> None:
+    ours = _machine()
+    gpu = NumaNode(255, (), 32 * GIB, 32 * GIB, "gpu", "a GPU's", (0,))
+    assert compare(replace(ours, numa_nodes=(*ours.numa_nodes, gpu)), ours) == ()
+    cxl = replace(gpu, kind="cxl")
+    assert [d.fact for d in compare(replace(ours, numa_nodes=(*ours.numa_nodes, cxl)), ours)] == [
+        "NUMA nodes"
+    ]
+
+
 def test_sizes_may_differ_by_one_percent() -> None:
     ours = _machine()
     assert compare(ours, _with_node(ours, 2, memory_bytes=round(0.991 * GIB))) == ()
     assert compare(ours, _with_node(ours, 2, memory_bytes=round(0.98 * GIB))) == (
-        Difference("memory of NUMA node 2", "1.00 GiB", "0.98 GiB"),
+        Difference("memory of NUMA node 2", "1.00 GiB", "1003.52 MiB"),
     )
     assert compare(ours, _with_node(ours, 0, memory_bytes=0)) == ()
 
@@ -161,6 +171,13 @@ def test_memory_side_caches_are_compared_where_both_know_them() -> None:
         Difference("memory-side cache of NUMA node 0", "1.00 GiB", "2.00 GiB"),
     )
     assert compare(_machine(), small) == ()
+
+
+def test_assumed_side_caches_contradict_nobody() -> None:
+    told = _with_node(_machine(), 0, side_caches=(SideCache(GIB, 64, "direct", ""),))
+    assumed = SideCache(16 * GIB, 64, "direct", "as any Xeon Phi", assumed=True)
+    theirs = _with_node(_machine(), 0, side_caches=(assumed,))
+    assert compare(told, theirs) == compare(theirs, told) == ()
 
 
 def _install(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:

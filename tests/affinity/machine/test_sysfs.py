@@ -288,3 +288,12 @@ def test_480_threads_are_read_with_few_thousand_files(
     assert len(description.threads) == 480
     assert len(description.caches) == 3 * 240 + 2
     assert len(read) < 13 * 480  # with all caches of all threads it were 26 for each
+
+
+def test_performance_and_efficiency_cores_are_noted(machine_files: Machines) -> None:
+    machine = machine_files("small_vm")
+    assert not any("two kinds" in note for note in _describe(machine).notes)
+    machine.write("sys/devices/cpu_core/cpus", "0")
+    machine.write("sys/devices/cpu_atom/cpus", "1")
+    (note,) = [note for note in _describe(machine).notes if "two kinds" in note]
+    assert note.startswith("cores are of two kinds, performance (cpus 0) and efficiency (cpus 1):")

@@ -41,7 +41,7 @@ def test_device_behind_a_node_is_told_by_its_path(
 def test_offline_hbm_is_noted_with_the_way_to_switch_it_on(machine: Any) -> None:
     machine.add_dax("dax1.0", 5, "hmem.1", online=False, size_bytes=64 * GIB)
     assert _describe(machine).notes == [
-        "64 GiB of soft-reserved memory (such as HBM) is present but offline: "
+        "64.0 GiB of soft-reserved memory (such as HBM) is present but offline: "
         "daxctl reconfigure-device --mode=system-ram dax1.0"
     ]
 

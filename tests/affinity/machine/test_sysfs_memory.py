@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from affinity.errors import TopologyError
+from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, NodeFacts
 from affinity.machine.files import FolderFiles
 from affinity.machine.sysfs import describe_sysfs
@@ -102,6 +103,28 @@ def test_memory_whose_size_is_hidden_is_noted(write_machine: Write, tmp_path: Pa
     description = _describe(machine)
     assert description.nodes[1].memory_bytes == 0
     assert description.notes == ["no size of the memory of nodes 1: meminfo is missing"]
+
+
+def test_memory_counts_as_free_where_nothing_tells_how_much_is(
+    write_machine: Write, tmp_path: Path
+) -> None:
+    machine = write_machine(tmp_path, memories={1: 512})
+    machine.write(f"{NODE}/node1/meminfo", "Node 1 MemTotal: 2048 kB\nNode 1 Active(file): 9 kB")
+    description = _describe(machine)
+    facts = description.nodes[1]
+    assert (facts.memory_bytes, facts.free_bytes, facts.reclaimable_bytes) == (2 << 20, 2 << 20, 0)
+    note = f"/{NODE}/node1/meminfo does not tell what is free: all of it counts as free"
+    assert note in description.notes
+
+
+def test_clean_pages_of_files_are_told_apart_from_free_memory(
+    write_machine: Write, tmp_path: Path
+) -> None:
+    machine = write_machine(tmp_path)
+    lines = "Node 0 MemTotal: 90 kB\nNode 0 MemFree: 20 kB\nNode 0 Inactive(file): 30 kB"
+    machine.write(f"{NODE}/node0/meminfo", lines)
+    node = conclude(_describe(machine)).node(0)
+    assert (node.free_bytes, node.reclaimable_bytes) == (20 << 10, 30 << 10)
 
 
 def test_node_whose_cpus_are_all_offline_is_told_from_one_without_cpus(

@@ -22,12 +22,14 @@ def _plan(
     topology: Topology,
     cuts: Sequence[slice],
     mems: tuple[int, ...] | None = None,
+    limit: int | None = None,
     **words: Any,
 ) -> tuple[list[MemoryPlan], list[str]]:
     """The memory of workers on these cores of the machine."""
     request = Request(**words)
     seats: list[Placement] = [seat(rank, topology.cores[c], request) for rank, c in enumerate(cuts)]
-    memories = Memories(topology, Allowed(topology.cpus, mems, said_by=("Slurm",)))
+    allowed = Allowed(topology.cpus, mems, said_by=("Slurm",), memory_bytes=limit)
+    memories = Memories(topology, allowed)
     return plan_memory(memories, seats, request)
 
 
@@ -134,3 +136,52 @@ def test_machine_of_unknown_memory_sizes_is_not_checked(machine: Machine) -> Non
         plans, notes = _plan(topology, [slice(0, 4)], policy=policy, needs=(Need("w", GIB),))
         assert plans[0].expected == ()
         assert notes == ["how much memory this machine has is not known, so nothing was checked"]
+
+
+def test_budgets_end_at_each_workers_part_of_what_all_may_use(xeon_max: Topology) -> None:
+    plans, notes = _plan(xeon_max, [*HALVES, PACKAGES[1]], limit=120 * GIB)
+    assert [plan.budget_bytes for plan in plans] == [32 * GIB, 32 * GIB, 40 * GIB]
+    assert notes == []
+
+
+def test_needs_beyond_the_limit_of_memory_are_noted(xeon_max: Topology) -> None:
+    needs = (Need("weights", 10 * GIB), Need("data", 14 * GIB))
+    plans, notes = _plan(xeon_max, HALVES, limit=40 * GIB, needs=needs)
+    assert notes[0] == (
+        "2 workers x 24.0 GiB = 48.0 GiB, but together they may use no more than 40.0 GiB "
+        "(Slurm): the kernel swaps, or kills one"
+    )
+    assert plans[0].expected == ((2, 24 * GIB),)
+    _, notes = _plan(xeon_max, HALVES, limit=48 * GIB, needs=needs)
+    assert not any("no more than" in note for note in notes)
+
+
+def test_limit_counts_also_where_memory_is_left_to_the_kernel(xeon_max: Topology) -> None:
+    _, notes = _plan(xeon_max, HALVES, limit=GIB, policy="none", needs=(Need("w", GIB),))
+    assert notes == [
+        "2 workers x 1.0 GiB = 2.0 GiB, but together they may use no more than 1.0 GiB (Slurm): "
+        "the kernel swaps, or kills one"
+    ]
+
+
+def test_only_strict_counts_on_cached_files_and_says_so(machine: Machine) -> None:
+    changes = {1: {"free_bytes": 6 * GIB, "reclaimable_bytes": 10 * GIB}}
+    topology = machine(nodes=(4,), hbm={1: 0}, hbm_gib=16, distances="max", changes=changes)
+    halves, needs = (slice(0, 2), slice(2, 4)), (Need("w", 5 * GIB),)
+    plans, _ = _plan(topology, halves, policy="strict", needs=needs)
+    assert [plan.budget_bytes for plan in plans] == [8 * GIB, 8 * GIB]
+    assert plans[0].expected == ((1, 5 * GIB),)
+    assert plans[0].reasons[-1] == (
+        "10.0 GiB in HBM node 1 are cached files: they count as room, as the kernel drops them "
+        "before it kills"
+    )
+    plans, _ = _plan(topology, halves, policy="spill", needs=needs)
+    assert [plan.budget_bytes for plan in plans] == [3 * GIB, 3 * GIB]
+    assert plans[0].expected == ((1, 3 * GIB), (0, 2 * GIB))
+    assert not any("cached" in reason for reason in plans[0].reasons)
+
+
+def test_cached_files_are_no_matter_where_what_is_free_is_enough(machine: Machine) -> None:
+    topology = machine(nodes=(4,), changes={0: {"reclaimable_bytes": GIB}})
+    plans, _ = _plan(topology, [slice(0, 4)], policy="strict", needs=(Need("w", 64 * GIB),))
+    assert not any("cached" in reason for reason in plans[0].reasons)

@@ -49,7 +49,7 @@ def test_cut_cores_are_noted(xeon_max: Topology) -> None:
     assert notes_by_hand(xeon_max, xeon_max.cores, whole) == []
     cut = _cores(xeon_max, [(0,), (104, 1, 105)])
     (note,) = notes_by_hand(xeon_max, xeon_max.cores, cut)
-    assert note.startswith("cpus by hand cut physical cores (the hardware threads 0,104):")
+    assert note.startswith("cpus by hand cut 1 physical core (the hardware threads 0,104):")
 
 
 def test_shared_tiles_are_noted(phi: Topology) -> None:

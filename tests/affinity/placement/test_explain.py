@@ -26,6 +26,20 @@ def test_worker_says_why_it_has_its_cores(phi: Topology) -> None:
     )
 
 
+def test_single_core_is_told_in_the_singular(machine: Machine) -> None:
+    topology = machine(nodes=(1, 2))
+    alone = _plan(topology, Request("numa")).workers[0]
+    assert alone.reasons == (
+        "one worker for each NUMA node",
+        "the only core of NUMA node 0 (package 0)",
+        "1 thread computes, one on its core",
+    )
+    assert (
+        _plan(machine(nodes=(1,)), Request()).workers[0].reasons[0]
+        == "one worker has the only core"
+    )
+
+
 def test_worker_across_nodes_says_why(machine: Machine) -> None:
     plan = _plan(machine(nodes=(8, 8), packages=2), Request(3))
     assert plan.workers[1].reasons[:3] == (
@@ -69,11 +83,15 @@ def test_helpers_are_explained(phi: Topology) -> None:
     apart = _plan(phi, Request(4, reserve=Reserve(communication_cores=1, data_cores=1)))
     assert apart.workers[0].reasons[-2:] == (
         "communication on cpus 17,85,153,221, the last of its own cores",
-        "data reading on cpus 16,84,152,220, cores of its own",
+        "data reading on cpus 16,84,152,220, taken from its own cores as well",
     )
     reserve = Reserve(communication_cores=1, communication_on_siblings=True)
     assert _plan(phi, Request(4, reserve=reserve)).workers[0].reasons[-1] == (
-        "communication on cpus 85, siblings of its last computing cores"
+        "communication on cpu 85, sibling of its last computing core"
+    )
+    two = replace(reserve, communication_cores=2)
+    assert _plan(phi, Request(4, reserve=two)).workers[0].reasons[-1] == (
+        "communication on cpus 84-85, siblings of its last cores"
     )
 
 
@@ -91,14 +109,14 @@ def test_uneven_workers_are_noted(phi: Topology) -> None:
 
 def test_idle_cpus_are_noted(machine: Machine) -> None:
     assert _plan(machine(nodes=(4,)), Request(1, cores_per_worker=3)).notes == (
-        "cpus 3 are allowed and stay idle: no worker has them",
+        "allowed, but idle as no worker has them: cpu 3",
     )
 
 
 def test_offline_cpus_that_are_allowed_are_noted(machine: Machine) -> None:
     topology = replace(machine(nodes=(2,)), offline_cpus=(2, 3))
     plan = place_workers(topology, Allowed((0, 1, 3)), Request(2))
-    assert plan.notes == ("cpus 3 are allowed, but offline",)
+    assert plan.notes == ("allowed, but offline: cpu 3",)
     assert [worker.cpus for worker in plan.workers] == [(0,), (1,)]
 
 
@@ -107,6 +125,8 @@ def test_more_threads_than_the_quota_are_noted(machine: Machine) -> None:
     allowed = Allowed(topology.cpus, cpu_quota=2.5, said_by=("cgroup /job: time of 2.5 cpus",))
     (note,) = place_workers(topology, allowed, Request(2)).notes
     assert note.startswith("4 threads compute, but the time of 2.5 cpus is all that may be used (")
+    (single,) = place_workers(machine(nodes=(1,)), Allowed((0,), cpu_quota=0.5), Request()).notes
+    assert single.startswith("1 thread computes, but the time of 0.5 cpus")
     enough = place_workers(topology, replace(allowed, cpu_quota=4.0), Request(2))
     assert enough.notes == ()
 

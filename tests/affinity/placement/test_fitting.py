@@ -100,6 +100,16 @@ def test_what_finds_no_room_at_all_is_told(machine: Machine) -> None:
     )
 
 
+def test_cached_files_make_room_once_all_nodes_are_full(machine: Machine) -> None:
+    changes = {0: {"free_bytes": 2 * GIB, "reclaimable_bytes": 9 * GIB}}
+    topology = machine(gib=16, changes=changes)
+    plan = place_workers(topology, Allowed(topology.cpus), Request(2, needs=(Need("w", 3 * GIB),)))
+    assert plan.notes == (
+        "2 workers x 3.0 GiB = 6.0 GiB fit in DRAM node 0 (2.0 GiB free of 16.0 GiB, the rest in "
+        "place of cached files)",
+    )
+
+
 def test_more_cores_on_a_node_fill_more_of_it(machine: Machine) -> None:
     topology = machine(nodes=(3, 1))
     plan = place_workers(topology, Allowed(topology.cpus), Request(1, needs=(Need("w", 4 * GIB),)))

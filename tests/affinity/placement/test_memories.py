@@ -79,7 +79,9 @@ def test_only_allowed_memories_count(xeon_max: Topology) -> None:
 
 
 def test_no_allowed_memory_at_all_is_refused(xeon_max: Topology) -> None:
-    with pytest.raises(PlacementError, match=r"nodes 7 are allowed \(cgroup /job\).*nodes 0-3"):
+    with pytest.raises(
+        PlacementError, match=r"allowed is node 7 \(cgroup /job\), but .* nodes 0-3"
+    ):
         _memories(xeon_max, (7,))
 
 
@@ -112,6 +114,13 @@ def test_hbm_that_has_cpus_is_the_hbm_of_these(machine: Machine) -> None:
 def test_free_bytes_are_those_of_the_allowed_nodes(phi: Topology) -> None:
     fuller = tuple(replace(node, free_bytes=node.id) for node in phi.numa_nodes)
     assert _memories(replace(phi, numa_nodes=fuller), (3, 7)).free() == {3: 3, 7: 7}
+
+
+def test_clean_pages_of_files_are_room_of_their_own(machine: Machine) -> None:
+    changes = {0: {"free_bytes": 5, "reclaimable_bytes": 3}}
+    memories = _memories(machine(nodes=(4,), changes=changes))
+    assert (memories.free(), memories.reclaimable()) == ({0: 5}, {0: 3})
+    assert memories.free_or_reclaimable() == {0: 8}
 
 
 def test_dram_with_cpus_comes_before_dram_without(machine: Machine) -> None:

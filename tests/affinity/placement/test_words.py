@@ -1,25 +1,13 @@
 from __future__ import annotations
 
-import pytest
-
-from affinity.placement.words import by_whom, counted, listed, named, numbered, size
+from affinity.placement.words import by_whom, counted, listed, named, numbered
 from affinity.process.allowed import Allowed
 from affinity.topology import Topology
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0, "0 B"), (1023, "1023 B"), (249_000_000, "237.5 MiB"), (16 << 30, "16.0 GiB"),
-        (3 << 40, "3.0 TiB"), (1536, "1.5 KiB"),
-    ],
-)  # fmt: skip
-def test_sizes_have_the_unit_that_suits_them(number: int, text: str) -> None:
-    assert size(number) == text
-
-
 def test_numbers_and_lists_read_as_a_person_writes_them() -> None:
     assert (counted(1, "core"), counted(4, "core")) == ("1 core", "4 cores")
+    assert numbered("node", []) == "no node"
     assert (numbered("worker", [3]), numbered("node", [1, 0, 2])) == ("worker 3", "nodes 0-2")
     assert (listed(["a"]), listed(["a", "b", "c"])) == ("a", "a, b and c")
 

@@ -131,6 +131,21 @@ def test_who_bound_the_memory_is_named_as_far_as_it_can_be_told(
     assert allowed.notes[0].endswith(way_out)
 
 
+def test_policy_that_bars_nothing_is_told_all_the_same(machine: Path, policy: SetPolicy) -> None:
+    policy("bind:0,1,2,3")
+    allowed = read_allowed(machine, {**SLURM, "SLURM_MEM_BIND_TYPE": "local"})
+    assert allowed.mems == (0, 1, 2, 3)
+    assert allowed.said_by == (
+        "Slurm (--mem-bind=local): memory policy bind:0-3, which leaves out no memory node",
+    )
+    assert allowed.notes == ()
+
+
+def test_way_to_more_cpus_in_a_job_is_that_of_slurm(machine: Path, policy: SetPolicy) -> None:
+    assert read_allowed(machine, {}).way_to_more_cpus == "widen the cpuset"
+    assert "have Slurm give" in read_allowed(machine, SLURM).way_to_more_cpus
+
+
 def test_policy_that_only_prefers_is_told_and_bars_nothing(
     machine: Path, policy: SetPolicy
 ) -> None:
@@ -151,6 +166,22 @@ def test_quota_below_the_number_of_cpus_is_a_note(
     assert allowed.said_by == ("cgroup v2 /job: time of 2.5 cpus",)
     assert "threads on all 8 cpus would be stopped again and again" in allowed.notes[0]
     write("sys/fs/cgroup/job/cpu.max", "800000 100000")
+    assert read_allowed(machine, {}).notes == ()
+
+
+def test_memory_limit_of_the_group_is_told_with_what_it_leaves(
+    machine: Path, policy: SetPolicy, write: Write
+) -> None:
+    write("sys/fs/cgroup/job/memory.max", str(8 << 30))
+    write("sys/fs/cgroup/job/memory.current", str(2 << 30))
+    write("proc/meminfo", f"MemTotal:  {64 << 20} kB")
+    allowed = read_allowed(machine, {})
+    assert allowed.memory_bytes == 6 << 30
+    assert allowed.said_by == ("cgroup v2 /job: memory of 8.0 GiB, of which 6.0 GiB are left",)
+    assert len(allowed.notes) == 1
+    assert "all processes of cgroup v2 /job together may use 8.0 GiB, less than" in allowed.notes[0]
+    assert "beyond the 6.0 GiB that are left the kernel kills one" in allowed.notes[0]
+    write("proc/meminfo", f"MemTotal:  {4 << 20} kB")
     assert read_allowed(machine, {}).notes == ()
 
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from affinity.process.cgroup import CpuQuota, Cpuset, read_cpu_quota, read_cpuset
+from affinity.process.cgroup import (
+    CpuQuota,
+    Cpuset,
+    MemoryLimit,
+    read_cpu_quota,
+    read_cpuset,
+    read_memory_limit,
+)
 
 Write = Callable[[str, str], Path]
 V2 = "sys/fs/cgroup"
@@ -81,11 +88,51 @@ def test_quota_of_version_1_is_read_from_two_files(
     assert (found and found.cpus) == cpus
 
 
+def test_memory_limit_is_the_one_on_the_way_to_the_root_that_leaves_least(
+    write: Write, tmp_path: Path
+) -> None:
+    write("proc/self/mountinfo", V2_MOUNT)
+    write("proc/self/cgroup", "0::/pod/container")
+    write(f"{V2}/pod/container/memory.max", "max")
+    assert read_memory_limit(tmp_path) is None
+    write(f"{V2}/pod/memory.max", "8000")
+    assert read_memory_limit(tmp_path) == MemoryLimit("cgroup v2 /pod", 8000, 8000)
+    write(f"{V2}/pod/memory.current", "5000")
+    write(f"{V2}/pod/memory.stat", "anon 4000\nactive_file 1\ninactive_file 600\nslab 9")
+    assert read_memory_limit(tmp_path) == MemoryLimit("cgroup v2 /pod", 8000, 3600)
+    write(f"{V2}/pod/container/memory.max", "4000")
+    write(f"{V2}/pod/container/memory.current", "100")
+    assert read_memory_limit(tmp_path) == MemoryLimit("cgroup v2 /pod", 8000, 3600)
+    write(f"{V2}/pod/container/memory.current", "5000")
+    narrow = MemoryLimit("cgroup v2 /pod/container", 4000, 0)
+    assert read_memory_limit(tmp_path) == narrow
+
+
+@pytest.mark.parametrize(("limit", "left"), [("9223372036854771712", None), ("6000", 2500)])
+def test_memory_limit_of_version_1_is_read_with_all_groups_below(
+    limit: str, left: int | None, write: Write, tmp_path: Path
+) -> None:
+    write("proc/self/mountinfo", V1_MOUNTS)
+    write("proc/self/cgroup", "4:memory:/a")
+    folder = "sys/fs/cgroup/memory/a"
+    write(f"{folder}/memory.limit_in_bytes", limit)
+    write(f"{folder}/memory.usage_in_bytes", "4000")
+    write(f"{folder}/memory.stat", "inactive_file 7\ntotal_cache 900\ntotal_inactive_file 500")
+    found = read_memory_limit(tmp_path)
+    assert (found and found.left_bytes) == left
+
+
 def test_hidden_or_senseless_files_tell_nothing(write: Write, tmp_path: Path) -> None:
     assert (read_cpuset(tmp_path), read_cpu_quota(tmp_path)) == (None, None)
     write("proc/self/mountinfo", f"short\n30 23 - cgroup2\n{V2_MOUNT}")
     write("proc/self/cgroup", "what\n\n0::/gone")
     assert (read_cpuset(tmp_path), read_cpu_quota(tmp_path)) == (None, None)
+    write(f"{V2}/memory.max", "soon")
+    assert read_memory_limit(tmp_path) is None
+    write(f"{V2}/memory.max", "50")
+    write(f"{V2}/memory.current", "?")
+    write(f"{V2}/memory.stat", "inactive_file \ninactive_file")
+    assert read_memory_limit(tmp_path) == MemoryLimit("cgroup v2 /", 50, 50)
 
 
 @pytest.fixture
@@ -116,3 +163,33 @@ def test_real_group_of_a_process_is_found(
     )
     told = run_python(script, str(folder))
     assert told.startswith(f"({cpu},) cgroup v1 /affinity-test: cpus {cpu} of ")
+
+
+@pytest.fixture
+def small_group() -> Iterator[Path]:
+    """A group of version 1 on this machine that may use 256 MiB."""
+    folder = Path("/sys/fs/cgroup/memory/affinity-test")
+    try:
+        folder.mkdir()
+        (folder / "memory.limit_in_bytes").write_text(str(256 << 20), encoding="utf-8")
+    except OSError as error:
+        pytest.skip(f"no memory group of version 1 can be made here: {error}")
+    yield folder
+    folder.rmdir()
+
+
+def test_real_limit_of_a_process_shrinks_by_what_it_takes(
+    small_group: Path, run_python: Callable[..., str]
+) -> None:
+    script = (
+        "import os, pathlib, sys\n"
+        "pathlib.Path(sys.argv[1], 'cgroup.procs').write_text(str(os.getpid()))\n"
+        "from affinity.process.cgroup import read_memory_limit\n"
+        "before = read_memory_limit(pathlib.Path('/'))\n"
+        "block = b'x' * (100 << 20)\n"
+        "after = read_memory_limit(pathlib.Path('/'))\n"
+        "print(before.limit_bytes >> 20, (before.left_bytes - after.left_bytes) >> 20)"
+    )
+    limit, taken = map(int, run_python(script, str(small_group)).split())
+    assert limit == 256
+    assert 90 < taken < 110

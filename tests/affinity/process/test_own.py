@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -56,8 +58,25 @@ PLACEMENTS = st.builds(
 
 
 @given(PLACEMENTS)
-def test_placement_comes_back_equal(placement: Placement) -> None:
-    assert decode_placement(encode_placement(placement)) == placement
+def test_placement_comes_back_equal_but_for_its_reasons(placement: Placement) -> None:
+    memory = replace(placement.memory, reasons=())
+    assert decode_placement(encode_placement(placement)) == replace(
+        placement, memory=memory, reasons=()
+    )
+
+
+def test_reasons_are_not_inherited_by_all_that_a_worker_starts() -> None:
+    memory = MemoryPlan(reasons=("long " * 1000,))
+    placement = Placement(0, (0, 1), 2, (0,), memory=memory, reasons=("prose " * 1000,))
+    assert len(encode_placement(placement)) < 500
+
+
+def test_facts_that_only_a_later_version_knows_are_left_out() -> None:
+    placement = Placement(1, (0,), 1, (0,), memory=MemoryPlan(arenas=(Arena("a", "bind", (0,)),)))
+    facts = json.loads(encode_placement(placement))
+    for part in (facts, facts["memory"], facts["memory"]["arenas"][0]):
+        part["colour"] = "green"
+    assert decode_placement(json.dumps(facts)) == placement
 
 
 def test_process_without_a_placement_has_none() -> None:

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import mmap
 import os
-from collections.abc import Callable
 
 import pytest
 
-from affinity.errors import MemoryPolicyError
 from affinity.process.residency import (
     Residency,
     mapping_at,
@@ -38,22 +35,6 @@ def test_bytes_within_two_pages_count_both(node: int) -> None:
     memory = mmap.mmap(-1, 4 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory[:] = bytes([1]) * len(memory)
     assert pages_by_node(_address(memory) + PAGE - 1, 2) == {node: 2}
-
-
-def test_more_pages_than_fit_one_call_are_all_counted(node: int) -> None:
-    memory = mmap.mmap(-1, 70_000 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.madvise(mmap.MADV_NOHUGEPAGE)
-    memory[69_999 * PAGE] = 1
-    assert pages_by_node(_address(memory), len(memory)) == {-1: 69_999, node: 1}
-
-
-def test_kernel_that_does_not_tell_is_an_error_that_names_the_other_way(
-    refuse: Callable[..., None],
-) -> None:
-    refuse("move_pages", errno.EPERM)
-    with pytest.raises(MemoryPolicyError, match=r"not permitted; /proc/self/numa_maps") as caught:
-        pages_by_node(0, PAGE)
-    assert caught.value.errno == errno.EPERM
 
 
 @pytest.mark.parametrize(

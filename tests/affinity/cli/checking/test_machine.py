@@ -54,6 +54,20 @@ def test_worker_that_is_not_where_it_was_put_fails(start: Start) -> None:
     assert any("memory policy bind:" in problem for problem in problems)
 
 
+def test_worker_whose_libraries_count_other_threads_than_its_place_has_is_warned(
+    start: Start,
+) -> None:
+    words = ("run", "--workers", "1", "--rank", "0", "--env", "OMP_NUM_THREADS=77", "--")
+    command = (sys.executable, "-m", "affinity", "check", "--json")
+    told, _ = start("-m", "affinity", *words, *command).communicate(timeout=60)
+    [warning] = [
+        found["text"]
+        for found in json.loads(told)
+        if (found["level"], found["subject"]) == ("warn", "thread counts")
+    ]
+    assert warning.startswith("OMP_NUM_THREADS=77, but this place is for ")
+
+
 def test_damaged_placement_is_bad_input(start: Start) -> None:
     process = start("-m", "affinity", "check", AFFINITY_PLACEMENT="{")
     _, error = process.communicate(timeout=60)

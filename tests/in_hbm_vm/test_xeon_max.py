@@ -9,22 +9,22 @@ from .conftest import Boot, Outcome
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 WITH_AND_WITHOUT_HMAT = {
-    "show": "show --json",
-    "spill": "run --workers 2 -- rank.py heap 600",
-    "strict": "run --workers 2 --policy strict --need heap=150M -- rank.py heap 150",
+    "show": "affinity show --json",
+    "spill": "affinity run --workers 2 -- rank.py heap 600",
+    "strict": "affinity run --workers 2 --policy strict --need heap=150M -- rank.py heap 150",
 }
 COMMANDS = {
     **WITH_AND_WITHOUT_HMAT,
-    "check": "check",
-    "none": "run --workers 2 --policy none -- rank.py heap 60",
-    "spill of four": "run --workers 4 -- rank.py heap 60",
-    "refused": "run --workers 2 --policy strict --need heap=900M -- rank.py heap 1",
-    "killed": "run --workers 2 --policy strict -- rank.py heap 700",
-    "beyond": "run --workers 2 --policy strict -- rank.py beyond 900",
-    "split": "run --workers 2 --policy split --need weights=50M@hbm --need data=50M@dram "
-    "-- rank.py arenas 50",
-    "weighted": "run --workers 2 --policy weighted -- rank.py heap 60",
-    "segments": "run --workers 2 --env RANKS={workers} -- rank.py segments 40 /tmp/segments",
+    "check": "affinity check",
+    "none": "affinity run --workers 2 --policy none -- rank.py heap 60",
+    "spill of four": "affinity run --workers 4 -- rank.py heap 60",
+    "refused": "affinity run --workers 2 --policy strict --need heap=900M -- rank.py heap 1",
+    "killed": "affinity run --workers 2 --policy strict -- rank.py heap 700",
+    "beyond": "affinity run --workers 2 --policy strict -- rank.py beyond 900",
+    "split": "affinity run --workers 2 --policy split --need weights=50M@hbm --need data=50M@dram"
+    " -- rank.py arenas 50",
+    "weighted": "affinity run --workers 2 --policy weighted -- rank.py heap 60",
+    "segments": "affinity run --workers 2 --env RANKS={workers} -- rank.py segments 40 /tmp/rows",
 }
 
 

@@ -9,11 +9,11 @@ from .conftest import Boot, Outcome
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 COMMANDS = {
-    "show": "show --json",
-    "check": "check",
-    "exceeds": "run --workers 2 --policy cache --need data=700M -- rank.py heap 60",
-    "fits": "plan --workers 2 --policy cache --need data=300M",
-    "hbm": "run --workers 2 --memory hbm -- rank.py heap 1",
+    "show": "affinity show --json",
+    "check": "affinity check",
+    "exceeds": "affinity run --workers 2 --policy cache --need data=700M -- rank.py heap 60",
+    "fits": "affinity plan --workers 2 --policy cache --need data=300M",
+    "hbm": "affinity run --workers 2 --memory hbm -- rank.py heap 1",
 }
 
 

@@ -1,18 +1,16 @@
-"""What is typed behind the words, and the request that is made of it."""
+"""Options of how the workers are to sit, and the request that is made of them."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
-from pathlib import Path
-from typing import TypeVar, get_args
+from typing import get_args
 
+from affinity.cli.options.reading import count, typed, whole_number
 from affinity.cli.phrases import parse_bytes
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError, PlacementError
-from affinity.machine.user_word import parse_hbm
 from affinity.placement.request import (
     MemoryPolicy,
     Need,
@@ -28,77 +26,12 @@ from affinity.topology import Topology
 FIT = "fit"
 """In place of a number of workers: as many as fit."""
 
-_T = TypeVar("_T")
-
-
-def add_machine_options(parser: argparse.ArgumentParser, files: bool = True) -> None:
-    """Which machine, and what its owner knows better than it tells."""
-    group = parser.add_argument_group("the machine")
-    if files:
-        group.add_argument(
-            "--machine",
-            metavar="FILE",
-            type=Path,
-            help="another machine than this one: a snapshot, hwloc's XML, text of numactl -H",
-        )
-    group.add_argument(
-        "--hbm",
-        metavar="NODES",
-        type=_typed(parse_hbm),
-        help="these NUMA nodes are HBM, as in 2-3, or 8@0,9@1: 8 is that of node 0's cores",
-    )
-
 
 def add_request_options(parser: argparse.ArgumentParser) -> None:
     """How many workers, on which cores, with which memory."""
     _add_worker_options(parser.add_argument_group("the workers"))
     _add_reserve_options(parser.add_argument_group("cores that do not compute"))
     _add_memory_options(parser.add_argument_group("their memory"))
-
-
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """How the command is started, beside where."""
-    group = parser.add_argument_group("starting")
-    group.add_argument(
-        "--rank",
-        metavar="N|auto",
-        type=_rank,
-        help="become the command in the place of this rank, start no others; auto: the rank on "
-        "this node that srun or mpirun gave this process",
-    )
-    group.add_argument(
-        "--env",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=_assignment,
-        help="set a variable; {rank} and the like are filled in, as in CMD",
-    )
-    group.add_argument(
-        "--preload",
-        metavar="LIB",
-        action="append",
-        default=[],
-        help="load this library first: a path, or a name as in tcmalloc, jemalloc, iomp5",
-    )
-    group.add_argument(
-        "--pin-threads",
-        action="store_true",
-        help="OpenMP keeps each computing thread on a core of its own",
-    )
-    group.add_argument("--tag", action="store_true", help="begin each line of output with [rank]")
-    group.add_argument(
-        "--report-bindings",
-        action="store_true",
-        help="say each rank's place at the start, and at the end where it was seen to be",
-    )
-    group.add_argument(
-        "--grace-seconds",
-        metavar="S",
-        type=_seconds,
-        default=10.0,
-        help="time to end by themselves before ranks are killed (10)",
-    )
 
 
 def request_from(options: argparse.Namespace) -> Request:
@@ -136,11 +69,11 @@ def narrowed(allowed: Allowed, topology: Topology, options: argparse.Namespace) 
     cpus, said_by = frozenset(allowed.cpus), list(allowed.said_by)
     if options.cpus is not None:
         cpus &= frozenset(options.cpus)
-        said_by.append(f"--cpus {format_cpulist(options.cpus)}")
+        said_by.append(f"--cpus {format_cpulist(options.cpus) or 'none'}")
     if options.nodes is not None:
         cores = (core for core in topology.cores if core.numa_node in options.nodes)
         cpus &= {cpu for core in cores for cpu in core.cpus}
-        said_by.append(f"--nodes {format_cpulist(options.nodes)}")
+        said_by.append(f"--nodes {format_cpulist(options.nodes) or 'none'}")
     if not cpus:
         raise PlacementError(
             f"no cpus are left by {' and '.join(said_by)}: allowed are "
@@ -157,69 +90,40 @@ def _add_worker_options(group: argparse._ArgumentGroup) -> None:
         help=f"how many; one for each {', '.join(get_args(Unit))}; or fit: as many as have room, "
         "none on two NUMA nodes",
     )
-    group.add_argument(
-        "--cores-per-worker",
-        metavar="N",
-        type=int,
-        help="so many cores for each, helpers included, not all there are",
-    )
-    group.add_argument(
-        "--threads-per-core",
-        metavar="N",
-        type=int,
-        default=1,
-        help="threads that compute on each core (1)",
-    )
+    _add_count(
+        group, "--cores-per-worker", "so many cores for each, helpers included, not all there are",
+        default=None,
+    )  # fmt: skip
+    _add_count(group, "--threads-per-core", "threads that compute on each core (1)", default=1)
     group.add_argument(
         "--strategy",
         choices=get_args(Strategy),
         default="close",
         help="with cores left over: fill the machine from the front, or spread over it (close)",
     )
-    group.add_argument(
-        "--cpus", metavar="LIST", type=_typed(parse_cpulist), help="share out only these cpus"
-    )
-    group.add_argument(
-        "--nodes",
-        metavar="LIST",
-        type=_typed(parse_cpulist),
-        help="share out only the cores of these nodes",
-    )
+    _add_list(group, "--cpus", "share out only these cpus", default=None)
+    _add_list(group, "--nodes", "share out only the cores of these nodes", default=None)
     group.add_argument(
         "--cpus-by-rank",
         metavar="LISTS",
-        type=_typed(_cpus_by_rank),
+        type=typed(_cpus_by_rank),
         default=(),
         help="by hand: 0-7:8-15 gives rank 0 cpus 0-7 and rank 1 cpus 8-15",
     )
 
 
 def _add_reserve_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--os-cores", metavar="N", type=int, default=0, help="keep N of each package for the system"
-    )
-    group.add_argument(
-        "--os-cpus",
-        metavar="LIST",
-        type=_typed(parse_cpulist),
-        default=(),
-        help="keep these cpus, with their whole tiles, for the system",
-    )
-    group.add_argument(
-        "--communication-cores",
-        metavar="N",
-        type=int,
-        default=0,
-        help="the last N of each worker are for its communication threads",
+    _add_count(group, "--os-cores", "keep N of each package for the system")
+    _add_list(group, "--os-cpus", "keep these cpus, with their whole tiles, for the system")
+    _add_count(
+        group, "--communication-cores", "the last N of each worker are for its communication"
     )
     group.add_argument(
         "--communication-on-siblings",
         action="store_true",
         help="those threads go on second hardware threads of computing cores instead",
     )
-    group.add_argument(
-        "--data-cores", metavar="N", type=int, default=0, help="N of each worker read data"
-    )
+    _add_count(group, "--data-cores", "N of each worker read data")
 
 
 def _add_memory_options(group: argparse._ArgumentGroup) -> None:
@@ -241,14 +145,26 @@ def _add_memory_options(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=SIZE[@KIND]",
         action="append",
         default=[],
-        type=_typed(_need),
+        type=typed(_need),
         help="memory that every worker needs, as in weights=2G@hbm; repeat for more",
     )
 
 
+def _add_count(
+    group: argparse._ArgumentGroup, name: str, told: str, default: int | None = 0
+) -> None:
+    group.add_argument(name, metavar="N", type=count, default=default, help=told)
+
+
+def _add_list(
+    group: argparse._ArgumentGroup, name: str, told: str, default: tuple[int, ...] | None = ()
+) -> None:
+    group.add_argument(name, metavar="LIST", type=typed(parse_cpulist), default=default, help=told)
+
+
 def _workers(text: str) -> int | str:
-    if text.isascii() and text.isdigit():
-        return int(text)
+    if (number := whole_number(text)) is not None:
+        return number
     units = (*get_args(Unit), FIT)
     if text in units:
         return text
@@ -274,36 +190,3 @@ def _need(text: str) -> Need:
 
 def _cpus_by_rank(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(map(parse_cpulist, text.split(":")))
-
-
-def _typed(parse: Callable[[str], _T]) -> Callable[[str], _T]:
-    def parsed(text: str) -> _T:
-        try:
-            return parse(text)
-        except AffinityError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return parsed
-
-
-def _rank(text: str) -> int | str:
-    if text == "auto" or (text.isascii() and text.isdigit()):
-        return text if text == "auto" else int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is neither a rank, 0 or more, nor auto")
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
-    return name, value
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1
-    if not 0 <= seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
-    return seconds

@@ -12,20 +12,20 @@ from .conftest import Boot, Outcome
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SNC_4 = {
-    "show": "show --json",
-    "check": "check",
-    "none": "run --workers 4 --policy none -- rank.py heap 30",
-    "spill": "run --workers 4 -- rank.py heap 300",
-    "strict": "run --workers numa --policy strict --need heap=80M -- rank.py heap 80",
-    "refused": "run --workers 4 --policy strict --need heap=400M -- rank.py heap 1",
-    "segments": "run --workers 4 --env RANKS={workers} -- rank.py segments 20 /tmp/segments",
+    "show": "affinity show --json",
+    "check": "affinity check",
+    "none": "affinity run --workers 4 --policy none -- rank.py heap 30",
+    "spill": "affinity run --workers 4 -- rank.py heap 300",
+    "strict": "affinity run --workers numa --policy strict --need heap=80M -- rank.py heap 80",
+    "refused": "affinity run --workers 4 --policy strict --need heap=400M -- rank.py heap 1",
+    "segments": "affinity run --workers 4 --env RANKS={workers} -- rank.py segments 20 /tmp/rows",
 }
 QUADRANT = {
-    "show": "show --json",
-    "spill": "run --workers 2 -- rank.py heap 600",
-    "strict": "run --workers 2 --policy strict --need heap=300M -- rank.py heap 300",
-    "refused": "run --workers 2 --policy strict --need heap=600M -- rank.py heap 1",
-    "segments": "run --workers 2 --env RANKS={workers} -- rank.py segments 40 /tmp/segments",
+    "show": "affinity show --json",
+    "spill": "affinity run --workers 2 -- rank.py heap 600",
+    "strict": "affinity run --workers 2 --policy strict --need heap=300M -- rank.py heap 300",
+    "refused": "affinity run --workers 2 --policy strict --need heap=600M -- rank.py heap 1",
+    "segments": "affinity run --workers 2 --env RANKS={workers} -- rank.py segments 40 /tmp/rows",
 }
 
 

@@ -6,13 +6,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from affinity import AffinityError, MemoryPlan, Placement, allowed_cpus
-from affinity.cli.other_process import observe, placement_of, policy_in, session_members
 from affinity.exec import worker_command
 from affinity.process.memory_policy import allowed_memories
+from affinity.process.other_process import (
+    children,
+    observe,
+    placement_of,
+    policy_in,
+    session_members,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +89,34 @@ def test_members_of_a_session_are_all_that_came_of_its_leader() -> None:
             assert os.getpid() not in found
         finally:
             os.killpg(leader.pid, signal.SIGKILL)
+
+
+def test_children_are_those_of_all_threads() -> None:
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pool.submit(subprocess.Popen, ["sleep", "600"]).result() as it,
+    ):
+        try:
+            assert it.pid in children()
+            assert os.getpid() not in children()
+        finally:
+            it.kill()
+    assert it.pid not in children()
+
+
+def test_kernel_without_lists_of_children_tells_them_by_their_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    every = Path.glob
+    monkeypatch.setattr(
+        Path, "glob", lambda it, form: [] if "children" in form else every(it, form)
+    )
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            assert process.pid in children()
+            assert os.getppid() not in children()
+        finally:
+            process.kill()
 
 
 def test_process_that_nobody_placed_has_no_place(worker: subprocess.Popen[str]) -> None:

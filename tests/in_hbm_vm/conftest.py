@@ -1,4 +1,4 @@
-"""Boots an emulated machine with HBM, and runs ``python -m affinity`` in it.
+"""Boots an emulated machine with HBM, and runs affinity and knltrain in it.
 
 The guest's kernel, its NUMA nodes and its pages are real to it; only the speed is not. One boot
 runs all the commands of a test module, because it takes longer than most of them.
@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 HERE = Path(__file__).parent
-REPOSITORY = HERE.parents[2]
+REPOSITORY = HERE.parents[1]
 HIDDEN_IN_THE_GUEST = ("/tmp", "/run", "/dev/shm")
 COULD_NOT_BE_RUN = 125
 PR_SET_PDEATHSIG = 1
 SECONDS = 900
+ENVIRONMENT = (f"PYTHONPATH={REPOSITORY}", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp")
 
 
 class Outcome(NamedTuple):
@@ -50,9 +50,9 @@ Boot = Callable[[str, Mapping[str, str], Iterable[str]], dict[str, Outcome]]
 
 @pytest.fixture(scope="module")
 def boot() -> Boot:
-    """A function (topology, {name: words after python -m affinity}, options) -> {name: outcome}.
+    """A function (topology, {name: command}, options) -> {name: outcome}.
 
-    In the words ``rank.py`` stands for the program of that name here.
+    In a command ``affinity``, ``knltrain`` and ``rank.py`` stand for the programs of these names.
     """
     tool = REPOSITORY.parent / "shared/tools/hbm-vm"
     if not tool.is_file():
@@ -61,24 +61,29 @@ def boot() -> Boot:
     def run(
         topology: str, commands: Mapping[str, str], options: Iterable[str] = ()
     ) -> dict[str, Outcome]:
-        python = os.path.realpath(sys.executable)  # A launcher that picks a Python takes seconds.
-        rank = shlex.join([python, str(HERE / "rank.py")])
-        words = {
-            name: [python, "-m", "affinity", *shlex.split(text.replace("rank.py", rank))]
-            for name, text in commands.items()
-        }
-        seen = [REPOSITORY, Path(sys.base_prefix)]
-        binds = [path for path in seen if str(path).startswith(HIDDEN_IN_THE_GUEST)]
+        seen = {str(REPOSITORY), sys.prefix, sys.base_prefix}
+        binds = [path for path in sorted(seen) if path.startswith(HIDDEN_IN_THE_GUEST)]
+        words = {name: list(_words(text)) for name, text in commands.items()}
         return _outcomes(
             [
                 *(str(tool), "--topology", topology, "--timeout", str(SECONDS), *options),
-                *(word for path in binds for word in ("--bind", str(path))),
-                *("--env", f"PYTHONPATH={REPOSITORY}", "--env", "PYTHONDONTWRITEBYTECODE=1"),
-                *("--", python, str(HERE / "session.py"), json.dumps(words)),
+                *(word for path in binds for word in ("--bind", path)),
+                *(word for name_value in ENVIRONMENT for word in ("--env", name_value)),
+                *("--", sys.executable, str(HERE / "session.py"), json.dumps(words)),
             ]
         )
 
     return run
+
+
+def _words(command: str) -> Iterator[str]:
+    for word in shlex.split(command):
+        if word in ("affinity", "knltrain"):
+            yield from (sys.executable, "-m", word)
+        elif word == "rank.py":
+            yield from (sys.executable, str(HERE / word))
+        else:
+            yield word
 
 
 def _outcomes(command: list[str]) -> dict[str, Outcome]:

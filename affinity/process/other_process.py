@@ -1,9 +1,10 @@
-"""Looking at a process that is not ours: its place, as it was told, and where it really is."""
+"""Looking at other processes: their place as they were told, where they are, whose they are."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +23,9 @@ _MODE_OF = {
 """How ``numa_maps`` calls modes, where that differs from us (mpol_to_str in mm/mempolicy.c)."""
 
 _STACK = re.compile(r"^[0-9a-f]+ ([a-z ()]+?)(?:=[\w|]+)?(?::([\d,-]+))? stack ", re.MULTILINE)
+
+_PARENT, _SESSION = 1, 3
+"""Positions in ``stat`` behind the name (proc(5))."""
 
 
 def placement_of(pid: int) -> Placement | None:
@@ -71,10 +75,25 @@ def is_launching(pid: int) -> bool:
 def session_members(leaders: Collection[int]) -> dict[int, list[int]]:
     """For each leader of a session its processes: itself, and what it has started."""
     members: dict[int, list[int]] = {leader: [] for leader in leaders}
+    for pid, fields in _all_processes():
+        if (session := int(fields[_SESSION])) in members:
+            members[session].append(pid)
+    return members
+
+
+def children() -> list[int]:
+    """The processes that this one, whichever of its threads, has started or adopted."""
+    lists = list(Path("/proc/self/task").glob("*/children"))
+    if lists:
+        return [int(pid) for file in lists for pid in file.read_text(encoding="ascii").split()]
+    # A kernel without this list (CONFIG_PROC_CHILDREN).
+    own = os.getpid()
+    return [pid for pid, fields in _all_processes() if int(fields[_PARENT]) == own]
+
+
+def _all_processes() -> Iterator[tuple[int, list[str]]]:
+    """Ids, and the fields of ``stat`` behind the name (proc(5)), which may itself hold anything."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            # The name, in brackets, may hold anything; the session is the fourth field after it.
-            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            if (session := int(fields[3])) in members:
-                members[session].append(int(stat.parent.name))
-    return members
+            text = stat.read_text(encoding="utf-8", errors="replace")
+            yield int(stat.parent.name), text.rpartition(")")[2].split()

@@ -1,0 +1,34 @@
+"""Options of what is looked at, and of how it is put out."""
+
+from __future__ import annotations
+
+import argparse
+
+from affinity.cli.options.reading import file_name, typed
+from affinity.machine.user_word import parse_hbm
+
+
+def add_machine_options(parser: argparse.ArgumentParser, files: bool = True) -> None:
+    """Which machine, and what its owner knows better than it tells."""
+    group = parser.add_argument_group("the machine")
+    if files:
+        group.add_argument(
+            "--machine",
+            metavar="FILE",
+            type=file_name,
+            help="another machine than this one: a snapshot, hwloc's XML, text of numactl -H",
+        )
+    group.add_argument(
+        "--hbm",
+        metavar="NODES",
+        type=typed(parse_hbm),
+        help="these NUMA nodes are HBM, as in 2-3, or 8@0,9@1: 8 is that of node 0's cores",
+    )
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """JSON or a picture, in place of text."""
+    group = parser.add_argument_group("output, instead of text")
+    either = group.add_mutually_exclusive_group()
+    either.add_argument("--json", action="store_true", help="print JSON")
+    either.add_argument("--picture", metavar="FILE", type=file_name, help="draw an .svg or a .png")

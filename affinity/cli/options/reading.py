@@ -1,0 +1,46 @@
+"""From what was typed to what was meant, with an error that says what was expected."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from affinity.errors import AffinityError
+
+_T = TypeVar("_T")
+_DIGITS = 18
+"""More than anything here counts; Python itself refuses to read numbers of some thousand."""
+
+
+def typed(parse: Callable[[str], _T]) -> Callable[[str], _T]:
+    """`parse` for argparse, which shows the words of its own kind of error only."""
+
+    def parsed(text: str) -> _T:
+        try:
+            return parse(text)
+        except AffinityError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parsed
+
+
+def whole_number(text: str) -> int | None:
+    """The number, 0 or more, that these digits are; None if they are something else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
+
+
+def count(text: str) -> int:
+    """As `whole_number`, for argparse."""
+    number = whole_number(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return number
+
+
+def file_name(text: str) -> Path:
+    """A path that is not empty, as that of an unset variable would be: it would be this folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("'' is not the name of a file")
+    return Path(text)

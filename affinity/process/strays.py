@@ -1,0 +1,44 @@
+"""Memory that a library has taken out of its process's policy, and how it comes back under it.
+
+OpenBLAS asks for its buffers to be "local": near whichever cpu touches them, so beside HBM and not
+in it, whatever the process was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from affinity.errors import MemoryPolicyError
+from affinity.placement.plan import MemoryPlan
+from affinity.process.changed_pages import mapping_ends
+from affinity.process.memory_policy import bind_memory
+
+
+def bring_back(memory: MemoryPlan) -> int:
+    """Put such memory of this process under the policy of its place, with all that was touched.
+
+    Returns how many bytes of mappings that were; 0 where the place has no policy, or the kernel
+    does not tell. What cannot be moved stays: see the proof of the placement.
+    """
+    if memory.mode == "default":
+        return 0
+    moved = 0
+    try:
+        for start, end in list(_local_mappings()):
+            bind_memory(start, end - start, memory.mode, memory.nodes, move=True)
+            moved += end - start
+    except (OSError, MemoryPolicyError):
+        return moved
+    return moved
+
+
+def _local_mappings() -> Iterator[tuple[int, int]]:
+    ends = mapping_ends()
+    with Path("/proc/self/numa_maps").open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            address, policy, *words = line.split()
+            start = int(address, 16)
+            private = not any(word.startswith("file=") for word in words)
+            if policy == "local" and private and start in ends:
+                yield start, ends[start]

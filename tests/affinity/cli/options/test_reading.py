@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from affinity.cli.options.reading import count, file_name, typed, whole_number
+from affinity.cpulist import parse_cpulist
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("007", 7), ("9" * 18, 10**18 - 1), ("", None), ("-1", None), ("1.5", None),
+     (" 1", None), ("²", None), ("٣", None), ("9" * 19, None), ("9" * 5000, None)],
+)  # fmt: skip
+def test_whole_numbers_are_plain_digits_and_not_endless(text: str, number: int | None) -> None:
+    assert whole_number(text) == number
+
+
+def test_count_that_is_none_is_told_with_what_was_expected() -> None:
+    assert count("12") == 12
+    with pytest.raises(argparse.ArgumentTypeError, match="'-1' is not a whole number, 0 or more"):
+        count("-1")
+
+
+def test_own_errors_become_those_that_argparse_shows() -> None:
+    assert typed(parse_cpulist)("0-1") == (0, 1)
+    with pytest.raises(argparse.ArgumentTypeError, match="bad cpu list 'x'"):
+        typed(parse_cpulist)("x")
+
+
+def test_empty_name_is_not_this_folder() -> None:
+    assert file_name("a b") == Path("a b")
+    with pytest.raises(argparse.ArgumentTypeError, match="'' is not the name of a file"):
+        file_name("")
