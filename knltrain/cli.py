@@ -17,6 +17,7 @@ from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
 
 _SIGINT = 2
 _RUN_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
 def main() -> None:
@@ -47,7 +48,11 @@ def commands() -> None:
 
 @commands.command()
 @click.argument("config", type=click.Path(path_type=Path), required=False)
-@click.option("--workers", type=click.IntRange(min=1), help="Number of workers.")
+@click.option(
+    "--workers",
+    metavar="N|auto|UNIT",
+    help="Number of workers, or one for each core, tile, l3, numa (node) or package.",
+)
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace one key of CONFIG."
 )
@@ -55,7 +60,7 @@ def commands() -> None:
 @click.option("--resume", "run_folder", type=_RUN_FOLDER, help="Go on with the run of this folder.")
 def train(
     config: Path | None,
-    workers: int | None,
+    workers: str | None,
     overrides: tuple[str, ...],
     name: str | None,
     run_folder: Path | None,
@@ -140,7 +145,7 @@ def bench() -> None:
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--threads", type=click.IntRange(min=1), help="In all; default: one per core.")
 @click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
-@click.option("--json", "report_file", type=click.Path(path_type=Path), help="Write a JSON file.")
+@click.option("--json", "report_file", type=_NEW_FILE, help="Write a JSON file.")
 def step(
     network: str,
     batch: int,
@@ -163,4 +168,7 @@ def step(
     report = run_step_benchmark(network, batch, names, threads, rounds, workers)
     click.echo(format_table(report))
     if report_file is not None:
-        report_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        try:
+            report_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise click.FileError(str(report_file), error.strerror) from error

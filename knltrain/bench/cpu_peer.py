@@ -10,14 +10,7 @@ import numpy as np
 
 from knltrain import __version__
 from knltrain.backends.cpu import CpuBackend
-from knltrain.bench.protocol import (
-    LEARNING_RATE,
-    MOMENTUM,
-    WARM_UP_STEPS,
-    WEIGHT_DECAY,
-    serve,
-    steps_within,
-)
+from knltrain.bench import protocol
 from knltrain.build import network_named
 from knltrain.data.dataset import Batch
 from knltrain.network.parameters import ParameterVector
@@ -35,18 +28,20 @@ def main(job: Path, threads: int) -> None:
     for name, view in parameters.views.items():
         view[...] = arrays[name]
     backend = CpuBackend(network, len(batch.labels), threads, "numba")
-    optimizer = SGD(network.packed_size, MOMENTUM, WEIGHT_DECAY, False, sgd_update)
+    optimizer = SGD(
+        network.packed_size, protocol.MOMENTUM, protocol.WEIGHT_DECAY, False, sgd_update
+    )
 
     def step() -> float:
         loss = backend.loss_and_gradient(batch, parameters.packed, gradient.packed)
-        optimizer.step(parameters.packed, gradient.packed, LEARNING_RATE)
+        optimizer.step(parameters.packed, gradient.packed, protocol.LEARNING_RATE)
         return loss
 
     first_loss = step()
-    for _ in range(WARM_UP_STEPS):
+    for _ in range(protocol.WARM_UP_STEPS):
         step()
     ready = {"loss": first_loss, "version": f"knltrain {__version__}"}
-    serve(ready, lambda seconds: steps_within(seconds, step))
+    protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, final
 
 from affinity import pinned_command, thread_environment
@@ -34,20 +34,22 @@ class PeerProcess:
         self, name: str, arguments: Sequence[str], cpus: Sequence[int], threads: int | None = None
     ) -> None:
         self.name = name
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed in `close`)
         environment = (
             thread_environment(len(cpus), [[cpu] for cpu in cpus])
             if threads is None
             else thread_environment(threads)
         )
         command = pinned_command([sys.executable, *arguments], cpus, environment, os.getpid())
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
+        with ExitStack() as until_started:
+            self._errors = until_started.enter_context(tempfile.TemporaryFile("w+"))
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                text=True,
+            )
+            until_started.pop_all()  # from here on `close` sees to it
         self.ready: dict[str, Any] = {}
 
     def wait_ready(self) -> None:
@@ -79,17 +81,15 @@ class PeerProcess:
         raise PeerError(f"contestant '{self.name}' ended with exit code {code}: {said}")
 
     def close(self) -> None:
-        """End the process."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        """End the process, by force where the end of its input does not; can be called twice."""
         try:
-            self._process.wait(END_SECONDS)
+            # stdin.close() would raise for a line that the process did not live to read.
+            self._process.communicate(timeout=END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        self._errors.close()
+            self._process.communicate()
+        finally:
+            self._errors.close()
 
     def __enter__(self) -> PeerProcess:
         return self

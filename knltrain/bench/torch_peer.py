@@ -13,23 +13,9 @@ from pathlib import Path
 from typing import Any
 
 if __package__:
-    from .protocol import (
-        LEARNING_RATE,
-        MOMENTUM,
-        WARM_UP_STEPS,
-        WEIGHT_DECAY,
-        serve,
-        steps_within,
-    )
+    from . import protocol
 else:  # Run by its path: Python then looks for modules in this folder first.
-    from protocol import (  # type: ignore[import-not-found, no-redef, unused-ignore]
-        LEARNING_RATE,
-        MOMENTUM,
-        WARM_UP_STEPS,
-        WEIGHT_DECAY,
-        serve,
-        steps_within,
-    )
+    import protocol  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 
 def build_modules(layers: list[dict[str, Any]], shapes: list[list[int]]) -> Any:
@@ -77,7 +63,11 @@ def main(job: Path, threads: int) -> None:
     images = torch.from_numpy(arrays["images_nhwc"]).permute(0, 3, 1, 2)
     labels = torch.from_numpy(arrays["labels"])
     optimizer = torch.optim.SGD(
-        network.parameters(), LEARNING_RATE, MOMENTUM, weight_decay=WEIGHT_DECAY, fused=True
+        network.parameters(),
+        protocol.LEARNING_RATE,
+        protocol.MOMENTUM,
+        weight_decay=protocol.WEIGHT_DECAY,
+        fused=True,
     )
 
     def step() -> torch.Tensor:
@@ -88,10 +78,10 @@ def main(job: Path, threads: int) -> None:
         return loss
 
     first_loss = step().item()
-    for _ in range(WARM_UP_STEPS):
+    for _ in range(protocol.WARM_UP_STEPS):
         step()
     ready = {"loss": first_loss, "version": f"torch {torch.__version__}"}
-    serve(ready, lambda seconds: steps_within(seconds, step))
+    protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
 
 
 if __name__ == "__main__":

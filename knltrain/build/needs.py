@@ -22,18 +22,33 @@ PROGRAM_BYTES = 320 * 2**20
 """Interpreter, libraries, kernels; 295 MiB measured while LeNet's kernels were compiled."""
 
 
-def memory_needs(network: Network, dataset: Dataset, images_per_worker: int) -> tuple[Need, ...]:
+def memory_needs(
+    network: Network, dataset: Dataset, images_per_worker: int, shift_pixels: int = 0
+) -> tuple[Need, ...]:
     """What each worker needs for its model, its data (every worker holds all) and the program.
 
     The model counts its vectors, and every layer's output with its gradient, for
-    `images_per_worker` images; kernels' own scratch memory is not in it.
+    `images_per_worker` images, as many as kernels take at a time; their own scratch memory is not
+    in it. Images that are to be moved by up to `shift_pixels` are copied into a border. The
+    program's memory is touched when the model's is, and so lies with it.
     """
+    from vectorized_ops.layout import padded_images
+
     elements = sum(math.prod(shape) for shape in network.shapes)
-    model = FLOAT_BYTES * (VECTORS * network.packed_size + 2 * elements * images_per_worker)
-    splits = (dataset.train, dataset.test)
-    data = sum(images.images_nhwc.nbytes + images.labels.nbytes for images in splits)
+    images = padded_images(images_per_worker)
+    model = FLOAT_BYTES * (VECTORS * network.packed_size + 2 * elements * images)
     return (
         Need("model", model, "best"),
-        Need("data", data, "dram"),
-        Need("program", PROGRAM_BYTES, "dram"),
+        Need("data", _data_bytes(dataset, shift_pixels), "dram"),
+        Need("program", PROGRAM_BYTES, "best"),
     )
+
+
+def _data_bytes(dataset: Dataset, shift_pixels: int) -> int:
+    splits = (dataset.train, dataset.test)
+    loaded = sum(images.images_nhwc.nbytes + images.labels.nbytes for images in splits)
+    if not shift_pixels:
+        return loaded
+    height, width, channels = dataset.train.image_shape
+    bordered = (height + 2 * shift_pixels) * (width + 2 * shift_pixels) * channels
+    return loaded + FLOAT_BYTES * len(dataset.train) * bordered

@@ -24,8 +24,11 @@ def resolve_workers(config: RunConfig, most: int) -> int:
     return max(n for n in range(1, limit + 1) if batch % n == 0)
 
 
-def resolved(config: RunConfig, most: int) -> RunConfig:
-    """The same run with nothing left open: its workers, and the moving rate that follows."""
+def resolved(config: RunConfig, most: int = 1) -> RunConfig:
+    """The same run with nothing left open: its workers, and the moving rate that follows.
+
+    `most` is where "auto" ends.
+    """
     config = with_workers(config, resolve_workers(config, most))
     exchange = config.exchange
     if exchange.method != "sync_easgd" or exchange.moving_rate is not None:

@@ -39,7 +39,7 @@ def check_run(config: RunConfig) -> RunSize:
     batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
     return RunSize(
         total_steps(config, batches.steps_per_epoch),
-        memory_needs(network, dataset, batches.images_per_worker),
+        memory_needs(network, dataset, batches.images_per_worker, config.data.shift_pixels),
     )
 
 

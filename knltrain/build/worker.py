@@ -51,13 +51,13 @@ def build_worker(
     from knltrain.worker import Worker
 
     network = build_network(config)
+    rank, workers = transport.rank, transport.workers
     with arena("data"):
         dataset = build_dataset(config)
-    check_fit(network, dataset)
-    rank, workers = transport.rank, transport.workers
-    batches = ShardedBatches(
-        dataset.train, config.train.batch, rank, workers, config.seed, config.data.shift_pixels
-    )
+        check_fit(network, dataset)
+        batches = ShardedBatches(
+            dataset.train, config.train.batch, rank, workers, config.seed, config.data.shift_pixels
+        )
     steps = total_steps(config, batches.steps_per_epoch)
     optimizer = build_optimizer(config, network.packed_size)
     identity = identity_of(config, network, workers)

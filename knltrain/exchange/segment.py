@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from affinity import MemoryPlan, MemoryPolicyError, place_mapping
+from affinity import MemoryPlan, MemoryPolicyError, collapse, map_shared, place_mapping
 from knltrain.errors import SegmentError
 from knltrain.exchange import process, unnamed_file
 from knltrain.exchange.layout import (
@@ -30,7 +30,6 @@ from knltrain.exchange.layout import (
     Layout,
     page_bytes_for,
 )
-from knltrain.exchange.mapping import collapse, map_shared
 from knltrain.exchange.rule import FloatArray
 from knltrain.exchange.transport import SUM_LIMIT
 
@@ -55,7 +54,10 @@ class Segment:
         self.layout = layout
         self.size = layout.size
         self.workers = layout.workers
-        memory = map_shared(fd, layout.total_bytes, layout.page_bytes)
+        try:
+            memory = map_shared(fd, layout.total_bytes, layout.page_bytes)
+        except MemoryPolicyError as error:
+            raise SegmentError(f"{error}; {unnamed_file.way_to_more(fd)}") from None
         self._memory = memory
         self._keeps_policy = True
         self.words: npt.NDArray[np.int64] = np.frombuffer(
@@ -122,10 +124,11 @@ class Segment:
         Those are the pages of its local, and of its stripe of the center where that has pages of
         its own. Done by the process that creates the segment, before any worker claims its rank,
         it holds in all processes; for ``hugetlb``, where it would not, the workers' own policies
-        hold. Returns what could not be had as asked; raises SegmentError if a ``strict`` place
-        cannot be had.
+        hold. Vectors are part of the arena "model", where the placement has arenas. Returns what
+        could not be had as asked; raises SegmentError if a ``strict`` place cannot be had.
         """
-        if memory.mode == "default" or not self._keeps_policy:
+        wanted = memory.arena("model") or memory
+        if wanted.mode == "default" or not self._keeps_policy:
             return ()
         first = self.layout.local_offset(rank)
         parts = [self._memory[first : first + self.layout.row_bytes]]
@@ -134,7 +137,7 @@ class Segment:
         required = memory.policy == "strict"
         try:
             done = [
-                place_mapping(part, memory.mode, memory.nodes, required=required) for part in parts
+                place_mapping(part, wanted.mode, wanted.nodes, required=required) for part in parts
             ]
         except MemoryPolicyError as error:
             raise SegmentError(f"the shared memory of worker {rank}: {error}") from None
@@ -157,9 +160,8 @@ class Segment:
             )
         self._reserve_pages(rank)
         self.locals_[rank] = 0
-        if self.layout.page_bytes > mmap.PAGESIZE:
-            first = self.layout.local_offset(rank)
-            collapse(self._memory[first : first + self.layout.row_bytes])
+        for part in self._huge_parts(rank):
+            collapse(part)
         self.words[self.layout.state_word(rank) + HOLDER] = process.own_identity()
 
     def holder(self, rank: int) -> int:
@@ -207,6 +209,20 @@ class Segment:
         """The pages of the center that begin in a worker's stripe; empty where it has none."""
         begin, end = (-(-at // mmap.PAGESIZE) * mmap.PAGESIZE for at in self._stripe_bytes(rank))
         return self._memory[begin:end]
+
+    def _huge_parts(self, rank: int) -> tuple[memoryview, ...]:
+        """A worker's local and the whole huge pages of its stripe, if vectors begin at such."""
+        unit = self.layout.page_bytes
+        if unit == mmap.PAGESIZE or unnamed_file.is_in_huge_pages(self.fd):
+            return ()
+        first = self.layout.local_offset(rank)
+        begin, end = self._stripe_bytes(rank)
+        # A huge page that two stripes share stays in small ones, each near its own worker.
+        ranges = (
+            (first, first + self.layout.row_bytes),
+            (-(-begin // unit) * unit, end // unit * unit),
+        )
+        return tuple(self._memory[start:stop] for start, stop in ranges if start < stop)
 
 
 def lost_worker(rank: int) -> int:

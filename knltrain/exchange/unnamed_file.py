@@ -11,7 +11,7 @@ from knltrain.errors import SegmentError
 FileKind: TypeAlias = Literal["shm", "memfd", "hugetlb"]
 
 _MEMORY_FIGURES = Path("/proc/meminfo")
-_FREE_HUGE_PAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+_HUGE_PAGE_POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 _HUGE_PAGE_BYTES = 2 * 2**20
 
 
@@ -48,9 +48,21 @@ def reserve(fd: int, offset: int, bytes_: int) -> None:
         os.posix_fallocate(fd, offset, bytes_)
     except OSError as error:
         raise SegmentError(
-            f"cannot reserve {bytes_} bytes of shared memory: {error.strerror}; another "
-            "program may have taken what was free; give back shared memory, or enlarge /dev/shm"
+            f"cannot reserve {bytes_} bytes of shared memory: {error.strerror}; {way_to_more(fd)}"
         ) from None
+
+
+def way_to_more(fd: int) -> str:
+    """What to do if there is no memory for the file although there was when it was made."""
+    place = "the pool of huge pages" if is_in_huge_pages(fd) else "/dev/shm"
+    return (
+        f"another program may have taken what was free; give back shared memory, or enlarge {place}"
+    )
+
+
+def is_in_huge_pages(fd: int) -> bool:
+    """Whether the file's memory comes from the pool of huge pages."""
+    return os.fstatvfs(fd).f_bsize == _HUGE_PAGE_BYTES
 
 
 def _free_bytes(kind: FileKind, directory: Path) -> int:
@@ -58,7 +70,12 @@ def _free_bytes(kind: FileKind, directory: Path) -> int:
         system = os.statvfs(directory)
         return system.f_bavail * system.f_frsize
     if kind == "hugetlb":
-        return int(_FREE_HUGE_PAGES.read_text()) * _HUGE_PAGE_BYTES
+        # Pages that were promised to other mappings still count as free.
+        free, promised = (
+            int((_HUGE_PAGE_POOL / name).read_text())
+            for name in ("free_hugepages", "resv_hugepages")
+        )
+        return (free - promised) * _HUGE_PAGE_BYTES
     figures = dict(line.split(":") for line in _MEMORY_FIGURES.read_text().splitlines())
     return int(figures["MemAvailable"].split()[0]) * 1024
 

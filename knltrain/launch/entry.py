@@ -7,7 +7,17 @@ import traceback
 from dataclasses import asdict
 from typing import final
 
-from affinity import arena, judge, memory_problems, observed_binding, own_placement, remarks
+from affinity import (
+    Placement,
+    allowed_cpus,
+    arena,
+    bring_back,
+    judge,
+    memory_problems,
+    observed_binding,
+    own_placement,
+    remarks,
+)
 from knltrain.build import build_transport, build_worker
 from knltrain.cluster import WorkerIdentity, worker_identity
 from knltrain.errors import KnltrainError, Misplaced
@@ -87,18 +97,17 @@ class TellsParent(Observer):
     def _tell_placement(self) -> None:
         # Only after a step have the numerical libraries started all their threads, and touched
         # all their memory.
-        got, placement = observed_binding(), own_placement()
-        self._events.send(
-            "placement",
-            got=got
-            if placement is None
-            else {**got, "problems": judge(placement, got), "remarks": remarks(placement, got)},
-        )
+        placement = own_placement() or Placement(0, allowed_cpus(), 1, ())
+        bring_back(placement.memory)
+        got = observed_binding()
+        found = {"problems": judge(placement, got), "remarks": remarks(placement, got)}
+        self._events.send("placement", got={**got, **found})
         self._placement_told = True
-        if placement is not None and (problems := memory_problems(placement, got)):
+        if problems := memory_problems(placement, got):
+            weaker = '"spill" or "none"' if placement.memory.policy == "strict" else '"none"'
             raise Misplaced(
-                f"its memory is not where it was to be: {'; '.join(problems)}; free that memory, "
-                'or ask for less by placement.memory = "spill" or "none"'
+                f"its memory is not where it was to be: {'; '.join(problems)}; free memory there, "
+                f"or ask for less by placement.memory = {weaker}"
             )
 
     def _tell_progress(self, worker: Worker, step: int, loss: float) -> None:

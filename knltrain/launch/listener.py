@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, final
 
-from affinity import format_cpulist, placement_environment
+from affinity import placement_environment
 from knltrain.launch.events import Event
 from knltrain.launch.plan import RunPlan, asked_of
 from knltrain.launch.progress import ProgressDisplay
@@ -43,15 +43,9 @@ class Listener:
     def _take_place(self, rank: int, got: dict[str, Any]) -> None:
         self._places[rank]["got"] = got
         write_placement(self._run_folder, self._places)
-        placement = self._plan.placements[rank]
-        asked = format_cpulist(placement.cpus)
-        fitting = {asked, *map(format_cpulist, placement.cores)}  # a thread may keep to one core
-        astray = [thread for thread in got["threads"] if thread["cpus"] not in fitting]
-        if astray:
-            causes = ", ".join(f"{name}={value}" for name, value in placement_environment().items())
-            self._display.note(
-                f"note: worker {rank} was to run on cpus {asked}, but {len(astray)} of its "
-                f"{len(got['threads'])} threads may use others or fewer, such as "
-                f"{astray[0]['name']} on {astray[0]['cpus']}; see placement.json"
-                + (f"; unset {causes}" if causes else "")
-            )
+        causes = ", ".join(f"{name}={value}" for name, value in placement_environment().items())
+        way_out = f"; unset {causes}" if causes else ""
+        for problem in got["problems"]:
+            self._display.note(f"note: worker {rank}: {problem}; see placement.json{way_out}")
+        for remark in got["remarks"] if rank == 0 else ():  # much the same for all
+            self._display.note(f"note: worker {rank}: {remark}")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from affinity import (
     Allowed,
     Placement,
+    PlacementError,
     Plan,
     Request,
     Reserve,
+    TooManyWorkers,
     Topology,
     format_cpulist,
     parse_cpulist,
@@ -23,6 +27,12 @@ from affinity import (
 )
 from knltrain.build import check_names, check_run, resolved
 from knltrain.config import RunConfig, with_workers
+
+_KEY_OF_OPTION = {
+    r"policy '(\w+)'": r'placement.memory = "\1"',
+    r"kind '(\w+)'": r'placement.memory_kind = "\1"',
+    r"--hbm\b": "placement.hbm_nodes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +52,35 @@ class RunPlan:
         """Number of workers."""
         return len(self.placements)
 
+    def noting(self, notes: Iterable[str]) -> RunPlan:
+        """The same plan with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
 
 def plan_run(config: RunConfig) -> RunPlan:
     """Decide the number of workers and their places, and try what could stop a worker half-way.
 
     Raises ConfigError, DataError, or TopologyError or PlacementError of affinity.
     """
+    try:
+        plan = _plan(config)
+    except TooManyWorkers as error:
+        raise TooManyWorkers(_in_words_of_a_run(str(error)), error.most) from None
+    except PlacementError as error:
+        raise PlacementError(_in_words_of_a_run(str(error))) from None
+    return replace(plan, notes=tuple(map(_in_words_of_a_run, plan.notes)))
+
+
+def _plan(config: RunConfig) -> RunPlan:
     check_names(config)
     hbm_nodes = config.placement.hbm_nodes
     topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
     allowed = read_allowed()
     config = _at_home_anywhere(_counted(config, topology, allowed))
     if not config.placement.pin:
-        plan = _unpinned(topology, allowed, int(config.workers))
-        return RunPlan(config, plan.workers, check_run(config).total_steps, allowed.notes)
+        plan = _unpinned(config, topology, allowed)
+        notes = (*allowed.notes, *plan.notes)
+        return RunPlan(config, plan.workers, check_run(config).total_steps, notes)
     request = request_of(config)
     place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
     size = check_run(config)
@@ -104,22 +129,38 @@ def asked_of(config: RunConfig, placement: Placement) -> dict[str, object]:
 def _counted(config: RunConfig, topology: Topology, allowed: Allowed) -> RunConfig:
     """The same run with "auto" or "one worker per unit" as a number, and all that follows."""
     request = _cores_alone(request_of(config))
-    if not isinstance(config.workers, int) and config.workers != "auto":
+    if config.workers == "auto":
+        # At most one on each tile, on most machines a core, that the system leaves.
+        cpus = place_workers(topology, allowed, request).workers[0].cpus
+        return resolved(config, len(tiles_of(topology, physical_cores(topology, cpus))))
+    if not isinstance(config.workers, int):
         config = with_workers(config, len(place_workers(topology, allowed, request).workers))
-    # "auto" is at most one on each tile, on most machines a core, that the system leaves.
-    cpus = place_workers(topology, allowed, replace(request, workers=1)).workers[0].cpus
-    return resolved(config, len(tiles_of(topology, physical_cores(topology, cpus))))
+    return resolved(config)
 
 
 def _cores_alone(request: Request) -> Request:
     return replace(request, policy="none", kind="best")
 
 
-def _unpinned(topology: Topology, allowed: Allowed, workers: int) -> Plan:
-    cores = physical_cores(topology, allowed.cpus)
+def _unpinned(config: RunConfig, topology: Topology, allowed: Allowed) -> Plan:
+    cores, workers = physical_cores(topology, allowed.cpus), int(config.workers)
     nodes = tuple(sorted({core.numa_node for core in cores}))
     threads = max(1, len(cores) // workers)
-    return Plan(tuple(Placement(rank, allowed.cpus, threads, nodes) for rank in range(workers)))
+    places = tuple(Placement(rank, allowed.cpus, threads, nodes) for rank in range(workers))
+    asked = config.placement.model_dump(exclude_defaults=True, exclude={"pin", "hbm_nodes"})
+    notes = (
+        f"placement.pin = false: workers and their memory go anywhere, placement.{name} = "
+        f"{value!r} is not heeded"
+        for name, value in asked.items()
+    )
+    return Plan(places, notes=tuple(notes))
+
+
+def _in_words_of_a_run(text: str) -> str:
+    """What affinity says, with the keys of a configuration instead of its options."""
+    for option, key in _KEY_OF_OPTION.items():
+        text = re.sub(option, key, text)
+    return text
 
 
 def _at_home_anywhere(config: RunConfig) -> RunConfig:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from affinity import Placement, PlacementError, worker_command
+from affinity import Placement, PlacementError, TooManyWorkers, worker_command
 from knltrain.build import check_resumable, network_size
 from knltrain.checkpoint import latest_checkpoint
 from knltrain.cluster import WorkerIdentity
@@ -38,11 +38,11 @@ def train(config: RunConfig) -> Path:
     WorkerFailed or RunAborted after every worker has ended.
     """
     plan = plan_run(config)
-    with _segment(plan) as segment:
+    with _segment(plan) as (segment, notes):
         run_folder = create_run_folder(Path(plan.config.runs_folder), plan.config.name)
         with held(run_folder):
             write_config(run_folder, plan.config)
-            _carry_out(plan, run_folder, segment, resume=False)
+            _carry_out(plan.noting(notes), run_folder, segment, resume=False)
     return run_folder
 
 
@@ -61,31 +61,33 @@ def resume(run_folder: Path, overrides: Sequence[str] = ()) -> Path:
     config = read_config(run_folder, tuple(overrides))
     try:
         plan = plan_run(config)
-    except PlacementError as error:
-        cause = str(error).partition(": ")[0]  # what follows is the way out of a new run
+    except TooManyWorkers as error:
         raise PlacementError(
-            f"{cause}: a resumed run keeps its workers; widen the cpuset, or let them share cores "
-            "by --set placement.pin=false"
+            f"the run has {config.workers} workers, but there is room for {error.most} here: a "
+            "resumed run keeps its workers; widen the cpuset, or let them share cores by --set "
+            "placement.pin=false"
         ) from error
-    with held(run_folder), _segment(plan) as segment:
+    with held(run_folder), _segment(plan) as (segment, notes):
         check_resumable(plan.config, run_folder, plan.total_steps)
         write_config(run_folder, plan.config)
-        _carry_out(plan, run_folder, segment, resume=True)
+        _carry_out(plan.noting(notes), run_folder, segment, resume=True)
     return run_folder
 
 
 @contextmanager
-def _segment(plan: RunPlan) -> Iterator[Segment | None]:
-    """The memory that the workers share; a worker alone needs none."""
+def _segment(plan: RunPlan) -> Iterator[tuple[Segment | None, tuple[str, ...]]]:
+    """The memory that the workers share, and how it differs from what was asked.
+
+    A worker alone needs none.
+    """
     if plan.workers == 1:
-        yield None
+        yield None, ()
         return
     size = network_size(plan.config)
     segment = Segment.create(size, plan.workers, plan.config.exchange.segment)
     try:
-        for placement in plan.placements:
-            segment.place(placement.rank, placement.memory)
-        yield segment
+        placed = [segment.place(place.rank, place.memory) for place in plan.placements]
+        yield segment, tuple(dict.fromkeys(note for notes in placed for note in notes))
     finally:
         segment.close()
 

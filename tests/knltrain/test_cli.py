@@ -128,7 +128,7 @@ def test_too_few_cores_to_resume_on_need_no_new_run(
     (folder / "config.toml").write_text(toml.replace("batch = 16", "batch = 4096"))
     assert _main(monkeypatch, "train", "--resume", str(folder)) == 2
     err = capsys.readouterr().err
-    assert "4096 workers asked for" in err
+    assert "the run has 4096 workers, but there is room for" in err
     assert "--workers" not in err
     assert "--set placement.pin=false" in err
 
@@ -162,25 +162,34 @@ def test_a_bench_report_is_shown_and_written(
     assert json.loads(path.read_text()) == {"network": "lenet"}
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("missing/report.json", "there is no folder"), (".", "is a directory")],
+)
 def test_a_bench_report_that_cannot_be_written_is_refused_before_measuring(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    path: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     step = pytest.importorskip("knltrain.bench.step")
     monkeypatch.setattr(step, "run_step_benchmark", lambda *_: pytest.fail("it measured"))
-    path = tmp_path / "missing" / "report.json"
-    assert _main(monkeypatch, "bench", "step", "--json", str(path)) == 2
-    assert "there is no folder" in capsys.readouterr().err
+    assert _main(monkeypatch, "bench", "step", "--json", str(tmp_path / path)) == 2
+    assert message in capsys.readouterr().err
 
 
-def test_a_bench_is_shown_even_if_its_report_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_bench_is_shown_even_if_its_report_can_no_longer_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     step = pytest.importorskip("knltrain.bench.step")
-    monkeypatch.setattr(step, "run_step_benchmark", lambda *_: {})
+    path = tmp_path / "report.json"
+    monkeypatch.setattr(step, "run_step_benchmark", lambda *_: path.mkdir() or {})
     monkeypatch.setattr(step, "format_table", lambda _: "table")
-    result = _invoke("bench", "step", "--json", str(tmp_path))
-    assert result.output.startswith("table\n")
-    assert isinstance(result.exception, IsADirectoryError)
+    assert _main(monkeypatch, "bench", "step", "--json", str(path)) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "table\n"
+    assert f"Could not open file '{path}': Is a directory" in shown.err
 
 
 def test_the_module_is_the_command(tmp_path: Path, start_knltrain: Start) -> None:

@@ -1,9 +1,11 @@
 """A contestant's process."""
 
 import os
+from pathlib import Path
 
 import pytest
 
+from knltrain.bench import peer_process
 from knltrain.bench.peer_process import PeerError, PeerProcess
 
 ECHO = """
@@ -32,9 +34,53 @@ def test_one_that_fails_is_named_with_what_it_said():
         peer.wait_ready()
 
 
-def test_one_that_dies_between_rounds_is_named():
-    script = "import json; print(json.dumps({'ready': {}}), flush=True); raise SystemExit(3)"
-    with PeerProcess("dying", ["-c", script], sorted(os.sched_getaffinity(0))) as peer:
+DYING = """
+import json, os
+os.close(0)  # so that whatever it is asked meets a broken pipe
+print(json.dumps({"ready": {"pid": os.getpid()}}), flush=True)
+raise SystemExit(3)
+"""
+
+
+def test_one_that_dies_between_rounds_is_named_and_leaves_nothing_behind():
+    before = open_files()
+    with PeerProcess("dying", ["-c", DYING], sorted(os.sched_getaffinity(0))) as peer:
         peer.wait_ready()
         with pytest.raises(PeerError, match="'dying' ended with exit code 3"):
             peer.measure(0.1)
+    assert open_files() == before
+    peer.close()  # as often as one likes
+
+
+def test_one_that_died_unheard_is_waited_for():
+    before = open_files()
+    with PeerProcess("dying", ["-c", DYING], sorted(os.sched_getaffinity(0))) as peer:
+        peer.wait_ready()
+        peer.ask(0.1)
+    assert open_files() == before
+    assert not Path(f"/proc/{peer.ready['pid']}").exists()
+
+
+def test_one_that_does_not_end_with_its_input_is_killed(monkeypatch):
+    monkeypatch.setattr(peer_process, "END_SECONDS", 0.1)
+    stays = """
+import json, os, time
+print(json.dumps({"ready": {"pid": os.getpid()}}), flush=True)
+time.sleep(600)
+"""
+    before = open_files()
+    with PeerProcess("deaf", ["-c", stays], sorted(os.sched_getaffinity(0))) as peer:
+        peer.wait_ready()
+    assert open_files() == before
+    assert not Path(f"/proc/{peer.ready['pid']}").exists()
+
+
+def test_one_that_cannot_be_started_leaves_nothing_open():
+    before = open_files()
+    with pytest.raises(ValueError, match="null byte"):
+        PeerProcess("impossible", ["\0"], sorted(os.sched_getaffinity(0)))
+    assert open_files() == before
+
+
+def open_files():
+    return sorted(entry.name for entry in Path("/proc/self/fd").iterdir())

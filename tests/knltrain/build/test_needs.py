@@ -23,10 +23,16 @@ def test_needs_are_those_of_vectors_outputs_and_all_images():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
     needs = memory_needs(network, Dataset("none", images(10), images(5), 3), 7)
     assert {need.name: (need.bytes, need.kind) for need in needs} == {
-        "model": (4 * (4 * network.packed_size + 2 * (4 + 3) * 7), "best"),
+        "model": (4 * (4 * network.packed_size + 2 * (4 + 3) * 16), "best"),
         "data": (15 * (16 + 8), "dram"),
-        "program": (PROGRAM_BYTES, "dram"),
+        "program": (PROGRAM_BYTES, "best"),
     }
+
+
+def test_images_with_a_border_are_counted_beside_those_that_were_loaded():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    needs = memory_needs(network, Dataset("none", images(10), images(5), 3), 7, shift_pixels=1)
+    assert needs[1].bytes == 15 * (16 + 8) + 10 * 4 * 4 * 4
 
 
 @pytest.mark.slow

@@ -67,10 +67,11 @@ def test_long_vectors_begin_at_huge_pages_and_short_ones_at_small_ones() -> None
 def test_stripes_of_very_long_vectors_begin_at_huge_pages_and_of_shorter_ones_at_small_pages() -> (
     None
 ):
-    huge, small = Layout(8 * 2**20, 2, HUGE_PAGE_BYTES), Layout(2**20, 2, HUGE_PAGE_BYTES)
-    assert huge.stripe(1).start * 4 % HUGE_PAGE_BYTES == 0
-    assert small.stripe(1).start * 4 == 2 * 2**20
-    assert Layout(2**20 + 4096, 3, HUGE_PAGE_BYTES).stripe(1).start * 4 % mmap.PAGESIZE == 0
+    long, short = 9 * 2**20 + 2**17, 2**20 + 2**17  # floats; their middles are at no huge page
+    huge, small = (Layout(size, 2, HUGE_PAGE_BYTES).stripe(1).start * 4 for size in (long, short))
+    assert huge % HUGE_PAGE_BYTES == 0
+    assert small % HUGE_PAGE_BYTES != 0
+    assert small % mmap.PAGESIZE == 0
 
 
 def test_pages_of_another_size_are_refused() -> None:

@@ -2,20 +2,24 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from affinity import MemoryPlan
+from affinity import Arena, MemoryPlan
 from affinity.process.memory_policy import memory_policy
 from knltrain.errors import SegmentError
+from knltrain.exchange import segment as segment_module
+from knltrain.exchange import unnamed_file
 from knltrain.exchange.layout import Layout
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
@@ -234,6 +238,32 @@ def test_placed_rows_and_stripes_carry_the_policy_into_every_process() -> None:
     attached.close()
 
 
+def test_vectors_are_in_the_arena_of_the_model_where_there_are_arenas() -> None:
+    segment = Segment.create(5000, 1)
+    arenas = (Arena("data", "preferred", (0,)), Arena("model", "bind", (0,)))
+    segment.place(0, MemoryPlan(policy="split", mode="preferred", nodes=(0,), arenas=arenas))
+    assert policy_of(segment.locals_[0]) == "bind:0"
+    segment.close()
+
+
+@pytest.mark.parametrize(("size", "huge"), [(9 * 2**20, 2), (431_080, 1)])
+def test_whole_huge_pages_of_a_stripe_are_collapsed_with_the_local(
+    monkeypatch: pytest.MonkeyPatch, size: int, huge: int
+) -> None:
+    collapsed: list[memoryview] = []
+    monkeypatch.setattr(segment_module, "collapse", collapsed.append)
+    created = Segment.create(size, 2, "memfd")
+    created.claim(1)
+    assert len(collapsed) == huge
+    layout = created.layout
+    assert collapsed[0].nbytes == layout.row_bytes
+    if huge == 2:
+        own = layout.stripe(1)
+        assert collapsed[1].nbytes == (own.stop - own.start) * 4 // 2**21 * 2**21
+    collapsed.clear()
+    created.close()
+
+
 def test_strict_place_on_a_node_that_is_not_there_is_an_error_that_names_the_worker() -> None:
     segment = Segment.create(5000, 2)
     memory = MemoryPlan(policy="strict", mode="bind", nodes=(77,))
@@ -242,23 +272,54 @@ def test_strict_place_on_a_node_that_is_not_there_is_an_error_that_names_the_wor
     segment.close()
 
 
+POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
+
+
 @pytest.fixture
-def huge_pages() -> Iterator[None]:
-    """Some pages of 2 MiB in the pool; needs the right to set them aside."""
-    pool = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
-    before = pool.read_text() if pool.exists() else ""
+def pool() -> Iterator[Path]:
+    """The machine's pool of huge pages of 2 MiB, which other tests leave alone meanwhile."""
+    if not POOL.exists():
+        pytest.skip("this kernel has no huge pages of 2 MiB")
+    lock = os.open("/sys/kernel/mm/hugepages", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    yield POOL
+    os.close(lock)
+
+
+@pytest.fixture
+def huge_pages(pool: Path) -> Iterator[int]:
+    """Eight more pages in the pool; needs the right to set them aside."""
+    before = int((pool / "nr_hugepages").read_text())
     try:
-        pool.write_text(str(int(before or 0) + 8))
+        (pool / "nr_hugepages").write_text(str(before + 8))
+        if int((pool / "nr_hugepages").read_text()) < before + 8:
+            pytest.skip("the kernel has no huge pages to set aside")
+        yield int((pool / "free_hugepages").read_text()) - int(
+            (pool / "resv_hugepages").read_text()
+        )
     except OSError:
         pytest.skip("may not set huge pages aside here")
-    if int(pool.read_text()) < int(before) + 8:
-        pool.write_text(before)
-        pytest.skip("the kernel has no huge pages to set aside")
-    yield
-    pool.write_text(before)
+    finally:
+        with suppress(OSError):
+            (pool / "nr_hugepages").write_text(str(before))
 
 
-def test_hugetlb_segment_lies_in_huge_pages(huge_pages: None) -> None:
+def test_pages_that_are_promised_to_a_segment_are_not_free_for_another(huge_pages: int) -> None:
+    size = (huge_pages - 1) // 2 * 2**19  # one worker: header, local, center
+    first = Segment.create(size, 1, "hugetlb")
+    with pytest.raises(SegmentError, match=r"the pool of huge pages has \d+ bytes free"):
+        Segment.create(size, 1, "hugetlb")
+    first.close()
+
+
+def test_no_room_left_names_what_the_segment_is_made_of(huge_pages: int) -> None:
+    created = Segment.create(1000, 1, "hugetlb")
+    with pytest.raises(SegmentError, match="or enlarge the pool of huge pages"):
+        unnamed_file.reserve(created.fd, 0, 2**50)
+    created.close()
+
+
+def test_hugetlb_segment_lies_in_huge_pages(huge_pages: int) -> None:
     created = Segment.create(431_080, 2, "hugetlb")
     attached = Segment.attach(os.dup(created.fd))
     for rank in range(2):
@@ -274,9 +335,8 @@ def test_hugetlb_segment_lies_in_huge_pages(huge_pages: None) -> None:
     attached.close()
 
 
-def test_empty_pool_of_huge_pages_is_named_with_the_ways_out() -> None:
-    free = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
-    if not free.exists() or int(free.read_text()):
-        pytest.skip("has huge pages, or a kernel without them")
+def test_empty_pool_of_huge_pages_is_named_with_the_ways_out(pool: Path) -> None:
+    if int((pool / "free_hugepages").read_text()):
+        pytest.skip("has huge pages")
     with pytest.raises(SegmentError, match=r"pool of huge pages has 0 bytes free.*nr_hugepages"):
         Segment.create(1000, 2, "hugetlb")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from affinity import MemoryPlan, Placement, allowed_cpus
+from affinity.process.own import encode_placement
 from knltrain.cluster import WorkerIdentity
 from knltrain.errors import DataError
 from knltrain.launch import entry
@@ -19,13 +23,15 @@ ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "knltrain.launch.entry")
 
 
-def _run(folder: Path, toml: str) -> tuple[int, str, list[dict[str, Any]]]:
+def _run(
+    folder: Path, toml: str, place: Mapping[str, str] = MappingProxyType({})
+) -> tuple[int, str, list[dict[str, Any]]]:
     (folder / "config.toml").write_text(toml)
     read_fd, write_fd = os.pipe()
     identity = WorkerIdentity(0, 1, folder, write_fd, None, 1, False)
     done = subprocess.run(
         COMMAND,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **identity.to_environment()},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **identity.to_environment(), **place},
         pass_fds=(write_fd,),
         stderr=subprocess.PIPE,
         text=True,
@@ -114,6 +120,24 @@ def test_the_error_is_told_before_the_worker_is_closed(
     os.close(write_fd)
     assert reader.read() == []  # nothing more is told
     reader.close()
+
+
+@pytest.mark.parametrize(
+    ("policy", "way_out"), [("strict", '"spill" or "none"'), ("spill", '"none"')]
+)
+def test_memory_that_is_not_where_it_was_to_be_ends_the_worker(
+    tmp_path: Path, run_toml: str, policy: str, way_out: str
+) -> None:
+    memory = MemoryPlan(policy=policy, mode="preferred", nodes=(77,), hbm=True)
+    place = encode_placement(Placement(0, allowed_cpus(), 1, (0,), memory=memory))
+    toml = run_toml.replace("workers = 2", "workers = 1")
+    code, _, events = _run(tmp_path, toml, {"AFFINITY_PLACEMENT": place})
+    assert code == 1
+    told = {event["event"]: event for event in events}
+    assert any("0 %" in problem for problem in told["placement"]["got"]["problems"])
+    assert told["error"]["kind"] == "Misplaced"
+    assert "on HBM node 77, where it was to be" in told["error"]["message"]
+    assert told["error"]["message"].endswith(f"ask for less by placement.memory = {way_out}")
 
 
 def test_started_by_hand_it_says_what_to_do_instead() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,10 @@ def _places(folder: Path) -> list[dict[str, Any]]:
     return json.loads((folder / "placement.json").read_text())["workers"]
 
 
-def _placement_event(cpus: str) -> dict[str, Any]:
+def _placement_event(cpus: str, *problems: str) -> dict[str, Any]:
     threads = [{"id": 1, "name": "python", "cpus": cpus}]
-    return {"event": "placement", "got": {"cpus": cpus, "threads": threads}}
+    found = {"problems": list(problems), "remarks": ["96 % on HBM node 2"]}
+    return {"event": "placement", "got": {"cpus": cpus, "threads": threads, **found}}
 
 
 def test_what_was_asked_stands_there_before_the_workers_start(
@@ -51,28 +51,24 @@ def test_what_a_worker_got_is_added(plan: RunPlan, tmp_path: Path) -> None:
     assert shown.getvalue() == ""
 
 
-def test_a_thread_that_keeps_to_one_core_of_its_place_is_fine(
-    plan: RunPlan, tmp_path: Path
-) -> None:
-    place = replace(plan.placements[0], cpus=(0, 1), threads=2, cores=((0,), (1,)))
-    shown = io.StringIO()
-    wide = replace(plan, placements=(place, plan.placements[1]))
-    listener = Listener(wide, tmp_path, PlainDisplay(shown))
-    for cpus in ("0", "1", "0-1"):
-        listener.hear(0, _placement_event(cpus))
-    assert shown.getvalue() == ""
-    listener.hear(0, _placement_event("2"))
-    assert "such as python on 2" in shown.getvalue()
-
-
-def test_a_thread_elsewhere_is_noted(
+def test_what_is_not_as_asked_is_noted_with_the_way_out(
     plan: RunPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_PROC_BIND", "true")
     shown = io.StringIO()
-    Listener(plan, tmp_path, PlainDisplay(shown)).hear(0, _placement_event("77"))
-    assert "1 of its 1 threads may use others or fewer, such as python on 77" in shown.getvalue()
+    listener = Listener(plan, tmp_path, PlainDisplay(shown))
+    listener.hear(1, _placement_event("77", "thread 1 (python) may run on cpus 77"))
+    assert "worker 1: thread 1 (python) may run on cpus 77; see placement.json" in shown.getvalue()
     assert "unset OMP_PROC_BIND=true" in shown.getvalue()
+
+
+def test_remarks_of_one_worker_stand_for_all(plan: RunPlan, tmp_path: Path) -> None:
+    shown = io.StringIO()
+    listener = Listener(plan, tmp_path, PlainDisplay(shown))
+    listener.hear(1, _placement_event("1"))
+    assert shown.getvalue() == ""
+    listener.hear(0, _placement_event("0"))
+    assert "worker 0: 96 % on HBM node 2" in shown.getvalue()
 
 
 def test_progress_is_shown_and_remembered(plan: RunPlan, tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from affinity import PlacementError, allowed_cpus, format_cpulist
+from affinity import (
+    PlacementError,
+    allowed_cpus,
+    format_cpulist,
+    physical_cores,
+    read_topology,
+)
 from knltrain.build import check_names
 from knltrain.config import RunConfig, load_config
 from knltrain.errors import ConfigError, DataError
@@ -63,6 +69,30 @@ def test_more_workers_than_cores_need_to_be_unpinned(config_with: Load) -> None:
     plan = plan_run(config_with(*overrides, "placement.pin=false"))
     assert {placement.cpus for placement in plan.placements} == {allowed_cpus()}
     assert [placement.rank for placement in plan.placements] == list(range(many))
+
+
+def test_reserved_cores_do_not_count_where_workers_are_not_pinned(config_with: Load) -> None:
+    cores = len(physical_cores(read_topology(), allowed_cpus()))
+    reserved = (f"placement.os_cores={cores}", "workers=1")
+    with pytest.raises(PlacementError):
+        plan_run(config_with(*reserved))
+    plan = plan_run(config_with(*reserved, "placement.pin=false", "placement.memory=strict"))
+    unheeded = [note for note in plan.notes if "is not heeded" in note]
+    assert [note.partition(", ")[2].partition(" =")[0] for note in unheeded] == [
+        "placement.os_cores",
+        "placement.memory",
+    ]
+
+
+def test_ways_out_are_those_of_a_configuration(config_with: Load) -> None:
+    if any(node.kind == "hbm" for node in read_topology().numa_nodes):
+        pytest.skip("this machine has HBM")
+    with pytest.raises(PlacementError) as caught:
+        plan_run(config_with("workers=1", "placement.memory_kind=hbm"))
+    told = str(caught.value)
+    assert 'placement.memory_kind = "best"' in told
+    assert "placement.hbm_nodes" in told
+    assert "--hbm" not in told
 
 
 def test_the_length_is_known_before_anything_starts(config_with: Load) -> None:

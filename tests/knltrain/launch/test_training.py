@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from affinity import parse_cpulist
+from affinity import PlacementError, parse_cpulist
+from knltrain.errors import ConfigError
+from knltrain.launch import training
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 
@@ -127,6 +130,20 @@ def test_a_resumption_that_is_refused_leaves_the_run_as_it_was(
     assert "already at step 12" in err
     assert (two_at_once[0] / "config.toml").read_bytes() == before
     _finish(start_knltrain("train", "--resume", run, cwd=folder))
+
+
+def test_a_resumed_run_that_lacks_cores_is_told_how_to_go_on(
+    two_at_once: tuple[Path, Path],
+) -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with pytest.raises(PlacementError, match=r"2 workers, .*--set placement.pin=false"):
+            training.resume(two_at_once[0])
+        with pytest.raises(ConfigError, match="a resumed run keeps its configuration"):
+            training.resume(two_at_once[0], ["placement.memory=none"])
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def test_a_damaged_checkpoint_can_be_removed_to_go_on_from_the_one_before(

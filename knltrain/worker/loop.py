@@ -1,74 +1,28 @@
-"""One local worker: its data, backend, optimizer and transport, and the loop over the steps."""
-
-# ruff: noqa: B024, B027 - an observer may leave any moment out
+"""The loop over the steps: one worker's data, backend, optimizer and transport at work."""
 
 from __future__ import annotations
 
-import json
 import math
-from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from knltrain.backends.backend import Backend
-from knltrain.checkpoint import CheckpointWriter, WorkerState
+from knltrain.checkpoint import WorkerState
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
-from knltrain.evaluation import Evaluation, Evaluator
+from knltrain.evaluation import Evaluation
 from knltrain.exchange.method import Method
 from knltrain.exchange.transport import Transport
-from knltrain.metrics import Clocks, MetricsLog
+from knltrain.metrics import Clocks
 from knltrain.network.parameters import aligned_zeros
 from knltrain.optimizers.optimizer import Optimizer
-
-FloatArray = npt.NDArray[np.float32]
+from knltrain.worker.observer import Observer, RunResult
 
 START_SECONDS = 1800.0
 """How long workers wait for each other before the first step: one may be compiling kernels."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """The figures of a finished run, the same for every worker; times are means over the workers.
-
-    A run that was resumed counts the training time of all its parts.
-    """
-
-    steps: int
-    test_accuracy: float | None
-    test_loss: float | None
-    test_images: int | None
-    images_per_second: float
-    exchange_share: float
-    train_seconds: float
-
-
-class Observer(ABC):
-    """Acts at the named moments of a worker's loop; does nothing where it is not overridden."""
-
-    def started(self, worker: Worker) -> None:
-        """Memory is set up and the workers are about to leave for the first step."""
-
-    def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:
-        """`step` steps are done; `loss` is the mean over this worker's part of the last batch."""
-
-    def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
-        """The model was evaluated after `worker.step` steps."""
-
-    def diverged(self, step: int) -> None:
-        """The loss of the model that `step` steps have led to is not finite; the run ends."""
-
-    def finished(self, worker: Worker, result: RunResult) -> None:
-        """All steps are done."""
-
-    def close(self) -> None:
-        """The worker is closed, after all steps or after an error."""
 
 
 @final
@@ -110,7 +64,7 @@ class Worker:
         self.observers = list(observers)
         self.clocks = Clocks()
         self.evaluation: Evaluation | None = None
-        self._start = start
+        self._start: WorkerState | None = start
         self._batch = Batch.allocate(batches.images_per_worker, image_shape)
 
     def run(self) -> RunResult:
@@ -185,7 +139,8 @@ class Worker:
 
     def _set_out(self) -> None:
         self._rehearse()
-        start = self._start
+        start, self._start = self._start, None  # vectors that nobody needs from here on
+        assert start is not None
         self.transport.start_from(start.center if self.transport.rank == 0 else None)
         self.parameters[:] = start.local
         for name, values in start.optimizer.items():
@@ -234,106 +189,3 @@ class Worker:
             exchange_share=share,
             train_seconds=train_seconds,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class DueSteps:
-    """After which steps something is done: every `period` steps, and after the last one.
-
-    A `period` of 0 means only after the last one; it need not be whole, as when something is
-    done ten times per epoch of 48 steps.
-    """
-
-    period: float
-    total_steps: int
-
-    def __contains__(self, step: int) -> bool:
-        if step == self.total_steps:
-            return True
-        return self.period > 0 and step // self.period > (step - 1) // self.period
-
-
-@final
-class LogsMetrics(Observer):
-    """Writes steps and evaluations into the metrics log; of evaluations, rank 0 only."""
-
-    def __init__(self, log: MetricsLog) -> None:
-        self._log = log
-
-    def started(self, worker: Worker) -> None:
-        """Let the rates begin here."""
-        self._log.start(worker.clocks)
-
-    def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:
-        """Count the step."""
-        last = step == worker.total_steps
-        self._log.step_done(step, loss, learning_rate, worker.clocks, last=last)
-
-    def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
-        """Write what was found: it is the same for all workers."""
-        if worker.transport.rank == 0:
-            found = evaluation
-            self._log.evaluated(
-                worker.step, found.accuracy, found.loss, found.images, worker.clocks
-            )
-
-    def close(self) -> None:
-        """Close the log."""
-        self._log.close()
-
-
-@final
-class Evaluates(Observer):
-    """Evaluates the worker's model when it is due."""
-
-    def __init__(self, evaluator: Evaluator, due: DueSteps) -> None:
-        self._evaluator = evaluator
-        self._due = due
-
-    def started(self, worker: Worker) -> None:
-        """Evaluate now where no step is left to do it after."""
-        if worker.step == worker.total_steps:
-            worker.evaluation = self._evaluator.evaluate(worker.model, worker.step)
-
-    def step_done(self, worker: Worker, step: int, *_: float) -> None:
-        """Evaluate after the steps that are due."""
-        if step in self._due:
-            with worker.clocks.evaluation:
-                found = self._evaluator.evaluate(worker.model, step)
-            worker.evaluated(found)
-
-
-@final
-class KeepsCheckpoints(Observer):
-    """Writes a checkpoint when one is due, the last one after the last model is found good."""
-
-    def __init__(self, writer: CheckpointWriter, due: DueSteps) -> None:
-        self._writer = writer
-        self._due = due
-
-    def step_done(self, worker: Worker, step: int, *_: float) -> None:
-        """Save after the steps that are due."""
-        if step in self._due:
-            with worker.clocks.checkpoint:
-                self._writer.save(worker.state(), proved=step == worker.total_steps)
-
-    def diverged(self, step: int) -> None:
-        """Leave no checkpoint that holds the very model whose loss is not finite."""
-        self._writer.set_aside(step)
-
-
-@final
-class WritesResult(Observer):
-    """Rank 0 writes `result.json`: the figures of the run, and `facts` about how it was made."""
-
-    def __init__(self, run_folder: Path, facts: Mapping[str, str | int | None]) -> None:
-        self._path = run_folder / "result.json"
-        self._facts = dict(facts)
-
-    def finished(self, worker: Worker, result: RunResult) -> None:
-        """Write the file, whole or not at all."""
-        if worker.transport.rank == 0:
-            partial = self._path.with_suffix(".partial")
-            figures = {**self._facts, **asdict(result)}
-            partial.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n")
-            partial.replace(self._path)

@@ -1,0 +1,28 @@
+"""Keeping a run on disk so that it can go on, bit for bit, as if it had never stopped.
+
+A checkpoint is a folder `checkpoint-<step>`: `center.safetensors` (the model, one named tensor
+per parameter), `worker-<rank>.safetensors` (that worker's packed local and its optimizer's state)
+and `state.json`. It is written beside its place and renamed when complete, so a folder of that
+name is always whole.
+"""
+
+from knltrain.checkpoint.contents import RunIdentity, WorkerState
+from knltrain.checkpoint.folders import latest_checkpoint
+from knltrain.checkpoint.reader import (
+    Checkpoint,
+    check_identity,
+    load_checkpoint,
+    load_worker_state,
+)
+from knltrain.checkpoint.writer import CheckpointWriter
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointWriter",
+    "RunIdentity",
+    "WorkerState",
+    "check_identity",
+    "latest_checkpoint",
+    "load_checkpoint",
+    "load_worker_state",
+]

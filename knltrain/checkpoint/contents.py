@@ -1,0 +1,56 @@
+"""What is in a checkpoint: what belongs to the run, what to one worker, and the files' names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.network.network import Network
+
+FloatArray = npt.NDArray[np.float32]
+
+FORMAT_VERSION = 2
+CENTER = "center.safetensors"
+DESCRIPTION = "state.json"
+
+LOCAL = "local"
+OPTIMIZER = "optimizer."
+"""The worker's tensors: its local, and the optimizer's state by names that begin so."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What a checkpoint says about the run it comes from."""
+
+    network: Network
+    workers: int
+    method: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """All that one worker needs to go on after `step` steps; n is the packed size."""
+
+    step: int
+    center: FloatArray
+    """The model, (n,)."""
+    local: FloatArray
+    """This worker's own parameters, (n,)."""
+    optimizer: Mapping[str, FloatArray]
+    seconds: Mapping[str, float]
+    """Readings of the worker's clocks."""
+
+
+def worker_file(folder: Path, rank: int) -> Path:
+    """The file of one worker in a checkpoint's folder."""
+    return folder / f"worker-{rank}.safetensors"
+
+
+def shapes(network: Network) -> dict[str, list[int]]:
+    """Shape of every parameter by its name, as `state.json` has them."""
+    return {each.name: list(each.shape) for each in network.parameters}

@@ -1,0 +1,70 @@
+"""What is wrong with a run's description, in words that lead to the right one."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from knltrain.config.run import RunConfig
+from knltrain.config.tables import Table
+from knltrain.errors import unknown_name
+
+SUBJECT = re.compile(r"^\w+ should ")  # how pydantic's messages begin
+
+
+def explain(error: ValidationError) -> list[str]:
+    """One line per wrong key: pydantic reports each member of a union on its own."""
+    problems: dict[str, list[ErrorDetails]] = {}
+    for problem in error.errors():
+        problems.setdefault(_key(problem["loc"]), []).append(problem)
+    return [_explained(key, found) for key, found in problems.items()]
+
+
+def _explained(key: str, problems: list[ErrorDetails]) -> str:
+    kind, message = problems[0]["type"], problems[0]["msg"]
+    if kind == "extra_forbidden":
+        return unknown_name("key", key, _known_keys(key))
+    if kind == "missing":
+        return f"{key} is missing{_described(key)}"
+    if kind == "value_error":
+        cause = message.removeprefix("Value error, ")
+        return f"[{key}]: {cause}" if key else cause
+    wishes = dict.fromkeys(SUBJECT.sub("", problem["msg"]) for problem in problems)
+    return f"{key} = {problems[0]['input']!r}: expected to {' or to '.join(wishes)}"
+
+
+def _key(location: tuple[int | str, ...]) -> str:
+    """Dotted key of a pydantic location, without the union members that end it."""
+    depth = 2 if location and location[0] in _tables() else 1
+    indices = "".join(f"[{part}]" for part in location[depth:] if isinstance(part, int))
+    return ".".join(str(part) for part in location[:depth]) + indices
+
+
+def _tables() -> dict[str, type[Table]]:
+    return {
+        name: field.annotation
+        for name, field in RunConfig.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Table)
+    }
+
+
+def _keys() -> dict[str, str]:
+    """Description of every key by its dotted name."""
+    keys = {name: field.description or "" for name, field in RunConfig.model_fields.items()}
+    for name, table in _tables().items():
+        keys |= {f"{name}.{k}": field.description or "" for k, field in table.model_fields.items()}
+    return keys
+
+
+def _known_keys(unknown: str) -> list[str]:
+    """Keys of the table that `unknown` stands in, and keys of the same last name elsewhere."""
+    table, _, last = unknown.rpartition(".")
+    parts = {key: key.rpartition(".") for key in _keys()}
+    return [key for key, found in parts.items() if found[0] == table or found[2] == last]
+
+
+def _described(key: str) -> str:
+    description = _keys().get(key)
+    return f": {description}" if description else ""

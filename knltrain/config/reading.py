@@ -1,0 +1,52 @@
+"""From a TOML file to a `RunConfig`, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import ValidationError
+
+from knltrain.config.explaining import explain
+from knltrain.config.overrides import replace_keys
+from knltrain.config.run import RunConfig
+from knltrain.config.toml import tomllib
+from knltrain.errors import ConfigError
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a run description, with single keys replaced by `overrides` such as "train.epochs=5".
+
+    The value of an override is TOML, or else a string as it stands; without a value the key is
+    removed. train.steps replaces train.epochs and the other way round. Raises ConfigError that
+    names the file and all keys that are wrong.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}): give a TOML file") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text at byte {error.start}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    replace_keys(tables, overrides)
+    return _validated(tables, str(path))
+
+
+def with_workers(config: RunConfig, workers: int) -> RunConfig:
+    """The same run with its number of workers decided; ConfigError when the batch does not fit."""
+    return _validated(config.model_dump() | {"workers": workers}, f"run '{config.name}'")
+
+
+def to_toml(config: RunConfig) -> str:
+    """The whole configuration, defaults included, as TOML that `load_config` reads back equal."""
+    return tomli_w.dumps(config.model_dump(exclude_none=True))
+
+
+def _validated(tables: Mapping[str, Any], source: str) -> RunConfig:
+    try:
+        return RunConfig.model_validate(tables)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{source}: {line}" for line in explain(error))) from error

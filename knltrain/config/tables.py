@@ -1,0 +1,189 @@
+"""The tables of a run's description: which keys there are, and what each may be."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+CountOrAuto: TypeAlias = Count | Literal["auto"]
+CpuList: TypeAlias = Annotated[str, Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")]
+NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Fraction: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+
+# What each learning-rate policy reads besides `base`.
+POLICY_KEYS: dict[str, frozenset[str]] = {
+    "fixed": frozenset(),
+    "step": frozenset({"gamma", "step_size"}),
+    "multistep": frozenset({"gamma", "step_values"}),
+    "exp": frozenset({"gamma"}),
+    "inv": frozenset({"gamma", "power"}),
+    "poly": frozenset({"power"}),
+    "sigmoid": frozenset({"gamma", "step_size"}),
+    "cosine": frozenset(),
+}
+
+
+class Table(BaseModel):
+    """Base of all tables: no unknown keys, no guessed types, no changes afterwards."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class NetworkConfig(Table):
+    """[network]: what is trained."""
+
+    name: Name = Field(description="network to train, such as 'lenet'")
+
+
+class DataConfig(Table):
+    """[data]: what it is trained and tested on."""
+
+    name: Name = Field(description="data set, such as 'digits' or 'mnist'")
+    root: str | None = Field(default=None, description="folder with the data set's files")
+    train_images: Count | None = Field(
+        default=None, description="use only the first N training images"
+    )
+    test_images: Count | None = Field(default=None, description="use only the first N test images")
+    shift_pixels: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=0, description="move training images by up to so many pixels, anew in every epoch"
+    )
+
+
+class TrainConfig(Table):
+    """[train]: how long, and how many images a step takes."""
+
+    epochs: Count | None = Field(default=None, description="passes over the training images")
+    steps: Count | None = Field(default=None, description="steps, instead of epochs")
+    batch: Count = Field(description="images per step over all workers together")
+
+    @model_validator(mode="after")
+    def _one_length(self) -> TrainConfig:
+        if (self.epochs is None) == (self.steps is None):
+            given = "neither" if self.epochs is None else "both"
+            raise ValueError(f"expected exactly one of epochs and steps, got {given}")
+        return self
+
+
+class OptimizerConfig(Table):
+    """[optimizer]: what a worker does with its gradient."""
+
+    name: Name = Field(default="sgd", description="optimizer of every worker")
+    momentum: Fraction = Field(
+        default=0.9, description="share of the velocity kept from step to step (μ)"
+    )
+    weight_decay: NotNegative = Field(
+        default=0.0, description="pull of every parameter towards 0 (λ)"
+    )
+    nesterov: bool = Field(default=False, description="Nesterov's form of the momentum")
+
+
+class LearningRateConfig(Table):
+    """[learning_rate]: η as a function of the step; Caffe's names and formulas."""
+
+    base: Positive = Field(description="learning rate that the policy starts from")
+    policy: Literal["fixed", "step", "multistep", "exp", "inv", "poly", "sigmoid", "cosine"] = (
+        Field(default="fixed", description="how the rate falls")
+    )
+    gamma: Positive | None = Field(default=None, description="factor or slope of the policy")
+    power: Positive | None = Field(default=None, description="exponent of 'inv' and 'poly'")
+    step_size: Count | None = Field(
+        default=None, description="steps between drops, centre of 'sigmoid'"
+    )
+    step_values: Annotated[tuple[Count, ...], Field(strict=False)] | None = Field(
+        default=None, description="steps at which 'multistep' drops, rising"
+    )
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="steps over which the rate rises linearly to the policy's"
+    )
+    warmup_start: NotNegative = Field(default=0.0, description="rate that the warm-up starts from")
+
+    @model_validator(mode="after")
+    def _policy_has_its_keys(self) -> LearningRateConfig:
+        policy_keys = frozenset[str]().union(*POLICY_KEYS.values())
+        given = {key for key in policy_keys if getattr(self, key) is not None}
+        needed = POLICY_KEYS[self.policy]
+        if missing := sorted(needed - given):
+            raise ValueError(f"policy '{self.policy}' needs {' and '.join(missing)}")
+        if surplus := sorted(given - needed):
+            raise ValueError(f"policy '{self.policy}' does not read {' and '.join(surplus)}")
+        values = self.step_values or ()
+        if any(later <= earlier for earlier, later in pairwise(values)):
+            raise ValueError(f"step_values must rise, got {list(values)}")
+        return self
+
+
+class ExchangeConfig(Table):
+    """[exchange]: how the workers' models are brought together."""
+
+    method: Name = Field(default="sync_easgd", description="'sync_easgd', 'sync_sgd' or 'none'")
+    moving_rate: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="pull between a worker and the center (α); left out: 0.9 / workers",
+    )
+    communication_period: Count = Field(
+        default=1, description="steps from exchange to exchange (τ)"
+    )
+    segment: Literal["shm", "memfd", "hugetlb"] = Field(
+        default="shm", description="kind of shared memory; hugetlb: huge pages that were set aside"
+    )
+    timeout_seconds: Positive = Field(default=60.0, description="longest wait for another worker")
+
+
+class BackendConfig(Table):
+    """[backend]: what computes loss and gradient."""
+
+    name: Name = Field(default="cpu", description="'cpu' or 'torch'")
+    implementation: Name = Field(
+        default="numba", description="kernels of the cpu backend: 'numba', 'onednn' or 'reference'"
+    )
+    threads: CountOrAuto = Field(
+        default="auto", description="threads per worker; auto: one per core"
+    )
+
+
+class EvaluationConfig(Table):
+    """[evaluation]: when the model is measured on the test images."""
+
+    every_epochs: NotNegative = Field(
+        default=1.0, description="epochs between two; 0: only at the end"
+    )
+
+
+class CheckpointConfig(Table):
+    """[checkpoint]: when the run is written down so that it can be continued."""
+
+    every_epochs: NotNegative = Field(
+        default=0.0, description="epochs between two; 0: only at the end"
+    )
+    keep: Count = Field(
+        default=2, description="how many are kept besides the newest, not yet known to be good"
+    )
+
+
+class PlacementConfig(Table):
+    """[placement]: where the workers run, and where their memory lies."""
+
+    pin: bool = Field(default=True, description="bind every worker to cores of its own")
+    threads_per_core: Annotated[int, Field(ge=1, le=8)] = Field(
+        default=1, description="computing threads on each core"
+    )
+    os_cpus: CpuList = Field(
+        default="", description="cpus, such as 0,52, whose cores are left to the system"
+    )
+    os_cores: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="cores of each package that are left to the system"
+    )
+    memory: Literal["strict", "spill", "split", "weighted", "cache", "none"] = Field(
+        default="spill", description="how a worker's memory is tied to its nodes"
+    )
+    memory_kind: Literal["best", "hbm", "dram"] = Field(
+        default="best", description="memory to use first; best: HBM where there is some"
+    )
+    hbm_nodes: Annotated[str, Field(pattern=r"^[\d,@-]*$")] = Field(
+        default="", description="NUMA nodes that are HBM, where the machine does not tell"
+    )

@@ -1,0 +1,60 @@
+"""What a worker leaves in the run folder to be read: its metrics, and how the run ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import final
+
+from knltrain.evaluation import Evaluation
+from knltrain.metrics import MetricsLog
+from knltrain.worker.loop import Worker
+from knltrain.worker.observer import Observer, RunResult
+
+
+@final
+class LogsMetrics(Observer):
+    """Writes steps and evaluations into the metrics log; of evaluations, rank 0 only."""
+
+    def __init__(self, log: MetricsLog) -> None:
+        self._log = log
+
+    def started(self, worker: Worker) -> None:
+        """Let the rates begin here."""
+        self._log.start(worker.clocks)
+
+    def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:
+        """Count the step."""
+        last = step == worker.total_steps
+        self._log.step_done(step, loss, learning_rate, worker.clocks, last=last)
+
+    def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
+        """Write what was found: it is the same for all workers."""
+        if worker.transport.rank == 0:
+            found = evaluation
+            self._log.evaluated(
+                worker.step, found.accuracy, found.loss, found.images, worker.clocks
+            )
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
+
+
+@final
+class WritesResult(Observer):
+    """Rank 0 writes `result.json`: the figures of the run, and `facts` about how it was made."""
+
+    def __init__(self, run_folder: Path, facts: Mapping[str, str | int | None]) -> None:
+        self._path = run_folder / "result.json"
+        self._facts = dict(facts)
+
+    def finished(self, worker: Worker, result: RunResult) -> None:
+        """Write the file, whole or not at all."""
+        if worker.transport.rank == 0:
+            partial = self._path.with_suffix(".partial")
+            figures = {**self._facts, **asdict(result)}
+            partial.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n")
+            partial.replace(self._path)

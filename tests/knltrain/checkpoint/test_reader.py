@@ -1,0 +1,132 @@
+"""Checkpoints are read whole, and of the right run, or refused with the way out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from knltrain.checkpoint import load_checkpoint, load_worker_state
+from knltrain.errors import CheckpointError
+from knltrain.network.layers import Dense
+from knltrain.network.network import Network
+
+
+def test_everything_comes_back_bit_for_bit(writer, state, tiny_network, load_both):
+    saved = state(7)
+    checkpoint, loaded = load_both(writer().save(saved), saved)
+    assert (checkpoint.step, checkpoint.seed, checkpoint.workers) == (7, 5, 1)
+    assert checkpoint.method == "sync_easgd"
+    assert (loaded.step, loaded.seconds) == (7, saved.seconds)
+    np.testing.assert_array_equal(loaded.center, saved.center)
+    np.testing.assert_array_equal(loaded.local, saved.local)
+    np.testing.assert_array_equal(loaded.optimizer["velocity"], saved.optimizer["velocity"])
+
+
+def test_missing_checkpoint_is_named(tmp_path, tiny_network):
+    with pytest.raises(CheckpointError, match="checkpoint-3: no such checkpoint"):
+        load_checkpoint(tmp_path / "checkpoint-3", tiny_network)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Network("other", (1, 1, 3), (Dense("out", 2),)),
+        Network("tiny", (1, 1, 3), (Dense("out", 4),)),
+        Network("tiny", (1, 1, 3), (Dense("last", 2),)),
+    ],
+    ids=["name", "shape", "layer"],
+)
+def test_checkpoint_of_another_network_names_both(writer, state, other):
+    folder = writer().save(state(1))
+    with pytest.raises(CheckpointError) as raised:
+        load_checkpoint(folder, other)
+    message = str(raised.value)
+    assert "'tiny' with parameters {'out.weights': [2, 3], 'out.bias': [2]}" in message
+    layer = other.layers[0]
+    assert f"{other.name!r} with {{'{layer.name}.weights': [{layer.units}, 3]" in message
+
+
+def test_other_number_of_workers_can_be_evaluated_but_not_resumed(
+    writer, state, tiny_network, load_both
+):
+    saved = state(1)
+    folder = writer().save(saved)
+    load_checkpoint(folder, tiny_network)
+    with pytest.raises(CheckpointError, match=r"workers = 1, but workers = 2 was asked for"):
+        load_both(folder, saved, workers=2)
+
+
+def test_other_method_cannot_be_resumed(writer, state, tiny_network, load_both):
+    saved = state(1)
+    with pytest.raises(CheckpointError, match=r"exchange.method = 'sync_easgd'"):
+        load_both(writer().save(saved), saved, method="sync_sgd")
+
+
+def test_other_seed_cannot_be_resumed(writer, state, tiny_network, load_both):
+    saved = state(1)
+    with pytest.raises(CheckpointError, match=r"seed = 5, but seed = 6 was asked for"):
+        load_both(writer().save(saved), saved, seed=6)
+
+
+def test_damaged_checkpoint_names_the_one_to_go_on_from(writer, state, tiny_network):
+    first, second = (writer().save(state(step)) for step in (9, 10))
+    for folder in (first, second):
+        (folder / "state.json").unlink()
+    with pytest.raises(CheckpointError, match=r"remove .*checkpoint-10 to go on from checkpoint-9"):
+        load_checkpoint(second, tiny_network)
+    with pytest.raises(CheckpointError, match=r"damaged; start a new run"):
+        load_checkpoint(first, tiny_network)
+
+
+def test_other_optimizer_cannot_be_resumed(writer, state, tiny_network, identity):
+    checkpoint = load_checkpoint(writer().save(state(1)), tiny_network)
+    example = {"second_moment": np.zeros(tiny_network.packed_size, np.float32)}
+    with pytest.raises(CheckpointError, match=r"expected .*'optimizer.second_moment'.*found none"):
+        load_worker_state(checkpoint, 0, identity=identity(tiny_network), optimizer_state=example)
+
+
+@pytest.mark.parametrize("name", ["center.safetensors", "worker-0.safetensors"])
+@pytest.mark.parametrize("kept_bytes", [0, 4, 60, -1])
+def test_truncated_file_is_named(writer, state, tiny_network, name, kept_bytes, load_both):
+    saved = state(1)
+    folder = writer().save(saved)
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[:kept_bytes])
+    with pytest.raises(CheckpointError, match=f"{name}: cannot be read .*damaged"):
+        load_both(folder, saved)
+
+
+@pytest.mark.parametrize("name", ["center.safetensors", "worker-0.safetensors", "state.json"])
+def test_missing_file_is_named(writer, state, tiny_network, name, load_both):
+    saved = state(1)
+    folder = writer().save(saved)
+    (folder / name).unlink()
+    with pytest.raises(CheckpointError, match=f"{name}: is missing"):
+        load_both(folder, saved)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", "null"])
+def test_damaged_state_is_named(writer, state, tiny_network, content):
+    folder = writer().save(state(1))
+    (folder / "state.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"state.json: cannot be read"):
+        load_checkpoint(folder, tiny_network)
+
+
+def test_state_without_a_needed_entry_is_damaged(writer, state, tiny_network):
+    folder = writer().save(state(1))
+    description = json.loads((folder / "state.json").read_text())
+    del description["workers"]
+    (folder / "state.json").write_text(json.dumps(description))
+    with pytest.raises(CheckpointError, match=r"state.json: cannot be read .*workers"):
+        load_checkpoint(folder, tiny_network)
+
+
+def test_format_of_a_later_version_is_refused(writer, state, tiny_network):
+    folder = writer().save(state(1))
+    description = json.loads((folder / "state.json").read_text()) | {"format": 3}
+    (folder / "state.json").write_text(json.dumps(description))
+    with pytest.raises(CheckpointError, match=r"has format 3, this version .* reads format 2"):
+        load_checkpoint(folder, tiny_network)

@@ -1,0 +1,142 @@
+"""What is done every so many steps: evaluations and checkpoints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from knltrain.checkpoint import (
+    CheckpointWriter,
+    RunIdentity,
+    latest_checkpoint,
+    load_checkpoint,
+    load_worker_state,
+)
+from knltrain.errors import NonFiniteLoss, PeerLost
+from knltrain.evaluation import Evaluation
+from knltrain.worker import DueSteps, Evaluates, KeepsCheckpoints, Observer
+
+
+@pytest.mark.parametrize(
+    ("period", "total", "expected"),
+    [
+        (0, 7, [7]),
+        (3, 7, [3, 6, 7]),
+        (3, 6, [3, 6]),
+        (2.5, 10, [3, 5, 8, 10]),
+        (100, 7, [7]),
+        (0.5, 3, [1, 2, 3]),
+    ],
+)
+def test_due_steps(period, total, expected):
+    due = DueSteps(period, total)
+    assert [step for step in range(1, total + 1) if step in due] == expected
+
+
+def test_model_is_evaluated_after_the_steps_that_are_due(make_worker, easgd, recorder):
+    class Counts:
+        def evaluate(self, model, step):
+            return Evaluation(step / 10, float(model[0]), 50)
+
+    worker = make_worker(easgd(), observers=[recorder, Evaluates(Counts(), DueSteps(2, 5))])
+    result = worker.run()
+    found = [moment for moment in recorder.moments if moment[0] == "evaluated"]
+    assert found == [("evaluated", 2, 0.2), ("evaluated", 4, 0.4), ("evaluated", 5, 0.5)]
+    assert (result.test_accuracy, result.test_loss) == (0.5, float(worker.model[0]))
+
+
+def test_finished_run_is_evaluated_without_a_step(make_worker, easgd, recorder):
+    class Knows:
+        def evaluate(self, model, step):
+            return Evaluation(0.75, 1.0, 50)
+
+    due = DueSteps(2, 0)
+    worker = make_worker(easgd(), steps=0, observers=[recorder, Evaluates(Knows(), due)])
+    assert worker.run().test_accuracy == 0.75
+    assert [moment[0] for moment in recorder.moments] == ["started", "finished"]
+
+
+def test_checkpoints_are_saved_after_the_steps_that_are_due(make_worker, no_exchange, recorder):
+    saved = []
+
+    class Writer:
+        def save(self, state):
+            saved.append((state.step, state.local.copy(), state.optimizer["velocity"].copy()))
+
+    worker = make_worker(
+        no_exchange(), observers=[recorder, KeepsCheckpoints(Writer(), DueSteps(2, 5))]
+    )
+    worker.run()
+    assert [step for step, _, _ in saved] == [2, 4, 5]
+    for step, local, velocity in saved:
+        np.testing.assert_array_equal(local, recorder.models[step - 1])
+        assert np.any(velocity != 0)
+
+
+@pytest.fixture
+def team(in_threads, make_worker, initial, tiny_network, every_method):
+    """team(folder, steps, period, observers, start): the ends of two workers with checkpoints.
+
+    A team that does not start anew goes on from the checkpoint in the folder `start`.
+    """
+    method = every_method(2)
+    identity = RunIdentity(tiny_network, 2, method.name, 1)
+
+    def load(folder, rank):
+        found, example = load_checkpoint(folder, tiny_network), {"velocity": initial}
+        return load_worker_state(found, rank, identity=identity, optimizer_state=example)
+
+    def train(folder, steps, period=0, observers=(), start=None):
+        def one(transport):
+            writer = CheckpointWriter(folder, identity, transport, 1)
+            worker = make_worker(
+                method,
+                transport=transport,
+                steps=steps,
+                start=load(start, transport.rank) if start else None,
+                observers=[*observers, KeepsCheckpoints(writer, DueSteps(period, steps))],
+            )
+            worker.run()
+            return worker.parameters.copy(), worker.model.copy()
+
+        return in_threads(initial.size, 2, one)
+
+    train.load, train.method = load, method.name
+    return train
+
+
+def test_team_that_goes_on_ends_where_one_that_never_stopped_ends(team, tmp_path):
+    (tmp_path / "whole").mkdir()
+    whole = team(tmp_path / "whole", steps=7)
+    team(tmp_path, steps=3)
+    resumed = team(tmp_path, steps=7, start=tmp_path / "checkpoint-3")
+    np.testing.assert_array_equal(resumed, whole)
+    is_shared = team.method == "sync_sgd"
+    assert np.array_equal(whole[0][0], whole[1][0]) is is_shared  # or the test would be too easy
+
+
+class SpoilsOne(Observer):
+    """Leaves one worker without a finite local after step 3."""
+
+    def step_done(self, worker, step, loss, learning_rate):
+        if step == 3 and worker.transport.rank == 1:
+            worker.parameters[0] = np.nan
+
+
+def test_last_checkpoint_of_a_team_that_diverges_is_a_good_one(team, tmp_path):
+    """Each step's checkpoint is written before the loss of its model is known."""
+    with pytest.raises((NonFiniteLoss, PeerLost)):
+        team(tmp_path, steps=9, period=1, observers=[SpoilsOne()])
+    folder = latest_checkpoint(tmp_path)
+    assert folder.name == "checkpoint-2"
+    assert all(np.isfinite(team.load(folder, rank).local).all() for rank in range(2))
+
+
+def test_team_whose_last_step_spoilt_a_local_can_go_on_from_before_it(team, tmp_path):
+    """The center may be fine, and evaluate well, for as long as that local was not exchanged."""
+    team(tmp_path, steps=3, period=1, observers=[SpoilsOne()])
+    with pytest.raises((NonFiniteLoss, PeerLost)):
+        team(tmp_path, steps=5, start=latest_checkpoint(tmp_path))
+    folder = latest_checkpoint(tmp_path)
+    assert folder.name == "checkpoint-2"
+    assert all(np.isfinite(parameters).all() for parameters, _ in team(tmp_path, 5, start=folder))

@@ -1,0 +1,46 @@
+"""What a worker leaves in the run folder to be read."""
+
+from __future__ import annotations
+
+import json
+
+from knltrain.evaluation import Evaluation
+from knltrain.metrics import MetricsLog, read_metrics
+from knltrain.worker import LogsMetrics, WritesResult
+
+
+def test_metrics_hold_the_steps_and_the_evaluations(make_worker, easgd, tmp_path):
+    log = LogsMetrics(MetricsLog(tmp_path, 1, images_per_step=12, steps_per_epoch=4))
+    with make_worker(easgd(), steps=2, observers=[log]) as worker:
+        worker.run()
+        worker.evaluated(Evaluation(0.5, 1.0, 10))
+    records = read_metrics(tmp_path / "metrics-1.jsonl")
+    assert [(record["kind"], record["step"]) for record in records] == [
+        ("train", 1),
+        ("train", 2),
+        ("test", 2),
+    ]
+    assert records[0]["learning_rate"] == 0.5
+    assert (records[2]["accuracy"], records[2]["images"]) == (0.5, 10)
+
+
+def test_rank_0_writes_the_result_with_its_facts(make_worker, tmp_path, easgd):
+    worker = make_worker(easgd(), observers=[WritesResult(tmp_path, {"seed": 4})])
+    worker.run()
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["seed"] == 4
+    assert result["steps"] == 5
+    assert result["test_accuracy"] is None
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_other_ranks_write_no_result(in_threads, make_worker, tmp_path, initial, no_exchange):
+    def train(transport):
+        folder = tmp_path / str(transport.rank)
+        folder.mkdir()
+        make_worker(no_exchange(2), transport=transport, observers=[WritesResult(folder, {})]).run()
+
+    in_threads(initial.size, 2, train)
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*")] == [
+        "0/result.json"
+    ]
