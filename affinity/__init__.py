@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from affinity.process.shared_mapping import collapse, map_shared
     from affinity.process.strays import bring_back
     from affinity.process.thread_environment import placement_environment, thread_environment
-    from affinity.process.threads import ThreadBinding
+    from affinity.process.threads import ThreadBinding, main_thread_mask_kept, pin_own_threads
     from affinity.topology import Cache, Core, HugePages, Modes, NumaNode, SideCache, Topology
 
 _MODULE_OF = {
@@ -79,7 +79,9 @@ _MODULE_OF = {
     ),
     **dict.fromkeys(("collapse", "map_shared"), "process.shared_mapping"),
     "bring_back": "process.strays",
-    "ThreadBinding": "process.threads",
+    **dict.fromkeys(
+        ("ThreadBinding", "main_thread_mask_kept", "pin_own_threads"), "process.threads"
+    ),
     **dict.fromkeys(("placement_environment", "thread_environment"), "process.thread_environment"),
     **dict.fromkeys(
         ("Cache", "Core", "HugePages", "Modes", "NumaNode", "SideCache", "Topology"), "topology"
@@ -120,6 +122,7 @@ __all__ = [
     "collapse",
     "format_cpulist",
     "judge",
+    "main_thread_mask_kept",
     "map_shared",
     "memory_problems",
     "observed_binding",
@@ -127,6 +130,7 @@ __all__ = [
     "parse_cpulist",
     "parse_hbm",
     "physical_cores",
+    "pin_own_threads",
     "pinned_command",
     "place_mapping",
     "place_workers",

@@ -6,10 +6,11 @@
 Libraries count the cpus they may use, start their threads and touch their memory while they are
 imported, so mask, memory policy and environment must stand before that: this process sets them and
 then becomes the command. MODE is one of Linux's: bind, preferred, preferred-many, interleave,
-weighted-interleave, or default and local, which take no nodes. In place of a mode that the kernel
-does not know its next weaker one is set, and where policies are forbidden none, unless they are
-required; either is said on standard error, or with --say-to in a file descriptor that ends where
-the command begins.
+weighted-interleave, or default and local, which take no nodes. Without --memory a policy is
+inherited; default drops an inherited one, except a bind, which is a limit that somebody set
+(Slurm, numactl). In place of a mode that the kernel does not know its next weaker one is set, and
+where policies are forbidden none, unless they are required; either is said on standard error, or
+with --say-to in a file descriptor that ends where the command begins.
 
 The command inherits the environment and what --env adds. But where --env says how OpenMP is to
 place its threads (OMP_PLACES and the other `THREAD_PLACEMENT_VARIABLES`), inherited variables of
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, NoReturn
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError
 from affinity.process.binding import bind_process
-from affinity.process.memory_policy import apply_memory_policy
+from affinity.process.memory_policy import apply_memory_policy, drop_inherited_policy
 from affinity.process.policy import parse_policy
 from affinity.process.thread_environment import THREAD_PLACEMENT_VARIABLES, thread_environment
 
@@ -55,8 +56,9 @@ def pinned_command(
     """The arguments that start `command` on `cpus` through this module, with this interpreter.
 
     `environment` adds to the inherited one, and replaces all that places threads there if it
-    places them itself. The command's memory policy is that of `memory`, without which, and in
-    whose mode ``default``, it inherits one; ``strict`` makes it required.
+    places them itself. The command's memory policy is that of `memory`; ``strict`` makes it
+    required. Without `memory`, and with policy ``none``, it inherits one; in mode ``default`` of
+    the other policies a ``bind`` alone.
     With `die_with_parent`, the caller's process id, the
     kernel kills the command when the caller's *thread* that starts it ends, however it ends: start
     it from a thread that outlives it. That covers the command alone, not the children it starts.
@@ -64,8 +66,9 @@ def pinned_command(
     before the command begins, where it ends.
     """
     options = [f"--env={name}={value}" for name, value in (environment or {}).items()]
-    if memory is not None and memory.mode != "default":
-        options.append(f"--memory={memory.mode}:{format_cpulist(memory.nodes)}")
+    if memory is not None and (memory.mode, memory.policy) != ("default", "none"):
+        nodes = f":{format_cpulist(memory.nodes)}" if memory.nodes else ""
+        options.append(f"--memory={memory.mode}{nodes}")
         options += ["--memory-required"] if memory.policy == "strict" else []
     if die_with_parent is not None:
         options.append(f"--die-with-parent={die_with_parent}")
@@ -144,9 +147,15 @@ def _say_to(descriptor: int) -> None:
 
 
 def _place_memory(policy: str | None, required: bool) -> None:
-    if policy is not None:
-        for note in apply_memory_policy(*parse_policy(policy), required).notes:
-            _say(note)
+    if policy is None:
+        return
+    mode, nodes = parse_policy(policy)
+    if mode == "default":
+        applied = drop_inherited_policy(required)
+    else:
+        applied = apply_memory_policy(mode, nodes, required)
+    for note in applied.notes:
+        _say(note)
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:

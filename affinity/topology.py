@@ -76,6 +76,7 @@ class NumaNode:
     and latency (ns) are as seen from there and None where nothing tells them. `tier` is the
     kernel's memory tier: lower is faster. `reclaimable_bytes` hold clean pages of files and are
     not in `free_bytes`: the kernel drops those pages, but only for who may go to no other node.
+    Without `size_told` the bytes are 0 because nothing tells them.
     """
 
     id: int
@@ -93,6 +94,7 @@ class NumaNode:
     side_caches: tuple[SideCache, ...] = ()
     huge_pages: tuple[HugePages, ...] = ()
     reclaimable_bytes: int = 0
+    size_told: bool = True
 
 
 @dataclass(frozen=True, slots=True)

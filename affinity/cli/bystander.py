@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import final
 
 from affinity.cli.layout import bullets, table
 from affinity.cli.phrases import memory_names
-from affinity.cpulist import format_cpulist, parse_cpulist
-from affinity.errors import AffinityError
-from affinity.placement.plan import Placement, Plan
-from affinity.process.other_process import is_launching, observe, session_members
-from affinity.process.proof import ObservedBinding, judge
+from affinity.cli.sight import Sight, look_at
+from affinity.cpulist import format_cpulist
+from affinity.placement.plan import Plan
+from affinity.process.other_process import session_members
 from affinity.sizes import format_bytes
 from affinity.topology import Topology
 
-_FIRST_LOOK_SECONDS = 0.5
+FIRST_LOOK_SECONDS = 0.5
+"""What has ended by then is not seen."""
+
 _LONGEST_PAUSE_SECONDS = 60.0
 _LOOKS_SHARE = 0.05
 """A look holds up the process that it is at, so looking may take this part of the time at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What one look at all processes of a rank found, bytes by node; `problems` as of `judge`."""
-
-    cpus: tuple[int, ...]
-    threads: int
-    bytes_by_node: dict[int, int]
-    problems: tuple[str, ...]
 
 
 @final
@@ -46,7 +34,7 @@ class Bystander:
         self._topology = topology
         self._plan = plan
         self._sights: dict[int, Sight] = {}
-        self._pause = _FIRST_LOOK_SECONDS
+        self._pause = FIRST_LOOK_SECONDS
         self.next_look = time.monotonic() + self._pause
 
     def look(self, rank_of: Mapping[int, int]) -> None:
@@ -57,7 +45,7 @@ class Bystander:
         taken = 0.0
         for leader, members in session_members(rank_of).items():
             rank, before = rank_of[leader], time.monotonic()
-            sight = _look_at(self._plan.workers[rank], members)
+            sight = look_at(self._plan.workers[rank], members)
             taken = max(taken, time.monotonic() - before)
             if sight and _total(sight) >= _total(self._sights.get(rank, sight)):
                 self._sights[rank] = sight
@@ -76,12 +64,16 @@ class Bystander:
         ]
         return "\n".join((table(head, lines, right=(0, 2)), *bullets(problems)))
 
-    def misplaced_strictly(self) -> list[int]:
-        """Ranks with policy `strict` of which a problem was seen."""
+    def misplaced(self) -> list[int]:
+        """Ranks that were seen not to be where they were to be: see `Sight`."""
+        return [rank for rank, sight in sorted(self._sights.items()) if sight.misplaced]
+
+    def unproved(self) -> list[int]:
+        """Ranks with policy `strict` that were never seen."""
         return [
-            rank
-            for rank, sight in sorted(self._sights.items())
-            if sight.problems and self._plan.workers[rank].memory.policy == "strict"
+            worker.rank
+            for worker in self._plan.workers
+            if worker.memory.policy == "strict" and worker.rank not in self._sights
         ]
 
     def _line(self, rank: int) -> tuple[str, ...]:
@@ -95,27 +87,6 @@ class Bystander:
             for node, name in zip(nodes, names, strict=True)
         ]
         return str(rank), format_cpulist(sight.cpus), str(sight.threads), ", ".join(memory)
-
-
-def _look_at(placement: Placement, members: Iterable[int]) -> Sight | None:
-    found: list[ObservedBinding] = []
-    for pid in members:
-        with suppress(AffinityError):  # It has ended since.
-            if not is_launching(pid):
-                found.append(observe(pid))
-    if not found:
-        return None
-    memory: Counter[int] = Counter()
-    for observed in found:
-        if told := observed["memory"]:
-            for sizes in (told["anonymous"], told["shared"]):
-                memory.update({int(node): size for node, size in sizes.items() if size})
-    return Sight(
-        cpus=tuple({cpu for observed in found for cpu in parse_cpulist(observed["cpus"])}),
-        threads=sum(len(observed["threads"]) for observed in found),
-        bytes_by_node=dict(memory),
-        problems=tuple(problem for observed in found for problem in judge(placement, observed)),
-    )
 
 
 def _total(sight: Sight) -> int:

@@ -33,10 +33,13 @@ def homes(topology: Topology) -> tuple[Home, ...]:
 
 def shared_memories(topology: Topology) -> tuple[NumaNode, ...]:
     """Memories that are near the cores of several nodes, or of none."""
-    return tuple(node for node in topology.numa_nodes if len(node.near) != 1 and node.memory_bytes)
+    return tuple(node for node in _memories(topology) if len(node.near) != 1)
 
 
 def _own_memories(topology: Topology, node: int) -> list[NumaNode]:
-    return [
-        memory for memory in topology.numa_nodes if memory.near == (node,) and memory.memory_bytes
-    ]
+    return [memory for memory in _memories(topology) if memory.near == (node,)]
+
+
+def _memories(topology: Topology) -> list[NumaNode]:
+    """Nodes with memory, also of a size that nothing tells; other nodes have cores alone."""
+    return [node for node in topology.numa_nodes if node.memory_bytes or not node.size_told]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from affinity.cli.bystander import Bystander
+from affinity.cli.bystander import FIRST_LOOK_SECONDS, Bystander
 from affinity.cli.keeper import in_keeper
 from affinity.cli.layout import showable, table
 from affinity.cli.preload import preload_value
@@ -132,11 +132,17 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _proved(bystander: Bystander, status: int) -> int:
-    """Tell where the ranks were; the status, or 1 if all ended well, but not where strict wants."""
+    """Tell where the ranks were; the status, or 1 if all ended well, but not in their places."""
     _say(f"where each rank was seen to be\n{bystander.report()}")
-    misplaced = bystander.misplaced_strictly()
+    if unproved := bystander.unproved():
+        _say(
+            f"strict: nothing is proved of {numbered('rank', unproved)}, which ended before the "
+            f"first look, {FIRST_LOOK_SECONDS:g} s after the start: let the command run longer, or "
+            "prove it from within, by judge(own_placement(), observed_binding()) of affinity"
+        )
+    misplaced = bystander.misplaced()
     if misplaced and status == 0:
-        _say(f"strict: {numbered('rank', misplaced)} out of place, so the status is 1")
+        _say(f"{numbered('rank', misplaced)} out of place, so the status is 1")
         return 1
     return status
 

@@ -71,7 +71,8 @@ def _memory(topology: Topology) -> str:
     words = [
         f"{format_bytes(size)} {kind_word(topology, kind)}" for kind, size in sizes.items() if size
     ]
-    return f"{listed(words) or 'not told'} in {counted(len(topology.numa_nodes), 'NUMA node')}"
+    sizes_told = listed(words) if words else "of a size not told"
+    return f"{sizes_told} in {counted(len(topology.numa_nodes), 'NUMA node')}"
 
 
 def _caches(topology: Topology) -> list[str]:

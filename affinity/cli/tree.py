@@ -76,8 +76,8 @@ def _memory_cells(
     return (
         lead + kind_word(topology, node.kind),
         f"node {node.id}",
-        format_bytes(node.memory_bytes),
-        f"{format_bytes(node.free_bytes)} free",
+        format_bytes(node.memory_bytes) if node.size_told else "size not told",
+        f"{format_bytes(node.free_bytes)} free" if node.size_told else "",
         "" if bandwidth is None else format_rate(bandwidth),
         "" if latency is None else f"{latency} ns",
         ", ".join(extras),

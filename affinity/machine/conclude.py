@@ -110,6 +110,7 @@ def _numa_node(
         side_caches=caches,
         huge_pages=facts.huge_pages,
         reclaimable_bytes=facts.reclaimable_bytes,
+        size_told=facts.size_told,
     )
 
 

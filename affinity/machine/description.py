@@ -48,7 +48,7 @@ class NodeFacts:
     node in `zero_performance`. `initiators` are the nodes with cpus that the source itself calls
     nearest. `dax` is what a device behind the memory is ("pmem", "cxl", "soft-reserved").
     `offline_cpus` are cpus beside this memory that are switched off: a node with no others only
-    looks like one without cpus.
+    looks like one without cpus. Without `size_told`, `memory_bytes` is 0 because nothing tells it.
     """
 
     id: int
@@ -69,6 +69,12 @@ class NodeFacts:
     side_caches: tuple[SideCache, ...] = ()
     huge_pages: tuple[HugePages, ...] = ()
     offline_cpus: tuple[int, ...] = ()
+    size_told: bool = True
+
+    @property
+    def holds_memory(self) -> bool:
+        """Whether there is memory, as far as is known: of what size need not be told."""
+        return self.memory_bytes > 0 or not self.size_told
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def _split(description: Description) -> tuple[list[int], list[int]]:
     nodes = description.nodes.values()
     return (
         [node.id for node in nodes if node.cpus],
-        [node.id for node in nodes if not node.cpus and node.memory_bytes],
+        [node.id for node in nodes if not node.cpus and node.holds_memory],
     )
 
 

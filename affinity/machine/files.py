@@ -151,12 +151,12 @@ def read_cpus(files: MachineFiles, folder: str) -> tuple[int, ...]:
 
 
 class MemInfo(NamedTuple):
-    """Bytes of a memory; `free` is None if not told, `reclaimable` are those of clean file pages.
+    """Bytes of a memory; None if not told. `reclaimable` are those of clean file pages.
 
     The kernel drops these for who may use no other memory, before it kills anybody.
     """
 
-    total: int = 0
+    total: int | None = None
     free: int | None = None
     reclaimable: int = 0
 
@@ -168,7 +168,7 @@ def read_meminfo(files: MachineFiles, path: str) -> MemInfo:
     # On these lists is no shared memory, and nothing that is locked: FilePages has both.
     listed = told.get("Active(file)", 0) + told.get("Inactive(file)", 0)
     unwritten = told.get("Dirty", 0) + told.get("Writeback", 0)
-    return MemInfo(told.get("MemTotal", 0), told.get("MemFree"), max(0, listed - unwritten))
+    return MemInfo(told.get("MemTotal"), told.get("MemFree"), max(0, listed - unwritten))
 
 
 def read_cpuinfo(files: MachineFiles) -> dict[int, dict[str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, KnightsFirmware
 from affinity.machine.kind import Kind
 from affinity.machine.processors import KNIGHTS_MCDRAM_BYTES
@@ -38,6 +39,8 @@ _HYBRIDS = {25: "hybrid 25 %", 50: "hybrid 50 %"}
 """By the part of MCDRAM that is a cache."""
 
 _ALL = format_bytes(KNIGHTS_MCDRAM_BYTES)
+
+_MAYBE_HYBRID = "hybrid cannot be ruled out"
 
 _TOLERANCE = 0.03
 """Of all MCDRAM: the kernel keeps a little of each node, and some of it may be offline."""
@@ -92,9 +95,14 @@ def _cluster(description: Description) -> tuple[str, str]:
 
 def _memory(description: Description, kinds: Mapping[int, Kind]) -> _Memory:
     told = description.knights
-    mcdram = sum(f.memory_bytes for node, f in description.nodes.items() if _is_hbm(kinds, node))
+    nodes = {node: f for node, f in description.nodes.items() if _is_hbm(kinds, node)}
+    mcdram = sum(facts.memory_bytes for facts in nodes.values())
     if told is not None and told.memory_mode in _MEMORIES:
-        return _from_told_mode(told, told.memory_mode, mcdram, len(_clusters(description)))
+        contradicted = _contradiction(told.memory_mode, bool(nodes), mcdram)
+        return _from_told_mode(told, told.memory_mode, contradicted, len(_clusters(description)))
+    if unsized := [node for node, facts in nodes.items() if not facts.size_told]:
+        which = format_cpulist(unsized)
+        return _Memory("flat", f"the size of MCDRAM at node {which} is not told: {_MAYBE_HYBRID}")
     if told is not None and told.cache_bytes:
         return _from_cache_size(told, mcdram, len(_clusters(description)))
     if seen := [cache for facts in description.nodes.values() for cache in facts.side_caches]:
@@ -104,7 +112,7 @@ def _memory(description: Description, kinds: Mapping[int, Kind]) -> _Memory:
         return _from_nodes(mcdram, len(_clusters(description)))
     if not any(facts.memory_bytes for facts in description.nodes.values()):
         return _Memory("unknown", "the source tells nothing of memory")
-    if any(not f.cpus and f.memory_bytes for f in description.nodes.values()):
+    if any(not f.cpus and f.holds_memory for f in description.nodes.values()):
         return _Memory("unknown", "nothing tells whether the memory without cpus is MCDRAM")
     return _Memory(
         "cache",
@@ -115,8 +123,8 @@ def _memory(description: Description, kinds: Mapping[int, Kind]) -> _Memory:
     )
 
 
-def _from_told_mode(told: KnightsFirmware, mode: str, mcdram: int, clusters: int) -> _Memory:
-    evidence = f"{told.source}{_contradiction(mode, mcdram)}"
+def _from_told_mode(told: KnightsFirmware, mode: str, contradicted: str, clusters: int) -> _Memory:
+    evidence = f"{told.source}{contradicted}"
     share = _CACHED.get(mode)
     if told.cache_bytes or not share:
         return _Memory(_MEMORIES[mode], evidence, told.cache_bytes or None)
@@ -125,10 +133,10 @@ def _from_told_mode(told: KnightsFirmware, mode: str, mcdram: int, clusters: int
     return _Memory(_MEMORIES[mode], evidence, cached, assumed=True)
 
 
-def _contradiction(told_mode: str, mcdram: int) -> str:
+def _contradiction(told_mode: str, any_nodes: bool, mcdram: int) -> str:
     if told_mode == "Cache":
-        return f", although nodes of MCDRAM hold {format_bytes(mcdram)}" if mcdram else ""
-    return "" if mcdram else ", although no node is of MCDRAM: it may be offline"
+        return f", although nodes of MCDRAM hold {format_bytes(mcdram)}" if any_nodes else ""
+    return "" if any_nodes else ", although no node is of MCDRAM: it may be offline"
 
 
 def _is_hbm(kinds: Mapping[int, Kind], node: int) -> bool:
@@ -154,7 +162,7 @@ def _from_nodes(mcdram: int, clusters: int) -> _Memory:
         return _Memory(mode, evidence, cached // max(clusters, 1), assumed=True)
     if abs(share) <= _TOLERANCE:
         return _Memory("flat", found)
-    return _Memory("flat", f"{found}: no mode leaves as much, so hybrid cannot be ruled out")
+    return _Memory("flat", f"{found}: no mode leaves as much, so {_MAYBE_HYBRID}")
 
 
 def _hybrid(share: float) -> str | None:

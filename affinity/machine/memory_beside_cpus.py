@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, NodeFacts
 from affinity.machine.kind import Kind
 from affinity.machine.processors import (
@@ -53,15 +54,21 @@ def _kind_on_xeon_max(description: Description) -> Kind:
         return Kind("dram", f"next to cpus, and HBM is elsewhere: {offline}")
     if any(facts.side_caches for facts in description.nodes.values()):
         return Kind("dram", "next to cpus, and HBM is its memory-side cache")
+    nodes = description.nodes.values()
+    if unsized := [facts.id for facts in nodes if facts.cpus and not facts.size_told]:
+        which = format_cpulist(unsized)
+        return Kind("unknown", f"next to cpus of a Xeon Max, and the size of node {which} not told")
     largest = max(_bytes_of_packages(description).values(), default=0)
     here, all_hbm = format_bytes(largest), format_bytes(XEON_MAX_HBM_BYTES)
     if largest > XEON_MAX_HBM_BYTES:
         return Kind("dram", f"next to cpus, and {here} per package are more than {all_hbm} of HBM")
     doubt = ", unless the hypervisor hides some of it" if is_virtual(description.processor) else ""
+    apart = any(facts.holds_memory and not facts.cpus for facts in nodes)
+    other, where = ("HBM", "next to its cpus") if apart else ("memory", "there is")
     return Kind(
         "hbm",
         f"a Xeon Max with {here} per package, no more than the {all_hbm} of its HBM, no other "
-        f"memory and no memory-side cache: HBM is all there is{doubt}",
+        f"{other} and no memory-side cache: HBM is all {where}{doubt}",
     )
 
 

@@ -43,14 +43,19 @@ def memory_kinds(
     return dict(sorted({**own, **away}.items()))
 
 
-def unknown_hbm(kinds: Mapping[int, Kind], description: Description) -> str | None:
-    """The way out for memories without cpus whose kind nothing tells; None if there are none."""
-    nodes = format_cpulist(
+def may_be_hbm(kinds: Mapping[int, Kind], description: Description) -> str:
+    """The nodes without cpus whose kind nothing tells, as a list such as ``"2-3"``."""
+    return format_cpulist(
         facts.id
         for facts in description.nodes.values()
         if kinds[facts.id].kind == "unknown" and not kinds[facts.id].not_hbm
-        if facts.memory_bytes and not facts.cpus
+        if facts.holds_memory and not facts.cpus
     )
+
+
+def unknown_hbm(kinds: Mapping[int, Kind], description: Description) -> str | None:
+    """The way out for memories without cpus whose kind nothing tells; None if there are none."""
+    nodes = may_be_hbm(kinds, description)
     if not nodes:
         return None
     return (

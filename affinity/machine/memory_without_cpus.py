@@ -8,11 +8,14 @@ node ids, nor an absolute bandwidth: sub-NUMA clusters divide that by their numb
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, NodeFacts
 from affinity.machine.kind import Kind
 from affinity.machine.locality import Locality, distances_from, locality, nodes_with_cpus
 from affinity.machine.processors import KNIGHTS_MCDRAM_BYTES, XEON_MAX_HBM_BYTES, Identity
+from affinity.sizes import format_bytes
 
 HBM_RATIO = 2.0
 """Memory with more than this many times the bandwidth of its cpus' own DRAM is HBM."""
@@ -22,6 +25,13 @@ FASTER_RATIO = 1.5
 
 CXL memory comes that far where it is interleaved over several devices next to one cluster's share
 of DRAM; but then it is larger than that DRAM, or the kernel's tier is slower.
+"""
+
+MUCH_LARGER = 2
+"""Memory with more than so many times the bytes of its cpus' own DRAM, and in a slower tier, is
+more likely CXL next to a few modules of DRAM than HBM, however fast it is beside them.
+
+Either alone says nothing: older kernels put all memory behind dax into the slower tier.
 """
 
 SAME_RATIO = 0.1
@@ -42,8 +52,18 @@ def kind_without_cpus(
     """
     if facts.told is not None:
         return Kind(facts.told.kind, facts.told.by)
-    if not facts.memory_bytes:
+    if not facts.holds_memory:
         return Kind("unknown", "it has neither cpus nor memory")
+    kind = _weighed(description, identity, facts, near)
+    if facts.size_told:
+        return kind
+    return replace(kind, evidence=f"{kind.evidence} (its size is not told)")
+
+
+def _weighed(
+    description: Description, identity: Identity, facts: NodeFacts, near: Locality
+) -> Kind:
+    """What the first evidence says of memory that no source calls anything."""
     if device := _DEVICES.get(facts.dax or ""):
         return device
     if facts.offline_cpus:
@@ -52,7 +72,7 @@ def kind_without_cpus(
         beside_offline = _as_far_as_dram(description, facts)
         return beside_offline or _on_knights(identity, facts) or _unknown(description, facts, near)
     return (
-        _by_bandwidth(description, facts, near)
+        _by_bandwidth(description, identity, facts, near)
         or _by_tier(description, facts, near)
         or _as_far_as_dram(description, facts)
         or _on_xeon_max(description, identity, facts, near)
@@ -84,7 +104,9 @@ def _on_knights(identity: Identity, facts: NodeFacts) -> Kind | None:
     return Kind("hbm", f"memory without cpus on Xeon Phi is MCDRAM: {identity.evidence}")
 
 
-def _by_bandwidth(description: Description, facts: NodeFacts, near: Locality) -> Kind | None:
+def _by_bandwidth(
+    description: Description, identity: Identity, facts: NodeFacts, near: Locality
+) -> Kind | None:
     """By bandwidth against the DRAM of the nearest cpus; None if either is not given."""
     compared = _bandwidths(description, facts, near)
     if compared is None:
@@ -96,18 +118,28 @@ def _by_bandwidth(description: Description, facts: NodeFacts, near: Locality) ->
         f"{source} gives it {ratio:.1f} times the bandwidth of its cpus' own memory "
         f"({own} to {local} MB/s)"
     )
-    if ratio > HBM_RATIO:
+    step, dram_bytes = _tier_step(description, facts, near), _bytes_near(description, near)
+    like_cxl = step > 0 and facts.memory_bytes > MUCH_LARGER * dram_bytes
+    may_be_max = identity.family == "xeon max" and _has_room_as_hbm(description, facts, near)
+    if ratio > HBM_RATIO and (may_be_max or not like_cxl):
         return Kind("hbm", evidence)
-    step = _tier_step(description, facts, near)
     if ratio > 1 and step < 0:
         return Kind("hbm", f"{evidence}, and the kernel puts it in a faster memory tier")
     slow = step > 0 and facts.dax is None
-    if ratio > FASTER_RATIO and not slow and facts.memory_bytes < _bytes_near(description, near):
+    if ratio > FASTER_RATIO and not slow and 0 < facts.memory_bytes < dram_bytes:
         return Kind("hbm", f"{evidence}: less than twice, but it is the smaller and faster of both")
     if description.offline_cpus and abs(ratio - 1) <= SAME_RATIO:
         return Kind("dram", f"{evidence}: DRAM whose own cpus are offline")
-    slower = "slower than DRAM" if ratio < 1 - SAME_RATIO else "too little for HBM"
-    return Kind("unknown", f"{evidence}: {slower}", not_hbm=True)
+    on_max = None if identity.guessed else _on_xeon_max(description, identity, facts, near)
+    if ratio > 1 and on_max:
+        return Kind("hbm", f"{on_max.evidence}; {evidence}")
+    if ratio < 1 - SAME_RATIO:
+        return Kind("unknown", f"{evidence}: slower than DRAM", not_hbm=True)
+    doubt = ": too little to call it HBM"
+    if ratio > HBM_RATIO:
+        sizes = f"{format_bytes(facts.memory_bytes)} beside {format_bytes(dram_bytes)} of DRAM"
+        doubt = f", but with {sizes}, and in a slower memory tier, it may be CXL"
+    return Kind("unknown", f"{evidence}{doubt}; if it is HBM, say --hbm {facts.id}")
 
 
 def _bandwidths(

@@ -11,9 +11,19 @@ from affinity.machine.distance_tables import SNC_CLUSTERS
 from affinity.machine.kind import Kind
 from affinity.machine.knights_modes import knights_modes
 from affinity.machine.memory_beside_cpus import offline_hbm
+from affinity.machine.memory_kind import may_be_hbm
 from affinity.machine.processors import Identity, is_virtual, takes_optane, vendor_of
 from affinity.sizes import format_bytes
-from affinity.topology import Modes, SideCache
+from affinity.topology import MemoryKind, Modes, SideCache
+
+_NAMES: dict[MemoryKind, str] = {
+    "dram": "DRAM",
+    "hbm": "HBM",
+    "cxl": "CXL",
+    "pmem": "persistent memory",
+    "gpu": "memory of a GPU",
+    "unknown": "memory of unknown kind",
+}
 
 
 def conclude_modes(
@@ -116,12 +126,15 @@ def _nodes_per_package(packages: Mapping[int, set[int]]) -> list[int]:
 def _memory(
     description: Description, identity: Identity, kinds: Mapping[int, Kind]
 ) -> tuple[str, str]:
-    present = {node: kinds[node].kind for node, f in description.nodes.items() if f.memory_bytes}
+    present = {node: kinds[node].kind for node, f in description.nodes.items() if f.holds_memory}
     hbm = [node for node, kind in present.items() if kind == "hbm"]
     if not present:
         return "unknown", "the source tells nothing of memory"
     if hbm and len(hbm) == len(present):
         return "HBM only", kinds[hbm[0]].evidence
+    own = [node for node in present if description.nodes[node].cpus]
+    if own and set(own) <= set(hbm) and "dram" not in present.values():
+        return "HBM only", f"{kinds[own[0]].evidence}; besides, {_listed(present, set(own))}"
     cached = any(facts.side_caches for facts in description.nodes.values())
     if hbm and cached:
         return "hybrid", "there are nodes of HBM, and memory-side caches too"
@@ -130,7 +143,7 @@ def _memory(
     if cached:
         return "cache", _what_caches(description, identity)
     if identity.family == "xeon max":
-        return _no_hbm_in_sight(description)
+        return _no_hbm_in_sight(description, may_be_hbm(kinds, description))
     return _without_hbm(set(present.values()))
 
 
@@ -145,9 +158,16 @@ def _what_caches(description: Description, identity: Identity) -> str:
     return f"{found}; what they are made of is not told"
 
 
-def _no_hbm_in_sight(description: Description) -> tuple[str, str]:
+def _no_hbm_in_sight(description: Description, unknown: str) -> tuple[str, str]:
+    """Of a Xeon Max; `unknown` are the ids of nodes that may be HBM for all that is known."""
     if offline := offline_hbm(description):
         return "flat, with HBM offline", offline
+    if unknown:
+        return (
+            "flat, cache or flat with HBM offline; cannot be told",
+            f"a Xeon Max with memory of unknown kind at NUMA node {unknown}: it is flat if that is "
+            f"HBM (--hbm {unknown}), as nothing else is, nor is there a memory-side cache",
+        )
     return (
         "cache or flat with HBM offline; cannot be told",
         "a Xeon Max with more memory than its HBM, that shows neither HBM nor a memory-side cache"
@@ -158,7 +178,14 @@ def _no_hbm_in_sight(description: Description) -> tuple[str, str]:
 def _without_hbm(kinds: set[str]) -> tuple[str, str]:
     if kinds == {"dram"}:
         return "DRAM only", "all memory is next to cpus, and nothing says that it is not DRAM"
-    names = {"dram": "DRAM", "cxl": "CXL", "pmem": "persistent memory", "gpu": "memory of a GPU"}
-    order = ("dram", "cxl", "pmem", "gpu", "unknown")
-    listed = [names.get(kind, "memory of unknown kind") for kind in order if kind in kinds]
+    listed = [word for kind, word in _NAMES.items() if kind in kinds]
     return " and ".join(listed), "from the kinds of all memories"
+
+
+def _listed(present: Mapping[int, MemoryKind], left_out: set[int]) -> str:
+    """Write ``"CXL at NUMA node 2"`` for all memories but those left out."""
+    return " and ".join(
+        f"{word} at NUMA node {format_cpulist(nodes)}"
+        for kind, word in _NAMES.items()
+        if (nodes := [node for node in present if present[node] == kind and node not in left_out])
+    )

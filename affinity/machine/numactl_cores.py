@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from affinity.machine.description import Description, ThreadPlace
 from affinity.machine.processors import KNIGHTS_CORES, identify
@@ -43,6 +43,7 @@ class CoreWords:
 
 def place_threads(description: Description, words: CoreWords) -> dict[int, ThreadPlace]:
     """The place of each cpu that the nodes list; appends to notes what had to be concluded."""
+    words = _possible(description, words)
     cpus = sorted(cpu for facts in description.nodes.values() for cpu in facts.cpus)
     cores = _cores(description, words, cpus)
     package_of = _packages(description, words, len(cores))
@@ -52,6 +53,23 @@ def place_threads(description: Description, words: CoreWords) -> dict[int, Threa
         for number, core in enumerate(sorted(cores))
         for cpu in core
     }
+
+
+def _possible(description: Description, words: CoreWords) -> CoreWords:
+    """The words without numbers of 0, which count as not said; appends to notes which."""
+    numbers = {
+        "threads per core": words.threads_per_core,
+        "packages": words.packages,
+        "cores per package": words.cores_per_package,
+    }
+    for what in (what for what, number in numbers.items() if number == 0):
+        description.notes.append(f"{words.source} tells 0 {what}, which cannot be: left aside")
+    return replace(
+        words,
+        threads_per_core=words.threads_per_core or None,
+        packages=words.packages or None,
+        cores_per_package=words.cores_per_package or None,
+    )
 
 
 def tiles_of_knights(description: Description) -> list[Cache]:

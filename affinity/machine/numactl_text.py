@@ -16,7 +16,11 @@ from affinity.errors import AffinityError, TopologyError
 from affinity.machine.description import Description, NodeFacts, Processor
 from affinity.machine.numactl_cores import CoreWords, place_threads, tiles_of_knights
 
-_PROMPT = re.compile(r"^.*[$%>]\s*(sudo )?(numactl|lscpu)\b")
+_PROMPT = re.compile(
+    r"^.*[$%>#]\s*(sudo )?(numactl|lscpu)\b"
+    # Or with nothing after it: "[user@host ~]$", "user@host:~>", "$".
+    r"|^(\[.*\]|\S+@\S+( \S+)?|[\w.~/-]*)\s*[$%>#]$"
+)
 _NODE = re.compile(r"^node\s+(\d+)\s+(cpus|size|free)\s*:\s*(.*)$")
 _AVAILABLE = re.compile(r"^available:\s*(\d+)\s+nodes?\s*\((.*)\)$")
 _ROW = re.compile(r"^(\d+)\s*:\s*(.*)$")
@@ -24,6 +28,7 @@ _LSCPU = re.compile(
     r"^(Architecture|CPU op-mode|Address sizes|Byte Order|CPU\(s\)|Vendor ID|Model name|"
     r"CPU family|Model|Thread\(s\) per core|Core\(s\) per socket|Socket\(s\)|Flags)\b.*:"
 )
+_NOT_TOLD = "<not available>"
 _UNITS = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
@@ -85,7 +90,7 @@ def _read_line(parts: _Text, line: str) -> None:
 
 
 def _read_node(parts: _Text, node: int, word: str, value: str) -> None:
-    facts = parts.nodes.setdefault(node, NodeFacts(node))
+    facts = parts.nodes.setdefault(node, NodeFacts(node, size_told=False))
     if word == "cpus":
         facts.cpus = parse_cpulist(",".join(value.replace(",", " ").split()))
         for other in parts.nodes.values():
@@ -94,13 +99,14 @@ def _read_node(parts: _Text, node: int, word: str, value: str) -> None:
                 raise TopologyError(f"cpus {cpus} are those of node {other.id} already")
     elif word == "size":
         facts.memory_bytes = _bytes(value)
+        facts.size_told = value != _NOT_TOLD
     else:
         facts.free_bytes = _bytes(value)
         parts.told_free.add(node)
 
 
 def _bytes(value: str) -> int:
-    if value == "<not available>":
+    if value == _NOT_TOLD:
         return 0
     found = re.match(r"^(\d+)\s*(kB|MB|GB)$", value)
     if not found:

@@ -6,7 +6,6 @@ read_machine(Path("machine.tgz"))     another, from a snapshot, hwloc's XML, `nu
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from affinity.machine.description import Description
 from affinity.machine.files import FolderFiles, MachineFiles
 from affinity.machine.sysfs import describe_sysfs
 from affinity.machine.user_word import HbmWord, hbm_from_environment
+from affinity.process.binding import allowed_cpus
 from affinity.topology import Topology
 
 KNOWN_FORMATS = (
@@ -45,7 +45,7 @@ def read_topology(
     """
     own = root == Path("/")
     if allowed is None:
-        allowed = os.sched_getaffinity(0) if own else ()
+        allowed = allowed_cpus() if own else ()
     if hbm is None:
         hbm = hbm_from_environment() if own else ()
     return conclude(describe_sysfs(FolderFiles(root), allowed), hbm)

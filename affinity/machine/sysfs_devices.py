@@ -44,7 +44,7 @@ def _add_dax(files: MachineFiles, description: Description) -> None:
         kind = next((kind for pattern, kind in _BEHIND if pattern.search(target)), None)
         node = read_int(files, f"{path}/target_node")
         facts = None if node is None else description.nodes.get(node)
-        if device in driven and facts is not None and facts.memory_bytes:
+        if device in driven and facts is not None and facts.holds_memory:
             facts.dax = kind
         elif device in driven:
             _note_offline(files, description, device, kind, f"daxctl online-memory {device}")

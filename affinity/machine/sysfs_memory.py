@@ -33,9 +33,11 @@ def add_memory(files: MachineFiles, description: Description) -> None:
         return
     description.nodes = {node: _read_node(files, node, description) for node in ids}
     description.sources.append(f"memory: /{NODES}")
-    if hidden := [node for node in ids if files.read_bytes(f"{NODES}/node{node}/meminfo") is None]:
-        which = format_cpulist(hidden)
-        description.notes.append(f"no size of the memory of nodes {which}: meminfo is missing")
+    if hidden := [node for node, facts in description.nodes.items() if not facts.size_told]:
+        which = f"node{'s' if len(hidden) > 1 else ''} {format_cpulist(hidden)}"
+        description.notes.append(
+            f"no size of the memory of {which}: meminfo is missing or cannot be read"
+        )
     for facts in description.nodes.values():
         _add_performance(files, facts, description)
     _add_distances(files, description)
@@ -71,7 +73,10 @@ def _add_amounts(
     files: MachineFiles, path: str, facts: NodeFacts, description: Description
 ) -> None:
     amounts = read_meminfo(files, path)
-    facts.memory_bytes = facts.free_bytes = amounts.total
+    facts.memory_bytes = facts.free_bytes = amounts.total or 0
+    facts.size_told = amounts.total is not None
+    if not facts.size_told:
+        return
     if amounts.free is not None:
         facts.free_bytes, facts.reclaimable_bytes = amounts.free, amounts.reclaimable
     elif amounts.total:
@@ -113,9 +118,9 @@ def _add_performance(files: MachineFiles, facts: NodeFacts, description: Descrip
         if initiators and not facts.initiators:
             facts.initiators, facts.initiators_source = initiators, f"HMAT table, in /{folder}"
         read = read_int(files, f"{folder}/read_bandwidth")
-        if read:
-            facts.read_bandwidth = read
-            facts.write_bandwidth = read_int(files, f"{folder}/write_bandwidth") or None
+        write = read_int(files, f"{folder}/write_bandwidth")
+        if read or write:
+            facts.read_bandwidth, facts.write_bandwidth = read or None, write or None
             facts.read_latency = read_int(files, f"{folder}/read_latency") or None
             facts.performance_source = f"HMAT table, in /{folder}"
             facts.zero_performance = False

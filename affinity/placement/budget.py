@@ -15,6 +15,7 @@ from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, aim
 from affinity.placement.plan import MemoryPlan, Placement
 from affinity.placement.request import Request, WantedKind
+from affinity.placement.spilling import spill_notes
 from affinity.placement.strict import beyond_limit, check_strict, reclaiming
 from affinity.placement.words import by_whom, named, numbered
 from affinity.sizes import format_bytes
@@ -38,7 +39,7 @@ def plan_memory(
         budgets = _budgets(memories, chosen, memories.free_or_reclaimable())
         check_strict(memories, chosen, budgets, over)
     filling = Filling(memories, seats, chosen)
-    known = memories.sized and chosen[0].plan.need_bytes is not None
+    known = not memories.unsized and chosen[0].plan.need_bytes is not None
     plans = [
         replace(
             one.plan,
@@ -51,7 +52,8 @@ def plan_memory(
     notes = [*_hidden_notes(memories, seats, request), *_unknown_notes(memories, chosen, budgets)]
     notes += [f"{over}: the kernel swaps, or kills one"] if over else []
     if known:
-        notes += [*filling.notes(request), *_cache_notes(memories, plans)]
+        notes += [*filling.notes(request, fits=not over), *_cache_notes(memories, plans)]
+    notes += spill_notes(memories, seats, chosen, plans)
     return plans, [*notes, *_idle_policy_notes(memories, chosen, request)]
 
 
@@ -68,8 +70,12 @@ def _budgets(memories: Memories, aims: Sequence[Aim], room: Mapping[int, int]) -
 
 def _unknown_notes(memories: Memories, aims: Sequence[Aim], budgets: Sequence[int]) -> list[str]:
     plan = aims[0].plan
-    if not memories.sized and (plan.need_bytes or plan.policy == "strict"):
-        return ["how much memory this machine has is not known, so nothing was checked"]
+    if memories.unsized and (plan.need_bytes or plan.policy == "strict"):
+        some = memories.unsized != memories.ids
+        which = (
+            f"{named(memories.topology, memories.unsized)} holds" if some else "this machine has"
+        )
+        return [f"how much memory {which} is not known, so nothing was checked"]
     if plan.policy != "strict" or plan.need_bytes is not None:
         return []
     return [

@@ -48,14 +48,17 @@ class Filling:
         total = _sum(self._placed[rank])
         return tuple((node, total[node]) for node in order if total[node])
 
-    def notes(self, request: Request) -> list[str]:
-        """For the workers with the same target: how much they need there, and what spills where."""
+    def notes(self, request: Request, *, fits: bool = True) -> list[str]:
+        """For the workers with the same target: how much they need there, and what spills where.
+
+        Nothing is said to fit without `fits`, where something else than the nodes sets a limit.
+        """
         groups: defaultdict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
         for rank, one in enumerate(self._aims):
             for number, part in enumerate(one.parts):
                 if part.bytes:
                     groups[number, part.targets].append(rank)
-        fits: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        fitting: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         others = []
         for (number, targets), ranks in groups.items():
             part = self._aims[ranks[0]].parts[number]
@@ -65,14 +68,16 @@ class Filling:
             if sum(total[node] for node in targets) < wanted:
                 spilled = self._spill_text(targets, total, wanted - sum(total.values()))
                 others.append(f"{need}: {spilled}")
+            elif not fits:
+                continue
             elif len(targets) > 1:
                 others.append(f"{need} fit in {self._room(targets, sum, wanted)}")
             else:
-                fits[need, wanted].extend(targets)
+                fitting[need, wanted].extend(targets)
         alike = (
             f"{need} fit in {'each of ' if len(nodes) > 1 else ''}"
             f"{self._room(sorted(nodes), min, wanted)}"
-            for (need, wanted), nodes in fits.items()
+            for (need, wanted), nodes in fitting.items()
         )
         return [*alike, *others]
 

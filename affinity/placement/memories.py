@@ -24,19 +24,16 @@ if TYPE_CHECKING:
 class Memories:
     """The NUMA nodes that hold memory and are allowed: `ids`, ascending.
 
-    `sized` tells whether it is known how much they hold; some descriptions do not say.
+    `unsized` are those of them of which it is not known how much they hold.
     Raises PlacementError if there are none.
     """
 
     def __init__(self, topology: Topology, allowed: Allowed) -> None:
         self.topology, self.allowed = topology, allowed
-        # Where no size is known at all, the nodes with cpus surely have memory.
-        self.sized = any(node.memory_bytes for node in topology.numa_nodes)
-        self.existing = frozenset(
-            node.id
-            for node in topology.numa_nodes
-            if (node.memory_bytes if self.sized else node.cpus)
-        )
+        nodes = topology.numa_nodes
+        holding = [node.id for node in nodes if node.memory_bytes or not node.size_told]
+        # Where no source tells of any memory, the nodes with cpus surely have some.
+        self.existing = frozenset(holding or [node.id for node in nodes if node.cpus])
         mems = self.existing if allowed.mems is None else self.existing.intersection(allowed.mems)
         if not mems:
             raise PlacementError(
@@ -45,6 +42,7 @@ class Memories:
                 "widen cpuset.mems"
             )
         self.ids = tuple(sorted(mems))
+        self.unsized = tuple(id_ for id_ in self.ids if not topology.node(id_).memory_bytes)
         self._position = {node.id: at for at, node in enumerate(topology.numa_nodes)}
         self._lists: dict[int, tuple[int, ...]] = {}
         self._packages: defaultdict[int, set[int]] = defaultdict(set)

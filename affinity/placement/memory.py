@@ -89,10 +89,7 @@ def _wanted(memories: Memories, own: tuple[int, ...], kind: WantedKind) -> tuple
     if kind == "hbm" and not hbm:
         raise PlacementError(_no_hbm(memories, own))
     if kind == "dram" and not dram:
-        raise PlacementError(
-            "memory in DRAM asked for, but this machine has "
-            f"{named(memories.topology, memories.ids)} only: use kind 'best'"
-        )
+        raise PlacementError(_no_dram(memories, own))
     if kind == "dram" or not hbm:
         return _main(memories, own)
     return hbm
@@ -189,11 +186,8 @@ def _no_hbm(memories: Memories, own: tuple[int, ...]) -> str:
     topology = memories.topology
     asked = f"memory in HBM asked for, but {numbered('NUMA node', own)}"
     if hidden := memories.hidden(own, ["hbm"]):
-        return (
-            f"memory in HBM asked for, but {named(topology, hidden)} near "
-            f"{numbered('NUMA node', own)} may not be used{by_whom(memories.allowed)}: "
-            "widen cpuset.mems, or srun --mem-bind=none where Slurm bound the memory"
-        )
+        where = f"{named(topology, hidden)} near {numbered('NUMA node', own)}"
+        return f"memory in HBM asked for, but {where} {_forbidden(memories)}"
     if others := [node for node in topology.numa_nodes if node.kind == "hbm"]:
         return (
             f"{asked} has none: {named(topology, (node.id for node in others))} is near "
@@ -205,6 +199,26 @@ def _no_hbm(memories: Memories, own: tuple[int, ...]) -> str:
             "use policy 'cache' or kind 'best'"
         )
     return (
-        f"memory in HBM asked for, but this machine has {named(topology, memories.ids)} only: "
+        f"memory in HBM asked for, but this machine has {_all(memories)} only: "
         "use kind 'best', or --hbm to say which nodes are HBM"
+    )
+
+
+def _no_dram(memories: Memories, own: tuple[int, ...]) -> str:
+    """DRAM asked for where none may be used, near or far."""
+    topology, asked = memories.topology, "memory in DRAM asked for, but"
+    everywhere = [node.id for node in topology.numa_nodes if node.cpus]
+    if hidden := memories.hidden(own, ["dram"]) or memories.hidden(everywhere, ["dram"]):
+        return f"{asked} {named(topology, hidden)} {_forbidden(memories)}; or use kind 'best'"
+    return f"{asked} this machine has {_all(memories)} only: use kind 'best'"
+
+
+def _all(memories: Memories) -> str:
+    return named(memories.topology, sorted(memories.existing))
+
+
+def _forbidden(memories: Memories) -> str:
+    return (
+        f"may not be used{by_whom(memories.allowed)}: widen cpuset.mems, or srun --mem-bind=none "
+        "where Slurm bound the memory"
     )

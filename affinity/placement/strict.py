@@ -39,7 +39,7 @@ def check_strict(
             "higher limit"
         )
     for rank, (one, budget) in enumerate(zip(aims, budgets, strict=True)):
-        if memories.sized and (one.parts[0].bytes or 0) > budget:
+        if not memories.unsized and (one.parts[0].bytes or 0) > budget:
             raise PlacementError(_too_much(memories, rank, aims, budget))
 
 

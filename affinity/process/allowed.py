@@ -124,7 +124,10 @@ def _within_policy(
     if policy.mode in ("default", "local"):
         return mems
     if policy.mode != "bind":
-        said.append(f"{starter.name}: memory policy {policy}, which a placement may replace")
+        said.append(
+            f"{starter.name}: memory policy {policy}, which a placement replaces, "
+            "unless its policy is none"
+        )
         return mems
     kept = tuple(node for node in mems if node in policy.nodes)
     barred = format_cpulist(set(mems) - set(kept))

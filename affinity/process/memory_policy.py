@@ -115,6 +115,26 @@ def apply_memory_policy(
     return as_far_as_possible(set_memory_policy, mode, nodes, required)
 
 
+def drop_inherited_policy(required: bool = False) -> AppliedPolicy:
+    """Free the calling thread of a policy it inherited, but leave a ``bind``: that is a limit.
+
+    A policy that cannot be dropped is a note, and an error only if that is `required`.
+    """
+    try:
+        inherited = memory_policy()
+    except MemoryPolicyError:  # Where none can be read, nobody has set one either.
+        return AppliedPolicy("default")
+    if inherited.mode in ("default", "bind"):
+        return AppliedPolicy(*inherited)
+    try:
+        set_memory_policy("default")
+    except MemoryPolicyError as error:
+        if required:
+            raise
+        return AppliedPolicy(*inherited, (f"{inherited} is inherited and stays: {error}",))
+    return AppliedPolicy("default")
+
+
 def as_far_as_possible(
     tell: Callable[[str, tuple[int, ...]], None],
     mode: str,

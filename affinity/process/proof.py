@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TypedDict
@@ -69,27 +70,36 @@ def judge(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
 
     A thread may run on any cpu of its worker; for memory see `memory_problems`.
     """
-    outside = _threads_outside(placement, observed["threads"])
-    return (*outside, *memory_problems(placement, observed))
+    return (*thread_problems(placement, observed), *memory_problems(placement, observed))
 
 
-def memory_problems(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
-    """What of `judge` is about memory.
+def thread_problems(placement: Placement, *observed: ObservedBinding) -> tuple[str, ...]:
+    """What of `judge` is about threads, of one process or several."""
+    threads = [thread for process in observed for thread in process["threads"]]
+    return tuple(_threads_outside(placement, threads))
+
+
+def memory_problems(placement: Placement, *observed: ObservedBinding) -> tuple[str, ...]:
+    """What of `judge` is about memory, that of one process or of all processes of a worker.
 
     None of it where the plan puts it (that of the process, or of an arena whose need is known) is
     a problem. With policy ``strict`` so are another memory policy, more than
     `STRICT_ALLOWANCE_BYTES` of own memory elsewhere, and a kernel that does not tell. Segments
     count as being there, but not as being elsewhere: other workers have parts of them.
+    Each process is judged by itself, its arenas with those of the others: see `arena_problems`.
     """
-    plan, memory = placement.memory, observed["memory"]
-    strict = plan.policy == "strict"
-    problems = list(_other_policy(plan, observed["memory_policy"])) if strict else []
-    if memory is not None:
-        problems += _missing(plan, memory)
-        problems += _elsewhere(plan, memory) if strict else ()
-    elif strict:
-        problems.append("the kernel does not tell where pages are: strict cannot be proved")
-    return tuple(problems)
+    plan = placement.memory
+    each = [problem for process in observed for problem in _problems_of_one(plan, process)]
+    return (*each, *arena_problems(placement, *observed))
+
+
+def arena_problems(placement: Placement, *observed: ObservedBinding) -> tuple[str, ...]:
+    """Which arenas, whose need is known, hold nothing on their nodes, whichever process has it.
+
+    Of a worker's processes one uses them, and not the shell that starts it.
+    """
+    told = [process["memory"] for process in observed if process["memory"] is not None]
+    return tuple(_missing_arenas(placement.memory, _together(told)) if told else ())
 
 
 def remarks(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
@@ -123,11 +133,33 @@ def _threads_outside(placement: Placement, threads: Iterable[ThreadBinding]) -> 
         )
 
 
+def _problems_of_one(plan: MemoryPlan, observed: ObservedBinding) -> Iterator[str]:
+    memory, strict = observed["memory"], plan.policy == "strict"
+    if strict:
+        yield from _other_policy(plan, observed["memory_policy"])
+    if memory is not None:
+        yield from _missing(plan, memory)
+        yield from _elsewhere(plan, memory) if strict else ()
+    elif strict:
+        yield "the kernel does not tell where pages are: strict cannot be proved"
+
+
 def _other_policy(plan: MemoryPlan, observed: str | None) -> Iterator[str]:
     asked = str(Policy(plan.mode, tuple(sorted(plan.nodes))))
     arenas = {str(Policy(arena.mode, tuple(sorted(arena.nodes)))) for arena in plan.arenas}
-    if plan.mode != "default" and observed not in {asked, *arenas}:  # It may be within an arena.
+    if observed in {asked, *arenas}:  # It may be within an arena.
+        return
+    if plan.mode != "default" or not _as_good_as_none(plan, observed):
         yield f"memory policy {asked} was asked for, but it is {observed or 'not known'}"
+
+
+def _as_good_as_none(plan: MemoryPlan, observed: str | None) -> bool:
+    if plan.policy == "none" or observed is None:
+        return True
+    mode, _, nodes = observed.partition(":")
+    # A launcher keeps the limit that it was given, and the plan has been made within that.
+    within = mode == "bind" and {*plan.order[:1]} <= {*parse_cpulist(nodes)}
+    return within or mode == "local"
 
 
 def _missing(plan: MemoryPlan, memory: ObservedMemory) -> Iterator[str]:
@@ -138,6 +170,10 @@ def _missing(plan: MemoryPlan, memory: ObservedMemory) -> Iterator[str]:
             yield f"0 % of {total} on node {format_cpulist(empty)}, but {plan.mode} was asked for"
     elif plan.nodes and not _own_bytes(memory, plan.nodes):
         yield f"0 % of {total} on {_nodes(plan)}, where it was to be: {_where(memory)}"
+
+
+def _missing_arenas(plan: MemoryPlan, memory: ObservedMemory) -> Iterator[str]:
+    total = format_bytes(_own_bytes(memory))
     for arena in plan.arenas:
         if arena.need_bytes and arena.nodes and not _own_bytes(memory, arena.nodes):
             yield (
@@ -154,6 +190,15 @@ def _elsewhere(plan: MemoryPlan, memory: ObservedMemory) -> Iterator[str]:
             f"{format_bytes(elsewhere)} are not on {_nodes(plan)}, where strict wants all but "
             f"{format_bytes(STRICT_ALLOWANCE_BYTES)}: {_where(memory)}"
         )
+
+
+def _together(memories: Iterable[ObservedMemory]) -> ObservedMemory:
+    anonymous, shared, file = Counter[str](), Counter[str](), Counter[str]()
+    for memory in memories:
+        anonymous.update(memory["anonymous"])
+        shared.update(memory["shared"])
+        file.update(memory["file"])
+    return {"anonymous": anonymous, "shared": shared, "file": file}
 
 
 def _own_bytes(memory: ObservedMemory, nodes: Iterable[int] | None = None) -> int:

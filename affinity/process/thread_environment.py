@@ -30,7 +30,8 @@ def thread_environment(threads: int, cores: Sequence[Sequence[int]] = ()) -> dic
 
     With `cores` (the cpus of each), whole threads to a core, every OpenMP thread of GNU's and of
     Intel's runtime stays on its core, and its data in the caches there. OpenMP then leaves the
-    main thread on the first core, too: start it within `main_thread_mask_kept`.
+    main thread on the first core, too: if that is to start children, load it within
+    `main_thread_mask_kept`.
     Otherwise threads roam within the mask of their process.
     """
     counts = dict.fromkeys(THREAD_COUNT_VARIABLES, str(threads))

@@ -106,7 +106,9 @@ class TellsParent(Observer):
         if problems := memory_problems(placement, got):
             weaker = '"spill" or "none"' if placement.memory.policy == "strict" else '"none"'
             raise Misplaced(
-                f"its memory is not where it was to be: {'; '.join(problems)}; free memory there, "
+                # A remark may tell the cause, such as a policy that was forbidden.
+                f"its memory is not where it was to be: "
+                f"{'; '.join((*problems, *found['remarks']))}; free memory there, "
                 f"or ask for less by placement.memory = {weaker}"
             )
 

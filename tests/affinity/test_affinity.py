@@ -13,6 +13,12 @@ def test_every_exported_name_resolves_to_itself() -> None:
     assert names == affinity.__all__
 
 
+def test_pools_that_place_no_threads_are_pinned_by_functions_of_the_package() -> None:
+    from affinity import main_thread_mask_kept, pin_own_threads
+
+    assert {main_thread_mask_kept.__name__, pin_own_threads.__name__} <= {*affinity.__all__}
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'affinity' has no attribute 'read_topologie'"):
         affinity.read_topologie  # noqa: B018

@@ -186,8 +186,18 @@ def test_policy_that_is_left_to_the_kernel_is_inherited(cpu: int, node: int) -> 
     inner = pinned_command([*PYTHON, SHOW_POLICY], [cpu], memory=MemoryPlan("none"))
     outer = _exec("--cpus", str(cpu), "--memory", f"interleave:{node}", "--", *inner)
     assert outer.stdout.strip() == f"interleave:{node}"
-    reset = _exec("--cpus", str(cpu), "--memory", "default", "--", *PYTHON, SHOW_POLICY)
-    assert reset.stdout.strip() == "default"
+
+
+@pytest.mark.parametrize(
+    ("inherited", "left"), [("interleave", "default"), ("preferred", "default"), ("bind", "bind")]
+)
+def test_plan_that_leaves_the_nodes_to_the_kernel_keeps_only_an_inherited_limit(
+    inherited: str, left: str, cpu: int, node: int
+) -> None:
+    inner = pinned_command([*PYTHON, SHOW_POLICY], [cpu], memory=MemoryPlan("spill"))
+    outer = _exec("--cpus", str(cpu), "--memory", f"{inherited}:{node}", "--", *inner)
+    policy = left if left == "default" else f"{left}:{node}"
+    assert (outer.stdout.strip(), outer.stderr) == (policy, "")
 
 
 @pytest.mark.parametrize(

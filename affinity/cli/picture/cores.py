@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, sqrt
 
 from affinity.cli.homes import Home
@@ -20,15 +20,23 @@ _LETTERS: dict[Use, str] = {"communication": "c", "data": "d"}
 
 
 def cores_block(topology: Topology, home: Home, roles: Mapping[int, Role] | None) -> Block:
-    """Cores in their tiles, these in the groups that share an L3, where there are several."""
-    own = frozenset(home.cores)
-    tiles = [tile for tile in topology.tiles if tile[0] in own]
-    groups = [group for group in topology.l3_groups if group[0] in own]
+    """Cores in their tiles, these in the groups that share an L3, where there are several.
+
+    Caches may be shared beyond the node: what lies in it is drawn.
+    """
+    tiles = _within(home, topology.tiles)
+    groups = _within(home, topology.l3_groups)
     if len(groups) == 1 or max(map(len, groups)) == 1:
         return _tiles_block(tiles, roles)
-    members = [[tile for tile in tiles if tile[0] in frozenset(group)] for group in groups]
+    members = [[tile for tile in tiles if tile[0] in group] for group in groups]
     blocks = [framed(_tiles_block(within, roles), 3, PAPER, LINE) for within in members]
     return wrapped(blocks, ceil(sqrt(len(blocks))), _GAP)
+
+
+def _within(home: Home, groups: Iterable[Sequence[Core]]) -> list[list[Core]]:
+    own = frozenset(home.cores)
+    parts = ([core for core in group if core in own] for group in groups)
+    return [part for part in parts if part]
 
 
 def _tiles_block(tiles: Sequence[Sequence[Core]], roles: Mapping[int, Role] | None) -> Block:

@@ -23,7 +23,7 @@ def memory_block(topology: Topology, node: NumaNode, plan: Plan | None, width: f
     bar = Rectangle(0, _BAR_AT, width, _BAR_HEIGHT, ground, edge, radius=2)
     shapes: list[Rectangle | Words] = [name, bar]
     x = 0.0
-    for size, colour, told in _parts(topology, node, plan):
+    for size, colour, told in _parts(topology, node, plan) if node.size_told else ():
         end = min(x + width * size / node.memory_bytes, width)
         shapes.append(Rectangle(x, _BAR_AT, end - x, _BAR_HEIGHT, colour, edge, told=told))
         x = end
@@ -58,4 +58,5 @@ def _name(topology: Topology, node: NumaNode) -> str:
     speed = "" if bandwidth is None else f", {format_rate(bandwidth)}"
     cache = "".join(f", cached by {format_bytes(c.size_bytes)}" for c in node.side_caches)
     (name,) = memory_names(topology, [node.id])
-    return f"{name}: {format_bytes(node.memory_bytes)}{speed}{cache}"
+    size = format_bytes(node.memory_bytes) if node.size_told else "size not told"
+    return f"{name}: {size}{speed}{cache}"

@@ -31,7 +31,7 @@ def _plan(cpus: tuple[int, ...]) -> Plan:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bystander, "_FIRST_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(bystander, "FIRST_LOOK_SECONDS", 0.0)
 
 
 def test_what_was_seen_of_each_rank_is_reported(sleeper: subprocess.Popen[bytes]) -> None:

@@ -15,6 +15,7 @@ from affinity import Placement, PlacementError, allowed_cpus
 from affinity.cli.run import bindings_table, own_rank, rank_command
 from affinity.cpulist import format_cpulist
 from affinity.placement.plan import MemoryPlan, Plan
+from affinity.process.memory_policy import allowed_memories
 from affinity.process.own import own_placement
 from affinity.topology import Topology
 
@@ -164,7 +165,67 @@ def test_strict_run_that_is_seen_elsewhere_fails_though_its_command_ends_well(
     assert f"may run on cpus {other}, but worker 0 has {cpu}" in error
     status, _, error = _end(strict)
     assert status == 1
-    assert error.endswith("affinity run: strict: rank 0 out of place, so the status is 1\n")
+    assert error.endswith("affinity run: rank 0 out of place, so the status is 1\n")
+
+
+_ARENA_ON_NO_NODE = """
+import argparse, sys
+from affinity import Arena, MemoryPlan, Placement, Plan, allowed_cpus, read_allowed, read_topology
+from affinity.cli.run import run_plan
+home = (read_allowed().mems or (0,))[:1]
+arenas = (Arena("weights", "preferred", (77,), int(sys.argv[1])),)
+memory = MemoryPlan("split", "preferred", home, home, arenas=arenas)
+plan = Plan((Placement(0, allowed_cpus(), 1, (0,), memory=memory),))
+options = argparse.Namespace(
+    env=[], preload=[], rank=None, command=["sh", "-c", "sleep 1.5; true"], pin_threads=False,
+    report_bindings=True, tag=False, grace_seconds=10.0,
+)
+sys.exit(run_plan(read_topology(), plan, options))
+"""
+
+
+def test_run_that_has_nothing_where_it_was_to_be_fails_under_any_policy(start: Start) -> None:
+    held, not_yet = (start("-c", _ARENA_ON_NO_NODE, need) for need in ("4096", str(2**40)))
+    status, _, error = _end(held)
+    assert status == 1
+    assert error.count("on node 77, where arena weights (4.0 KiB) was to be") == 1
+    assert error.endswith("affinity run: rank 0 out of place, so the status is 1\n")
+    status, _, error = _end(not_yet)
+    assert status == 0
+    assert error.count("on node 77, where arena weights (1.0 TiB) was to be") == 1
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_strict_ranks_that_were_never_seen_are_named(start: Start) -> None:
+    words = ("run", "--workers", "2", "--report-bindings", "--policy")
+    strict = start("-m", "affinity", *words, "strict", "--", "true")
+    loose = start("-m", "affinity", *words, "spill", "--", "true")
+    status, _, error = _end(strict)
+    assert status == 0
+    assert "strict: nothing is proved of ranks 0-1, which ended before the first look" in error
+    assert "judge(own_placement(), observed_binding())" in error
+    status, _, error = _end(loose)
+    assert (status, "nothing is proved" in error) == (0, False)
+
+
+_SHOW_POLICY = "from affinity.process.memory_policy import memory_policy; print(memory_policy())"
+
+
+@pytest.mark.parametrize(
+    ("policy", "inherited", "kept"),
+    [("spill", "interleave", False), ("spill", "bind", True), ("none", "interleave", True)],
+)
+def test_inherited_policy_is_dropped_where_the_plan_has_none(
+    policy: str, inherited: str, kept: bool, start: Start
+) -> None:
+    node = allowed_memories()[0]
+    plan = json.loads(_end(start("-m", "affinity", "plan", "--workers", "1", "--json"))[1])
+    if plan["workers"][0]["memory"]["mode"] != "default":
+        pytest.skip("on this machine a plan says where memory is to be")
+    words = ("run", "--workers", "1", "--policy", policy, "--", sys.executable, "-c", _SHOW_POLICY)
+    before = ("--cpus", format_cpulist(allowed_cpus()), "--memory", f"{inherited}:{node}")
+    run = start("-m", "affinity.exec", *before, "--", sys.executable, "-m", "affinity", *words)
+    assert _end(run) == (0, f"{inherited}:{node}\n" if kept else "default\n", "")
 
 
 def test_library_is_preloaded(start: Start) -> None:

@@ -113,3 +113,9 @@ def test_parts_are_counted_as_people_do() -> None:
     assert part("cpu", [0, 1], [0, 1]) == "all 2 cpus: 0-1"
     assert part("memory node", [0], [0]) == "the only memory node: 0"
     assert part("cpu", [5], [0, 1]) == "0 of 2 cpus: none"
+
+
+def test_memory_whose_size_nothing_tells_is_shown_so(small_vm: Topology) -> None:
+    unknown = [replace(node, memory_bytes=0, free_bytes=0) for node in small_vm.numa_nodes]
+    told = show_machine(replace(small_vm, numa_nodes=tuple(unknown)))
+    assert f"memory  of a size not told in {len(unknown)} NUMA node" in told

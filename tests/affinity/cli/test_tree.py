@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from affinity.cli.homes import homes
+from affinity.cli.picture.blocks import Words
+from affinity.cli.picture.memory import memory_block
 from affinity.cli.tree import count_cores, machine_tree
 from affinity.topology import Cache, HugePages, Topology
 
@@ -34,6 +36,15 @@ def test_side_cache_and_huge_pages_stand_behind_their_memory(cache_mode: Topolog
     node = replace(node, side_caches=(), huge_pages=pages)
     tree = machine_tree(replace(cache_mode, numa_nodes=(node,)))
     assert tree.endswith("200.0 GiB free  8 huge pages of 2.0 MiB (5 free)")
+
+
+def test_memory_of_a_size_that_nothing_tells_is_shown(xeon_max: Topology) -> None:
+    *others, last = xeon_max.numa_nodes
+    untold = replace(last, memory_bytes=0, free_bytes=0, size_told=False)
+    machine = replace(xeon_max, numa_nodes=(*others, untold))
+    assert "└─ HBM   node 3  size not told" in machine_tree(machine)
+    block = memory_block(machine, untold, None, 100.0)
+    assert any("size not told" in shape.text for shape in block.shapes if isinstance(shape, Words))
 
 
 def test_memory_near_several_nodes_stands_apart(xeon_max: Topology) -> None:

@@ -40,7 +40,7 @@ def test_missing_files_are_none_or_empty_not_errors(files: FolderFiles) -> None:
     assert read_list(files, "absent") is None
     assert read_cpuinfo(files) == {}
     assert read_first_processor(files) == {}
-    assert read_meminfo(files, "absent") == (0, None, 0)
+    assert read_meminfo(files, "absent") == (None, None, 0)
 
 
 def test_folder_where_a_file_belongs_counts_as_missing(files: FolderFiles) -> None:

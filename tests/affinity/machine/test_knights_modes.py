@@ -45,6 +45,14 @@ def test_contradictions_with_smbios_are_said(describe: Describe) -> None:
     assert modes.memory_evidence == "SMBIOS, although no node is of MCDRAM: it may be offline"
 
 
+def test_mcdram_of_untold_size_is_no_contradiction_to_smbios(describe: Describe) -> None:
+    description = describe({0: 96}, {1: 0}, processor="phi")
+    description.nodes[1].size_told = False
+    assert _concluded(description)[0].memory == "flat"
+    description.knights = KnightsFirmware("Quadrant", "Flat", 0, "SMBIOS")
+    assert _concluded(description)[0].memory_evidence == "SMBIOS"
+
+
 def test_smbios_that_agrees_is_evidence_enough(describe: Describe) -> None:
     description = describe({0: 48, 1: 48}, {2: 4, 3: 4}, processor="phi")
     description.knights = KnightsFirmware("SNC2", "Hybrid50", 4 * GIB, "SMBIOS")

@@ -97,7 +97,8 @@ def test_a_little_faster_is_too_little_for_hbm(flat: Description, bandwidth: int
     flat.nodes[2].read_bandwidth = bandwidth
     kind = _kind(flat)
     assert kind.kind == "unknown"
-    assert kind.evidence.endswith("too little for HBM")
+    assert kind.evidence.endswith("too little to call it HBM; if it is HBM, say --hbm 2")
+    assert kind.not_hbm is False
 
 
 def test_slower_memory_is_unknown_and_said_to_be_slower(flat: Description) -> None:
@@ -106,6 +107,38 @@ def test_slower_memory_is_unknown_and_said_to_be_slower(flat: Description) -> No
     assert kind.kind == "unknown"
     assert "0.3 times" in kind.evidence
     assert kind.evidence.endswith("slower than DRAM")
+    assert kind.not_hbm is True
+
+
+def _starve(flat: Description, dram_gib: int, gib: int, tier: int) -> Kind:
+    """The kind of memory with 2.5 times the bandwidth of so little DRAM."""
+    flat.nodes[0].memory_bytes, flat.nodes[0].tier = dram_gib << 30, 4
+    flat.nodes[2].memory_bytes, flat.nodes[2].tier = gib << 30, tier
+    flat.nodes[2].read_bandwidth = 250_000
+    return _kind(flat)
+
+
+def test_much_more_memory_than_dram_in_a_slower_tier_is_no_hbm_for_sure(flat: Description) -> None:
+    assert _starve(flat, 64, 512, 22) == Kind(
+        "unknown",
+        "HMAT gives it 2.5 times the bandwidth of its cpus' own memory (250000 to 100000 MB/s), "
+        "but with 512.0 GiB beside 64.0 GiB of DRAM, and in a slower memory tier, it may be CXL; "
+        "if it is HBM, say --hbm 2",
+    )
+
+
+@pytest.mark.parametrize(("dram_gib", "gib", "tier"), [(64, 512, 4), (64, 128, 22), (64, 64, 22)])
+def test_size_or_tier_alone_does_not_outweigh_the_bandwidth(
+    flat: Description, dram_gib: int, gib: int, tier: int
+) -> None:
+    assert _starve(flat, dram_gib, gib, tier).kind == "hbm"
+
+
+@pytest.mark.parametrize(("gib", "kind"), [(64, "hbm"), (65, "unknown")])
+def test_xeon_max_may_have_much_more_hbm_than_dram(describe: Describe, gib: int, kind: str) -> None:
+    description = describe({0: 16}, {2: gib}, processor="max")
+    description.nodes[0].read_bandwidth = 100_000
+    assert _starve(description, 16, gib, 22).kind == kind
 
 
 def test_up_to_twice_as_fast_is_hbm_if_smaller_than_the_dram(flat: Description) -> None:
@@ -192,6 +225,42 @@ def test_name_of_xeon_max_does_not_outweigh_a_low_bandwidth(describe: Describe) 
     description.nodes[0].read_bandwidth = 260_000
     description.nodes[2].read_bandwidth = 50_000
     assert _kind(description).kind == "unknown"
+
+
+@pytest.mark.parametrize(("bandwidth", "kind"), [(346_000, "hbm"), (260_000, "unknown")])
+def test_name_of_xeon_max_decides_where_the_firmware_gives_it_little_more(
+    describe: Describe, bandwidth: int, kind: str
+) -> None:
+    description = describe({0: 512}, {2: 64}, processor="max")
+    description.nodes[0].read_bandwidth = 260_000
+    description.nodes[2].read_bandwidth = bandwidth
+    found = _kind(description)
+    assert (found.kind, found.not_hbm) == (kind, False)
+    if kind == "hbm":
+        assert found.evidence == (
+            "memory without cpus on Xeon Max is HBM: the processor is named 'Intel(R) Xeon(R) CPU "
+            "Max 9480'; HMAT gives it 1.3 times the bandwidth of its cpus' own memory (346000 to "
+            "260000 MB/s)"
+        )
+
+
+def test_name_of_xeon_max_does_not_decide_of_more_than_its_hbm(describe: Describe) -> None:
+    description = describe({0: 512}, {2: 65}, processor="max")
+    description.nodes[0].read_bandwidth = 260_000
+    description.nodes[2].read_bandwidth = 346_000
+    assert _kind(description).kind == "unknown"
+
+
+def test_memory_whose_size_is_not_told_is_weighed_like_any_other(describe: Describe) -> None:
+    description = describe({0: 96}, {2: 0}, processor="phi")
+    description.nodes[2].size_told = False
+    kind = _kind(description)
+    assert kind.kind == "hbm"
+    assert kind.evidence.endswith("is Knights Landing (its size is not told)")
+    other = describe({0: 96}, {2: 0})
+    other.nodes[2].size_told = False
+    other.nodes[0].read_bandwidth, other.nodes[2].read_bandwidth = 100_000, 185_000
+    assert _kind(other).kind == "unknown"  # Nothing tells that it is the smaller of both.
 
 
 def test_xeon_max_has_no_more_than_64_gib_of_hbm(describe: Describe) -> None:

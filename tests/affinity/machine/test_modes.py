@@ -162,6 +162,39 @@ def test_xeon_max_that_shows_only_dram_has_two_explanations(describe: Describe) 
     assert modes.memory == "cache or flat with HBM offline; cannot be told"
 
 
+def test_memory_of_unknown_kind_on_xeon_max_may_be_its_hbm(describe: Describe) -> None:
+    description = describe({0: 512}, {2: 64}, processor="max")
+    description.nodes[0].read_bandwidth = description.nodes[2].read_bandwidth = 300_000
+    modes = _modes(description)
+    assert modes.memory == "flat, cache or flat with HBM offline; cannot be told"
+    assert modes.memory_evidence == (
+        "a Xeon Max with memory of unknown kind at NUMA node 2: it is flat if that is HBM (--hbm "
+        "2), as nothing else is, nor is there a memory-side cache"
+    )
+    description.nodes[2].read_bandwidth = 30_000
+    assert _modes(description).memory == "cache or flat with HBM offline; cannot be told"
+
+
+@pytest.mark.parametrize(("dax", "what"), [("cxl", "CXL"), (None, "memory of unknown kind")])
+def test_other_memory_beside_a_xeon_max_without_dram_is_told_apart(
+    describe: Describe, dax: str | None, what: str
+) -> None:
+    description = describe({0: 64}, {1: 128}, processor="max")
+    description.nodes[1].dax = dax
+    modes = _modes(description)
+    assert modes.memory == "HBM only"
+    assert modes.memory_evidence == (
+        "a Xeon Max with 64.0 GiB per package, no more than the 64.0 GiB of its HBM, no other HBM "
+        f"and no memory-side cache: HBM is all next to its cpus; besides, {what} at NUMA node 1"
+    )
+
+
+def test_dram_without_cpus_beside_hbm_is_not_hbm_only(describe: Describe) -> None:
+    description = describe({0: 64}, {1: 128}, processor="max")
+    description.nodes[1].offline_cpus = (8, 9)
+    assert _modes(description).memory == "flat"
+
+
 def test_offline_hbm_tells_flat_from_cache(describe: Describe) -> None:
     description = describe({0: 512}, processor="max")
     description.notes = ["64.0 GiB of soft-reserved memory (such as HBM) is present but offline"]

@@ -91,6 +91,26 @@ def test_cpus_may_be_ranges_and_commands_may_be_copied_along() -> None:
     assert description.nodes[0].cpus == (0, 1, 4, 5)
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    ["[user@x4415 ~]$", "user@host:~/runs$", "root@host ~ #", "[root@x ~]# numactl -H", "~>", "$"],
+)
+def test_a_shell_prompt_is_no_line_of_numactl(prompt: str) -> None:
+    description = describe_numactl(f"{FLAT}{prompt} \n", "copied.txt")
+    assert list(description.nodes) == [0, 1, 8, 9]
+    assert description.distances[9, 1] == 23
+
+
+def test_lscpu_that_counts_no_threads_is_left_aside() -> None:
+    zeros = LSCPU.replace("per core:  1", "per core:  0").replace(
+        "ket(s):           2", "ket(s): 0"
+    )
+    description = describe_numactl(FLAT + zeros, "vm.txt")
+    assert "lscpu tells 0 threads per core, which cannot be: left aside" in description.notes
+    assert "lscpu tells 0 packages, which cannot be: left aside" in description.notes
+    assert [core.cpus for core in conclude(description).cores] == [(0, 4), (1, 5), (2, 6), (3, 7)]
+
+
 def test_comments_name_processor_threads_and_cores() -> None:
     text = "# a Xeon Phi 7250 (68 cores x 4 HT), flat\nnode 0 cpus: 0-271\nnode 0 size: 98200 MB\n"
     description = describe_numactl(text, "knl.txt")
@@ -132,6 +152,8 @@ def test_sizes_may_be_unavailable() -> None:
     text = FLAT.replace("node 8 size: 16384 MB", "node 8 size: <not available>")
     description = describe_numactl(text, "flat.txt")
     assert description.nodes[8].memory_bytes == 0
+    assert [node.size_told for node in description.nodes.values()] == [True, True, False, True]
+    assert conclude(description).node(8).kind == "hbm"
     assert "no memory is told of node 8" in description.notes
 
 

@@ -101,8 +101,30 @@ def test_memory_whose_size_is_hidden_is_noted(write_machine: Write, tmp_path: Pa
     machine = write_machine(tmp_path, clusters=(2, 2), slit="flat")
     machine.remove(f"{NODE}/node1/meminfo")
     description = _describe(machine)
-    assert description.nodes[1].memory_bytes == 0
-    assert description.notes == ["no size of the memory of nodes 1: meminfo is missing"]
+    assert (description.nodes[1].memory_bytes, description.nodes[1].size_told) == (0, False)
+    assert (description.nodes[0].size_told, conclude(description).node(1).size_told) == (
+        True,
+        False,
+    )
+    note = "no size of the memory of node 1: meminfo is missing or cannot be read"
+    assert description.notes == [note]
+    machine.write(f"{NODE}/node1/meminfo", "Node 1 MemFree: 7 kB")
+    assert _describe(machine).notes == [note]
+    machine.write(f"{NODE}/node1/meminfo", "Node 1 MemTotal: 0 kB")
+    assert _describe(machine).nodes[1].size_told is True
+
+
+def test_mcdram_whose_size_is_hidden_is_mcdram_all_the_same(machine_files: Machines) -> None:
+    machine = machine_files("knights_landing")
+    machine.remove(f"{NODE}/node5/meminfo")
+    topology = conclude(_describe(machine))
+    assert topology.node(5).kind == "hbm"
+    assert topology.node(5).evidence.endswith("is Knights Landing (its size is not told)")
+    assert topology.modes is not None
+    assert topology.modes.memory == "flat"
+    assert topology.modes.memory_evidence == (
+        "the size of MCDRAM at node 5 is not told: hybrid cannot be ruled out"
+    )
 
 
 def test_memory_counts_as_free_where_nothing_tells_how_much_is(
@@ -166,6 +188,20 @@ def test_bandwidth_from_cpus_beats_that_from_devices(flat_mode: Any) -> None:
     flat_mode.add_bandwidth(2, "access0", 0, 50_000)
     flat_mode.add_bandwidth(2, "access1", 0, 500_000)
     assert _node(flat_mode, 2).read_bandwidth == 500_000
+
+
+def test_bandwidth_of_writing_counts_where_that_of_reading_is_zero(flat_mode: Any) -> None:
+    flat_mode.add_bandwidth(2, "access0", 0, 360_000)
+    for node in (0, 2):
+        flat_mode.write(f"{NODE}/node{node}/access0/initiators/read_bandwidth", "0")
+    node = _node(flat_mode, 2)
+    assert (node.read_bandwidth, node.write_bandwidth) == (None, 360_000)
+    assert (node.zero_performance, node.performance_source) == (
+        False,
+        f"HMAT table, in /{NODE}/node2/access0/initiators",
+    )
+    hbm = conclude(_describe(flat_mode)).node(2)
+    assert (hbm.kind, hbm.bandwidth_mb_per_second) == ("hbm", 360_000)
 
 
 def test_generic_initiators_do_not_count(flat_mode: Any) -> None:

@@ -147,13 +147,23 @@ def test_budgets_end_at_each_workers_part_of_what_all_may_use(xeon_max: Topology
 def test_needs_beyond_the_limit_of_memory_are_noted(xeon_max: Topology) -> None:
     needs = (Need("weights", 10 * GIB), Need("data", 14 * GIB))
     plans, notes = _plan(xeon_max, HALVES, limit=40 * GIB, needs=needs)
-    assert notes[0] == (
+    assert notes == [
         "2 workers x 24.0 GiB = 48.0 GiB, but together they may use no more than 40.0 GiB "
         "(Slurm): the kernel swaps, or kills one"
-    )
+    ]
     assert plans[0].expected == ((2, 24 * GIB),)
     _, notes = _plan(xeon_max, HALVES, limit=48 * GIB, needs=needs)
-    assert not any("no more than" in note for note in notes)
+    (note,) = notes
+    assert note.endswith("= 48.0 GiB fit in HBM node 2 (64.0 GiB free of 64.0 GiB)")
+
+
+def test_hbm_of_unknown_size_is_used_but_not_checked(machine: Machine) -> None:
+    untold = {"memory_bytes": 0, "free_bytes": 0, "size_told": False}
+    topology = machine(nodes=(4,), hbm={1: 0}, changes={1: untold})
+    for policy in ("strict", "spill"):
+        plans, notes = _plan(topology, [slice(0, 4)], policy=policy, needs=(Need("w", GIB),))
+        assert (plans[0].nodes, plans[0].expected) == ((1,), ())
+        assert notes == ["how much memory HBM node 1 holds is not known, so nothing was checked"]
 
 
 def test_limit_counts_also_where_memory_is_left_to_the_kernel(xeon_max: Topology) -> None:

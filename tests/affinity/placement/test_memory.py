@@ -150,6 +150,29 @@ def test_dram_asked_for_on_a_machine_of_hbm_is_refused(machine: Machine) -> None
         _aim(machine(changes={0: {"kind": "hbm"}}), kind="dram")
 
 
+@pytest.mark.parametrize(("own", "hidden"), [((0,), "DRAM node 0"), ((1,), "DRAM node 1")])
+def test_dram_asked_for_that_may_not_be_used_names_who_said_so(
+    xeon_max: Topology, own: tuple[int, ...], hidden: str
+) -> None:
+    with pytest.raises(PlacementError) as caught:
+        _aim(xeon_max, own, mems=(2,), kind="dram")
+    assert str(caught.value) == (
+        f"memory in DRAM asked for, but {hidden} may not be used (Slurm): widen cpuset.mems, or "
+        "srun --mem-bind=none where Slurm bound the memory; or use kind 'best'"
+    )
+
+
+def test_dram_elsewhere_that_may_not_be_used_is_named_too(machine: Machine) -> None:
+    topology = machine(nodes=(4, 4), changes={0: {"kind": "hbm"}})
+    with pytest.raises(PlacementError, match=r"but DRAM node 1 may not be used \(Slurm\)"):
+        _aim(topology, (0,), mems=(0,), kind="dram")
+
+
+def test_hbm_asked_for_lists_also_what_may_not_be_used(machine: Machine) -> None:
+    with pytest.raises(PlacementError, match="this machine has DRAM nodes 0-1 only"):
+        _aim(machine(nodes=(2, 2)), mems=(0,), kind="hbm")
+
+
 def test_reasons_give_the_evidence_for_kind_and_nearness(xeon_max: Topology) -> None:
     reasons = _aim(xeon_max).plan.reasons
     assert reasons[0] == "HBM node 2 first, then DRAM node 0 as the next nearest"

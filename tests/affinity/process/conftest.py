@@ -7,7 +7,7 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +20,35 @@ from affinity.process.node_memory import free_huge_pages, huge_page_bytes, huge_
 
 RunPython = Callable[..., str]
 Refuse = Callable[..., None]
+Filtered = Callable[..., subprocess.CompletedProcess[str]]
+
+UNDER_A_FILTER = """
+import ctypes, os, struct, sys
+
+def instruction(code, jump_if, jump_else, value):
+    return struct.pack("HBBI", code, jump_if, jump_else, value)
+
+LOAD, EQUAL, RETURN, ALLOW, REFUSE = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
+code, modes, *calls = map(int, sys.argv[1].split(","))
+program = b""
+for call in calls:  # Offset 0 holds the call's number, 16 its first argument.
+    if modes:
+        program += instruction(LOAD, 0, 0, 0) + instruction(EQUAL, 0, 3, call)
+        program += instruction(LOAD, 0, 0, 16) + instruction(EQUAL, 0, 1, modes)
+    else:
+        program += instruction(LOAD, 0, 0, 0) + instruction(EQUAL, 0, 1, call)
+    program += instruction(RETURN, 0, 0, REFUSE | code)
+program += instruction(RETURN, 0, 0, ALLOW)
+
+buffer = ctypes.create_string_buffer(program)
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+wanted = Program(len(program) // 8, ctypes.addressof(buffer))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(wanted), 0, 0):
+    sys.exit(77)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +109,31 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Refuse:
         monkeypatch.setattr(kernel_call, "kernel_call", answer)
 
     return arrange
+
+
+@pytest.fixture
+def under_a_filter() -> Filtered:
+    """Run a command for which a container's filter refuses the calls with these numbers.
+
+    With `first` only where that is a call's first argument.
+    """
+
+    def run(
+        command: Sequence[str], code: int, calls: Sequence[int], first: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        listed = ",".join(map(str, [code, first, *calls]))
+        result = subprocess.run(
+            [sys.executable, "-c", UNDER_A_FILTER, listed, *command],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if result.returncode == 77:
+            pytest.skip("this kernel filters no system calls")
+        return result
+
+    return run
 
 
 @pytest.fixture

@@ -153,7 +153,8 @@ def test_policy_that_only_prefers_is_told_and_bars_nothing(
     allowed = read_allowed(machine, {})
     assert allowed.mems == (0, 1, 2, 3)
     assert allowed.said_by == (
-        "whoever started this process: memory policy preferred:2, which a placement may replace",
+        "whoever started this process: memory policy preferred:2, "
+        "which a placement replaces, unless its policy is none",
     )
 
 

@@ -8,44 +8,21 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from affinity.exec import pinned_command
 from affinity.placement.plan import MemoryPlan
 from affinity.process.kernel_call import CALL_NUMBERS
+from affinity.process.memory_policy import set_memory_policy
 
 pytestmark = pytest.mark.skipif(
     platform.machine() not in CALL_NUMBERS, reason="unknown numbers of system calls"
 )
 
-UNDER_A_FILTER = """
-import ctypes, os, struct, sys
-
-def instruction(code, jump_if, jump_else, value):
-    return struct.pack("HBBI", code, jump_if, jump_else, value)
-
-LOAD, EQUAL, RETURN, ALLOW, REFUSE = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
-code, modes, *calls = map(int, sys.argv[1].split(","))
-program = b""
-for call in calls:  # Offset 0 holds the call's number, 16 its first argument.
-    if modes:
-        program += instruction(LOAD, 0, 0, 0) + instruction(EQUAL, 0, 3, call)
-        program += instruction(LOAD, 0, 0, 16) + instruction(EQUAL, 0, 1, modes)
-    else:
-        program += instruction(LOAD, 0, 0, 0) + instruction(EQUAL, 0, 1, call)
-    program += instruction(RETURN, 0, 0, REFUSE | code)
-program += instruction(RETURN, 0, 0, ALLOW)
-
-buffer = ctypes.create_string_buffer(program)
-class Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-wanted = Program(len(program) // 8, ctypes.addressof(buffer))
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(wanted), 0, 0):
-    sys.exit(77)
-os.execvp(sys.argv[2], sys.argv[2:])
-"""
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Filtered = Callable[..., subprocess.CompletedProcess[str]]
 
 SHOW = (
     "import json\n"
@@ -55,22 +32,19 @@ SHOW = (
 )
 
 
-def _run(
-    memory: MemoryPlan, code: int, calls: tuple[str, ...], mode: int = 0
-) -> subprocess.CompletedProcess[str]:
-    numbers = [CALL_NUMBERS[platform.machine()][call] for call in calls]
-    command = pinned_command([sys.executable, "-c", SHOW], os.sched_getaffinity(0), memory=memory)
-    listed = ",".join(map(str, [code, mode, *numbers]))
-    result = subprocess.run(
-        [sys.executable, "-c", UNDER_A_FILTER, listed, *command],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if result.returncode == 77:
-        pytest.skip("this kernel filters no system calls")
-    return result
+@pytest.fixture
+def run(under_a_filter: Filtered) -> Run:
+    """Starts SHOW with this memory where calls are refused, if need be in one mode only."""
+
+    def start(
+        memory: MemoryPlan, code: int, calls: tuple[str, ...], mode: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        numbers = [CALL_NUMBERS[platform.machine()][call] for call in calls]
+        cpus = os.sched_getaffinity(0)
+        command = pinned_command([sys.executable, "-c", SHOW], cpus, memory=memory)
+        return under_a_filter(command, code, numbers, mode)
+
+    return start
 
 
 POLICY_CALLS = ("set_mempolicy", "get_mempolicy", "mbind", "move_pages")
@@ -78,9 +52,9 @@ POLICY_CALLS = ("set_mempolicy", "get_mempolicy", "mbind", "move_pages")
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.ENOSYS])
 def test_command_starts_where_policies_are_forbidden_and_that_is_said_once(
-    code: int, node: int
+    code: int, node: int, run: Run
 ) -> None:
-    result = _run(MemoryPlan("spill", "preferred", (node,)), code, POLICY_CALLS)
+    result = run(MemoryPlan("spill", "preferred", (node,)), code, POLICY_CALLS)
     assert result.returncode == 0, result.stderr
     policy, notes = json.loads(result.stdout)
     assert policy is None
@@ -90,8 +64,8 @@ def test_command_starts_where_policies_are_forbidden_and_that_is_said_once(
     assert result.stderr.endswith("going on without it\n")
 
 
-def test_strict_command_does_not_start_where_policies_are_forbidden(node: int) -> None:
-    result = _run(MemoryPlan("strict", "bind", (node,)), errno.EPERM, POLICY_CALLS)
+def test_strict_command_does_not_start_where_policies_are_forbidden(node: int, run: Run) -> None:
+    result = run(MemoryPlan("strict", "bind", (node,)), errno.EPERM, POLICY_CALLS)
     assert (result.returncode, result.stdout) == (2, "")
     assert "docker run --cap-add=SYS_NICE" in result.stderr
     assert "Traceback" not in result.stderr
@@ -102,11 +76,35 @@ def test_strict_command_does_not_start_where_policies_are_forbidden(node: int) -
     [("preferred-many", 5, "preferred"), ("weighted-interleave", 6, "interleave")],
 )
 def test_command_starts_in_a_weaker_mode_on_an_older_kernel(
-    mode: str, number: int, weaker: str, node: int
+    mode: str, number: int, weaker: str, node: int, run: Run
 ) -> None:
     memory = MemoryPlan("weighted", mode, (node,))  # type: ignore[arg-type]
-    result = _run(memory, errno.EINVAL, ("set_mempolicy",), number)
+    result = run(memory, errno.EINVAL, ("set_mempolicy",), number)
     assert json.loads(result.stdout)[0] == f"{weaker}:{node}"
     assert result.stderr == (
         f"affinity.exec: this kernel does not know memory policy {mode}: {weaker}:{node} instead\n"
     )
+
+
+def test_inherited_policy_that_cannot_be_dropped_is_told(
+    node: int, under_a_filter: Filtered
+) -> None:
+    cpus = os.sched_getaffinity(0)
+    show = [sys.executable, "-c", SHOW]
+    numbers = [CALL_NUMBERS[platform.machine()]["set_mempolicy"]]
+    set_memory_policy("interleave", (node,))
+    dropping = pinned_command(show, cpus, memory=MemoryPlan("spill"))
+    result = under_a_filter(dropping, errno.EPERM, numbers)
+    assert json.loads(result.stdout)[0] == f"interleave:{node}"
+    assert result.stderr.startswith(f"affinity.exec: interleave:{node} is inherited and stays: ")
+    assert result.stderr.count("\n") == 1
+    required = [*dropping[:4], "--memory-required", *dropping[4:]]
+    assert under_a_filter(required, errno.EPERM, numbers).returncode == 2
+
+
+def test_nothing_is_said_where_no_policy_was_asked_for_and_none_is_inherited(
+    node: int, run: Run
+) -> None:
+    for calls in (POLICY_CALLS, ("set_mempolicy",)):
+        result = run(MemoryPlan("spill"), errno.EPERM, calls)
+        assert (result.returncode, result.stderr) == (0, "")

@@ -140,6 +140,19 @@ def test_arena_that_is_needed_must_be_on_its_nodes() -> None:
     )
 
 
+def test_arena_may_be_held_by_any_process_of_a_worker() -> None:
+    arenas = (Arena("weights", "preferred", (3,), MIB),)
+    memory = MemoryPlan("split", "preferred", (1,), arenas=arenas)
+    placement = replace(PLACEMENT, memory=memory)
+    shell, program = _observed({"1": MIB}), _observed({"1": MIB, "3": MIB})
+    assert memory_problems(placement, shell, program) == ()
+    assert memory_problems(placement, shell, shell) == (
+        "0 % of 2.0 MiB on node 3, where arena weights (1.0 MiB) was to be: 2.0 MiB on node 1",
+    )
+    elsewhere = memory_problems(placement, shell, _observed({"3": MIB}))
+    assert elsewhere == ("0 % of 1.0 MiB on node 1, where it was to be: 1.0 MiB on node 3",)
+
+
 def test_policy_of_an_arena_that_the_thread_is_in_is_no_other_one() -> None:
     arenas = (Arena("weights", "preferred", (3,)),)
     memory = MemoryPlan("split", "preferred", (1,), arenas=arenas)
@@ -158,9 +171,30 @@ def test_problems_of_memory_are_told_without_those_of_threads() -> None:
 
 def test_memory_that_is_left_to_the_kernel_may_be_anywhere() -> None:
     for memory in (MemoryPlan("none"), MemoryPlan("cache"), MemoryPlan("spill")):
-        observed = _observed({"0": MIB}, policy="interleave:0-1")
+        observed = _observed({"0": MIB})
         assert _judged(memory, observed) == ()
         assert remarks(replace(PLACEMENT, memory=memory), observed) == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("interleave:0-1", True),
+        ("preferred:3", True),
+        ("bind:0", True),
+        ("bind:0-1", False),
+        ("local", False),
+        (None, False),
+    ],
+)
+def test_policy_where_none_was_asked_for_is_told(policy: str | None, told: bool) -> None:
+    memory = MemoryPlan("spill", order=(1, 0))
+    observed = _observed({"0": MIB}, policy=policy)
+    line = f"memory policy default was asked for, but it is {policy}"
+    assert remarks(replace(PLACEMENT, memory=memory), observed) == ((line,) if told else ())
+    assert _judged(memory, observed) == ()
+    assert _judged(replace(memory, policy="strict"), observed) == ((line,) if told else ())
+    assert remarks(replace(PLACEMENT, memory=replace(memory, policy="none")), observed) == ()
 
 
 def test_two_openmp_runtimes_are_a_remark() -> None:

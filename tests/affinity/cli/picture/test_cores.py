@@ -63,3 +63,11 @@ def test_groups_that_share_an_l3_are_framed(cache_mode: Topology) -> None:
     plain = cores_block(cache_mode, homes(cache_mode)[0], None)
     grouped = cores_block(machine, homes(machine)[0], None)
     assert len(grouped.shapes) == len(plain.shapes) + 2
+
+
+def test_of_an_l3_beyond_the_node_its_own_part_is_drawn(knights_landing: Topology) -> None:
+    everything = tuple(cpu for core in knights_landing.cores for cpu in core.cpus)
+    shared = Cache(3, "unified", 2**20, 64, everything)
+    machine = replace(knights_landing, caches=(*knights_landing.caches, shared))
+    blocks = [cores_block(machine, home, None) for home in homes(machine)]
+    assert [len(_told(block, "core ")) for block in blocks] == [18, 18, 16, 16]
