@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import gc
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,46 @@ PATIENCE_SECONDS = 2.0
 """A process that was just killed needs a moment until it is gone."""
 
 SHARED_MEMORY = Path("/dev/shm")
+HUGE_PAGE_POOLS = Path("/sys/kernel/mm/hugepages")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def orphans_become_children_of_the_tests() -> None:
     """A worker whose parent was killed is inherited by this process, not by init, and so seen."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+@pytest.fixture
+def pools_held() -> Iterator[None]:
+    """The machine's pools of huge pages, which tests in other processes leave alone meanwhile."""
+    if not HUGE_PAGE_POOLS.exists():
+        pytest.skip("this kernel has no huge pages")
+    lock = os.open(HUGE_PAGE_POOLS, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    yield
+    os.close(lock)
+
+
+@pytest.fixture
+def set_aside(pools_held: None) -> Iterator[Callable[[Path, int], None]]:
+    """A function that gives a pool (its folder) so many huge pages more, or skips the test."""
+    before: dict[Path, str] = {}
+
+    def add(pool: Path, pages: int) -> None:
+        count = pool / "nr_hugepages"
+        try:
+            before[count] = count.read_text(encoding="utf-8")
+            wanted = int(before[count]) + pages
+            count.write_text(str(wanted), encoding="utf-8")
+            if int(count.read_text(encoding="utf-8")) < wanted:
+                pytest.skip(f"this machine has no {pages} huge pages to set aside")
+        except OSError as error:
+            pytest.skip(f"no huge pages may be set aside here: {error}")
+
+    yield add
+    for count, text in before.items():
+        with suppress(OSError):
+            count.write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from affinity.placement.fitting import Filling
 from affinity.placement.memories import Memories
-from affinity.placement.memory import Aim, aim
+from affinity.placement.memory import Aim, aim, forbidden
 from affinity.placement.plan import MemoryPlan, Placement
 from affinity.placement.request import Request, WantedKind
 from affinity.placement.spilling import spill_notes
 from affinity.placement.strict import beyond_limit, check_strict, reclaiming
-from affinity.placement.words import by_whom, named, numbered
+from affinity.placement.words import named, numbered
 from affinity.sizes import format_bytes
 
 
@@ -91,9 +91,7 @@ def _hidden_notes(memories: Memories, seats: Sequence[Placement], request: Reque
     for seat in seats:
         ranks[seat.numa_nodes].append(seat.rank)
     return [
-        f"{named(memories.topology, hidden)} near {numbered('worker', who)} may not be used"
-        f"{by_whom(memories.allowed)}: widen cpuset.mems, or srun --mem-bind=none where Slurm "
-        "bound the memory"
+        f"{named(memories.topology, hidden)} near {numbered('worker', who)} {forbidden(memories)}"
         for own, who in ranks.items()
         if (hidden := memories.hidden(own, kinds))
     ]

@@ -187,7 +187,7 @@ def _no_hbm(memories: Memories, own: tuple[int, ...]) -> str:
     asked = f"memory in HBM asked for, but {numbered('NUMA node', own)}"
     if hidden := memories.hidden(own, ["hbm"]):
         where = f"{named(topology, hidden)} near {numbered('NUMA node', own)}"
-        return f"memory in HBM asked for, but {where} {_forbidden(memories)}"
+        return f"memory in HBM asked for, but {where} {forbidden(memories)}"
     if others := [node for node in topology.numa_nodes if node.kind == "hbm"]:
         return (
             f"{asked} has none: {named(topology, (node.id for node in others))} is near "
@@ -209,7 +209,7 @@ def _no_dram(memories: Memories, own: tuple[int, ...]) -> str:
     topology, asked = memories.topology, "memory in DRAM asked for, but"
     everywhere = [node.id for node in topology.numa_nodes if node.cpus]
     if hidden := memories.hidden(own, ["dram"]) or memories.hidden(everywhere, ["dram"]):
-        return f"{asked} {named(topology, hidden)} {_forbidden(memories)}; or use kind 'best'"
+        return f"{asked} {named(topology, hidden)} {forbidden(memories)}; or use kind 'best'"
     return f"{asked} this machine has {_all(memories)} only: use kind 'best'"
 
 
@@ -217,7 +217,8 @@ def _all(memories: Memories) -> str:
     return named(memories.topology, sorted(memories.existing))
 
 
-def _forbidden(memories: Memories) -> str:
+def forbidden(memories: Memories) -> str:
+    """What follows the names of memories that are there: that they may not be used, and why."""
     return (
         f"may not be used{by_whom(memories.allowed)}: widen cpuset.mems, or srun --mem-bind=none "
         "where Slurm bound the memory"

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from affinity.cpulist import parse_cpulist
 from affinity.errors import AffinityError
 from affinity.placement.plan import Placement
 from affinity.process.own import own_placement
-from affinity.process.policy import Policy
-from affinity.process.proof import ObservedBinding, observed_binding
-
-_MODE_OF = {
-    "prefer": "preferred",
-    "prefer (many)": "preferred-many",
-    "weighted interleave": "weighted-interleave",
-}
-"""How ``numa_maps`` calls modes, where that differs from us (mpol_to_str in mm/mempolicy.c)."""
-
-_STACK = re.compile(r"^[0-9a-f]+ ([a-z ()]+?)(?:=[\w|]+)?(?::([\d,-]+))? stack ", re.MULTILINE)
+from affinity.process.proof import ObservedBinding, binding_seen
+from affinity.process.residency import located_mappings, residency_of, stack_policy
 
 _PARENT, _SESSION = 1, 3
 """Positions in ``stat`` behind the name (proc(5))."""
@@ -43,21 +32,12 @@ def observe(pid: int) -> ObservedBinding:
     Raises AffinityError if there is no such process, or it may not be looked at.
     """
     try:
-        observed = observed_binding(pid)
-        observed["memory_policy"] = policy_in(Path(f"/proc/{pid}/numa_maps").read_text("utf-8"))
+        mappings = located_mappings(pid)
+        return binding_seen(pid, stack_policy(mappings), residency_of(mappings))
     except OSError as error:
         raise AffinityError(
             f"cannot look at process {pid}: {error.strerror}; it has ended, or is another user's"
         ) from None
-    return observed
-
-
-def policy_in(numa_maps: str) -> str | None:
-    """The policy of the main thread's stack, which is that of the thread; None if there is none."""
-    found = _STACK.search(numa_maps)
-    if found is None:
-        return None
-    return str(Policy(_MODE_OF.get(found[1], found[1]), parse_cpulist(found[2] or "")))
 
 
 def is_launching(pid: int) -> bool:

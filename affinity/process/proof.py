@@ -51,16 +51,22 @@ def observed_binding(pid: int | str = "self") -> ObservedBinding:
     The policy of another process is not told: see `other_process.observe`. OSError if the process
     may not be looked at.
     """
-    threads = thread_bindings(pid)
     policy = None
     with suppress(MemoryPolicyError):
-        policy = str(memory_policy()) if pid in ("self", os.getpid()) else None
-    residency = process_residency(pid)
+        policy = memory_policy() if pid in ("self", os.getpid()) else None
+    return binding_seen(pid, policy, process_residency(pid))
+
+
+def binding_seen(
+    pid: int | str, policy: Policy | None, residency: Residency | None
+) -> ObservedBinding:
+    """What `observed_binding` tells, of memory that has been looked at already."""
+    threads = thread_bindings(pid)
     return {
         "cpus": format_cpulist(cpu for thread in threads for cpu in parse_cpulist(thread["cpus"])),
         "threads": threads,
         "openmp_runtimes": openmp_runtimes(pid),
-        "memory_policy": policy,
+        "memory_policy": None if policy is None else str(policy),
         "memory": None if residency is None else _as_json(residency),
     }
 

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import mmap
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from affinity.cpulist import parse_cpulist
 from affinity.errors import MemoryPolicyError
 from affinity.process.changed_pages import changed_bytes_by_node, mapping_ends
 from affinity.process.node_of_pages import nodes_of
+from affinity.process.policy import Policy
 
 _SHARED_FILES = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/dev/hugepages/")
 _PRIVATE_HUGE = "/anon_hugepage"
+
+_POLICY = re.compile(
+    r"\S+ (prefer \(many\)|weighted interleave|[^\s=:]+)(?:=[\w|]+)?(?::([\d,-]+))?"
+)
+_MODE_OF = {
+    "prefer": "preferred",
+    "prefer (many)": "preferred-many",
+    "weighted interleave": "weighted-interleave",
+}
+"""How ``numa_maps`` calls modes, where that differs from us (mpol_to_str in mm/mempolicy.c)."""
 
 
 class NodeMapping(NamedTuple):
@@ -23,6 +36,7 @@ class NodeMapping(NamedTuple):
     `anonymous_bytes` of them are private to the process; `file` is empty where there is none.
     `hugetlb`: the pages come from the pool of huge pages that is set aside. `changed_by_node` is
     where the anonymous ones among the pages of a file are, None if that is not known.
+    `stack` is the main thread's, whose policy is that of the thread.
     """
 
     address: int
@@ -31,6 +45,14 @@ class NodeMapping(NamedTuple):
     anonymous_bytes: int
     bytes_by_node: dict[int, int]
     changed_by_node: dict[int, int] | None = None
+    policy_words: tuple[str, str] = ("default", "")
+    stack: bool = False
+
+    @property
+    def policy(self) -> Policy:
+        """What the pages that are still to come are under."""
+        mode, nodes = self.policy_words
+        return Policy(_MODE_OF.get(mode, mode), parse_cpulist(nodes))
 
     @property
     def private(self) -> bool:
@@ -80,10 +102,23 @@ def process_residency(pid: int | str = "self") -> Residency | None:
     The kernel looks at every page: some milliseconds for each GiB.
     """
     try:
-        ends = mapping_ends(pid)
-        return residency_of(_with_changed(mapping, ends, pid) for mapping in node_mappings(pid))
+        return residency_of(located_mappings(pid))
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         return None
+
+
+def located_mappings(pid: int | str = "self") -> list[NodeMapping]:
+    """All mappings of a process, the changed pages of files with the nodes that they are on.
+
+    Costs what `process_residency` costs. OSError where the kernel does not tell.
+    """
+    ends = mapping_ends(pid)
+    return [_with_changed(mapping, ends, pid) for mapping in node_mappings(pid)]
+
+
+def stack_policy(mappings: Iterable[NodeMapping]) -> Policy | None:
+    """The policy of a process's main thread; None if its stack is not among the mappings."""
+    return next((mapping.policy for mapping in mappings if mapping.stack), None)
 
 
 def node_mappings(pid: int | str = "self") -> Iterator[NodeMapping]:
@@ -112,12 +147,15 @@ def parse_mapping(line: str) -> NodeMapping:
     fields = dict(word.split("=", 1) for word in words if "=" in word)
     page_bytes = int(fields.get("kernelpagesize_kB", mmap.PAGESIZE // 1024)) * 1024
     pages = {int(k[1:]): int(v) for k, v in fields.items() if k[0] == "N" and k[1:].isdigit()}
+    policy = _POLICY.match(line)
     return NodeMapping(
         int(address, 16),
         fields.get("file", ""),
         "huge" in words,
         int(fields.get("anon", 0)) * page_bytes,
         {node: count * page_bytes for node, count in pages.items()},
+        policy_words=(policy[1], policy[2] or "") if policy else ("default", ""),
+        stack="stack" in words,
     )
 
 

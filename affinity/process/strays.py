@@ -7,12 +7,12 @@ in it, whatever the process was told.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from affinity.errors import MemoryPolicyError
 from affinity.placement.plan import MemoryPlan
 from affinity.process.changed_pages import mapping_ends
 from affinity.process.memory_policy import bind_memory
+from affinity.process.residency import node_mappings
 
 
 def bring_back(memory: MemoryPlan) -> int:
@@ -35,10 +35,7 @@ def bring_back(memory: MemoryPlan) -> int:
 
 def _local_mappings() -> Iterator[tuple[int, int]]:
     ends = mapping_ends()
-    with Path("/proc/self/numa_maps").open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            address, policy, *words = line.split()
-            start = int(address, 16)
-            private = not any(word.startswith("file=") for word in words)
-            if policy == "local" and private and start in ends:
-                yield start, ends[start]
+    for mapping in node_mappings():
+        # A segment stays where its creator put it.
+        if not mapping.file and mapping.policy.mode == "local" and mapping.address in ends:
+            yield mapping.address, ends[mapping.address]

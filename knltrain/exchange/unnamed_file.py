@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from knltrain.errors import SegmentError
+from knltrain.exchange.layout import HUGE_PAGE_BYTES
 
 FileKind: TypeAlias = Literal["shm", "memfd", "hugetlb"]
 
 _MEMORY_FIGURES = Path("/proc/meminfo")
 _HUGE_PAGE_POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
-_HUGE_PAGE_BYTES = 2 * 2**20
 
 
 def create(kind: FileKind, directory: Path, bytes_: int) -> int:
@@ -62,7 +62,7 @@ def way_to_more(fd: int) -> str:
 
 def is_in_huge_pages(fd: int) -> bool:
     """Whether the file's memory comes from the pool of huge pages."""
-    return os.fstatvfs(fd).f_bsize == _HUGE_PAGE_BYTES
+    return os.fstatvfs(fd).f_bsize == HUGE_PAGE_BYTES
 
 
 def _free_bytes(kind: FileKind, directory: Path) -> int:
@@ -75,7 +75,7 @@ def _free_bytes(kind: FileKind, directory: Path) -> int:
             int((_HUGE_PAGE_POOL / name).read_text())
             for name in ("free_hugepages", "resv_hugepages")
         )
-        return (free - promised) * _HUGE_PAGE_BYTES
+        return (free - promised) * HUGE_PAGE_BYTES
     figures = dict(line.split(":") for line in _MEMORY_FIGURES.read_text().splitlines())
     return int(figures["MemAvailable"].split()[0]) * 1024
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -157,23 +155,9 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
 
 
 @pytest.fixture
-def huge_pages(node: int) -> Iterator[int]:
+def huge_pages(node: int, set_aside: Callable[[Path, int], None]) -> int:
     """Bytes of a huge page, four of which are set aside on `node` for the test."""
-    pool = huge_page_pool(node) / "nr_hugepages"
-    if not pool.exists():
-        pytest.skip("this kernel has no pool of huge pages")
-    # The pool is the machine's: tests in other processes wait for each other.
-    lock = os.open("/sys/kernel/mm/hugepages", os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    before = pool.read_text(encoding="utf-8")
-    try:
-        pool.write_text(str(int(before) + 4), encoding="utf-8")
-        if free_huge_pages(node) < 4:
-            pytest.skip("this machine has no four huge pages to set aside")
-        yield huge_page_bytes()
-    except OSError as error:
-        pytest.skip(f"no pool of huge pages may be set aside here: {error}")
-    finally:
-        with suppress(OSError):
-            pool.write_text(before, encoding="utf-8")
-        os.close(lock)
+    set_aside(huge_page_pool(node), 4)
+    if free_huge_pages(node) < 4:
+        pytest.skip("this machine has no four huge pages to set aside")
+    return huge_page_bytes()

@@ -18,35 +18,8 @@ from affinity.process.other_process import (
     children,
     observe,
     placement_of,
-    policy_in,
     session_members,
 )
-
-
-@pytest.mark.parametrize(
-    ("words", "policy"),
-    [
-        ("bind:2-3", "bind:2-3"),
-        ("bind=static|balancing:2", "bind:2"),
-        ("prefer:4", "preferred:4"),
-        ("prefer (many):4-5", "preferred-many:4-5"),
-        ("weighted interleave:0,2", "weighted-interleave:0,2"),
-        ("interleave:0-1", "interleave:0-1"),
-        ("default", "default"),
-        ("local", "local"),
-    ],
-)
-def test_policy_is_read_from_the_line_of_the_stack(words: str, policy: str) -> None:
-    text = (
-        "55d0a5a00000 default file=/bin/x mapped=1 N0=1\n"
-        f"7ffd23b87000 {words} stack anon=3 dirty=3 N0=3 kernelpagesize_kB=4\n"
-        "7ffd23bf9000 default\n"
-    )
-    assert policy_in(text) == policy
-
-
-def test_process_without_a_stack_shows_no_policy() -> None:
-    assert policy_in("") is None
 
 
 @pytest.fixture

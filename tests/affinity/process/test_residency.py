@@ -14,6 +14,7 @@ from affinity.process.residency import (
     parse_mapping,
     process_residency,
     residency_of,
+    stack_policy,
 )
 
 PAGE = mmap.PAGESIZE
@@ -114,3 +115,29 @@ def test_process_that_may_not_be_looked_at_has_no_residency() -> None:
     assert process_residency(2**22 + 1) is None
     with pytest.raises(FileNotFoundError):
         next(node_mappings(2**22 + 1))
+
+
+@pytest.mark.parametrize(
+    ("words", "policy"),
+    [
+        ("bind:2-3", "bind:2-3"),
+        ("bind=static|balancing:2", "bind:2"),
+        ("prefer:4", "preferred:4"),
+        ("prefer (many):4-5", "preferred-many:4-5"),
+        ("weighted interleave:0,2", "weighted-interleave:0,2"),
+        ("interleave:0-1", "interleave:0-1"),
+        ("default", "default"),
+        ("local", "local"),
+    ],
+)
+def test_policy_is_read_from_the_line_of_the_stack(words: str, policy: str) -> None:
+    text = (
+        "55d0a5a00000 default file=/bin/x mapped=1 N0=1\n"
+        f"7ffd23b87000 {words} stack anon=3 dirty=3 N0=3 kernelpagesize_kB=4\n"
+        "7ffd23bf9000 default\n"
+    )
+    assert str(stack_policy(map(parse_mapping, text.splitlines()))) == policy
+
+
+def test_process_without_a_stack_shows_no_policy() -> None:
+    assert stack_policy([]) is None

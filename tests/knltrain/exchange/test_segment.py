@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -276,32 +274,13 @@ POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 
 
 @pytest.fixture
-def pool() -> Iterator[Path]:
-    """The machine's pool of huge pages of 2 MiB, which other tests leave alone meanwhile."""
-    if not POOL.exists():
-        pytest.skip("this kernel has no huge pages of 2 MiB")
-    lock = os.open("/sys/kernel/mm/hugepages", os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    yield POOL
-    os.close(lock)
-
-
-@pytest.fixture
-def huge_pages(pool: Path) -> Iterator[int]:
-    """Eight more pages in the pool; needs the right to set them aside."""
-    before = int((pool / "nr_hugepages").read_text())
-    try:
-        (pool / "nr_hugepages").write_text(str(before + 8))
-        if int((pool / "nr_hugepages").read_text()) < before + 8:
-            pytest.skip("the kernel has no huge pages to set aside")
-        yield int((pool / "free_hugepages").read_text()) - int(
-            (pool / "resv_hugepages").read_text()
-        )
-    except OSError:
-        pytest.skip("may not set huge pages aside here")
-    finally:
-        with suppress(OSError):
-            (pool / "nr_hugepages").write_text(str(before))
+def huge_pages(set_aside: Callable[[Path, int], None]) -> int:
+    """How many huge pages of 2 MiB can be had, at least eight."""
+    set_aside(POOL, 8)
+    free, promised = (
+        int((POOL / name).read_text()) for name in ("free_hugepages", "resv_hugepages")
+    )
+    return free - promised
 
 
 def test_pages_that_are_promised_to_a_segment_are_not_free_for_another(huge_pages: int) -> None:
@@ -335,8 +314,10 @@ def test_hugetlb_segment_lies_in_huge_pages(huge_pages: int) -> None:
     attached.close()
 
 
-def test_empty_pool_of_huge_pages_is_named_with_the_ways_out(pool: Path) -> None:
-    if int((pool / "free_hugepages").read_text()):
-        pytest.skip("has huge pages")
+@pytest.mark.usefixtures("pools_held")
+def test_empty_pool_of_huge_pages_is_named_with_the_ways_out() -> None:
+    free = POOL / "free_hugepages"
+    if not free.exists() or int(free.read_text()):
+        pytest.skip("has huge pages, or a kernel without them")
     with pytest.raises(SegmentError, match=r"pool of huge pages has 0 bytes free.*nr_hugepages"):
         Segment.create(1000, 2, "hugetlb")
