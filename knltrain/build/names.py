@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from knltrain.backends.ipex_installation import check_ipex
 from knltrain.build import factories
 from knltrain.build.factories import Kernels
 from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import ConfigError, unknown_name
+from knltrain.network.alexnet import alexnet
+from knltrain.network.cifar_quick import cifar_quick
+from knltrain.network.googlenet import googlenet
 from knltrain.network.lenet import lenet
 from knltrain.network.network import Network
+from knltrain.network.resnet import resnet18, resnet50
+from knltrain.network.vgg import vgg16, vgg19
 
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
@@ -22,7 +28,16 @@ if TYPE_CHECKING:
 
 Choice = TypeVar("Choice")
 
-NETWORKS: dict[str, Callable[[], Network]] = {"lenet": lenet}
+NETWORKS: dict[str, Callable[[], Network]] = {
+    "alexnet": alexnet,
+    "cifar-quick": cifar_quick,
+    "googlenet": googlenet,
+    "lenet": lenet,
+    "resnet-18": resnet18,
+    "resnet-50": resnet50,
+    "vgg-16": vgg16,
+    "vgg-19": vgg19,
+}
 DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {
     "digits": factories.digits,
     "mnist": factories.mnist,
@@ -31,7 +46,11 @@ BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "cpu": factories.cpu_backend,
     "torch": factories.torch_backend,
 }
-OPTIMIZERS: dict[str, Callable[[RunConfig, int, Kernels], Optimizer]] = {"sgd": factories.sgd}
+OPTIMIZERS: dict[str, Callable[[RunConfig, Network, Kernels], Optimizer]] = {
+    "sgd": factories.sgd,
+    "lars": factories.lars,
+    "adamw": factories.adamw,
+}
 METHODS: dict[str, Callable[[RunConfig, int, Kernels], Method]] = {
     "sync_easgd": factories.sync_easgd,
     "sync_sgd": factories.sync_sgd,
@@ -46,13 +65,15 @@ KERNELS: dict[str, Callable[[], Kernels]] = {
 
 
 def check_names(config: RunConfig) -> None:
-    """Refuse names that nothing is known by, before any process is started: `ConfigError`."""
+    """Refuse names that nothing here answers to, before any process is started: `ConfigError`."""
     _pick("network.name", config.network.name, NETWORKS)
     _pick("data.name", config.data.name, DATASETS)
     _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     _pick("exchange.method", config.exchange.method, METHODS)
     _pick("backend.name", config.backend.name, BACKENDS)
     _pick("backend.implementation", config.backend.implementation, KERNELS)
+    if config.backend.engine == "ipex":
+        check_ipex()
 
 
 def check_method(config: RunConfig, workers: int) -> None:
@@ -86,10 +107,10 @@ def build_backend(config: RunConfig, network: Network, batch: int, threads: int)
     return _pick("backend.name", config.backend.name, BACKENDS)(config, network, batch, threads)
 
 
-def build_optimizer(config: RunConfig, size: int) -> Optimizer:
-    """The optimizer of `[optimizer]` for packed vectors of `size` values."""
+def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
+    """The optimizer of `[optimizer]` for the packed vectors of `network`."""
     build = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
-    return build(config, size, _kernels(config))
+    return build(config, network, _kernels(config))
 
 
 def build_method(config: RunConfig, workers: int) -> Method:

@@ -1,50 +1,110 @@
-"""A network: its layers with inferred shapes, and where its parameters lie in one packed vector."""
+"""A network: a graph of layers with inferred shapes, its parameters placed in one packed vector."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers import Layer, ParameterSpec, Shape
+from knltrain.network.graph import (
+    Output,
+    ancestors,
+    behind_parameters,
+    check_names,
+    checked_outputs,
+    resolved_inputs,
+)
+from knltrain.network.layers import IMAGES, Layer, ParameterSpec, Shape
+from knltrain.network.segments import Segment, segments_of
 
 ALIGNMENT_FLOATS = 16  # 64 bytes: one cache line, one AVX-512 register
-LAYER_NAME = re.compile(r"[A-Za-z0-9_/-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A chain of layers behind an input of shape (H, W, C).
+    """Layers behind an input of shape (H, W, C), each of which takes the outputs of earlier ones.
 
-    `shapes[i]` is the input shape of `layers[i]`, `shapes[-1]` that of the network's output.
-    `parameters` holds all parameters in layer order, weights before bias, each at an offset that
-    is a multiple of 16 values (64 bytes). Raises NetworkError when layers do not fit together.
+    `outputs` are the layers whose losses are summed in training, each with its weight; evaluation
+    looks at the first alone. Without any given it is the last layer. `shapes[0]` is the input
+    shape and `shapes[i + 1]` that of the output of `layers[i]`. `parameters` holds all parameters
+    in layer order, weights first, each at an offset that is a multiple of 16 values (64 bytes).
+    Raises NetworkError when layers do not fit together.
     """
 
     name: str
     input_shape: tuple[int, int, int]
     layers: tuple[Layer, ...]
+    outputs: tuple[Output, ...] = ()
     shapes: tuple[Shape, ...] = field(init=False)
     parameters: tuple[ParameterSpec, ...] = field(init=False)
+    _inputs: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    _shape_by_name: Mapping[str, Shape] = field(init=False, repr=False, compare=False)
+    _with_gradient: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_layers(self.name, self.layers)
+        check_names(self.name, self.layers)
         if len(self.input_shape) != 3 or min(self.input_shape) < 1:
             raise NetworkError(
                 f"input shape {self.input_shape} of network '{self.name}': expected "
                 "(height, width, channels), each at least 1"
             )
-        shapes: list[Shape] = [self.input_shape]
+        inputs = resolved_inputs(self.name, self.layers)
+        shapes: dict[str, Shape] = {IMAGES: self.input_shape}
         for layer in self.layers:
-            shapes.append(layer.output_shape(shapes[-1]))
-        object.__setattr__(self, "shapes", tuple(shapes))
-        object.__setattr__(self, "parameters", _placed(self.layers, shapes))
+            taken = tuple(shapes[name] for name in inputs[layer.name])
+            shapes[layer.name] = layer.output_shape(taken)
+        self._set("_inputs", inputs)
+        self._set("_shape_by_name", shapes)
+        self._set("outputs", checked_outputs(self.name, self.outputs, inputs, shapes))
+        self._set("shapes", tuple(shapes.values()))
+        self._set("parameters", _placed([(each, self.input_shapes(each)) for each in self.layers]))
+        self._set("_with_gradient", behind_parameters(inputs, self.parameters))
+
+    def _set(self, key: str, value: object) -> None:
+        object.__setattr__(self, key, value)
+
+    def inputs_of(self, layer: Layer) -> tuple[str, ...]:
+        """Names of the layers whose outputs it takes, or "images"."""
+        return self._inputs[layer.name]
+
+    def input_shapes(self, layer: Layer) -> tuple[Shape, ...]:
+        """Shapes of the inputs of a layer, in their order."""
+        return tuple(self._shape_by_name[name] for name in self._inputs[layer.name])
+
+    def shape_of(self, name: str) -> Shape:
+        """Shape of a layer's output by the layer's name, or of "images"."""
+        return self._shape_by_name[name]
+
+    def consumers(self, name: str) -> tuple[str, ...]:
+        """Names of the layers that take the output of layer `name`, or "images", in order."""
+        return tuple(taker for taker, sources in self._inputs.items() if name in sources)
+
+    def needs_gradient(self, name: str) -> bool:
+        """Whether training needs the gradient of the output of layer `name`, or of "images".
+
+        It does if that layer has parameters that are trained, or any layer before it.
+        """
+        return name in self._with_gradient
+
+    def needed_for(self, outputs: Sequence[Output]) -> tuple[Layer, ...]:
+        """The layers that compute `outputs`, in order; for `outputs[:1]` those of evaluation."""
+        needed = ancestors([output.layer for output in outputs], self._inputs)
+        return tuple(layer for layer in self.layers if layer.name in needed)
+
+    @property
+    def output_shape(self) -> Shape:
+        """Shape of every output: (classes,) for a classifier."""
+        return self._shape_by_name[self.outputs[0].layer]
 
     @property
     def parameter_count(self) -> int:
-        """Number of parameters, without the padding between them."""
-        return sum(parameter.size for parameter in self.parameters)
+        """Number of trained parameters, without the padding between them."""
+        return sum(spec.size for spec in self.parameters if not spec.is_statistic)
+
+    @property
+    def statistic_count(self) -> int:
+        """Number of running statistics, which lie among the parameters but are not trained."""
+        return sum(spec.size for spec in self.parameters if spec.is_statistic)
 
     @property
     def packed_size(self) -> int:
@@ -55,48 +115,34 @@ class Network:
         return _rounded_up(last.offset + last.size)
 
     @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The packed vector in runs of equal multipliers and statistic momentum."""
+        return segments_of(self.parameters, self.packed_size)
+
+    @property
     def flops_per_image(self) -> int:
-        """Operations of the forward pass of one image."""
-        return sum(self._layer_flops())
+        """Operations of the forward pass of one image through all layers."""
+        return sum(layer.flops(self.input_shapes(layer)) for layer in self.layers)
 
     @property
     def training_flops_per_image(self) -> int:
         """Operations of one image's forward pass and both backward passes.
 
-        Each layer costs its forward operations three times (forward, gradient of its input,
-        gradient of its weights), but the first layer with parameters needs no gradient of its
-        input.
+        A layer costs its forward operations three times (forward, gradient of its input, gradient
+        of its weights), but only twice where its input needs no gradient.
         """
-        flops = self._layer_flops()
-        first = next((count for count in flops if count), 0)
-        return 3 * sum(flops) - first
-
-    def _layer_flops(self) -> list[int]:
-        return [
-            layer.flops(shape) for layer, shape in zip(self.layers, self.shapes[:-1], strict=True)
-        ]
+        return sum(
+            layer.flops(self.input_shapes(layer))
+            * (3 if self.needs_gradient(self.inputs_of(layer)[0]) else 2)
+            for layer in self.layers
+        )
 
 
-def _check_layers(network: str, layers: tuple[Layer, ...]) -> None:
-    if not layers:
-        raise NetworkError(f"network '{network}' has no layers: give at least one")
-    for name, count in Counter(layer.name for layer in layers).items():
-        if not LAYER_NAME.fullmatch(name):
-            raise NetworkError(
-                f"layer name '{name}' in network '{network}': "
-                "expected letters, digits, '_', '-' and '/'"
-            )
-        if count > 1:
-            raise NetworkError(
-                f"{count} layers of network '{network}' are named '{name}': names must differ"
-            )
-
-
-def _placed(layers: tuple[Layer, ...], shapes: list[Shape]) -> tuple[ParameterSpec, ...]:
+def _placed(layers: Sequence[tuple[Layer, tuple[Shape, ...]]]) -> tuple[ParameterSpec, ...]:
     placed: list[ParameterSpec] = []
     offset = 0
-    for layer, shape in zip(layers, shapes[:-1], strict=True):
-        for parameter in layer.parameters(shape):
+    for layer, input_shapes in layers:
+        for parameter in layer.parameters(input_shapes):
             placed.append(replace(parameter, offset=offset))
             offset = _rounded_up(offset + parameter.size)
     return tuple(placed)

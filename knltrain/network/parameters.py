@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
 from knltrain.errors import NetworkError
+from knltrain.network.initial_values import draw
 from knltrain.network.network import Network
 from vectorized_ops import layout
 
 FloatArray = npt.NDArray[np.float32]
-
-MANTISSA_BITS = 24  # of a float32: 24 random bits make a uniform number without rounding
 
 
 class ParameterVector:
@@ -36,17 +33,14 @@ class ParameterVector:
         }
 
     def initialise(self, seed: int) -> None:
-        """Fill with Caffe's "xavier": weights uniform in ±sqrt(3 / fan_in), biases and padding 0.
+        """Fill every parameter as its layer's `initialiser` says, and the padding with zero.
 
-        Glorot and Bengio, AISTATS 2010, in the form of Caffe's XavierFiller. The values depend on
-        the seed alone: raw Philox words, which NumPy keeps stable between versions and machines.
+        The values depend on the seed alone, uniform ones to the last bit.
         """
         stream = np.random.Philox(seed)
         self.packed.fill(0)
         for spec in self.network.parameters:
-            if not spec.is_bias:
-                bound = math.sqrt(3 / spec.fan_in)
-                self.views[spec.name][...] = _uniform(stream, spec.size, bound).reshape(spec.shape)
+            draw(spec.initial, stream, self.packed[spec.offset : spec.offset + spec.size])
 
 
 def aligned_zeros(size: int) -> FloatArray:
@@ -54,13 +48,6 @@ def aligned_zeros(size: int) -> FloatArray:
     vector: FloatArray = layout.aligned_zeros((size,))
     vector.fill(0)  # The kernel gives memory from where it is first written.
     return vector
-
-
-def _uniform(stream: np.random.Philox, size: int, bound: float) -> FloatArray:
-    words = stream.random_raw(size) >> np.uint64(64 - MANTISSA_BITS)
-    unit = words.astype(np.float32) * np.float32(2.0**-MANTISSA_BITS)
-    out: FloatArray = (unit - np.float32(0.5)) * np.float32(2 * bound)
-    return out
 
 
 def _check_buffer(network: Network, buffer: FloatArray) -> None:

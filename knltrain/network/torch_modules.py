@@ -1,151 +1,172 @@
-"""Networks to PyTorch modules and back."""
+"""Networks to PyTorch modules."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import math
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers import Convolution, Dense, Layer, MaxPooling, ReLU, Shape
+from knltrain.network.graph import Output
+from knltrain.network.layers import (
+    IMAGES,
+    Addition,
+    AveragePooling,
+    BatchNormalisation,
+    Concatenation,
+    Convolution,
+    Dense,
+    Dropout,
+    GlobalAveragePooling,
+    Layer,
+    LocalResponseNormalisation,
+    MaxPooling,
+    ReLU,
+    Shape,
+)
 from knltrain.network.network import Network
-from knltrain.network.parameters import FloatArray, ParameterVector
+from knltrain.network.parameters import ParameterVector
 
-SUPPORTED = "Conv2d, MaxPool2d, Linear, ReLU and Flatten"
-FLATTEN_SUFFIX = "_flatten"
-"""Behind the name of a dense layer, that of the module which flattens its input."""
+TORCH_NAMES = {
+    "weights": "weight",
+    "bias": "bias",
+    "scale": "weight",
+    "shift": "bias",
+    "running_mean": "running_mean",
+    "running_variance": "running_var",
+}
+"""Role of a parameter -> what PyTorch calls it."""
 
 
-def to_torch(network: Network, parameters: ParameterVector) -> nn.Sequential:
-    """The network as modules named like its layers, for input (N,C,H,W) float32.
+def to_torch(network: Network, parameters: ParameterVector) -> NetworkModule:
+    """The network as a module with submodules named like its layers.
 
-    The modules' parameters are views on `parameters`: nothing is copied, and a change on either
-    side is seen on the other.
+    Parameters and running statistics are views on `parameters`: nothing is copied, and a change on
+    either side is seen on the other.
     """
-    modules: OrderedDict[str, nn.Module] = OrderedDict()
-    for layer, shape in zip(network.layers, network.shapes[:-1], strict=True):
-        if isinstance(layer, Dense) and len(shape) == 3:
-            modules[f"{layer.name}{FLATTEN_SUFFIX}"] = nn.Flatten()
-        modules[layer.name] = _module(layer, shape, parameters.views)
-    return nn.Sequential(modules)
+    return NetworkModule(network, parameters)
 
 
-def from_torch(
-    module: nn.Sequential, input_shape: tuple[int, int, int], name: str = "imported"
-) -> tuple[Network, ParameterVector]:
-    """A network for images (H,W,C) and a copy of its parameters from a chain of modules.
+class NetworkModule(nn.Module):
+    """Executes a network's graph on images (N,C,H,W) float32."""
 
-    Understands square Conv2d, MaxPool2d, Linear, ReLU and Flatten, Conv2d and Linear with a
-    bias; NetworkError names any module or setting beyond these.
-    """
-    children = list(module.named_children())
-    layers = tuple(
-        _layer(child_name, child)
-        for child_name, child in children
-        if not isinstance(child, nn.Flatten)
-    )
-    network = Network(name, input_shape, layers)
-    _check_flattening(children, network)
-    parameters = ParameterVector(network)
-    state = module.state_dict()
-    for key, view in parameters.views.items():
-        values = state[key.replace(".weights", ".weight")].cpu().numpy()
-        if values.shape != view.shape:
-            raise NetworkError(
-                f"{key}: images of shape {input_shape} need {view.shape}, but the module has "
-                f"{values.shape}: give the (height, width, channels) that it was built for"
-            )
-        view[...] = values
-    return network, parameters
+    def __init__(self, network: Network, parameters: ParameterVector) -> None:
+        super().__init__()
+        self.network = network
+        for layer in network.layers:
+            module = _module(layer, network.input_shapes(layer)[0])
+            if module is not None:
+                # Not add_module, which refuses names that nn.Module itself uses, as "type".
+                self._modules[layer.name] = module
+        self._share(parameters)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits (N,classes) of the network's first output."""
+        return self.logits(images, self.network.outputs[:1])[0]
+
+    def logits(self, images: torch.Tensor, outputs: Sequence[Output]) -> list[torch.Tensor]:
+        """Logits (N,classes) of each of `outputs`; layers that none of them needs do not run."""
+        wanted = {output.layer for output in outputs}
+        steps = self.steps(images, self.network.needed_for(outputs))
+        found = {name: values for name, values in steps if name in wanted}
+        return [found[output.layer] for output in outputs]
+
+    def steps(
+        self, images: torch.Tensor, layers: Sequence[Layer]
+    ) -> Iterator[tuple[str, torch.Tensor]]:
+        """Run `layers` one after the other; yield the name of each and its output.
+
+        Values are let go behind the last of `layers` that takes them.
+        """
+        inputs = {layer.name: self.network.inputs_of(layer) for layer in layers}
+        last = {source: name for name, sources in inputs.items() for source in sources}
+        values = {IMAGES: images}
+        for layer in layers:
+            sources = inputs[layer.name]
+            values[layer.name] = self._computed(layer, [values[name] for name in sources])
+            for name in sources:
+                if last[name] == layer.name:
+                    del values[name]
+            yield layer.name, values[layer.name]
+
+    def normalisations(self) -> dict[str, nn.BatchNorm2d]:
+        """The batch normalisations by the names of their layers."""
+        return {
+            name: module
+            for name, module in self._modules.items()
+            if isinstance(module, nn.BatchNorm2d)
+        }
+
+    def _computed(self, layer: Layer, inputs: list[torch.Tensor]) -> torch.Tensor:
+        if isinstance(layer, Concatenation):
+            return torch.cat(inputs, dim=1)
+        if isinstance(layer, Addition):
+            return inputs[0] + inputs[1]
+        if isinstance(layer, GlobalAveragePooling):
+            return functional.adaptive_avg_pool2d(inputs[0], 1).flatten(1)
+        values = inputs[0].flatten(1) if isinstance(layer, Dense) else inputs[0]
+        return cast("torch.Tensor", cast("nn.Module", self._modules[layer.name])(values))
+
+    def _share(self, parameters: ParameterVector) -> None:
+        """Put views on the packed vector in place of what the modules came with."""
+        for spec in self.network.parameters:
+            module = cast("nn.Module", self._modules[spec.layer])
+            values = torch.from_numpy(parameters.views[spec.name])
+            if not spec.is_statistic:
+                values = nn.Parameter(values)
+            setattr(module, TORCH_NAMES[spec.role], values)
 
 
-def _module(layer: Layer, input_shape: Shape, views: dict[str, FloatArray]) -> nn.Module:
+def _module(layer: Layer, shape: Shape) -> nn.Module | None:
+    """The module of a layer with inputs of `shape`; None for what needs no module."""
+    if isinstance(layer, Convolution | Dense | BatchNormalisation):
+        return _with_parameters(layer, shape)
+    if isinstance(layer, Concatenation | Addition | GlobalAveragePooling):
+        return None
     if isinstance(layer, MaxPooling):
-        return nn.MaxPool2d(layer.kernel, layer.stride)
+        window = layer.window
+        return nn.MaxPool2d(window.kernel, window.stride, window.padding, ceil_mode=layer.ceil)
+    if isinstance(layer, AveragePooling):
+        window = layer.window
+        return nn.AvgPool2d(window.kernel, window.stride, window.padding, layer.ceil)
+    if isinstance(layer, LocalResponseNormalisation):
+        return nn.LocalResponseNorm(layer.size, layer.alpha, layer.beta, layer.bias)
+    if isinstance(layer, Dropout):
+        return nn.Dropout(layer.rate)
     if isinstance(layer, ReLU):
-        return nn.ReLU()
-    module: nn.Conv2d | nn.Linear
-    # The meta device allocates nothing: the views below become the parameters.
-    if isinstance(layer, Convolution):
-        module = nn.Conv2d(
-            input_shape[2], layer.filters, layer.kernel, layer.stride, layer.padding, device="meta"
-        )
-    elif isinstance(layer, Dense):
-        module = nn.Linear(views[f"{layer.name}.weights"].shape[1], layer.units, device="meta")
-    else:
-        raise NetworkError(f"layer '{layer.name}': {type(layer).__name__} has no PyTorch module")
-    module.weight = nn.Parameter(torch.from_numpy(views[f"{layer.name}.weights"]))
-    module.bias = nn.Parameter(torch.from_numpy(views[f"{layer.name}.bias"]))
-    return module
+        return _rectifier(layer)
+    raise NetworkError(f"layer '{layer.name}': {type(layer).__name__} has no PyTorch module")
 
 
-def _layer(name: str, module: nn.Module) -> Layer:
-    if isinstance(module, nn.ReLU):
-        return ReLU(name)
-    if isinstance(module, nn.MaxPool2d):
-        _check_settings(name, module, padding=0, dilation=1, ceil_mode=False, return_indices=False)
-        kernel = _square(name, "kernel_size", module.kernel_size)
-        return MaxPooling(name, kernel, _square(name, "stride", module.stride))
-    if isinstance(module, nn.Linear):
-        _check_bias(name, module)
-        return Dense(name, module.out_features)
-    if isinstance(module, nn.Conv2d):
-        return _convolution(name, module)
-    raise NetworkError(
-        f"module '{name}': {type(module).__name__} is not supported: expected {SUPPORTED}"
+def _with_parameters(layer: Convolution | Dense | BatchNormalisation, shape: Shape) -> nn.Module:
+    """On the meta device, which allocates nothing: views on a packed vector come in their place."""
+    if isinstance(layer, Dense):
+        return nn.Linear(math.prod(shape), layer.units, layer.bias, device="meta")
+    if isinstance(layer, BatchNormalisation):
+        module = nn.BatchNorm2d(shape[2], layer.epsilon, layer.momentum, device="meta")
+        module.num_batches_tracked = torch.zeros((), dtype=torch.long)
+        return module
+    window = layer.window
+    return nn.Conv2d(
+        shape[2],
+        layer.filters,
+        window.kernel,
+        window.stride,
+        window.padding,
+        window.dilation,
+        layer.groups,
+        layer.bias,
+        device="meta",
     )
 
 
-def _convolution(name: str, module: nn.Conv2d) -> Convolution:
-    _check_bias(name, module)
-    _check_settings(name, module, groups=1, dilation=1, padding_mode="zeros")
-    return Convolution(
-        name,
-        module.out_channels,
-        _square(name, "kernel_size", module.kernel_size),
-        _square(name, "stride", module.stride),
-        _square(name, "padding", module.padding),
-    )
-
-
-def _check_settings(name: str, module: nn.Module, **expected: int | bool | str) -> None:
-    for key, value in expected.items():
-        given = getattr(module, key)
-        if given not in (value, (value, value)):
-            raise NetworkError(f"module '{name}': {key} = {given}, only {value!r} is supported")
-
-
-def _check_bias(name: str, module: nn.Conv2d | nn.Linear) -> None:
-    if cast("nn.Parameter | None", module.bias) is None:
-        raise NetworkError(f"module '{name}' has no bias: build it with bias=True")
-
-
-def _square(name: str, key: str, value: object) -> int:
-    sides = value if isinstance(value, tuple) else (value, value)
-    if len(set(sides)) != 1 or not isinstance(sides[0], int):
-        raise NetworkError(
-            f"module '{name}': {key} = {value!r}, expected the same whole number twice"
-        )
-    return sides[0]
-
-
-def _check_flattening(children: list[tuple[str, nn.Module]], network: Network) -> None:
-    """A feature map becomes a vector in one place: a Flatten right before a Linear."""
-    shapes = dict(zip((layer.name for layer in network.layers), network.shapes, strict=False))
-    flattened = False
-    for name, child in children:
-        takes_map = isinstance(child, nn.Linear) and len(shapes[name]) == 3
-        if takes_map != flattened:
-            raise NetworkError(
-                f"module '{name}': expected a Flatten between feature maps and the first Linear, "
-                "and nowhere else"
-            )
-        flattened = isinstance(child, nn.Flatten)
-        if flattened:
-            _check_settings(name, child, start_dim=1, end_dim=-1)
-    if flattened:
-        raise NetworkError(
-            f"module '{children[-1][0]}': a Flatten at the end: put a Linear behind it"
-        )
+def _rectifier(layer: ReLU) -> nn.Module:
+    if layer.ceiling == math.inf:
+        return nn.LeakyReLU(layer.slope) if layer.slope else nn.ReLU()
+    if not layer.slope:
+        return nn.Hardtanh(0.0, layer.ceiling)
+    return nn.Sequential(nn.LeakyReLU(layer.slope), nn.Hardtanh(-math.inf, layer.ceiling))

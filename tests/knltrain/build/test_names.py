@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
+from knltrain.build import names
 from knltrain.build.names import (
+    NETWORKS,
+    OPTIMIZERS,
     build_backend,
     build_method,
     build_network,
@@ -25,7 +28,7 @@ from knltrain.exchange.segment import Segment
 @pytest.mark.parametrize(
     ("key", "given", "expected"),
     [
-        ("network__name", "lenett", "network.name 'lenett': expected one of 'lenet'; did you"),
+        ("network__name", "lenett", "network.name 'lenett': .* did you mean 'lenet'"),
         ("data__name", "digit", "data.name 'digit': .* did you mean 'digits'"),
         ("optimizer__name", "sdg", "optimizer.name 'sdg': .* did you mean 'sgd'"),
         ("exchange__method", "sync_easg", "exchange.method 'sync_easg': .* mean 'sync_easgd'"),
@@ -41,6 +44,25 @@ def test_unknown_name_is_refused_with_the_known_ones(config, key, given, expecte
 def test_known_names_pass(config):
     for method in ("sync_easgd", "sync_sgd", "none"):
         check_names(config(exchange__method=method))
+
+
+def test_engine_that_is_not_installed_is_refused(config, monkeypatch):
+    chosen = config(backend__engine="ipex")
+    monkeypatch.setattr(names, "check_ipex", lambda: None)
+    check_names(chosen)
+
+    def absent():
+        raise ConfigError("no IPEX here")
+
+    monkeypatch.setattr(names, "check_ipex", absent)
+    check_names(config())
+    with pytest.raises(ConfigError, match="no IPEX here"):
+        check_names(chosen)
+
+
+@pytest.mark.parametrize("name", list(NETWORKS))
+def test_networks_bear_the_names_that_they_are_chosen_by(name):
+    assert NETWORKS[name]().name == name
 
 
 def test_names_and_sizes_are_known_without_any_heavy_import():
@@ -63,14 +85,18 @@ def test_size_is_that_of_the_packed_vector(config):
     assert network_size(config()) == network.packed_size >= network.parameter_count == 431_080
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize(
     ("implementation", "kernels"),
     [("numba", "numba"), ("onednn", "numba"), ("reference", "reference")],
 )
-def test_kernels_beside_the_network_follow_the_implementation(config, implementation, kernels):
-    optimizer = build_optimizer(config(backend__implementation=implementation), 16)
-    method = build_method(config(backend__implementation=implementation), 1)
-    assert optimizer._update.__module__ == f"vectorized_ops.{kernels}.sgd"
+def test_kernels_beside_the_network_follow_the_implementation(
+    config, implementation, kernels, name
+):
+    chosen = config(backend__implementation=implementation, optimizer__name=name)
+    optimizer = build_optimizer(chosen, build_network(chosen))
+    method = build_method(chosen, 1)
+    assert optimizer._update.__module__ == f"vectorized_ops.{kernels}.{name}"
     assert method.rule._kernel.__module__ == f"vectorized_ops.{kernels}.elastic"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 
 import numpy as np
 import pytest
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers import Convolution, Dense
+from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.lenet import lenet
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector, aligned_zeros
@@ -95,3 +96,35 @@ def test_initial_weights_change_with_the_seed() -> None:
     first.initialise(seed=1)
     second.initialise(seed=2)
     assert np.count_nonzero(first.packed == second.packed) == TINY.packed_size - 27 - 24
+
+
+def test_every_parameter_starts_as_its_layer_says() -> None:
+    layers = (
+        Convolution("conv", 64, 3, initialiser="msra", bias_value=0.25),
+        BatchNormalisation("norm", initial_scale=0.5),
+        Dense("dense", 50, initialiser="gaussian:0.01"),
+    )
+    vector = ParameterVector(Network("mixed", (8, 8, 16), layers))
+    vector.packed.fill(9)
+    vector.initialise(seed=1)
+    constant = {
+        "conv.bias": 0.25,
+        "norm.scale": 0.5,
+        "norm.shift": 0,
+        "norm.running_mean": 0,
+        "norm.running_variance": 1,
+        "dense.bias": 0,
+    }
+    for name, value in constant.items():
+        assert set(vector.views[name].tolist()) == {value}
+    for name, deviation in (("conv.weights", math.sqrt(2 / 144)), ("dense.weights", 0.01)):
+        view = vector.views[name]
+        assert view.std() == pytest.approx(deviation, rel=5 / math.sqrt(2 * view.size))
+    assert not vector.packed[vector.network.parameters[-1].offset + 50 :].any()
+
+
+def test_lenet_starts_as_it_always_has() -> None:
+    vector = ParameterVector(lenet())
+    vector.initialise(seed=1)
+    digest = hashlib.sha256(vector.packed.astype("<f4").tobytes()).hexdigest()
+    assert digest == "a89f1cdee458ff18f8aa14b7601db4fcba2e09c866962716a14c176316ebd14d"

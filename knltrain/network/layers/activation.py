@@ -1,0 +1,58 @@
+"""Layers that work value by value: rectifiers and dropout."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from knltrain.errors import NetworkError
+from knltrain.network.layers.layer import Layer, only_shape
+from knltrain.network.layers.parameter import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ReLU(Layer):
+    """max(x, slope x), cut off at `ceiling`; plain, it is max(x, 0).
+
+    `slope` 0.01 makes it leaky, `ceiling` 6 makes it ReLU6. The derivative is `slope` at 0 and 0
+    at the ceiling, so that it follows from the output alone.
+    """
+
+    name: str
+    slope: float = 0.0
+    ceiling: float = math.inf
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.slope < 1 or not self.ceiling > 0:
+            raise NetworkError(
+                f"layer '{self.name}': slope = {self.slope} and ceiling = {self.ceiling}, "
+                "expected 0 <= slope < 1 and ceiling > 0"
+            )
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input."""
+        return only_shape(self.name, input_shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout(Layer):
+    """In training sets each value to zero with probability `rate`, the others to x / (1 - rate).
+
+    Srivastava et al., JMLR 2014, in the form that leaves values alone in evaluation.
+    """
+
+    name: str
+    rate: float = 0.5
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate < 1:
+            raise NetworkError(
+                f"layer '{self.name}': rate = {self.rate}, expected 0 <= rate < 1, the share of "
+                "values that are dropped"
+            )
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input."""
+        return only_shape(self.name, input_shapes)

@@ -1,0 +1,92 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from knltrain.errors import NetworkError
+from knltrain.network.layers.layer import Layer, check_counts, feature_map
+from knltrain.network.layers.parameter import (
+    PLAIN,
+    Multipliers,
+    ParameterSpec,
+    Shape,
+    initial_weights,
+    weights_and_bias,
+)
+from knltrain.network.layers.window import Extent, Window, pair, shortest
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution(Layer):
+    """Cross-correlation; weights (K,C/groups,R,S), bias (K,).
+
+    `kernel`, `stride`, `padding` and `dilation` are one number for both directions or a pair
+    (lines, pixels); `window` has them as pairs. Output channels fall into `groups`, each of which
+    sees its own share of the input channels. The bias starts as `bias_value` everywhere;
+    `initialiser` is one of those of `initial_weights`.
+    """
+
+    name: str
+    filters: int
+    kernel: Extent
+    stride: Extent = 1
+    padding: Extent = 0
+    dilation: Extent = 1
+    groups: int = 1
+    bias: bool = True
+    initialiser: str = "xavier"
+    bias_value: float = 0.0
+    weights_multipliers: Multipliers = PLAIN
+    bias_multipliers: Multipliers = PLAIN
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key in ("kernel", "stride", "padding", "dilation"):
+            object.__setattr__(self, key, shortest(getattr(self, key)))
+        check_counts(self.name, filters=self.filters, groups=self.groups)
+        assert self.window  # refuses numbers out of range
+        initial_weights(self.name, self.initialiser, 1)
+
+    @property
+    def window(self) -> Window:
+        """Kernel, stride, padding and dilation as pairs."""
+        return Window(
+            self.name,
+            pair(self.kernel),
+            pair(self.stride),
+            pair(self.padding),
+            pair(self.dilation),
+        )
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """(H,W,C) -> (lines, pixels, filters), where lines and pixels are `Window.positions`."""
+        height, width, channels = feature_map(self.name, input_shapes)
+        if channels % self.groups or self.filters % self.groups:
+            raise NetworkError(
+                f"layer '{self.name}': groups = {self.groups}, expected a divisor of its "
+                f"{channels} input channels and its {self.filters} filters"
+            )
+        return (*self.window.positions(height, width), self.filters)
+
+    def parameters(self, input_shapes: tuple[Shape, ...]) -> tuple[ParameterSpec, ...]:
+        """Weights (filters, C/groups, R, S) and, if there is one, bias (filters,)."""
+        channels = feature_map(self.name, input_shapes)[2] // self.groups
+        return weights_and_bias(
+            self.name,
+            (self.filters, channels, *self.window.kernel),
+            self.initialiser,
+            self.bias_value if self.bias else None,
+            (self.weights_multipliers, self.bias_multipliers),
+        )
+
+    def flops(self, input_shapes: tuple[Shape, ...]) -> int:
+        """2 P Q K C/groups R S for an output of P x Q x K."""
+        channels = feature_map(self.name, input_shapes)[2] // self.groups
+        return (
+            2
+            * math.prod(self.output_shape(input_shapes))
+            * channels
+            * math.prod(self.window.kernel)
+        )

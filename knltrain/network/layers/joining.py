@@ -1,0 +1,45 @@
+"""Layers with more than one input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from knltrain.errors import NetworkError
+from knltrain.network.layers.layer import Layer
+from knltrain.network.layers.parameter import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenation(Layer):
+    """The channels of all inputs behind each other, in the order of `inputs`."""
+
+    name: str
+    inputs: tuple[str, ...] = ()
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """(H,W,C1), (H,W,C2), ... -> (H,W,C1+C2+...)."""
+        if len(input_shapes) < 2 or any(
+            len(shape) != 3 or shape[:2] != input_shapes[0][:2] for shape in input_shapes
+        ):
+            raise NetworkError(
+                f"layer '{self.name}' has inputs of shapes {input_shapes}: expected two or more "
+                "feature maps (H, W, C) of the same height and width"
+            )
+        return (*input_shapes[0][:2], sum(shape[2] for shape in input_shapes))
+
+
+@dataclass(frozen=True, slots=True)
+class Addition(Layer):
+    """The sum of two inputs, value by value."""
+
+    name: str
+    inputs: tuple[str, ...] = ()
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of either input."""
+        if len(input_shapes) != 2 or input_shapes[0] != input_shapes[1]:
+            raise NetworkError(
+                f"layer '{self.name}' has inputs of shapes {input_shapes}: expected two of the "
+                "same shape"
+            )
+        return input_shapes[0]

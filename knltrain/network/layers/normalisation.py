@@ -1,0 +1,97 @@
+"""Normalisations: over the images of a batch, or across neighbouring channels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from knltrain.errors import NetworkError
+from knltrain.network.layers.layer import Layer, feature_map
+from knltrain.network.layers.parameter import Initial, ParameterSpec, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNormalisation(Layer):
+    """(x - mean) / sqrt(variance + epsilon) * scale + shift, channel by channel.
+
+    Ioffe and Szegedy, ICML 2015. Training takes mean and (biased) variance of the batch, evaluation
+    the running ones. `momentum` is PyTorch's: running = (1 - momentum) running + momentum batch,
+    where the running variance follows the unbiased one. `initial_scale` 0 lets the branch of a
+    residual block start as nothing (Goyal et al., arXiv 1706.02677, section 5.1).
+    """
+
+    name: str
+    epsilon: float = 1e-5
+    momentum: float = 0.1
+    initial_scale: float = 1.0
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise NetworkError(f"layer '{self.name}': epsilon = {self.epsilon}, expected above 0")
+        if not 0 < self.momentum <= 1:
+            raise NetworkError(
+                f"layer '{self.name}': momentum = {self.momentum}, expected above 0 and at most 1"
+            )
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input, a feature map."""
+        return feature_map(self.name, input_shapes)
+
+    def parameters(self, input_shapes: tuple[Shape, ...]) -> tuple[ParameterSpec, ...]:
+        """Scale, shift, running mean and running variance, each (C,)."""
+        shape = feature_map(self.name, input_shapes)[2:]
+        return (
+            ParameterSpec(
+                f"{self.name}.scale",
+                shape,
+                "scale",
+                initial=Initial("constant", self.initial_scale),
+            ),
+            ParameterSpec(f"{self.name}.shift", shape, "shift"),
+            ParameterSpec(
+                f"{self.name}.running_mean",
+                shape,
+                "running_mean",
+                statistic_momentum=self.momentum,
+            ),
+            ParameterSpec(
+                f"{self.name}.running_variance",
+                shape,
+                "running_variance",
+                initial=Initial("constant", 1.0),
+                statistic_momentum=self.momentum,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LocalResponseNormalisation(Layer):
+    """x (bias + alpha / size * sum of squares of `size` neighbouring channels)^-beta.
+
+    Krizhevsky, Sutskever and Hinton, NIPS 2012, section 3.3, with alpha divided by the size as
+    Caffe and PyTorch do. Channels beyond the first and last count as zero.
+    """
+
+    name: str
+    size: int = 5
+    alpha: float = 1e-4
+    beta: float = 0.75
+    bias: float = 1.0
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.size % 2 == 0:
+            raise NetworkError(
+                f"layer '{self.name}': size = {self.size}, expected an odd number of channels"
+            )
+        # A sum of squares may be zero: the base of the power must not.
+        if not self.bias > 0 or not self.alpha >= 0:
+            raise NetworkError(
+                f"layer '{self.name}': bias = {self.bias} and alpha = {self.alpha}, expected "
+                "bias > 0 and alpha >= 0"
+            )
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input, a feature map."""
+        return feature_map(self.name, input_shapes)

@@ -1,0 +1,86 @@
+"""Poolings: the largest value or the mean of every window, or the mean of whole maps."""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+
+from knltrain.errors import NetworkError
+from knltrain.network.layers.layer import Layer, feature_map
+from knltrain.network.layers.parameter import Shape
+from knltrain.network.layers.window import Extent, Window, pair, shortest
+
+
+class Pooling(Layer, ABC):
+    """What poolings have in common that move a window; `window` has its numbers as pairs.
+
+    Windows that leave the padded image are left out, or with `ceil` cut off at its edge, as in
+    Caffe. `padding` is at most half the kernel, so that every window meets the image.
+    """
+
+    __slots__ = ()
+
+    kernel: Extent
+    stride: Extent
+    padding: Extent
+    ceil: bool
+
+    def __post_init__(self) -> None:
+        for key in ("kernel", "stride", "padding"):
+            object.__setattr__(self, key, shortest(getattr(self, key)))
+        window = self.window
+        if any(window.padding[axis] > window.kernel[axis] // 2 for axis in (0, 1)):
+            raise NetworkError(
+                f"layer '{self.name}': padding = {self.padding}, expected at most half of "
+                f"kernel = {self.kernel}"
+            )
+
+    @property
+    def window(self) -> Window:
+        """Kernel, stride and padding as pairs."""
+        return Window(self.name, pair(self.kernel), pair(self.stride), pair(self.padding))
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """(H,W,C) -> (lines, pixels, C), where lines and pixels are `Window.positions`."""
+        height, width, channels = feature_map(self.name, input_shapes)
+        return (*self.window.positions(height, width, self.ceil), channels)
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPooling(Pooling):
+    """Largest value of each window; padding is smaller than any value."""
+
+    name: str
+    kernel: Extent
+    stride: Extent
+    padding: Extent = 0
+    ceil: bool = False
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePooling(Pooling):
+    """Mean of each window, in which padding counts as zeros.
+
+    What `ceil` cuts off does not count in the divisor, as in Caffe and in PyTorch with
+    count_include_pad.
+    """
+
+    name: str
+    kernel: Extent
+    stride: Extent
+    padding: Extent = 0
+    ceil: bool = False
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAveragePooling(Layer):
+    """Mean of each channel over the whole map."""
+
+    name: str
+    inputs: tuple[str, ...] = ()
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """(H,W,C) -> (C,)."""
+        return feature_map(self.name, input_shapes)[2:]

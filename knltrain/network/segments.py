@@ -1,0 +1,50 @@
+"""The packed vector in runs that an optimizer treats alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from knltrain.network.layers import ParameterSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The values [start, stop) of a packed vector, with what ParameterSpec says of them.
+
+    `layers` are those with a parameter in it, in order. The padding behind a parameter belongs to
+    its segment.
+    """
+
+    start: int
+    stop: int
+    learning_rate_multiplier: float
+    decay_multiplier: float
+    statistic_momentum: float | None
+    layers: tuple[str, ...]
+
+
+def segments_of(parameters: Sequence[ParameterSpec], packed_size: int) -> tuple[Segment, ...]:
+    """The fewest segments that cover [0, packed_size), given parameters in order of offset."""
+    found: list[Segment] = []
+    stops = [*(spec.offset for spec in parameters), packed_size][1:]
+    for spec, stop in zip(parameters, stops, strict=True):
+        one = Segment(
+            spec.offset,
+            stop,
+            spec.learning_rate_multiplier,
+            spec.decay_multiplier,
+            spec.statistic_momentum,
+            (spec.layer,),
+        )
+        if found and _alike(found[-1], one):
+            layers = dict.fromkeys((*found[-1].layers, spec.layer))
+            found[-1] = replace(found[-1], stop=stop, layers=tuple(layers))
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def _alike(left: Segment, right: Segment) -> bool:
+    same = replace(right, start=left.start, stop=left.stop, layers=left.layers)
+    return same == left

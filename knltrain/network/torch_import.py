@@ -1,0 +1,190 @@
+"""Networks from PyTorch modules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+from torch import nn
+
+from knltrain.errors import NetworkError
+from knltrain.network.layers import (
+    AveragePooling,
+    BatchNormalisation,
+    Convolution,
+    Dense,
+    Dropout,
+    GlobalAveragePooling,
+    Layer,
+    LocalResponseNormalisation,
+    MaxPooling,
+    Pair,
+    ReLU,
+)
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
+from knltrain.network.torch_modules import TORCH_NAMES
+
+
+def from_torch(
+    module: nn.Sequential, input_shape: tuple[int, int, int], name: str = "imported"
+) -> tuple[Network, ParameterVector]:
+    """A network for images (H,W,C) and a copy of its parameters from a chain of modules.
+
+    Understands the modules in LAYERS and Flatten; NetworkError names any module or setting that a
+    network cannot express.
+    """
+    children = list(module.named_children())
+    layers = tuple(
+        _layer(child_name, child)
+        for child_name, child in children
+        if not isinstance(child, nn.Flatten)
+    )
+    _check_flattening(children)
+    network = Network(name, input_shape, layers)
+    parameters = ParameterVector(network)
+    state = module.state_dict()
+    for spec in network.parameters:
+        values = state[f"{spec.layer}.{TORCH_NAMES[spec.role]}"].cpu().numpy()
+        if values.shape != spec.shape:
+            raise NetworkError(
+                f"{spec.name}: images of shape {input_shape} need {spec.shape}, but the module "
+                f"has {values.shape}: give the (height, width, channels) that it was built for"
+            )
+        parameters.views[spec.name][...] = values
+    return network, parameters
+
+
+def _layer(name: str, module: nn.Module) -> Layer:
+    for kind, described in LAYERS.items():
+        if isinstance(module, kind):
+            return described(name, module)
+    known = ", ".join(kind.__name__ for kind in LAYERS)
+    raise NetworkError(
+        f"module '{name}': {type(module).__name__} is not supported: expected {known} or Flatten"
+    )
+
+
+def _convolution(name: str, module: nn.Conv2d) -> Layer:
+    _check_settings(name, module, padding_mode="zeros")
+    return Convolution(
+        name,
+        module.out_channels,
+        _extent(name, module, "kernel_size"),
+        _extent(name, module, "stride"),
+        _extent(name, module, "padding"),
+        _extent(name, module, "dilation"),
+        module.groups,
+        cast("nn.Parameter | None", module.bias) is not None,
+    )
+
+
+def _dense(name: str, module: nn.Linear) -> Layer:
+    return Dense(name, module.out_features, cast("nn.Parameter | None", module.bias) is not None)
+
+
+def _max_pooling(name: str, module: nn.MaxPool2d) -> Layer:
+    _check_settings(name, module, dilation=1, return_indices=False)
+    return MaxPooling(
+        name,
+        _extent(name, module, "kernel_size"),
+        _extent(name, module, "stride"),
+        _extent(name, module, "padding"),
+        module.ceil_mode,
+    )
+
+
+def _average_pooling(name: str, module: nn.AvgPool2d) -> Layer:
+    padding = _extent(name, module, "padding")
+    _check_settings(name, module, divisor_override=None)
+    if padding != (0, 0):
+        _check_settings(name, module, count_include_pad=True)
+    return AveragePooling(
+        name,
+        _extent(name, module, "kernel_size"),
+        _extent(name, module, "stride"),
+        padding,
+        module.ceil_mode,
+    )
+
+
+def _global_pooling(name: str, module: nn.AdaptiveAvgPool2d) -> Layer:
+    _check_settings(name, module, output_size=1)
+    return GlobalAveragePooling(name)
+
+
+def _normalisation(name: str, module: nn.BatchNorm2d) -> Layer:
+    _check_settings(name, module, affine=True, track_running_stats=True)
+    if module.momentum is None:
+        raise NetworkError(f"module '{name}': momentum = None, expected a number such as 0.1")
+    return BatchNormalisation(name, module.eps, module.momentum)
+
+
+def _response_normalisation(name: str, module: nn.LocalResponseNorm) -> Layer:
+    return LocalResponseNormalisation(name, module.size, module.alpha, module.beta, module.k)
+
+
+def _dropout(name: str, module: nn.Dropout) -> Layer:
+    return Dropout(name, module.p)
+
+
+def _rectifier(name: str, module: nn.Module) -> Layer:
+    if isinstance(module, nn.LeakyReLU):
+        return ReLU(name, slope=module.negative_slope)
+    return ReLU(name, ceiling=6.0 if isinstance(module, nn.ReLU6) else math.inf)
+
+
+LAYERS: dict[type[nn.Module], Callable[[str, Any], Layer]] = {
+    nn.Conv2d: _convolution,
+    nn.Linear: _dense,
+    nn.MaxPool2d: _max_pooling,
+    nn.AvgPool2d: _average_pooling,
+    nn.AdaptiveAvgPool2d: _global_pooling,
+    nn.BatchNorm2d: _normalisation,
+    nn.LocalResponseNorm: _response_normalisation,
+    nn.Dropout: _dropout,
+    nn.ReLU: _rectifier,
+    nn.LeakyReLU: _rectifier,
+    nn.ReLU6: _rectifier,
+}
+"""Module -> how it is described."""
+
+
+def _extent(name: str, module: nn.Module, key: str) -> Pair:
+    value: object = getattr(module, key)
+    sides = value if isinstance(value, tuple) else (value, value)
+    if len(sides) != 2 or not all(isinstance(side, int) for side in sides):
+        raise NetworkError(f"module '{name}': {key} = {value!r}, expected one whole number or two")
+    return sides[0], sides[1]
+
+
+def _check_settings(name: str, module: nn.Module, **expected: object) -> None:
+    for key, value in expected.items():
+        given = getattr(module, key)
+        if given not in (value, (value, value)):
+            raise NetworkError(f"module '{name}': {key} = {given}, only {value!r} is supported")
+
+
+def _check_flattening(children: list[tuple[str, nn.Module]]) -> None:
+    """Maps become vectors in one place: a Flatten before the first Linear or at the end.
+
+    A network has no layer for it: its dense layers take maps, and global pooling makes vectors.
+    """
+    flat = vectors = False  # `flat` as PyTorch sees it, `vectors` as a network does.
+    for name, child in children:
+        fits_both = isinstance(child, nn.Dropout | nn.ReLU | nn.LeakyReLU | nn.ReLU6)
+        if isinstance(child, nn.Flatten):
+            _check_settings(name, child, start_dim=1, end_dim=-1)
+        if not fits_both and isinstance(child, nn.Linear) != flat:
+            raise NetworkError(
+                f"module '{name}': expected a Flatten between feature maps and the first Linear, "
+                "and nowhere else"
+            )
+        flat = flat or isinstance(child, nn.Flatten)
+        vectors = vectors or isinstance(child, nn.Linear | nn.AdaptiveAvgPool2d)
+    if flat != vectors:
+        raise NetworkError(
+            f"module '{children[-1][0]}' at the end: expected a Flatten behind global pooling, and "
+            "none where neither it nor a Linear makes the maps vectors"
+        )

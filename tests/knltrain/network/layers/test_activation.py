@@ -1,0 +1,33 @@
+"""Rectifiers and dropout keep shapes and check their numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from knltrain.errors import NetworkError
+from knltrain.network.layers import Dropout, Layer, ReLU
+
+
+@pytest.mark.parametrize("layer", [ReLU("r"), ReLU("r", slope=0.1), Dropout("d")])
+@pytest.mark.parametrize("shape", [(4, 4, 50), (500,)])
+def test_shape_stays_and_nothing_is_trained(layer: Layer, shape: tuple[int, ...]) -> None:
+    assert layer.output_shape((shape,)) == shape
+    assert (layer.parameters((shape,)), layer.flops((shape,))) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: ReLU("a", slope=-0.1), "slope = -0.1 .* expected 0 <= slope < 1"),
+        (lambda: ReLU("a", slope=1), "slope = 1 "),
+        (lambda: ReLU("a", ceiling=0), "ceiling = 0, expected .* ceiling > 0"),
+        (lambda: ReLU("a", ceiling=math.nan), "ceiling = nan"),
+        (lambda: Dropout("a", 1), "rate = 1, expected 0 <= rate < 1"),
+        (lambda: Dropout("a", -0.5), "rate = -0.5"),
+    ],
+)
+def test_number_out_of_range_is_refused(build: object, message: str) -> None:
+    with pytest.raises(NetworkError, match=f"layer 'a': .*{message}"):
+        build()  # type: ignore[operator]

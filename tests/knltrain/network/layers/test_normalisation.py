@@ -1,0 +1,45 @@
+"""Normalisations: shapes, parameters, and numbers that they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from knltrain.errors import NetworkError
+from knltrain.network.layers import BatchNormalisation, Initial, LocalResponseNormalisation
+
+MAP = ((5, 6, 7),)
+
+
+def test_batch_normalisation_keeps_statistics_beside_what_it_trains() -> None:
+    layer = BatchNormalisation("n", momentum=0.25, initial_scale=0.5)
+    assert layer.output_shape(MAP) == (5, 6, 7)
+    specs = layer.parameters(MAP)
+    assert {spec.shape for spec in specs} == {(7,)}
+    assert [(spec.name, spec.role, spec.initial, spec.statistic_momentum) for spec in specs] == [
+        ("n.scale", "scale", Initial("constant", 0.5), None),
+        ("n.shift", "shift", Initial("constant", 0.0), None),
+        ("n.running_mean", "running_mean", Initial("constant", 0.0), 0.25),
+        ("n.running_variance", "running_variance", Initial("constant", 1.0), 0.25),
+    ]
+
+
+def test_response_normalisation_has_no_parameters() -> None:
+    layer = LocalResponseNormalisation("n")
+    assert (layer.output_shape(MAP), layer.parameters(MAP), layer.flops(MAP)) == ((5, 6, 7), (), 0)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: BatchNormalisation("n", epsilon=0), "epsilon = 0, expected above 0"),
+        (lambda: BatchNormalisation("n", momentum=0), "momentum = 0, expected above 0"),
+        (lambda: BatchNormalisation("n", momentum=1.5), "momentum = 1.5, expected .* at most 1"),
+        (lambda: LocalResponseNormalisation("n", size=4), "size = 4, expected an odd number"),
+        (lambda: LocalResponseNormalisation("n", size=-1), "size = -1, expected an odd number"),
+        (lambda: LocalResponseNormalisation("n", bias=0), "bias = 0 and .* expected bias > 0"),
+        (lambda: LocalResponseNormalisation("n", alpha=-1), "bias = 1.0 and alpha = -1, expected"),
+    ],
+)
+def test_number_out_of_range_is_refused(build: object, message: str) -> None:
+    with pytest.raises(NetworkError, match=f"layer 'n': {message}"):
+        build()  # type: ignore[operator]
