@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.network.network import Network
+from knltrain.optimizers.optimizer import StateArray
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -41,7 +42,7 @@ class WorkerState:
     """The model, (n,)."""
     local: FloatArray
     """This worker's own parameters, (n,)."""
-    optimizer: Mapping[str, FloatArray]
+    optimizer: Mapping[str, StateArray]
     seconds: Mapping[str, float]
     """Readings of the worker's clocks."""
 

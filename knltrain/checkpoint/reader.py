@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from knltrain.checkpoint.contents import (
@@ -17,7 +18,6 @@ from knltrain.checkpoint.contents import (
     FORMAT_VERSION,
     LOCAL,
     OPTIMIZER,
-    FloatArray,
     RunIdentity,
     WorkerState,
     shapes,
@@ -27,6 +27,9 @@ from knltrain.checkpoint.folders import by_step, step_of
 from knltrain.errors import CheckpointError
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.optimizers.optimizer import StateArray
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 _FACTS = frozenset({"step", "seed", "workers", "method"})
 _DESCRIPTION_KEYS = _FACTS | {"format", "network", "parameters"}
@@ -59,7 +62,7 @@ def load_checkpoint(folder: Path, network: Network) -> Checkpoint:
     tensors, _ = _read_tensors(folder / CENTER)
     center = ParameterVector(network)
     for name, view in center.views.items():
-        view[:] = _tensor(tensors, name, view.shape, folder / CENTER)
+        view[:] = _tensor(tensors, name, view, folder / CENTER)
     return Checkpoint(folder=folder, center=center, **{key: state[key] for key in _FACTS})
 
 
@@ -83,7 +86,7 @@ def load_worker_state(
     rank: int,
     *,
     identity: RunIdentity,
-    optimizer_state: Mapping[str, FloatArray],
+    optimizer_state: Mapping[str, StateArray],
 ) -> WorkerState:
     """Read what one worker needs to resume the run.
 
@@ -98,9 +101,9 @@ def load_worker_state(
     return WorkerState(
         step=checkpoint.step,
         center=center,
-        local=_tensor(tensors, LOCAL, center.shape, path),
+        local=_tensor(tensors, LOCAL, center, path),
         optimizer={
-            name: _tensor(tensors, OPTIMIZER + name, values.shape, path)
+            name: _tensor(tensors, OPTIMIZER + name, values, path)
             for name, values in optimizer_state.items()
         },
         seconds=json.loads(metadata.get("seconds", "{}")),
@@ -128,7 +131,7 @@ def _read_state(folder: Path) -> dict[str, Any]:
     return state
 
 
-def _read_tensors(path: Path) -> tuple[dict[str, FloatArray], dict[str, str]]:
+def _read_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
     try:
         with safe_open(path, framework="numpy") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -138,12 +141,15 @@ def _read_tensors(path: Path) -> tuple[dict[str, FloatArray], dict[str, str]]:
 
 
 def _tensor(
-    tensors: Mapping[str, FloatArray], name: str, shape: tuple[int, ...], path: Path
-) -> FloatArray:
+    tensors: Mapping[str, npt.NDArray[Any]], name: str, like: npt.NDArray[Scalar], path: Path
+) -> npt.NDArray[Scalar]:
+    """The tensor `name`, which must have the type and the shape of `like`."""
     found = tensors.get(name)
-    if found is None or found.shape != shape or found.dtype != np.float32:
+    if found is None or found.shape != like.shape or found.dtype != like.dtype:
         given = "none" if found is None else f"{found.dtype} {found.shape}"
-        raise CheckpointError(f"{path}: expected a float32 tensor {name!r} {shape}, found {given}")
+        raise CheckpointError(
+            f"{path}: expected tensor {name!r} {like.dtype} {like.shape}, found {given}"
+        )
     return found
 
 

@@ -20,7 +20,6 @@ from knltrain.checkpoint.contents import (
     FORMAT_VERSION,
     LOCAL,
     OPTIMIZER,
-    FloatArray,
     RunIdentity,
     WorkerState,
     shapes,
@@ -30,6 +29,7 @@ from knltrain.checkpoint.folders import by_step, folder_at
 from knltrain.errors import CheckpointError
 from knltrain.exchange.transport import Transport
 from knltrain.network.parameters import ParameterVector
+from knltrain.optimizers.optimizer import StateArray
 
 
 @final
@@ -159,7 +159,7 @@ def _write_worker(path: Path, state: WorkerState) -> None:
     _write_tensors(path, {LOCAL: state.local, **optimizer}, {"seconds": seconds})
 
 
-def _write_tensors(path: Path, tensors: Mapping[str, FloatArray], metadata: dict[str, str]) -> None:
+def _write_tensors(path: Path, tensors: Mapping[str, StateArray], metadata: dict[str, str]) -> None:
     try:
         save_file(dict(tensors), path, metadata=metadata)
     except SafetensorError as error:  # which does not say what file it is about

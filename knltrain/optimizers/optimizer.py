@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32]
+FloatArray: TypeAlias = npt.NDArray[np.float32]
+StateArray: TypeAlias = npt.NDArray[np.float32 | np.int64]
 
 
 class Optimizer(ABC):
@@ -15,8 +17,12 @@ class Optimizer(ABC):
 
     @property
     @abstractmethod
-    def state(self) -> dict[str, FloatArray]:
-        """What the optimizer remembers between steps, by name; written in place to continue."""
+    def state(self) -> dict[str, StateArray]:
+        """What the optimizer remembers between steps, by name; written in place to continue.
+
+        Before the first step all of it is zero. Together with the parameters it determines every
+        later step to the last bit.
+        """
 
     @abstractmethod
     def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:

@@ -2,55 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, final
 
 from knltrain.network.parameters import aligned_zeros
-from knltrain.optimizers.optimizer import Optimizer
+from knltrain.network.segments import Segment
+from knltrain.optimizers.optimizer import FloatArray, Optimizer, StateArray
+from knltrain.optimizers.stretches import stretches_of
+from vectorized_ops.clipping import Clipping
+from vectorized_ops.segments import Segments
 
-FloatArray = npt.NDArray[np.float32]
+# (parameters, gradient, velocity, learning_rate)
+VelocityUpdate: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, float], None]
 
-# (parameters, gradient, velocity, learning_rate, momentum, weight_decay, nesterov)
-UpdateKernel = Callable[[FloatArray, FloatArray, FloatArray, float, float, float, bool], None]
+# (segments, clipping, momentum, nesterov)
+SGDKernel: TypeAlias = Callable[[Segments, Clipping, float, bool], VelocityUpdate]
 
 
+@final
 class SGD(Optimizer):
     """v = μ v + η (g + λ w), then w -= v; with `nesterov` w -= (1 + μ) v_new - μ v_old.
 
     μ is the momentum, λ the weight decay, η the learning rate, which stands inside v as in Caffe
     (SGDSolver, NesterovSolver): a change of η does not change steps already taken into v.
-    `update` does the arithmetic in one pass over parameters, gradient and velocity.
+    `segments` cover the packed vector and multiply η and λ, or say that they are statistics.
+    `kernel`, the SGDUpdate of an implementation, does the arithmetic in one pass.
     """
 
     def __init__(
         self,
-        size: int,
+        segments: Sequence[Segment],
         momentum: float,
         weight_decay: float,
         nesterov: bool,
-        update: UpdateKernel,
+        clipping: Clipping,
+        kernel: SGDKernel,
     ) -> None:
-        self._velocity = aligned_zeros(size)
-        self._momentum = momentum
-        self._weight_decay = weight_decay
-        self._nesterov = nesterov
-        self._update = update
+        stretches = stretches_of(segments, weight_decay)
+        self._velocity = aligned_zeros(stretches.size)
+        self._update = kernel(stretches, clipping, momentum, nesterov)
 
     @property
-    def state(self) -> dict[str, FloatArray]:
-        """The velocity v, float32 (size,)."""
+    def state(self) -> dict[str, StateArray]:
+        """The velocity v, float32 (n,)."""
         return {"velocity": self._velocity}
 
     def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:
         """One update of `parameters` and of the velocity, both in place."""
-        self._update(
-            parameters,
-            gradient,
-            self._velocity,
-            learning_rate,
-            self._momentum,
-            self._weight_decay,
-            self._nesterov,
-        )
+        self._update(parameters, gradient, self._velocity, learning_rate)

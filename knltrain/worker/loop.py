@@ -143,8 +143,8 @@ class Worker:
         assert start is not None
         self.transport.start_from(start.center if self.transport.rank == 0 else None)
         self.parameters[:] = start.local
-        for name, values in start.optimizer.items():
-            self.optimizer.state[name][:] = values
+        for name, values in self.optimizer.state.items():
+            values[:] = start.optimizer.get(name, 0)  # the rehearsal has left its trace in them
         self.clocks.go_on_from(start.seconds)
         for observer in self.observers:
             observer.started(self)

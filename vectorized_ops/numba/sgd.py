@@ -2,52 +2,134 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, final
 
 import numba
 import numpy as np
 
+from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.numba._threads import part
+from vectorized_ops.numba.clipping import GradientScale, within
+from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.segments import Segments
+
+LINE = 16
+"""Values of a cache line: threads share vectors line by line."""
 
 
-def sgd_update(
+@final
+class SGDUpdate:
+    """See `vectorized_ops.reference.sgd.SGDUpdate`: 3 reads and 2 writes per value.
+
+    A clipping norm costs one more read of the gradient.
+    """
+
+    def __init__(
+        self, segments: Segments, clipping: Clipping, momentum: float, nesterov: bool
+    ) -> None:
+        self._segments = segments
+        self._scale = GradientScale(segments, clipping)
+        self._bound = clipping.value
+        self._momentum = momentum
+        self._nesterov = nesterov
+
+    def __call__(
+        self, parameters: AnyArray, gradient: AnyArray, velocity: AnyArray, learning_rate: float
+    ) -> None:
+        """Move `parameters` and `velocity`."""
+        segments = self._segments
+        segments.check(parameters, gradient, velocity)
+        move(
+            parameters, gradient, velocity, segments, segments.rates, learning_rate,
+            self._momentum, self._nesterov, self._scale.of(gradient), self._bound,
+        )  # fmt: skip
+
+
+def move(
     parameters: AnyArray,
     gradient: AnyArray,
     velocity: AnyArray,
+    segments: Segments,
+    rates: AnyArray,
     learning_rate: float,
     momentum: float,
-    weight_decay: float,
     nesterov: bool,
+    scale: float,
+    bound: float,
 ) -> None:
-    """See `vectorized_ops.reference.sgd.sgd_update`: 3 reads and 2 writes per parameter."""
-    _update(
-        parameters,
-        gradient,
-        velocity,
-        np.float32(learning_rate),
-        np.float32(momentum),
-        np.float32(weight_decay),
-        nesterov,
-    )
+    """Take the step of `SGDUpdate` with `rates` float32 (S,) in place of those of `segments`.
+
+    The gradient is brought into ±bound and multiplied by `scale` on the way.
+    """
+    _move(
+        parameters, gradient, velocity,
+        segments.bounds, rates, segments.decays, segments.statistics, float(learning_rate),
+        np.float32(momentum), nesterov, np.float32(scale), np.float32(bound),
+        numba.get_num_threads(),
+    )  # fmt: skip
 
 
 @parallel_kernel
-def _update(
+def _move(
     parameters: Any,
     gradient: Any,
     velocity: Any,
-    learning_rate: Any,
+    bounds: Any,
+    rates: Any,
+    decays: Any,
+    statistics: Any,
+    learning_rate: float,
     momentum: Any,
-    weight_decay: Any,
     nesterov: bool,
+    scale: Any,
+    bound: Any,
+    threads: int,
 ) -> None:
-    for i in numba.prange(parameters.shape[0]):
-        step = learning_rate * (gradient[i] + weight_decay * parameters[i])
+    size = len(parameters)
+    lines = (size + LINE - 1) // LINE
+    for thread in numba.prange(threads):
+        start = part(lines, thread, threads) * LINE
+        end = min(part(lines, thread + 1, threads) * LINE, size)
+        s = np.searchsorted(bounds, start, side="right") - 1
+        while start < end:
+            stop = min(bounds[s + 1], end)
+            w, g, v = parameters[start:stop], gradient[start:stop], velocity[start:stop]
+            if math.isnan(statistics[s]):
+                rate = np.float32(learning_rate * rates[s])
+                _descend(w, g, v, rate, decays[s], momentum, nesterov, scale, bound)
+            else:
+                follow(w, g, statistics[s])
+            start = stop
+            s += 1
+
+
+@kernel
+def _descend(
+    parameters: Any,
+    gradient: Any,
+    velocity: Any,
+    rate: Any,
+    decay: Any,
+    momentum: Any,
+    nesterov: bool,
+    scale: Any,
+    bound: Any,
+) -> None:
+    for i in range(len(parameters)):
+        clipped = scale * within(gradient[i], bound)
         before = velocity[i]
-        after = momentum * before + step
+        after = momentum * before + rate * (clipped + decay * parameters[i])
         velocity[i] = after
         if nesterov:
             parameters[i] -= (np.float32(1.0) + momentum) * after - momentum * before
         else:
             parameters[i] -= after
+
+
+@kernel
+def follow(statistics: Any, gradient: Any, momentum: Any) -> None:
+    """Move running statistics: w' = w - momentum * g."""
+    for i in range(len(statistics)):
+        statistics[i] -= momentum * gradient[i]

@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import final
+
 import numpy as np
 
+from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.reference.clipping import clipped
+from vectorized_ops.segments import Segments
 
 
-def sgd_update(
+@final
+class SGDUpdate:
+    """One step of gradient descent on a packed vector, as Caffe takes it."""
+
+    def __init__(
+        self, segments: Segments, clipping: Clipping, momentum: float, nesterov: bool
+    ) -> None:
+        self._segments = segments
+        self._clipping = clipping
+        self._momentum = momentum
+        self._nesterov = nesterov
+
+    def __call__(
+        self, parameters: AnyArray, gradient: AnyArray, velocity: AnyArray, learning_rate: float
+    ) -> None:
+        """Move `parameters` w and `velocity` v (n,) float32 along `gradient` (n,), once clipped.
+
+        v' = momentum*v + rate*(g + decay*w); w' = w - v', or with Nesterov's momentum
+        w' = w - ((1 + momentum)*v' - momentum*v), rate being learning_rate * rates[s].
+        Raises OperationError for vectors that the segments do not fit.
+        """
+        segments = self._segments
+        segments.check(parameters, gradient, velocity)
+        gradient = clipped(gradient, segments, self._clipping)
+        rates = learning_rate * segments.rates.astype(np.float64)
+        move(parameters, gradient, velocity, segments, rates, self._momentum, self._nesterov)
+
+
+def move(
     parameters: AnyArray,
     gradient: AnyArray,
     velocity: AnyArray,
-    learning_rate: float,
+    segments: Segments,
+    rates: AnyArray,
     momentum: float,
-    weight_decay: float,
     nesterov: bool,
 ) -> None:
-    """Move `parameters` and `velocity` (n,) float32 by one step, as Caffe does.
-
-    v' = momentum*v + learning_rate*(gradient + weight_decay*w); w' = w - v', or with Nesterov's
-    momentum w' = w - ((1 + momentum)*v' - momentum*v).
-    """
-    rate, mu, decay = map(np.float32, (learning_rate, momentum, weight_decay))
-    before = velocity.copy()
-    velocity[...] = mu * before + rate * (gradient + decay * parameters)
-    if nesterov:
-        parameters -= (np.float32(1) + mu) * velocity - mu * before
-    else:
-        parameters -= velocity
+    """Take the step of `SGDUpdate` with a learning rate for each stretch, float64 (S,)."""
+    mu = np.float32(momentum)
+    for s, (start, stop) in enumerate(pairwise(segments.bounds)):
+        w, g, v = parameters[start:stop], gradient[start:stop], velocity[start:stop]
+        if not segments.ordinary[s]:
+            w -= segments.statistics[s] * g
+            continue
+        before = v.copy()
+        v[...] = mu * before + np.float32(rates[s]) * (g + segments.decays[s] * w)
+        w -= (np.float32(1) + mu) * v - mu * before if nesterov else v

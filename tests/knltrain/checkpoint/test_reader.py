@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,23 @@ def test_other_optimizer_cannot_be_resumed(writer, state, tiny_network, identity
     example = {"second_moment": np.zeros(tiny_network.packed_size, np.float32)}
     with pytest.raises(CheckpointError, match=r"expected .*'optimizer.second_moment'.*found none"):
         load_worker_state(checkpoint, 0, identity=identity(tiny_network), optimizer_state=example)
+
+
+def test_counts_come_back_as_the_integers_that_they_are(writer, state, load_both):
+    saved = state(1)
+    count = np.array([2**53 + 1], np.int64)
+    saved = replace(saved, optimizer={**saved.optimizer, "steps": count})
+    _, loaded = load_both(writer().save(saved), saved)
+    assert loaded.optimizer["steps"].dtype == np.int64
+    np.testing.assert_array_equal(loaded.optimizer["steps"], count)
+
+
+def test_optimizer_s_state_of_another_type_is_refused(writer, state, load_both):
+    saved = state(1)
+    folder = writer().save(saved)
+    example = {name: values.astype(np.int64) for name, values in saved.optimizer.items()}
+    with pytest.raises(CheckpointError, match=r"expected tensor .*velocity. int64.*found float32"):
+        load_both(folder, replace(saved, optimizer=example))
 
 
 @pytest.mark.parametrize("name", ["center.safetensors", "worker-0.safetensors"])

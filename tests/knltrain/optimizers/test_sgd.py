@@ -5,11 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from knltrain.network.segments import Segment
 from knltrain.optimizers.sgd import SGD
-from vectorized_ops.reference.sgd import sgd_update
+from vectorized_ops.clipping import Clipping
+from vectorized_ops.reference.sgd import SGDUpdate
 
 SIZE = 50
 STEPS = 4
+
+
+def _sgd(momentum: float, decay: float, nesterov: bool = False, **clipping: float) -> SGD:
+    whole = Segment(0, SIZE, 1.0, 1.0, None, ("all",))
+    return SGD([whole], momentum, decay, nesterov, Clipping(**clipping), SGDUpdate)
 
 
 def _vectors(count: int) -> list[np.ndarray]:
@@ -45,7 +52,7 @@ def test_steps_with_changing_learning_rate_are_caffe_s(
     parameters, *gradients = _vectors(1 + STEPS)
     rates = [0.1, 0.2, 0.05, 0.01]
     expected = _caffe(parameters, gradients, rates, momentum, decay, nesterov)
-    optimizer = SGD(SIZE, momentum, decay, nesterov, sgd_update)
+    optimizer = _sgd(momentum, decay, nesterov)
     for gradient, rate in zip(gradients, rates, strict=True):
         optimizer.step(parameters, gradient, rate)
     np.testing.assert_allclose(parameters, expected, rtol=1e-5, atol=1e-6)
@@ -53,11 +60,11 @@ def test_steps_with_changing_learning_rate_are_caffe_s(
 
 def test_state_copied_into_a_new_optimizer_continues_the_run() -> None:
     parameters, *gradients = _vectors(1 + STEPS)
-    first = SGD(SIZE, 0.9, 0.1, False, sgd_update)
+    first = _sgd(0.9, 0.1)
     for gradient in gradients[:2]:
         first.step(parameters, gradient, 0.1)
     continued = parameters.copy()
-    second = SGD(SIZE, 0.9, 0.1, False, sgd_update)
+    second = _sgd(0.9, 0.1)
     for name, values in first.state.items():
         second.state[name][...] = values
     for gradient in gradients[2:]:
@@ -67,8 +74,29 @@ def test_state_copied_into_a_new_optimizer_continues_the_run() -> None:
     np.testing.assert_array_equal(continued, parameters)
 
 
+def test_each_segment_moves_in_its_own_way() -> None:
+    segments = [
+        Segment(0, 16, 2.0, 0.0, None, ("a",)),
+        Segment(16, 32, 1.0, 0.5, None, ("b",)),
+        Segment(32, SIZE, 1.0, 1.0, 0.25, ("c",)),
+    ]
+    optimizer = SGD(segments, 0.9, 0.5, False, Clipping(), SGDUpdate)
+    parameters, gradient = np.ones(SIZE, np.float32), np.ones(SIZE, np.float32)
+    optimizer.step(parameters, gradient, 0.1)
+    np.testing.assert_allclose(parameters[:16], 1 - 0.2)
+    np.testing.assert_allclose(parameters[16:32], 1 - 0.1 * (1 + 0.25))
+    np.testing.assert_allclose(parameters[32:], 1 - 0.25)
+
+
+def test_step_is_no_longer_than_the_clipped_gradient() -> None:
+    parameters = np.zeros(SIZE, np.float32)
+    gradient = np.full(SIZE, 9, np.float32)
+    _sgd(0.0, 0.0, norm=3, value=5).step(parameters, gradient, 0.5)
+    np.testing.assert_allclose(np.linalg.norm(parameters), 1.5, rtol=1e-6)
+
+
 def test_velocity_starts_at_zero_on_a_cache_line() -> None:
-    velocity = SGD(SIZE, 0.9, 0.0, False, sgd_update).state["velocity"]
+    velocity = _sgd(0.9, 0.0).state["velocity"]
     assert (velocity.shape, velocity.dtype) == ((SIZE,), np.float32)
     assert velocity.ctypes.data % 64 == 0
     assert not velocity.any()

@@ -18,8 +18,9 @@ from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.sgd import SGD
 from knltrain.worker import Observer, Worker
+from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference.elastic import synchronous_average, synchronous_elastic_update
-from vectorized_ops.reference.sgd import sgd_update
+from vectorized_ops.reference.sgd import SGDUpdate
 
 MOVING_RATE = 0.3
 MOMENTUM = 0.5
@@ -120,6 +121,10 @@ def initial(tiny_network):
     return vector.packed
 
 
+def plain_sgd(segments):
+    return SGD(segments, MOMENTUM, 0.0, False, Clipping(), SGDUpdate)
+
+
 @pytest.fixture
 def make_worker(tiny_images, tiny_network, softmax_backend, initial):
     def make_worker(
@@ -130,6 +135,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
         observers=(),
         start=None,
         learning_rate=lambda step: 0.5 / (1 + step),
+        optimizer=None,
     ):
         transport = transport or Loopback(tiny_network.packed_size)
         return Worker(
@@ -138,7 +144,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
             batches=ShardedBatches(tiny_images, 12, transport.rank, transport.workers, seed=1),
             image_shape=(1, 1, 3),
             backend=softmax_backend,
-            optimizer=SGD(tiny_network.packed_size, MOMENTUM, 0.0, False, sgd_update),
+            optimizer=optimizer or plain_sgd(tiny_network.segments),
             learning_rate=learning_rate,
             method=method,
             transport=transport,

@@ -12,7 +12,10 @@ from knltrain.checkpoint import WorkerState
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss, RunAborted
+from knltrain.optimizers.adamw import AdamW
 from knltrain.worker import Observer
+from vectorized_ops.clipping import Clipping
+from vectorized_ops.reference.adamw import AdamWUpdate
 
 MOVING_RATE = np.float32(0.3)
 MOMENTUM = 0.5
@@ -115,6 +118,16 @@ def test_rehearsal_leaves_no_trace(make_worker, initial, easgd):
     np.testing.assert_array_equal(worker.model, initial)
     np.testing.assert_array_equal(worker.optimizer.state["velocity"], 0)
     assert worker.clocks.train_seconds == 0
+
+
+def test_rehearsal_leaves_no_trace_in_an_optimizer_whose_moments_it_moves(
+    make_worker, tiny_network, easgd
+):
+    optimizer = AdamW(tiny_network.segments, 0.9, 0.999, 1e-8, 0.0, Clipping(), AdamWUpdate)
+    make_worker(easgd(), steps=0, optimizer=optimizer).run()
+    assert set(optimizer.state) == {"first_moment", "second_moment", "steps"}
+    for name, values in optimizer.state.items():
+        assert not values.any(), name
 
 
 def test_rehearsal_is_over_before_the_clocks_run(make_worker, softmax_backend, monkeypatch, easgd):

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from vectorized_ops.clipping import Clipping
+from vectorized_ops.numba.clipping import GradientScale, SquaredNorms, within
+from vectorized_ops.reference.clipping import clipped, squared_norms
+from vectorized_ops.segments import Segments
+
+
+def ordinary(bounds: list[int]) -> Segments:
+    numbers = np.full(len(bounds) - 1, np.nan, np.float32)
+    return Segments(np.array(bounds, np.int64), numbers, numbers, numbers)
+
+
+@given(
+    st.lists(st.integers(1, 9000), min_size=1, max_size=5),
+    st.sampled_from([0.5, math.inf]),
+)
+@settings(deadline=None, max_examples=30)
+def test_squared_norms_are_those_of_the_reference(lengths: list[int], bound: float) -> None:
+    segments = ordinary(np.cumsum([0, *lengths]).tolist())
+    vector = np.random.default_rng(segments.size).standard_normal(segments.size, np.float32)
+    found = np.full(len(lengths), np.nan)
+    SquaredNorms(segments).of(vector, bound, found)
+    within_bound = np.clip(vector, -np.float32(bound), np.float32(bound))
+    assert_allclose(found, squared_norms(within_bound, segments), rtol=1e-13)
+
+
+def test_neither_another_run_nor_threads_change_a_bit(
+    same_bits: Callable[..., None],
+) -> None:
+    def compute() -> list[np.ndarray]:
+        segments = ordinary([0, 5, 30_000, 100_001])
+        vector = np.random.default_rng(1).standard_normal(segments.size, np.float32)
+        out = np.zeros(3)
+        SquaredNorms(segments).of(vector, 2.0, out)
+        return [out]
+
+    same_bits(compute)
+
+
+def test_scale_is_that_of_the_reference_and_leaves_statistics_out() -> None:
+    segments = ordinary([0, 100, 200, 300])
+    statistics = np.array([np.nan, 0.1, np.nan], np.float32)
+    segments = Segments(segments.bounds, segments.rates, segments.decays, statistics)
+    gradient = np.random.default_rng(2).standard_normal(300, np.float32)
+    gradient[150] = 1e20
+    clipping = Clipping(norm=2.5, value=1.5)
+    found = GradientScale(segments, clipping).of(gradient)
+    expected = clipped(gradient, segments, clipping)
+    assert_allclose(found * np.clip(gradient[:100], -1.5, 1.5), expected[:100], rtol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [10.0, 11.0, math.inf])
+def test_scale_of_a_gradient_within_the_norm_is_1(norm: float) -> None:
+    segments = ordinary([0, 100])
+    assert GradientScale(segments, Clipping(norm=norm)).of(np.ones(100, np.float32)) == 1
+
+
+def test_gradient_that_holds_no_number_is_not_scaled() -> None:
+    gradient = np.full(100, np.nan, np.float32)
+    assert GradientScale(ordinary([0, 100]), Clipping(norm=1)).of(gradient) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(3, 2), (-3, -2), (2, 2), (-1.5, -1.5), (np.inf, 2), (-np.inf, -2), (np.nan, np.nan)],
+)
+def test_values_are_brought_into_their_bound_and_nan_stays(value: float, expected: float) -> None:
+    np.testing.assert_equal(float(within(np.float32(value), np.float32(2))), expected)
