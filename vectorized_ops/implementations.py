@@ -5,60 +5,92 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from vectorized_ops.errors import OperationError
 
 IMPLEMENTATIONS = ("reference", "numba", "onednn")
 
+Operation = Callable[..., Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Operations:
     """One implementation of every operation; what each means stands in `vectorized_ops.reference`.
 
-    `pooled_convolution` is None where convolution and pooling are not fused.
+    None where the implementation has none: `pooled_convolution` where convolution and pooling are
+    not fused, `local_response_normalisation` and `dropout` where no library offers them.
     """
 
     name: str
     use_threads: Callable[[int], None]
     activations: Callable[..., Any]
+    activations_size: Callable[[tuple[int, ...]], int]
+    activations_in: Callable[..., Any]
     load_images: Callable[..., None]
     flatten: Callable[..., Any]
     unflatten: Callable[..., None]
-    convolution: Callable[..., Any]
-    max_pooling: Callable[..., Any]
-    pooled_convolution: Callable[..., Any] | None
-    dense: Callable[..., Any]
+    convolution: Operation
+    max_pooling: Operation
+    average_pooling: Operation
+    global_average_pooling: Operation
+    pooled_convolution: Operation | None
+    dense: Operation
+    batch_normalisation: Operation
+    local_response_normalisation: Operation | None
     relu_forward: Callable[..., None]
     relu_backward: Callable[..., None]
+    rectifier: Operation
+    dropout: Operation | None
+    add: Callable[..., None]
     softmax_cross_entropy: Callable[..., float]
 
 
-def operations(name: str) -> Operations:
-    """Import and return the implementation `name`, one of IMPLEMENTATIONS."""
+def operations(name: str, winograd: bool = True) -> Operations:
+    """Import and return the implementation `name`, one of IMPLEMENTATIONS.
+
+    "numba" measures which algorithm convolves each shape fastest; without `winograd` it sums
+    directly, whose rounding errors are smaller.
+    """
     if name not in IMPLEMENTATIONS:
         raise OperationError(
             f"unknown implementation {name!r}: expected one of {', '.join(IMPLEMENTATIONS)}"
         )
 
-    def module(part: str) -> Any:
-        return importlib.import_module(f"vectorized_ops.{name}.{part}")
+    def found(part: str, operation: str) -> Any:
+        module = f"vectorized_ops.{name}.{part}"
+        if find_spec(module) is None:
+            return None
+        return getattr(importlib.import_module(module), operation, None)
 
-    arrays, activation = module("arrays"), module("activation")
     return Operations(
         name=name,
-        use_threads=arrays.use_threads,
-        activations=arrays.activations,
-        load_images=arrays.load_images,
-        flatten=arrays.flatten,
-        unflatten=arrays.unflatten,
-        convolution=module("convolution").Convolution,
-        max_pooling=module("pooling").MaxPooling,
-        pooled_convolution=(
-            module("pooled_convolution").pooled_convolution if name == "numba" else None
+        use_threads=found("arrays", "use_threads"),
+        activations=found("arrays", "activations"),
+        activations_size=found("arrays", "activations_size"),
+        activations_in=found("arrays", "activations_in"),
+        load_images=found("arrays", "load_images"),
+        flatten=found("arrays", "flatten"),
+        unflatten=found("arrays", "unflatten"),
+        convolution=(
+            found("tuned_convolution", "TunedConvolution")
+            if name == "numba" and winograd
+            else found("convolution", "Convolution")
         ),
-        dense=module("dense").Dense,
-        relu_forward=activation.relu_forward,
-        relu_backward=activation.relu_backward,
-        softmax_cross_entropy=module("loss").softmax_cross_entropy,
+        max_pooling=found("pooling", "MaxPooling"),
+        average_pooling=found("pooling", "AveragePooling"),
+        global_average_pooling=found("pooling", "GlobalAveragePooling"),
+        pooled_convolution=(
+            found("pooled_convolution", "pooled_convolution") if name == "numba" else None
+        ),
+        dense=found("dense", "Dense"),
+        batch_normalisation=found("normalisation", "BatchNormalisation"),
+        local_response_normalisation=found("lrn", "LocalResponseNormalisation"),
+        relu_forward=found("activation", "relu_forward"),
+        relu_backward=found("activation", "relu_backward"),
+        rectifier=found("activation", "Rectifier"),
+        dropout=found("dropout", "Dropout"),
+        add=found("addition", "add"),
+        softmax_cross_entropy=found("loss", "softmax_cross_entropy"),
     )

@@ -5,10 +5,19 @@ from __future__ import annotations
 import torch
 
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.reference.arrays import activations, flatten, load_images, unflatten
+from vectorized_ops.reference.arrays import (
+    activations,
+    activations_in,
+    activations_size,
+    flatten,
+    load_images,
+    unflatten,
+)
 
 __all__ = [
     "activations",
+    "activations_in",
+    "activations_size",
     "flatten",
     "images_tensor",
     "load_images",

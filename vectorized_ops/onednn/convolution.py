@@ -6,50 +6,66 @@ import torch
 
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.onednn.arrays import images_tensor, tensor
+from vectorized_ops.onednn.gradient import write_gradient
+from vectorized_ops.shapes import ConvolutionShape
 
 
 class Convolution:
     """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order."""
 
-    def __init__(
+    def __init__(self, shape: ConvolutionShape) -> None:
+        self._stride, self._padding = list(shape.stride), list(shape.padding)
+        self._dilation, self._groups = list(shape.dilation), shape.groups
+
+    def forward(
         self,
-        images_shape: tuple[int, ...],  # noqa: ARG002 (oneDNN reads shapes from the arrays)
-        filters: int,  # noqa: ARG002
-        kernel: int,  # noqa: ARG002
-        stride: int,
-        padding: int,
+        images: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray | None,
+        out: AnyArray,
+        relu: bool = False,
     ) -> None:
-        self._stride, self._padding = [stride, stride], [padding, padding]
-
-    def forward(self, images: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray) -> None:
-        """Write the correlation of images and weights, plus bias."""
+        """Write the correlation of images and weights, plus bias, and rectify it."""
         result = torch.conv2d(
-            images_tensor(images), tensor(weights), tensor(bias), self._stride, self._padding
-        )
-        images_tensor(out).copy_(result)
+            images_tensor(images), tensor(weights), None if bias is None else tensor(bias),
+            self._stride, self._padding, self._dilation, self._groups,
+        )  # fmt: skip
+        if relu:  # oneDNN's own, behind its convolution, makes zero of NaN
+            torch.clamp(result, min=0, out=images_tensor(out))
+        else:
+            images_tensor(out).copy_(result)
 
-    def backward_data(self, gradient: AnyArray, weights: AnyArray, out: AnyArray) -> None:
+    def backward_data(
+        self,
+        gradient: AnyArray,
+        weights: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
         """Write the gradient of the images."""
-        result, _, _ = self._backward(gradient, images_tensor(out), weights, [True, False, False])
-        images_tensor(out).copy_(result)
+        target = images_tensor(out)
+        value, _, _ = self._backward(gradient, target, weights, [True, False, False])
+        write_gradient(value, target, add, None if mask is None else images_tensor(mask))
 
     def backward_weights(
-        self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray
+        self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray | None
     ) -> None:
-        """Write the gradients of weights and bias."""
+        """Write the gradients of weights and, unless it is None, bias."""
         _, weights, bias = self._backward(
-            gradient, images_tensor(images), weights_out, [False, True, True]
+            gradient, images_tensor(images), weights_out, [False, True, bias_out is not None]
         )
         tensor(weights_out).copy_(weights)
-        tensor(bias_out).copy_(bias)
+        if bias_out is not None:
+            tensor(bias_out).copy_(bias)
 
     def _backward(
-        self, gradient: AnyArray, images: torch.Tensor, weights: AnyArray, mask: list[bool]
+        self, gradient: AnyArray, images: torch.Tensor, weights: AnyArray, wanted: list[bool]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         results: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = (
             torch.ops.aten.convolution_backward(
                 images_tensor(gradient), images, tensor(weights), [gradient.shape[3]],
-                self._stride, self._padding, [1, 1], False, [0, 0], 1, mask,
+                self._stride, self._padding, self._dilation, False, [0, 0], self._groups, wanted,
             )
         )  # fmt: skip
         return results

@@ -6,6 +6,7 @@ import torch
 
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.onednn.arrays import tensor
+from vectorized_ops.onednn.gradient import write_gradient
 
 
 class Dense:
@@ -14,17 +15,44 @@ class Dense:
     def __init__(self, images: int, inputs: int, outputs: int) -> None:
         """Make the operation for N, I and O."""
 
-    def forward(self, inputs: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray) -> None:
-        """Write inputs @ weights^T + bias."""
-        torch.addmm(tensor(bias), tensor(inputs), tensor(weights).t(), out=tensor(out))
+    def forward(
+        self,
+        inputs: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray | None,
+        out: AnyArray,
+        relu: bool = False,
+    ) -> None:
+        """Write inputs @ weights^T + bias, and rectify it."""
+        target, factors = tensor(out), (tensor(inputs), tensor(weights).t())
+        if bias is None:
+            torch.mm(*factors, out=target)
+        else:
+            torch.addmm(tensor(bias), *factors, out=target)
+        if relu:
+            target.clamp_(min=0)
 
-    def backward_data(self, gradient: AnyArray, weights: AnyArray, out: AnyArray) -> None:
+    def backward_data(
+        self,
+        gradient: AnyArray,
+        weights: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
         """Write gradient @ weights."""
-        torch.mm(tensor(gradient), tensor(weights), out=tensor(out))
+        target, factors = tensor(out), (tensor(gradient), tensor(weights))
+        if add:
+            target.addmm_(*factors)
+        else:
+            torch.mm(*factors, out=target)
+        if mask is not None:
+            write_gradient(target, target, False, tensor(mask))
 
     def backward_weights(
-        self, inputs: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray
+        self, inputs: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray | None
     ) -> None:
-        """Write gradient^T @ inputs and the sum of `gradient` over the images."""
+        """Write gradient^T @ inputs and, unless `bias_out` is None, the gradient's sum."""
         torch.mm(tensor(gradient).t(), tensor(inputs), out=tensor(weights_out))
-        torch.sum(tensor(gradient), dim=0, out=tensor(bias_out))
+        if bias_out is not None:
+            torch.sum(tensor(gradient), dim=0, out=tensor(bias_out))

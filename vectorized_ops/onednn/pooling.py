@@ -1,42 +1,109 @@
-"""Max pooling by PyTorch's own kernel."""
+"""Pooling by PyTorch's own kernels."""
 
 from __future__ import annotations
 
 import torch
 
+from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.onednn.arrays import images_tensor
+from vectorized_ops.onednn.arrays import images_tensor, tensor
+from vectorized_ops.onednn.gradient import write_gradient
 from vectorized_ops.reference.pooling import check_window
+from vectorized_ops.shapes import PoolingShape
+
+
+def check_padding(shape: PoolingShape) -> None:
+    """Raise OperationError for padding that PyTorch does not take."""
+    if any(2 * border > side for border, side in zip(shape.padding, shape.kernel, strict=True)):
+        raise OperationError(
+            f"pooling over {shape.kernel[0]}x{shape.kernel[1]} pixels with padding "
+            f"{shape.padding[0]}x{shape.padding[1]} was asked of the oneDNN implementation: "
+            "expected padding of at most half the kernel; use another implementation"
+        )
 
 
 class MaxPooling:
-    """See `vectorized_ops.reference.pooling.MaxPooling`; arrays in C order."""
+    """See `vectorized_ops.reference.pooling.MaxPooling`; arrays in C order.
 
-    def __init__(self, kernel: int, stride: int) -> None:
-        check_window(kernel)
-        self._kernel, self._stride = kernel, stride
+    Raises OperationError for padding above half the kernel as well.
+    """
+
+    def __init__(self, shape: PoolingShape) -> None:
+        check_window(shape.kernel)
+        check_padding(shape)
+        self._width, self._columns = shape.width, shape.kernel[1]
+        self._window = list(shape.kernel), list(shape.stride), list(shape.padding)
+        self._ceil = shape.ceil
+        self._top = torch.arange(shape.lines)[:, None] * shape.stride[0] - shape.padding[0]
+        self._left = torch.arange(shape.pixels) * shape.stride[1] - shape.padding[1]
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
         """Write the maxima and their places."""
         values, pixels = torch.ops.aten.max_pool2d_with_indices(
-            images_tensor(images), [self._kernel] * 2, [self._stride] * 2
+            images_tensor(images), *self._window, [1, 1], self._ceil
         )
         images_tensor(out).copy_(values)
-        line, column = pixels // images.shape[2], pixels % images.shape[2]
-        top = torch.arange(out.shape[1])[:, None] * self._stride
-        left = torch.arange(out.shape[2]) * self._stride
-        images_tensor(which).copy_((line - top) * self._kernel + column - left)
+        line, column = pixels // self._width, pixels % self._width
+        places = (line - self._top) * self._columns + column - self._left
+        images_tensor(which).copy_(places)
 
-    def backward(self, gradient: AnyArray, which: AnyArray, out: AnyArray) -> None:
+    def backward(
+        self,
+        gradient: AnyArray,
+        which: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
         """Write the gradient of the images: each cell's goes to the pixel that was largest."""
         place = images_tensor(which).long()
-        top = torch.arange(gradient.shape[1])[:, None] * self._stride
-        left = torch.arange(gradient.shape[2]) * self._stride
-        pixels = (top + place // self._kernel) * out.shape[2] + left + place % self._kernel
+        line, column = self._top + place // self._columns, self._left + place % self._columns
         target = images_tensor(out)
-        target.copy_(
-            torch.ops.aten.max_pool2d_with_indices_backward(
-                images_tensor(gradient), target, [self._kernel] * 2, [self._stride] * 2,
-                [0, 0], [1, 1], False, pixels,
-            )
+        value = torch.ops.aten.max_pool2d_with_indices_backward(
+            images_tensor(gradient), target, *self._window, [1, 1], self._ceil,
+            line * self._width + column,
         )  # fmt: skip
+        write_gradient(value, target, add, None if mask is None else images_tensor(mask))
+
+
+class AveragePooling:
+    """See `vectorized_ops.reference.pooling.AveragePooling`; arrays in C order.
+
+    Raises OperationError for padding above half the kernel.
+    """
+
+    def __init__(self, shape: PoolingShape) -> None:
+        check_padding(shape)
+        window = list(shape.kernel), list(shape.stride), list(shape.padding)
+        self._window = *window, shape.ceil, True
+
+    def forward(self, images: AnyArray, out: AnyArray) -> None:
+        """Write the means."""
+        images_tensor(out).copy_(torch.ops.aten.avg_pool2d(images_tensor(images), *self._window))
+
+    def backward(
+        self, gradient: AnyArray, out: AnyArray, add: bool = False, mask: AnyArray | None = None
+    ) -> None:
+        """Write the gradient of the images: each pixel gets its share of every window's."""
+        target = images_tensor(out)
+        value = torch.ops.aten.avg_pool2d_backward(
+            images_tensor(gradient), target, *self._window, None
+        )
+        write_gradient(value, target, add, None if mask is None else images_tensor(mask))
+
+
+class GlobalAveragePooling:
+    """See `vectorized_ops.reference.pooling.GlobalAveragePooling`; arrays in C order."""
+
+    def forward(self, images: AnyArray, out: AnyArray) -> None:
+        """Write the means."""
+        torch.mean(images_tensor(images), dim=(2, 3), out=tensor(out))
+
+    def backward(
+        self, gradient: AnyArray, out: AnyArray, add: bool = False, mask: AnyArray | None = None
+    ) -> None:
+        """Write the gradient of the images from the gradient (N, C) of the means."""
+        target = images_tensor(out)
+        share = tensor(gradient)[:, :, None, None] / (out.shape[1] * out.shape[2])
+        mask_tensor = None if mask is None else images_tensor(mask)
+        write_gradient(share.expand_as(target), target, add, mask_tensor)

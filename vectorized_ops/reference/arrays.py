@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.reference.gradient import write_gradient
 
 
 def activations(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float32) -> AnyArray:
     """Return zeros of shape (N, H, W, C) or (N, I)."""
     return np.zeros(shape, dtype)
+
+
+def activations_size(shape: tuple[int, ...]) -> int:
+    """Return how many elements `activations_in` needs for a shape (N, H, W, C) or (N, I)."""
+    return math.prod(shape)
+
+
+def activations_in(memory: AnyArray, shape: tuple[int, ...]) -> AnyArray:
+    """Return an array as from `activations` on flat `memory`, whose values stay as they are."""
+    return memory[: math.prod(shape)].reshape(shape)
 
 
 def load_images(images: AnyArray, out: AnyArray) -> None:
@@ -19,16 +32,21 @@ def load_images(images: AnyArray, out: AnyArray) -> None:
     out[len(images) :] = 0
 
 
-def flatten(images: AnyArray) -> AnyArray:
-    """Return images (N, H, W, C) as (N, C*H*W), channel by channel; a copy where needed."""
-    vectors: AnyArray = images.transpose(0, 3, 1, 2).reshape(len(images), -1)
-    return vectors
+def flatten(images: AnyArray, out: AnyArray) -> None:
+    """Write images (N, H, W, C) as vectors (N, C*H*W), channel by channel as Caffe and PyTorch."""
+    np.copyto(out, images.transpose(0, 3, 1, 2).reshape(out.shape))
 
 
-def unflatten(vectors: AnyArray, out: AnyArray) -> None:
-    """Write vectors (N, C*H*W) back into images (N, H, W, C)."""
+def unflatten(
+    vectors: AnyArray, out: AnyArray, add: bool = False, mask: AnyArray | None = None
+) -> None:
+    """Write vectors (N, C*H*W), a gradient, back into images (N, H, W, C).
+
+    `add` and `mask` as in `vectorized_ops.reference.gradient.write_gradient`.
+    """
     number, height, width, channels = out.shape
-    np.copyto(out, vectors.reshape(number, channels, height, width).transpose(0, 2, 3, 1))
+    images = vectors.reshape(number, channels, height, width).transpose(0, 2, 3, 1)
+    write_gradient(images, out, add, mask)
 
 
 def use_threads(threads: int) -> None:

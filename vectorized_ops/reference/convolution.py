@@ -2,66 +2,120 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.reference.gradient import write_gradient
+from vectorized_ops.shapes import ConvolutionShape
 
 
 class Convolution:
-    """A two-dimensional correlation with K filters of R x R taps over C channels, plus bias.
+    """A two-dimensional correlation with K filters of R x S taps over C channels in G groups.
 
-    images (N, H, W, C), weights (K, C, R, R), bias (K,), out (N, H', W', K), all float32, with
-    H' = (H + 2*padding - R) // stride + 1. 2*N*K*C*R*R*H'*W' flops in each of the three directions.
-    No argument may overlap an output.
+    images (N, H, W, C), weights (K, C/G, R, S), bias (K,), out (N, H', W', K), all float32. Filter
+    k of group g = k // (K/G) sees the channels from g*C/G on. `shape.flops` in each of the three
+    directions. No argument may overlap an output.
     """
 
-    def __init__(
+    def __init__(self, shape: ConvolutionShape) -> None:
+        self._shape = shape
+
+    @np.errstate(invalid="ignore")
+    def forward(
         self,
-        images_shape: tuple[int, ...],  # noqa: ARG002 (NumPy reads shapes from the arrays)
-        filters: int,  # noqa: ARG002
-        kernel: int,
-        stride: int,
-        padding: int,
+        images: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray | None,
+        out: AnyArray,
+        relu: bool = False,
     ) -> None:
-        self._kernel, self._stride, self._padding = kernel, stride, padding
+        """Write out[n,y,x,k] = bias[k] + sum over c,r,s of weights[k,c,r,s]
+        * images[n, y*stride + r*dilation, x*stride + s*dilation, first channel of k's group + c].
 
-    def forward(self, images: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray) -> None:
-        """Write out[n,y,x,k] = bias[k] + sum over c,r,s of images[n, y*stride+r, x*stride+s, c]
-        * weights[k,c,r,s], the images bordered by `padding` zeros."""
-        out[...] = np.einsum("nyxcrs,kcrs->nyxk", self._windows(images), weights) + bias
-
-    def backward_data(self, gradient: AnyArray, weights: AnyArray, out: AnyArray) -> None:
-        """Write the gradient of the images from the gradient (N, H', W', K) of `out`."""
-        bordered = np.zeros_like(self._bordered(out))
-        _, lines, pixels, _ = gradient.shape
-        for r in range(self._kernel):
-            for s in range(self._kernel):
-                bordered[:, self._taken(r, lines), self._taken(s, pixels)] += np.einsum(
-                    "nyxk,kc->nyxc", gradient, weights[:, :, r, s]
-                )
-        inner = slice(self._padding, -self._padding or None)
-        out[...] = bordered[:, inner, inner]
-
-    def backward_weights(
-        self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray
-    ) -> None:
-        """Write the gradients of weights and bias from the gradient of `out`.
-
-        The images must be those of the last `forward`: an implementation may keep what it needs.
+        The images are bordered by `padding` zeros. `relu` writes max(out, 0), NaN staying NaN.
         """
-        weights_out[...] = np.einsum("nyxcrs,nyxk->kcrs", self._windows(images), gradient)
-        bias_out[...] = gradient.sum(axis=(0, 1, 2))
+        windows = self._windows(images)
+        for channels, filters in self._groups():
+            out[..., filters] = np.einsum(
+                "nyxcrs,kcrs->nyxk", windows[:, :, :, channels], weights[filters], optimize=True
+            )
+        if bias is not None:
+            out += bias
+        if relu:
+            np.maximum(out, 0, out=out)
+
+    @np.errstate(invalid="ignore")
+    def backward_data(
+        self,
+        gradient: AnyArray,
+        weights: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
+        """Write the gradient of the images from the gradient (N, H', W', K) of `out`.
+
+        `add` and `mask` as in `vectorized_ops.reference.gradient.write_gradient`.
+        """
+        bordered = np.zeros_like(self._bordered(out))
+        for r, s in np.ndindex(self._shape.kernel):
+            y, x = self._seen(0, r), self._seen(1, s)
+            for channels, filters in self._groups():
+                bordered[:, y, x, channels] += np.einsum(
+                    "nyxk,kc->nyxc",
+                    gradient[..., filters],
+                    weights[filters, :, r, s],
+                    optimize=True,
+                )
+        (top, left), (height, width) = self._shape.padding, out.shape[1:3]
+        write_gradient(bordered[:, top : top + height, left : left + width], out, add, mask)
+
+    @np.errstate(invalid="ignore")
+    def backward_weights(
+        self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray | None
+    ) -> None:
+        """Write the gradients of weights and, unless it is None, bias from the gradient of `out`.
+
+        Images that only fill up a vector must be zero in `gradient` and finite in `images`, which
+        must be those of the last `forward`: an implementation may keep what it needs.
+        """
+        windows = self._windows(images)
+        for channels, filters in self._groups():
+            weights_out[filters] = np.einsum(
+                "nyxcrs,nyxk->kcrs",
+                windows[:, :, :, channels],
+                gradient[..., filters],
+                optimize=True,
+            )
+        if bias_out is not None:
+            bias_out[...] = gradient.sum(axis=(0, 1, 2))
+
+    def _groups(self) -> Iterator[tuple[slice, slice]]:
+        """Yield the channels and the filters of each group."""
+        filters, channels = self._shape.weights[0] // self._shape.groups, self._shape.weights[1]
+        for group in range(self._shape.groups):
+            yield (
+                slice(group * channels, (group + 1) * channels),
+                slice(group * filters, (group + 1) * filters),
+            )
 
     def _bordered(self, images: AnyArray) -> AnyArray:
-        border = (self._padding, self._padding)
-        return np.pad(images, ((0, 0), border, border, (0, 0)))
+        y, x = self._shape.padding
+        return np.pad(images, ((0, 0), (y, y), (x, x), (0, 0)))
 
     def _windows(self, images: AnyArray) -> AnyArray:
-        """Return a view (N, H', W', C, R, R)."""
-        size = (self._kernel, self._kernel)
-        windows = sliding_window_view(self._bordered(images), size, axis=(1, 2))
-        return windows[:, :: self._stride, :: self._stride]
+        """Return a view (N, H', W', C, R, S)."""
+        (taps_y, taps_x), (down, right) = self._shape.kernel, self._shape.dilation
+        extent = (taps_y - 1) * down + 1, (taps_x - 1) * right + 1
+        windows = sliding_window_view(self._bordered(images), extent, axis=(1, 2))
+        stride_y, stride_x = self._shape.stride
+        return windows[:, ::stride_y, ::stride_x, :, ::down, ::right]
 
-    def _taken(self, tap: int, outputs: int) -> slice:
-        return slice(tap, tap + outputs * self._stride, self._stride)
+    def _seen(self, axis: int, tap: int) -> slice:
+        """Return the lines (axis 0) or columns (1) of the bordered map that a tap meets."""
+        first, stride = tap * self._shape.dilation[axis], self._shape.stride[axis]
+        outputs = (self._shape.lines, self._shape.pixels)[axis]
+        return slice(first, first + (outputs - 1) * stride + 1, stride)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.reference.gradient import write_gradient
 
 
 class Dense:
@@ -14,17 +17,45 @@ class Dense:
     def __init__(self, images: int, inputs: int, outputs: int) -> None:
         """Make the operation for N, I and O."""
 
-    def forward(self, inputs: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray) -> None:
-        """Write inputs @ weights^T + bias."""
-        out[...] = inputs @ weights.T + bias
-
-    def backward_data(self, gradient: AnyArray, weights: AnyArray, out: AnyArray) -> None:
-        """Write the gradient of the inputs from the gradient (N, O) of the outputs."""
-        out[...] = gradient @ weights
-
-    def backward_weights(
-        self, inputs: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray
+    @np.errstate(invalid="ignore")
+    def forward(
+        self,
+        inputs: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray | None,
+        out: AnyArray,
+        relu: bool = False,
     ) -> None:
-        """Write the gradients of weights and bias from the gradient of the outputs."""
+        """Write inputs @ weights^T + bias; `relu` makes it max(out, 0), NaN staying NaN."""
+        np.matmul(inputs, weights.T, out=out)
+        if bias is not None:
+            out += bias
+        if relu:
+            np.maximum(out, 0, out=out)
+
+    @np.errstate(invalid="ignore")
+    def backward_data(
+        self,
+        gradient: AnyArray,
+        weights: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
+        """Write the gradient of the inputs from the gradient (N, O) of the outputs.
+
+        `add` and `mask` as in `vectorized_ops.reference.gradient.write_gradient`.
+        """
+        write_gradient(gradient @ weights, out, add, mask)
+
+    @np.errstate(invalid="ignore")
+    def backward_weights(
+        self, inputs: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray | None
+    ) -> None:
+        """Write the gradients of weights and, unless it is None, bias from that of the outputs.
+
+        Images that only fill up a vector must be zero in `gradient` and finite in `inputs`.
+        """
         weights_out[...] = gradient.T @ inputs
-        bias_out[...] = gradient.sum(axis=0)
+        if bias_out is not None:
+            bias_out[...] = gradient.sum(axis=0)

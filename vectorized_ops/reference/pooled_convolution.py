@@ -7,6 +7,7 @@ import numpy as np
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.reference.convolution import Convolution
 from vectorized_ops.reference.pooling import MaxPooling
+from vectorized_ops.shapes import ConvolutionShape, PoolingShape
 
 
 class PooledConvolution:
@@ -15,12 +16,12 @@ class PooledConvolution:
     algorithm = "composed"
 
     def __init__(self, images_shape: tuple[int, ...], filters: int, kernel: int) -> None:
-        number, height, width, _ = images_shape
-        self._convolution = Convolution(images_shape, filters, kernel, stride=1, padding=0)
-        self._pooling = MaxPooling(2, 2)
-        shape = number, height - kernel + 1, width - kernel + 1, filters
-        self._full = np.zeros(shape, np.float32)
-        self._gradient = np.zeros(shape, np.float32)
+        number, height, width, channels = images_shape
+        shape = ConvolutionShape(number, height, width, channels, filters, (kernel, kernel))
+        self._convolution = Convolution(shape)
+        self._pooling = MaxPooling(PoolingShape(shape.lines, shape.pixels, (2, 2), (2, 2)))
+        self._full = np.zeros(shape.outputs, np.float32)
+        self._gradient = np.zeros(shape.outputs, np.float32)
 
     def forward(
         self, images: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray, which: AnyArray

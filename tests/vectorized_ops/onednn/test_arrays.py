@@ -21,9 +21,12 @@ def torch_keeps_its_threads() -> Iterator[None]:
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_arrays_take_images_and_flatten_channel_by_channel(
-    data: st.DataObject, arrays_contract: Callable[..., None]
+    data: st.DataObject,
+    arrays_contract: Callable[..., None],
+    flattening_contract: Callable[..., None],
 ) -> None:
     arrays_contract("onednn", data.draw)
+    flattening_contract("onednn", data.draw)
 
 
 def test_images_become_a_channels_last_tensor_on_the_same_memory() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.onednn.pooling import MaxPooling
+from vectorized_ops.onednn.pooling import AveragePooling, MaxPooling
+from vectorized_ops.shapes import PoolingShape
 
 
 @settings(max_examples=25, deadline=None)
@@ -15,7 +16,18 @@ from vectorized_ops.onednn.pooling import MaxPooling
 def test_maxima_places_and_gradients_equal_the_reference_for_any_shape(
     data: st.DataObject, pooling_contract: Callable[..., None]
 ) -> None:
-    pooling_contract("onednn", data.draw)
+    pooling_contract("onednn", data.draw, most_padding=0.5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_means_follow_the_reference_for_any_shape(
+    data: st.DataObject,
+    average_pooling_contract: Callable[..., None],
+    global_average_pooling_contract: Callable[..., None],
+) -> None:
+    average_pooling_contract("onednn", data.draw, most_padding=0.5)
+    global_average_pooling_contract("onednn", data.draw)
 
 
 def test_what_is_not_a_number_is_carried_on(
@@ -25,5 +37,11 @@ def test_what_is_not_a_number_is_carried_on(
 
 
 def test_window_with_more_places_than_a_byte_can_name_is_refused() -> None:
-    with pytest.raises(OperationError, match=r"17x17 pixels .* at most 16x16"):
-        MaxPooling(17, 1)
+    with pytest.raises(OperationError, match=r"17x16 pixels .* at most 256 pixels"):
+        MaxPooling(PoolingShape(20, 20, (17, 16), (1, 1)))
+
+
+@pytest.mark.parametrize("operation", [MaxPooling, AveragePooling])
+def test_padding_above_half_the_kernel_is_refused(operation: type) -> None:
+    with pytest.raises(OperationError, match=r"3x3 pixels with padding 1x2 .* at most half"):
+        operation(PoolingShape(5, 5, (3, 3), (1, 1), padding=(1, 2)))

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from numpy.testing import assert_allclose, assert_array_equal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from vectorized_ops.reference.dense import Dense
 
@@ -14,19 +17,30 @@ def test_outputs_are_rows_of_weights_times_inputs_plus_bias() -> None:
     inputs, bias = np.array([[1, 10, 100]], np.float32), np.array([0.5, -1], np.float32)
     Dense(1, 3, 2).forward(inputs, weights, bias, out)
     assert_array_equal(out, [[321.5, 653]])
+    Dense(1, 3, 2).forward(-inputs, -weights, None, out)
+    assert_array_equal(out, [[321, 654]])
+    Dense(1, 3, 2).forward(inputs, weights * [[1], [-1]], None, out, relu=True)
+    assert_array_equal(out, [[321, 0]])
 
 
-def test_gradients_equal_finite_differences(differences: Callable[..., np.ndarray]) -> None:
+def test_gradients_equal_finite_differences(gradients_agree: Callable[..., None]) -> None:
     rng = np.random.default_rng(2)
     inputs, weights, bias, gradient = map(rng.standard_normal, [(3, 5), (4, 5), (4,), (3, 4)])
     operation, out = Dense(3, 5, 4), np.empty((3, 4))
 
-    def loss() -> float:
+    def forward() -> np.ndarray:
         operation.forward(inputs, weights, bias, out)
-        return float((out * gradient).sum())
+        return out
 
     inputs_out, weights_out, bias_out = map(np.empty_like, (inputs, weights, bias))
     operation.backward_data(gradient, weights, inputs_out)
     operation.backward_weights(inputs, gradient, weights_out, bias_out)
-    for values, found in ((inputs, inputs_out), (weights, weights_out), (bias, bias_out)):
-        assert_allclose(found, differences(loss, values), rtol=1e-8, atol=1e-8)
+    gradients_agree(
+        forward, gradient, [(inputs, inputs_out), (weights, weights_out), (bias, bias_out)]
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_definition_keeps_its_own_contract(data: Any, dense_contract: Any) -> None:
+    dense_contract("reference", data.draw)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.reference.loss import softmax_cross_entropy
@@ -48,3 +49,19 @@ def test_what_is_not_finite_is_carried_on_without_a_warning(
     infinities_in_loss_contract: Callable[..., None],
 ) -> None:
     infinities_in_loss_contract("reference")
+
+
+def test_smoothing_and_weight_are_those_of_pytorch(gradients_agree: Callable[..., None]) -> None:
+    rng = np.random.default_rng(0)
+    logits, labels = rng.standard_normal((4, 5)), np.array([1, 0, 4, 1])
+    gradient, unused = np.empty_like(logits), np.empty_like(logits)
+
+    def forward() -> np.ndarray:
+        return np.array(softmax_cross_entropy(logits, labels, unused, smoothing=0.2, weight=0.3))
+
+    expected = torch.nn.functional.cross_entropy(
+        torch.from_numpy(logits), torch.from_numpy(labels), reduction="sum", label_smoothing=0.2
+    )
+    assert forward() == pytest.approx(0.3 * float(expected))
+    softmax_cross_entropy(logits, labels, gradient, smoothing=0.2, weight=0.3)
+    gradients_agree(forward, np.array(0.25), [(logits, gradient)], step=1e-5)

@@ -1,0 +1,152 @@
+"""Arrays as an implementation wants them, in surroundings where every slip shows.
+
+Values are small whole numbers wherever the arithmetic is linear: float32 is exact on them in any
+order of summation, so implementations must agree to the last bit, and ties are frequent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from vectorized_ops.implementations import Operations, operations
+
+GARBAGE = 1e6
+"""What lies in images that only fill up a vector, as after another batch."""
+
+REFERENCE = operations("reference")
+
+Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
+
+
+class Memory:
+    """Arrays of one implementation.
+
+    With `rng`, every other float array is a slice a[..., c0:c1] of a wider one whose other channels
+    are NaN. `exact` makes float64 of all float32, which only the reference takes.
+    """
+
+    def __init__(
+        self, operations: Operations, rng: np.random.Generator | None = None, exact: bool = False
+    ) -> None:
+        self.operations, self._rng, self._exact = operations, rng, exact
+        self._arguments: list[tuple[np.ndarray, np.ndarray]] = []
+        self._slices: list[tuple[np.ndarray, slice]] = []
+
+    def holding(self, values: np.ndarray, padding: float = GARBAGE) -> np.ndarray:
+        """Argument with these values; the images that it is padded with hold `padding`."""
+        array = self.to_write(values, padding)
+        self._arguments.append((array, array.copy()))
+        return array
+
+    def to_write(self, values: np.ndarray, padding: float = GARBAGE) -> np.ndarray:
+        """Like `holding`, of an array that an operation may write."""
+        values = self.parameters(values)
+        array = self._anywhere(values.shape, values.dtype)
+        array[...] = padding
+        array[: len(values)] = values
+        return array
+
+    def garbage(self, *shape: int, dtype: Any = np.float32) -> np.ndarray:
+        """Array to be overwritten."""
+        content = np.nan if dtype == np.float32 else 99
+        return self.to_write(np.full(shape, content, dtype), padding=content)
+
+    def parameters(self, values: np.ndarray) -> np.ndarray:
+        """Copy in C order, such as weights."""
+        exact = self._exact and values.dtype == np.float32
+        return values.astype(np.float64 if exact else values.dtype)
+
+    def parameters_out(self, *shape: int) -> np.ndarray:
+        """Array in C order to be overwritten, such as the gradient of weights."""
+        return self.parameters(np.full(shape, np.nan, np.float32))
+
+    def check_surroundings(self) -> None:
+        """Arguments are as they were, and so is everything beside the slices."""
+        for array, before in self._arguments:
+            assert_array_equal(array, before, err_msg="an argument was written")
+        for wide, channels in self._slices:
+            written = ~np.isnan(wide)
+            written[..., channels] = False
+            assert not written.any(), f"channels beside {channels} were written"
+
+    def _anywhere(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        if self._rng is None or dtype == np.uint8 or self._rng.random() < 0.5:
+            return self.operations.activations(shape, dtype)
+        before, after = (int(self._rng.choice([0, 1, 3, 16])) for _ in range(2))
+        wide = self.operations.activations((*shape[:-1], before + shape[-1] + after), dtype)
+        wide[...] = np.nan
+        channels = slice(before, before + shape[-1])
+        self._slices.append((wide, channels))
+        return wide[..., channels]
+
+
+def check_agreement(
+    name: str,
+    seed: int,
+    run: Callable[[Memory], Sequence[np.ndarray]],
+    tolerances: Sequence[float] = (),
+) -> None:
+    """What `run` returns for an implementation equals what it returns for the reference.
+
+    To the last bit; with `tolerances`, each result to this share of the largest value of the
+    reference in float64. Images beyond those of the reference are not looked at.
+    """
+    expected = run(Memory(REFERENCE, exact=bool(tolerances)))
+    place = Memory(operations(name), np.random.default_rng(seed))
+    found = run(place)
+    place.check_surroundings()
+    tolerances = tolerances or [0] * len(expected)
+    for number, (wanted, got) in enumerate(zip(expected, found, strict=True)):
+        largest = np.abs(wanted).max(where=np.isfinite(wanted), initial=0)
+        bound = tolerances[number] * largest
+        assert_allclose(got[: len(wanted)], wanted, 0, bound, err_msg=f"result {number}")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a gradient goes: what it is added to (None: it is overwritten), and a mask."""
+
+    shape: tuple[int, ...]
+    before: np.ndarray | None
+    mask: np.ndarray | None
+
+    def out(self, place: Memory) -> np.ndarray:
+        return place.garbage(*self.shape) if self.before is None else place.to_write(self.before)
+
+    def options(self, place: Memory) -> dict[str, Any]:
+        mask = None if self.mask is None else place.holding(self.mask)
+        return {"add": self.before is not None, "mask": mask}
+
+
+def draw_target(draw: Draw, rng: np.random.Generator, *shape: int) -> Target:
+    """Target that is written or added to, with a mask or without."""
+    before = whole_numbers(rng, *shape) if draw(st.booleans()) else None
+    mask = not_all_numbers(rng, whole_numbers(rng, *shape)) if draw(st.booleans()) else None
+    return Target(shape, before, mask)
+
+
+def draw_rng(draw: Draw) -> tuple[int, np.random.Generator]:
+    """A seed and what it generates."""
+    seed = draw(st.integers(0, 999))
+    return seed, np.random.default_rng(seed)
+
+
+def whole_numbers(rng: np.random.Generator, *shape: int, largest: int = 3) -> np.ndarray:
+    return rng.integers(-largest, largest + 1, shape).astype(np.float32)
+
+
+def not_all_numbers(
+    rng: np.random.Generator,
+    values: np.ndarray,
+    others: Sequence[float] = (np.nan, np.inf, -np.inf),
+) -> np.ndarray:
+    """`values`, of which some have become NaN or infinite."""
+    count = min(len(others), values.size)
+    values.flat[rng.choice(values.size, size=count, replace=False)] = others[:count]
+    return values

@@ -1,0 +1,155 @@
+"""The contracts of arrays and of what is done value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from contracts.memory import (
+    Draw,
+    Memory,
+    check_agreement,
+    draw_rng,
+    draw_target,
+    not_all_numbers,
+    whole_numbers,
+)
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from vectorized_ops.implementations import operations
+
+
+def draw_values(draw: Draw) -> tuple[int, ...]:
+    """Shape of images or vectors."""
+    return tuple(draw(st.integers(1, 20)) for _ in range(draw(st.sampled_from([2, 4]))))
+
+
+def check_arrays(name: str, draw: Draw) -> None:
+    """Arrays begin as zeros, lie in given memory too, and take fewer images than they hold."""
+    seed, rng = draw_rng(draw)
+    place = Memory(operations(name), np.random.default_rng(seed))
+    shape = tuple(draw(st.integers(1, 20)) for _ in range(4))
+    fresh = place.operations.activations(shape)
+    assert fresh.dtype == np.float32
+    assert fresh.shape[0] >= shape[0]
+    assert fresh.shape[1:] == shape[1:]
+    assert not fresh.any()
+    check_given_memory(place, fresh, shape)
+    given = draw(st.integers(1, shape[0]))
+    values = whole_numbers(rng, *shape)
+    loaded = place.garbage(*shape)
+    place.operations.load_images(values[:given], loaded)
+    assert_array_equal(loaded[:given], values[:given])
+    assert not loaded[given:].any()
+    place.check_surroundings()
+
+
+def check_given_memory(place: Memory, fresh: np.ndarray, shape: tuple[int, ...]) -> None:
+    """An array in given memory lies there as one of its own would, on what the memory holds."""
+    size = place.operations.activations_size(shape)
+    assert size == fresh.size
+    memory = np.arange(size + 5, dtype=np.float32)
+    found = place.operations.activations_in(memory, shape)
+    assert (found.shape, found.strides) == (fresh.shape, fresh.strides)
+    assert_array_equal(np.sort(found, axis=None), np.arange(size))
+    found[...] = -1
+    assert (memory[:size] == -1).all()
+    assert (memory[size:] > 0).all()
+
+
+def check_flattening(name: str, draw: Draw) -> None:
+    """Vectors hold channel by channel, and their gradient goes the way back."""
+    seed, rng = draw_rng(draw)
+    shape = tuple(draw(st.integers(1, 20)) for _ in range(4))
+    values, vectors = whole_numbers(rng, *shape), (shape[0], shape[1] * shape[2] * shape[3])
+    gradient = not_all_numbers(rng, whole_numbers(rng, *vectors))
+    target = draw_target(draw, rng, *shape)
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        out, back = place.garbage(*vectors), target.out(place)
+        place.operations.flatten(place.holding(values), out)
+        place.operations.unflatten(place.holding(gradient), back, **target.options(place))
+        return [out, back]
+
+    check_agreement(name, seed, run)
+
+
+def check_relu(name: str, draw: Draw) -> None:
+    """Values and gradients equal the reference, also in place, also where they are not numbers."""
+    shape, (seed, rng) = draw_values(draw), draw_rng(draw)
+    gradient = not_all_numbers(rng, whole_numbers(rng, *shape))
+    strange = [np.nan, np.inf, -np.inf, 1e-45, -1e-45, -0.0]
+    values = not_all_numbers(rng, whole_numbers(rng, *shape), strange)
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        tested = place.operations
+        out, back = place.garbage(*shape), place.garbage(*shape)
+        tested.relu_forward(place.holding(values), out)
+        tested.relu_backward(place.holding(gradient), out, back)
+        overwritten, gradient_overwritten = place.to_write(values), place.to_write(gradient)
+        tested.relu_forward(overwritten, overwritten)
+        tested.relu_backward(gradient_overwritten, overwritten, gradient_overwritten)
+        return [out, back, overwritten, gradient_overwritten]
+
+    check_agreement(name, seed, run)
+
+
+def check_rectifier(name: str, draw: Draw) -> None:
+    """Values and gradients equal the reference for any slope and ceiling, added or in place."""
+    shape, (seed, rng) = draw_values(draw), draw_rng(draw)
+    gradient, before = (not_all_numbers(rng, whole_numbers(rng, *shape)) for _ in range(2))
+    values = not_all_numbers(rng, whole_numbers(rng, *shape, largest=8))
+    slope = draw(st.sampled_from([0.0, 0.0, 0.125, 1.0]))
+    ceiling = draw(st.sampled_from([np.inf, 6.0, 1.0]))
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation = place.operations.rectifier(slope=slope, ceiling=ceiling)
+        out, back, sums = place.garbage(*shape), place.garbage(*shape), place.to_write(before)
+        operation.forward(place.holding(values), out)
+        operation.backward(place.holding(gradient), out, back)
+        operation.backward(place.holding(gradient), out, sums, add=True)
+        overwritten, gradient_overwritten = place.to_write(values), place.to_write(gradient)
+        operation.forward(overwritten, overwritten)
+        operation.backward(gradient_overwritten, overwritten, gradient_overwritten)
+        return [out, back, sums, overwritten, gradient_overwritten]
+
+    check_agreement(name, seed, run)
+
+
+def check_addition(name: str, draw: Draw) -> None:
+    """Sums equal the reference, with a ReLU or without, also in place of either summand."""
+    shape, (seed, rng), relu = draw_values(draw), draw_rng(draw), draw(st.booleans())
+    left, right = (not_all_numbers(rng, whole_numbers(rng, *shape)) for _ in range(2))
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        add, out = place.operations.add, place.garbage(*shape)
+        add(place.holding(left), place.holding(right), out, relu=relu)
+        over_left, over_right = place.to_write(left), place.to_write(right)
+        add(over_left, place.holding(right), over_left, relu=relu)
+        add(place.holding(left), over_right, over_right, relu=relu)
+        return [out, over_left, over_right]
+
+    check_agreement(name, seed, run)
+
+
+def check_dropout(name: str, draw: Draw) -> None:
+    """The same values are dropped as by the reference, and the others have the same bits."""
+    shape, (seed, rng) = draw_values(draw), draw_rng(draw)
+    values, gradient = (
+        not_all_numbers(rng, rng.standard_normal(shape).astype(np.float32)) for _ in range(2)
+    )
+    rate = draw(st.sampled_from([0.0, 0.1, 0.4, 0.5, 0.999, 1 - 2**-40]))
+    key = draw(st.sampled_from([0, 1, 2**32 - 1, 2**32, 2**64 - 1]) | st.integers(0, 2**64 - 1))
+    target = draw_target(draw, rng, *shape)
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation = place.operations.dropout(rate)
+        out, back = place.garbage(*shape), target.out(place)
+        operation.forward(place.holding(values), out, key)
+        operation.backward(place.holding(gradient), back, key, **target.options(place))
+        overwritten = place.to_write(values)
+        operation.forward(overwritten, overwritten, key)
+        return [out, back, overwritten]
+
+    check_agreement(name, seed, run)

@@ -1,0 +1,97 @@
+"""Batch normalisation by PyTorch's own kernels."""
+
+from __future__ import annotations
+
+import torch
+
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.onednn.arrays import images_tensor, tensor
+
+
+class BatchNormalisation:
+    """See `vectorized_ops.reference.normalisation.BatchNormalisation`; arrays in C order."""
+
+    def __init__(
+        self,
+        images: int,
+        height: int,  # noqa: ARG002 (PyTorch reads shapes from the arrays)
+        width: int,  # noqa: ARG002
+        channels: int,  # noqa: ARG002
+        epsilon: float,
+    ) -> None:
+        self._images, self._epsilon = images, epsilon
+
+    def statistics(self, values: AnyArray, mean: AnyArray, variance: AnyArray) -> None:
+        """Write the mean and the biased variance of each channel of the batch."""
+        batch = images_tensor(values[: self._images])
+        found = torch.var_mean(batch, dim=(0, 2, 3), correction=0)
+        for target, values_found in zip((variance, mean), found, strict=True):
+            tensor(target).copy_(values_found)
+
+    def forward(
+        self,
+        values: AnyArray,
+        mean: AnyArray,
+        variance: AnyArray,
+        scale: AnyArray,
+        shift: AnyArray,
+        out: AnyArray,
+        addend: AnyArray | None = None,
+        relu: bool = False,
+    ) -> None:
+        """Write (values - mean) / sqrt(variance + epsilon) * scale + shift, plus `addend`."""
+        parameters = scale, shift, mean, variance
+        result, target = self._normalised(values, *map(tensor, parameters)), images_tensor(out)
+        if addend is not None:
+            result += images_tensor(addend)
+        if relu:
+            torch.clamp(result, min=0, out=target)
+        else:
+            target.copy_(result)
+
+    def backward(
+        self,
+        values: AnyArray,
+        gradient: AnyArray,
+        mean: AnyArray,
+        variance: AnyArray,
+        scale: AnyArray,
+        shift: AnyArray,
+        relu: bool,
+        scale_out: AnyArray,
+        shift_out: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+    ) -> None:
+        """Write the gradients of scale, shift and values, mean and variance being the batch's."""
+        batch, arriving = values[: self._images], images_tensor(gradient[: self._images])
+        if relu:
+            z = self._normalised(batch, *map(tensor, (scale, shift, mean, variance)))
+            arriving = torch.ops.aten.threshold_backward(arriving, z, 0)
+        deviation = torch.rsqrt(tensor(variance) + self._epsilon)
+        value, scale_sum, shift_sum = torch.ops.aten.native_batch_norm_backward(
+            arriving, images_tensor(batch), tensor(scale), None, None, tensor(mean), deviation,
+            True, self._epsilon, [True] * 3,
+        )  # fmt: skip
+        tensor(scale_out).copy_(scale_sum)
+        tensor(shift_out).copy_(shift_sum)
+        target = images_tensor(out)
+        if add:
+            target[: self._images] += value
+        else:
+            target[: self._images] = value
+            target[self._images :] = 0
+
+    def _normalised(
+        self,
+        values: AnyArray,
+        scale: torch.Tensor,
+        shift: torch.Tensor,
+        mean: torch.Tensor,
+        variance: torch.Tensor,
+    ) -> torch.Tensor:
+        result: torch.Tensor
+        result, _, _ = torch.native_batch_norm(
+            images_tensor(values), scale, shift, mean, variance, False, 0.0, self._epsilon
+        )
+        return result

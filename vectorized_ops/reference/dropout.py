@@ -1,0 +1,89 @@
+"""Dropout, defined (Srivastava et al. 2014), with decisions that any kernel can make again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vectorized_ops.errors import OperationError
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.reference.gradient import write_gradient
+
+MULTIPLIERS = (0x21F0AAAD, 0xD35A2D97)
+SHIFTS = (16, 15, 15)
+"""Of the 32-bit hash x ^= x >> 16, x *= m1, x ^= x >> 15, x *= m2, x ^= x >> 15: a bijection with
+little bias (C. Wellons, "Prospecting for Hash Functions", and its later search results)."""
+
+BELOW = 2**32
+_KEY_OFFSET = 0x9E3779B9
+
+
+def hashed(numbers: AnyArray) -> AnyArray:
+    """Return the hash of each number, uint32."""
+    mixed: AnyArray = numbers ^ (numbers >> np.uint32(SHIFTS[0]))
+    for multiplier, shift in zip(MULTIPLIERS, SHIFTS[1:], strict=True):
+        mixed = mixed * np.uint32(multiplier)
+        mixed = mixed ^ (mixed >> np.uint32(shift))
+    return mixed
+
+
+def mixed_key(key: int) -> np.uint32:
+    """Return the 32 bits that stand for a key; OperationError unless 0 <= key < 2^64."""
+    if not 0 <= key < BELOW**2:
+        raise OperationError(
+            f"dropout was given the key {key}: expected 0 <= key < 2^64; take it modulo 2^64"
+        )
+    low, high = np.array([key % BELOW], np.uint32), np.array([key // BELOW], np.uint32)
+    mixed: np.uint32 = hashed(low ^ hashed(high ^ np.uint32(_KEY_OFFSET)))[0]
+    return mixed
+
+
+def drop_below(rate: float) -> np.uint32:
+    """Return the number below which a hash means "drop"; OperationError unless 0 <= rate < 1."""
+    if not 0 <= rate < 1:
+        raise OperationError(
+            f"dropout with rate {rate} was asked for: expected 0 <= rate < 1, the share of values "
+            "that become zero"
+        )
+    bound: np.uint32 = np.uint32(min(round(rate * BELOW), BELOW - 1))
+    return bound
+
+
+class Dropout:
+    """Values of which a share `rate` becomes zero, the others divided by 1 - rate.
+
+    The value with number i in the logical order of its array (n*H*W*C + y*W*C + x*C + c, or
+    n*I + i; modulo 2^32) is dropped if hashed(i ^ mixed_key(key)) < drop_below(rate): nothing is
+    stored, all implementations decide alike, and the factor 1 / (1 - rate) is rounded to float32.
+    values, gradient and out (N, H, W, C) or (N, I) float32. Raises OperationError for a rate
+    outside 0 <= rate < 1.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._drop_below, self._factor = drop_below(rate), 1 / (1 - rate)
+
+    def forward(self, values: AnyArray, out: AnyArray, key: int) -> None:
+        """Write the values that are kept, and zeros; `out` may be `values`.
+
+        Each step and each layer needs a key of its own, 0 <= key < 2^64.
+        """
+        out[...] = self._kept(values, key)
+
+    def backward(
+        self,
+        gradient: AnyArray,
+        out: AnyArray,
+        key: int,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
+        """Write the gradient of the values that were kept under this key, and zeros.
+
+        Without `add`, `out` may be `gradient`. `add` and `mask` as in
+        `vectorized_ops.reference.gradient.write_gradient`.
+        """
+        write_gradient(self._kept(gradient, key), out, add, mask)
+
+    def _kept(self, values: AnyArray, key: int) -> AnyArray:
+        numbers = np.arange(values.size).astype(np.uint32).reshape(values.shape)
+        keep = hashed(numbers ^ mixed_key(key)) >= self._drop_below
+        return np.where(keep, values * self._factor, 0)

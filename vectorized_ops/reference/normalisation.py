@@ -1,0 +1,95 @@
+"""Batch normalisation, defined (Ioffe and Szegedy 2015, arXiv 1502.03167)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.reference.gradient import write_gradient
+
+
+class BatchNormalisation:
+    """Each channel's values less their mean, over their standard deviation, scaled and shifted.
+
+    values, gradient, addend and out (N', H, W, C), mean, variance, scale and shift (C,), all
+    float32. The first `images` of the N' make up the batch, the others only fill up a vector:
+    whatever they hold, finite or not, no sum takes note of them.
+    """
+
+    def __init__(self, images: int, height: int, width: int, channels: int, epsilon: float) -> None:
+        self._images, self._epsilon = images, epsilon
+        self._count = images * height * width
+        self._channels = channels
+
+    @np.errstate(invalid="ignore")
+    def statistics(self, values: AnyArray, mean: AnyArray, variance: AnyArray) -> None:
+        """Write the mean and the (biased, never negative) variance of each channel.
+
+        Without the cancellation of mean(x^2) - mean(x)^2 in float32.
+        """
+        batch = values[: self._images]
+        mean[...] = batch.mean(axis=(0, 1, 2), dtype=np.float64)
+        variance[...] = batch.var(axis=(0, 1, 2), dtype=np.float64)
+
+    @np.errstate(invalid="ignore")
+    def forward(
+        self,
+        values: AnyArray,
+        mean: AnyArray,
+        variance: AnyArray,
+        scale: AnyArray,
+        shift: AnyArray,
+        out: AnyArray,
+        addend: AnyArray | None = None,
+        relu: bool = False,
+    ) -> None:
+        """Write z = (values - mean) / sqrt(variance + epsilon) * scale + shift, plus `addend`.
+
+        `relu` writes max(z, 0), NaN staying NaN. Mean and variance are the batch's in training, the
+        running ones in inference. `out` may be `values` or `addend`.
+        """
+        z = (values - mean) / self._deviation(variance) * scale + shift
+        if addend is not None:
+            z += addend
+        out[...] = np.maximum(z, 0) if relu else z
+
+    @np.errstate(invalid="ignore")
+    def backward(
+        self,
+        values: AnyArray,
+        gradient: AnyArray,
+        mean: AnyArray,
+        variance: AnyArray,
+        scale: AnyArray,
+        shift: AnyArray,
+        relu: bool,
+        scale_out: AnyArray,
+        shift_out: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+    ) -> None:
+        """Write the gradients of scale, shift and values, mean and variance being the batch's.
+
+        With g the gradient of z and v = (values - mean) / sqrt(variance + epsilon): shift_out =
+        sum g, scale_out = sum g v, and out = scale / sqrt(variance + epsilon) * (g - mean of g
+        - v * mean of g v), zero in the images beyond the batch. With `relu` the gradient is that of
+        relu(z), without addend, and g is zero where z, computed again, is <= 0. With `add`, what
+        `out` holds is added; without, `out` may be `gradient`.
+        """
+        deviation = self._deviation(variance)
+        batch = (values[: self._images] - mean) / deviation
+        passed = gradient[: self._images]
+        if relu:
+            passed = np.where(batch * scale + shift <= 0, 0, passed)
+        shift_sum = passed.sum(axis=(0, 1, 2))
+        scale_sum = (passed * batch).sum(axis=(0, 1, 2))
+        result = np.zeros_like(out)
+        result[: self._images] = (
+            scale / deviation * (passed - shift_sum / self._count - batch * scale_sum / self._count)
+        )
+        shift_out[...], scale_out[...] = shift_sum, scale_sum
+        write_gradient(result, out, add, mask=None)
+
+    def _deviation(self, variance: AnyArray) -> AnyArray:
+        deviation: AnyArray = np.sqrt(variance + self._epsilon)
+        return deviation
