@@ -7,6 +7,7 @@
       SegmentError       the shared memory segment cannot be created or attached
       CheckpointError    a checkpoint that cannot be written, read or continued from
       RunFolderError     a run folder that cannot be created or read
+      KernelCacheError   a folder for compiled kernels that cannot be written
       ExchangeTimeout    workers that did not reach an exchange in time
       PeerLost           another worker of the run is gone
       Misplaced          a worker's memory is not where it was to be
@@ -67,6 +68,12 @@ class CheckpointError(KnltrainError):
 
 class RunFolderError(KnltrainError):
     """A run folder that cannot be created or read."""
+
+    exit_code = BAD_INPUT
+
+
+class KernelCacheError(KnltrainError):
+    """A folder for compiled kernels that cannot be written."""
 
     exit_code = BAD_INPUT
 

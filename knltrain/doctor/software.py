@@ -40,7 +40,7 @@ def required_package(name: str) -> Finding:
 
 
 def kernel_cache_finding() -> Finding:
-    """Where compiled kernels are kept, and whether they can be; starts Numba to ask it."""
+    """Where compiled kernels are kept, and whether workers can share them; starts Numba."""
     subject = "kernel cache"
     try:
         from vectorized_ops.numba import compiler
@@ -48,14 +48,21 @@ def kernel_cache_finding() -> Finding:
         way_out = "repair the installation of numba"
         return Finding(subject, "warn", f"unknown, as Numba does not start: {error}", way_out)
     folder = str(compiler.cache_folder())
-    if compiler.cache_is_writable():
-        return Finding(subject, "ok", folder)
-    return Finding(
-        subject,
-        "warn",
-        f"{folder} cannot be written: every worker compiles its kernels anew at each start",
-        "set NUMBA_CACHE_DIR to a folder that can be",
-    )
+    if not compiler.cache_is_writable():
+        return Finding(
+            subject,
+            "warn",
+            f"{folder} cannot be written: every worker compiles at each start what is not in it",
+            "set NUMBA_CACHE_DIR to a folder that can be",
+        )
+    if not compiler.cache_has_locks():
+        return Finding(
+            subject,
+            "warn",
+            f"{folder} has no file locks: workers that start at once all compile the same kernels",
+            "run knltrain warmup before a run, or set NUMBA_CACHE_DIR to a folder with locks",
+        )
+    return Finding(subject, "ok", folder)
 
 
 def hwloc_version(library: str = _HWLOC_LIBRARY) -> str | None:

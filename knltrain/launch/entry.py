@@ -26,6 +26,7 @@ from knltrain.exchange.segment import Segment
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker import Observer, RunResult, Worker
+from vectorized_ops.numba.journal import JOURNAL, told
 
 
 def main() -> int:
@@ -53,11 +54,12 @@ class TellsParent(Observer):
         self._events = events
         self._leads = rank == 0
         self._placement_told = self._failure_told = False
-        self._told_step = 0
+        self._told_step = self._told_kernels = 0
         self._told_seconds = 0.0
 
     def started(self, worker: Worker) -> None:
-        """Remember where the worker sets out."""
+        """Remember where the worker sets out; by now it has nearly all of its kernels."""
+        self._log_kernels()
         self.step = self._told_step = worker.step
         self._told_seconds = worker.clocks.train_seconds
 
@@ -77,6 +79,7 @@ class TellsParent(Observer):
 
     def finished(self, *_: object) -> None:
         """Tell the place if no step was left to do it after."""
+        self._log_kernels()
         if not self._placement_told:
             self._tell_placement()
 
@@ -93,6 +96,11 @@ class TellsParent(Observer):
             step=self.step,
             exit_code=_exit_code(error),
         )
+
+    def _log_kernels(self) -> None:
+        if len(JOURNAL.made) > self._told_kernels:
+            self._told_kernels = len(JOURNAL.made)
+            print(told(JOURNAL.made))
 
     def _tell_placement(self) -> None:
         # Only after a step have the numerical libraries started all their threads, and touched

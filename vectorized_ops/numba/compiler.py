@@ -1,19 +1,26 @@
 """The one place that says how Numba compiles our kernels, and for which processor.
 
-Numba's disk cache notices a change of the kernel's own file only. Kernels here are built from
-several files (vector emitters, tiles), so the cache folder carries a digest of all of them.
+Kernels are built from several files (vector emitters, tiles), so the folder that keeps them
+compiled carries a digest of all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import sysconfig
+import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import llvmlite.binding
 import numba
+import numpy as np
+
+from vectorized_ops.numba.cache import keep
+from vectorized_ops.numba.cache_folder import DIGEST_LENGTH, CacheFolder
+from vectorized_ops.numba.fingerprint import fingerprint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -43,17 +50,22 @@ def target_has_avx512() -> bool:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled kernels: below NUMBA_CACHE_DIR, or ~/.cache/knltrain."""
+    """Return the folder of compiled kernels: below NUMBA_CACHE_DIR, or ~/.cache/knltrain.
+
+    Its name is a digest of the sources, intrinsics among them, and of the versions that compile.
+    """
     package = Path(__file__).parents[1]  # the matrices of Winograd's transforms lie beside us
     sources = sorted([*package.glob("*.py"), *package.glob("numba/*.py")])
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
+    versions = numba.__version__, llvmlite.__version__, np.__version__
+    digest.update(repr((versions, sysconfig.get_config_var("EXT_SUFFIX"))).encode())
     chosen = SETTINGS.CACHE_DIR
     base = Path(chosen or "~/.cache/knltrain/kernels").expanduser()
-    return base / digest
+    return base / digest.hexdigest()[:DIGEST_LENGTH]
 
 
 def cache_is_writable() -> bool:
-    """Tell whether compiled kernels can be kept; where not, every process compiles its own."""
+    """Tell whether compiled kernels can be kept; where not, what is missing is compiled anew."""
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -61,17 +73,32 @@ def cache_is_writable() -> bool:
     return os.access(cache_folder(), os.W_OK)
 
 
-_CACHE_FOLDER = str(cache_folder())
-_CACHE = cache_is_writable()
+def cache_has_locks() -> bool:
+    """Tell whether processes that need the same kernel can leave it to one of them to compile it.
+
+    Where they cannot, all that start at once compile it.
+    """
+    name, folder = f"test-{uuid.uuid4().hex}", CacheFolder(cache_folder())
+    try:
+        if folder.lock(name):
+            folder.unlock(name)
+    except OSError:
+        return False
+    return True
+
+
+CACHE_FOLDER: Final = cache_folder()
+"""That of this process, as the sources were when it started."""
 
 
 def _compile(function: Function, **options: Any) -> Function:
-    before = SETTINGS.CACHE_DIR
-    SETTINGS.CACHE_DIR = _CACHE_FOLDER
-    try:
-        return numba.njit(nogil=True, cache=_CACHE, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
-    finally:
-        SETTINGS.CACHE_DIR = before
+    if function.__closure__:
+        # Numba names machine code by this and by how many functions a process has compiled before.
+        # Two kernels of one factory, compiled in two processes, would be one to the linker.
+        function.__qualname__ += f"_{fingerprint(function)[:12]}"
+    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    keep(dispatcher, CACHE_FOLDER)
+    return dispatcher  # type: ignore[no-any-return]
 
 
 def kernel(function: Function) -> Function:

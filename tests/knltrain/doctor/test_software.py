@@ -79,6 +79,14 @@ def test_kernels_that_cannot_be_kept_are_a_warning(monkeypatch: pytest.MonkeyPat
     assert "NUMBA_CACHE_DIR" in finding.way_out
 
 
+def test_kernels_that_every_worker_compiles_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "cache_has_locks", lambda: False)
+    finding = software.kernel_cache_finding()
+    assert finding.level == "warn"
+    assert finding.text.startswith(f"{compiler.cache_folder()} has no file locks")
+    assert "knltrain warmup" in finding.way_out
+
+
 def test_kernel_cache_is_unknown_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     modules: dict[str, Any] = sys.modules
     monkeypatch.setitem(modules, "vectorized_ops.numba", None)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import importlib.util
 import os
 import platform
@@ -10,8 +12,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import llvmlite.binding
+import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -37,12 +41,17 @@ ON_MASKS = r"k(mov|and|andn|or|xor|xnor|not|ortest|test|shift[lr]|add)"
 BEYOND_KNL = {
     "AVX-512VL registers": rf"{SHORT}%[xy]mm(1[6-9]|2\d|3[01])\b",
     "AVX-512VL masks": rf"{SHORT}%[xy]mm\d+.*%k\d",
-    "AVX-512VL broadcasts": rf"{SHORT}\{{1to\d+\}}.*%[xy]mm|^vpbroadcast[dq]\t%(?!.mm)\w+, %[xy]mm",
-    "AVX-512VL instructions": r"^(?!.*zmm)vp(movu?s?(db|dw|qb|qw|qd)|srav?q|(min|max)[su]q|absq"
-    r"|ro[lr]v?[dq]|ternlog[dq]|(and|andn|or|xor)[dq]|blendm[dq]|ermt2\w+|ermi2\w+)\b",
+    "AVX-512VL broadcasts": rf"{SHORT}\{{1to\d+\}}.*%[xy]mm"
+    r"|^vpbroadcast[bwdq]\t%(?!.mm)\w+, %[xy]mm",
+    "AVX-512VL instructions": r"^(?!.*zmm)v(p(movu?s?(db|dw|qb|qw|qd)|srav?q|(min|max)[su]q|absq"
+    r"|ro[lr]v?[dq]|ternlog[dq]|(and|andn|or|xor)[dq]|blendm[dq]|ermt2\w+|ermi2\w+"
+    r"|conflict[dq]|lzcnt[dq])|movdq[au](32|64)|align[dq]|blendmp[sd]|shuf[fi](32x4|64x2)"
+    r"|(insert|extract|broadcast)[fi]32x4|cvtt?p[sd]2udq|cvtudq2p[sd]|(rndscale|scalef|fixupimm"
+    r"|getexp|getmant|rcp14|rsqrt14)p[sd])\b|^vperm(pd|q)\t%ymm\d+, %ymm\d+, %ymm",
     "AVX-512BW moves": r"^(vmovdqu(8|16)|vpmov[bw]2m|vpmovm2[bw]|vpmovu?s?wb)\b"
     r"|^(vpblendm|vptestn?m)[bw]\b",
-    "AVX-512BW arithmetic": rf"^{ON_BYTES}\b.*(%zmm|%k\d)|^{WIDENING}\b.*%zmm",
+    "AVX-512BW arithmetic": rf"^{ON_BYTES}\b.*(%zmm|%k\d)|^{WIDENING}\b.*%zmm"
+    r"|^vp(alignr|s[lr]ldq|mulhrsw)\b.*%zmm|^(vperm[it]?2?w|vps(ll|rl|ra)vw|vdbpsadbw)\b",
     "AVX-512BW masks": rf"^{ON_MASKS}[dq]\b|^kunpck(wd|dq)\b",
     "AVX-512DQ masks": rf"^{ON_MASKS}b\b|^k(test|add)w\b",
     "AVX-512DQ logic": r"^v(and|andn|or|xor)p[sd]\b.*(%zmm|\{%k)",
@@ -81,8 +90,30 @@ def beyond_knl(line: str) -> str | None:
         ("\tvmovdqu8\t(%rax), %zmm0 {%k1} {z}", "AVX-512BW moves"),
         ("\tvpcmpeqb\t%zmm1, %zmm0, %k0", "AVX-512BW arithmetic"),
         ("\tvpaddw\t%zmm1, %zmm0, %zmm0", "AVX-512BW arithmetic"),
+        ("\tvpbroadcastb\t%eax, %xmm0", "AVX-512VL broadcasts"),
+        ("\tvpbroadcastw\t%eax, %zmm0", "AVX-512BW arithmetic"),
+        ("\tvpermw\t%ymm1, %ymm0, %ymm0", "AVX-512BW arithmetic"),
+        ("\tvpermt2w\t%zmm1, %zmm0, %zmm2", "AVX-512BW arithmetic"),
+        ("\tvpsrlvw\t%xmm1, %xmm0, %xmm0", "AVX-512BW arithmetic"),
+        ("\tvpalignr\t$4, %zmm1, %zmm0, %zmm0", "AVX-512BW arithmetic"),
+        ("\tvpslldq\t$4, %zmm1, %zmm0", "AVX-512BW arithmetic"),
+        ("\tvmovdqu64\t%ymm1, (%rax)", "AVX-512VL instructions"),
+        ("\tvrndscaleps\t$1, %ymm1, %ymm0", "AVX-512VL instructions"),
+        ("\tvcvtudq2ps\t%ymm1, %ymm0", "AVX-512VL instructions"),
+        ("\tvpermpd\t%ymm1, %ymm0, %ymm0", "AVX-512VL instructions"),
+        ("\tvandps\t%zmm1, %zmm0, %zmm0", "AVX-512DQ logic"),
+        ("\tvcvttps2uqq\t%ymm1, %zmm0", "AVX-512DQ conversions"),
+        ("\tvinsertf32x8\t$1, %ymm1, %zmm0, %zmm0", "AVX-512DQ moves"),
         ("\tvxorps\t%zmm1, %zmm0, %zmm0", "AVX-512DQ logic"),
         ("\tvextractf64x2\t$1, %zmm0, %xmm0", "AVX-512DQ moves"),
+        ("\tvpermpd\t$78, %ymm1, %ymm0", None),
+        ("\tvpermps\t%ymm1, %ymm0, %ymm0", None),
+        ("\tvmovdqu64\t%zmm1, (%rax)", None),
+        ("\tvalignd\t$4, %zmm1, %zmm0, %zmm0", None),
+        ("\tvpalignr\t$4, %ymm1, %ymm0, %ymm0", None),
+        ("\tvpbroadcastb\t(%rax), %ymm0", None),
+        ("\tvrndscaleps\t$1, %zmm1, %zmm0", None),
+        ("\tvinsertf32x4\t$1, %xmm1, %zmm0, %zmm0", None),
         ("\tvpmovdb\t%zmm0, %xmm1 {%k1}", None),
         ("\tvaddss\t%xmm1, %xmm22, %xmm0 {%k1}", None),
         ("\tvpbroadcastd\t%ebx, %zmm0", None),
@@ -129,7 +160,8 @@ def run_elsewhere(processor: str, kernels: str, folder: Path) -> tuple[str, int]
     with np.load(folder / "results.npz") as results:
         expected = results["expected"]
         assert np.abs(expected).max() > 1
-        tolerance = 0 if kernels == "product" else 2e-6 * np.abs(expected).max()
+        exact = kernels in ("product", "convolution")
+        tolerance = 0 if exact else 2e-6 * np.abs(expected).max()
         assert_allclose(results["found"], expected, rtol=0, atol=tolerance)
         return (folder / "assembly.txt").read_text(), int(results["lanes"])
 
@@ -154,6 +186,65 @@ def test_products_for_another_processor_use_its_registers_and_are_right(
     assembly, lanes = run_elsewhere(processor, "product", tmp_path)
     assert lanes == LANES[processor]
     check_instructions(processor, assembly)
+
+
+def innermost_loops(assembly: str) -> list[list[str]]:
+    """The instructions of every loop that has neither labels nor jumps inside."""
+    loops: list[list[str]] = []
+    label, body = "", []
+    for line in map(str.strip, assembly.splitlines()):
+        if re.fullmatch(r"[.\w$]+:", line):
+            label, body = line[:-1], []
+        elif re.match(r"j\w+\t", line):
+            if line.split()[1] == label:
+                loops.append(body)
+            label, body = "", []
+        else:
+            body.append(line)
+    return loops
+
+
+def check_tiles(assembly: str, results: int, unrolled: int) -> None:
+    """A loop of so many products keeps so many vectors of results in registers, and none spills."""
+    loops = []
+    for loop in innermost_loops(assembly):
+        products = [line for line in loop if line.startswith("vfmadd231ps\t")]
+        if len(products) == results * unrolled:
+            assert len({line.split()[-1] for line in products}) == results
+            assert not [line for line in loop if re.search(r"mm\d+, \S*\(|\(%rsp.*mm\d", line)], (
+                loop
+            )
+            loops.append(loop)
+    assert loops
+
+
+def test_loops_are_found_and_their_labels_told_apart() -> None:
+    text = ".L1:\n\tvaddps\ta, b\n.L2:\n\tincq\t%rax\n\tjne\t.L2\n\tdecq\t%rbx\n\tjne\t.L1\n"
+    assert innermost_loops(text) == [["incq\t%rax"]]
+
+
+@pytest.mark.parametrize("spilled", ["vmovups\t%zmm3, 64(%rsp)", "vmovups\t64(%rsp), %zmm3"])
+def test_spilled_results_are_noticed(spilled: str) -> None:
+    products = [f"\tvfmadd231ps\t%zmm30, %zmm31, %zmm{number}" for number in range(28)]
+    text = "\n".join([".L1:", *products, "\tjne\t.L1"])
+    check_tiles(text, 28, 1)
+    for wrong in (text.replace("zmm7\n", "zmm6\n"), text.replace("\tjne", f"\t{spilled}\n\tjne")):
+        with pytest.raises(AssertionError):
+            check_tiles(wrong, 28, 1)
+
+
+@pytest.mark.parametrize(("processor", "results"), [("knl", 28), ("haswell", 12)])
+@pytest.mark.parametrize(
+    "kernels", ["convolution", pytest.param("winograd", marks=pytest.mark.slow)]
+)
+def test_convolutions_for_another_processor_keep_their_tiles_in_its_registers(
+    kernels: str, processor: str, results: int, tmp_path: Path
+) -> None:
+    assembly, lanes = run_elsewhere(processor, kernels, tmp_path)
+    assert lanes == LANES[processor]
+    check_instructions(processor, assembly)
+    for unrolled in (1, 4):  # forward and backward-data, backward-weights
+        check_tiles(assembly, results, unrolled)
 
 
 @pytest.mark.slow
@@ -240,6 +331,44 @@ def test_kernels_release_the_lock_and_divide_as_ieee_says() -> None:
     assert os.environ.get("NUMBA_CACHE_DIR", "") == compiler.SETTINGS.CACHE_DIR
 
 
+def test_locks_are_looked_for_where_the_kernels_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CACHE_DIR", str(tmp_path))
+    assert compiler.cache_has_locks()
+    (used,) = tmp_path.glob("*/locks")
+
+    def none(descriptor: int, *_: object) -> None:
+        assert os.fstat(descriptor).st_ino == used.stat().st_ino
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", none)
+    assert not compiler.cache_has_locks()
+
+
+def test_kernels_of_other_versions_of_what_compiles_them_lie_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folders = {compiler.cache_folder()}
+    for module in (numba, llvmlite, np):
+        monkeypatch.setattr(module, "__version__", "0")
+        folders.add(compiler.cache_folder())
+    assert len(folders) == 4
+
+
+def test_kernels_of_one_factory_have_names_of_their_own() -> None:
+    def make(number: int) -> Any:
+        @compiler.kernel
+        def product(a: int) -> int:
+            return a * number
+
+        return product
+
+    assert make(2).__qualname__ == make(2).__qualname__
+    assert make(2).__qualname__ != make(3).__qualname__
+    assert make(2).__name__ == "product"
+
+
 def test_kernels_run_uncached_where_no_cache_can_be_written(tmp_path: Path) -> None:
     occupied = tmp_path / "a file where the folder should be"
     occupied.write_text("")
@@ -259,3 +388,4 @@ print(cache_is_writable(), values.max())
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "0.0"]
+    assert done.stderr.count("kernels are not shared with other processes") == 1

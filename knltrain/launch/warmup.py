@@ -1,0 +1,117 @@
+"""Compiles and keeps the kernels of a run before it, so that its workers only load them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from knltrain.build import (
+    build_backend,
+    build_dataset,
+    build_method,
+    build_network,
+    build_optimizer,
+)
+from knltrain.config import RunConfig
+from knltrain.data.dataset import Batch
+from knltrain.data.order import ShardedBatches
+from knltrain.errors import FAILURE, KernelCacheError
+from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.method import Method
+from knltrain.exchange.node_shared import NodeShared
+from knltrain.exchange.segment import Segment
+from knltrain.exchange.transport import Transport
+from knltrain.launch.plan import plan_run, threads_of
+from knltrain.network.parameters import aligned_zeros
+from vectorized_ops.numba.compiler import CACHE_FOLDER, cache_is_writable
+from vectorized_ops.numba.journal import JOURNAL, MadeKernel, told
+
+_EXCHANGED_VALUES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """The kernels that a run needs, compiled now or found in `folder`, and how long that took."""
+
+    made: tuple[MadeKernel, ...]
+    folder: Path
+    seconds: float
+
+    def lines(self) -> Iterator[str]:
+        """What a user should see of it: the compiled kernels, those that took longest first."""
+        compiled = (one for one in self.made if one.compiled)
+        for one in sorted(compiled, key=lambda one: -one.seconds):
+            yield f"{one.seconds:6.1f} s  {one.name}"
+        yield f"{told(self.made)}; {self.seconds:.1f} s in all; kernel cache {self.folder}"
+
+
+def warm_up(config: RunConfig) -> WarmUp:
+    """Make every kernel of a run, in this process, for the processor that it is on.
+
+    Does what each worker does in its first step and evaluation, with as many images and threads,
+    and an exchange between two threads in place of workers. Raises what `plan_run` raises, and
+    KernelCacheError where nothing can be kept.
+    """
+    if not cache_is_writable():
+        raise KernelCacheError(
+            f"{CACHE_FOLDER} cannot be written, so that no kernel would be kept: set "
+            "NUMBA_CACHE_DIR to a folder that can be"
+        )
+    plan = plan_run(config)
+    begun, before = time.perf_counter(), len(JOURNAL.made)
+    for threads in sorted({threads_of(plan.config, place) for place in plan.placements}):
+        _take_step(plan.config, threads)
+    _exchange(plan.config)
+    seconds = time.perf_counter() - begun
+    return WarmUp(tuple(JOURNAL.made[before:]), CACHE_FOLDER, seconds)
+
+
+def _take_step(config: RunConfig, threads: int) -> None:
+    """Let rank 0 compute a gradient, step, and evaluate."""
+    network, workers = build_network(config), int(config.workers)
+    batches = ShardedBatches(
+        build_dataset(config).train, config.train.batch, 0, workers, config.seed
+    )
+    batch = Batch.allocate(batches.images_per_worker, network.input_shape)
+    batches.fill(0, batch)
+    parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
+    optimizer = build_optimizer(config, network)
+    backend = build_backend(config, network, batches.images_per_worker, threads)
+    try:
+        backend.loss_and_gradient(batch, parameters, gradient)
+        optimizer.step(parameters, gradient, 0.0)
+        backend.evaluate(batch, parameters)
+    finally:
+        backend.close()
+
+
+def _exchange(config: RunConfig) -> None:
+    """Let two meet as all workers of the run do, or one with itself if there is only one."""
+    method = build_method(config, int(config.workers))
+    if config.workers == 1:
+        _meet(Loopback(_EXCHANGED_VALUES), method)
+        return
+    segment = Segment.create(_EXCHANGED_VALUES, 2)
+
+    def meet(rank: int) -> None:
+        try:
+            _meet(NodeShared(segment, rank), method)
+        except BaseException:
+            segment.abort(FAILURE)  # the other one must not wait
+            raise
+
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(meet, range(2)))
+    finally:
+        segment.close()
+
+
+def _meet(transport: Transport, method: Method) -> None:
+    transport.barrier()
+    if method.period is not None:
+        transport.exchange(method.rule)

@@ -1,0 +1,131 @@
+"""What a warm-up compiles is all that a run needs: told by real processes that only load."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knltrain.config import load_config
+from knltrain.errors import KernelCacheError
+from knltrain.launch import warmup
+from knltrain.launch.warmup import WarmUp, warm_up
+from vectorized_ops.numba.journal import MadeKernel
+
+ROOT = Path(__file__).parents[3]
+SHORT = ("--set", "train.steps=2", "--set", "data.test_images=20")
+RUN_AFTER_WARM_UP = """
+import sys
+from pathlib import Path
+from knltrain.build import build_transport, build_worker
+from knltrain.config import load_config
+from knltrain.launch.plan import plan_run, threads_of
+from knltrain.launch.warmup import warm_up
+from vectorized_ops.numba.journal import JOURNAL
+folder, *overrides = sys.argv[1:]
+config = load_config(Path(folder, "run.toml"), overrides)
+warmed = warm_up(config)
+assert len(warmed.made) > 10
+known = len(JOURNAL.made)
+transport = build_transport(config, None, 0)
+threads = threads_of(config, plan_run(config).placements[0])
+with build_worker(config, transport, run_folder=Path(folder), threads=threads) as worker:
+    result = worker.run()
+assert result.test_images == 20, result
+print([(one.name, one.signature) for one in JOURNAL.made[known:]])
+"""
+
+
+def knltrain(folder: Path, *words: str) -> str:
+    """Run a command with a kernel cache of the folder's own; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "knltrain", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def compiled(text: str) -> list[int]:
+    return [int(found) for found in re.findall(r"kernels: (\d+) compiled", text)]
+
+
+def logs(folder: Path, name: str) -> list[str]:
+    return [(folder / f"runs/{name}/worker-{rank}.log").read_text() for rank in range(2)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run_toml: str, two_cores: None) -> Path:
+    (tmp_path / "run.toml").write_text(run_toml)
+    return tmp_path
+
+
+def warm_up_and_train(folder: Path, *overrides: str) -> None:
+    words = ("run.toml", *SHORT, *overrides)
+    first = knltrain(folder, "warmup", *words)
+    entries = sorted(folder.glob("cache/*/*.kernel"))
+    assert compiled(first) == [len(entries)]
+    assert f"kernel cache {entries[0].parent}" in first
+    assert compiled(knltrain(folder, "warmup", *words)) == [0]
+    knltrain(folder, "train", *words, "--name", "warm")
+    for log in logs(folder, "warm"):
+        assert set(compiled(log)) == {0}
+        assert not log.endswith("0 loaded in 0.0 s\n")
+    assert sorted(folder.glob("cache/*/*.kernel")) == entries
+
+
+def test_a_run_after_a_warm_up_compiles_nothing(folder: Path) -> None:
+    warm_up_and_train(folder, "--set", 'backend.implementation="reference"')
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_run_of_numbas_kernels_after_a_warm_up_compiles_nothing(folder: Path) -> None:
+    warm_up_and_train(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_of_the_workers_of_a_run_one_compiles_each_kernel(folder: Path) -> None:
+    knltrain(folder, "train", "run.toml", *SHORT, "--name", "cold")
+    each = [max(compiled(log)) for log in logs(folder, "cold")]
+    assert sum(each) == len(list(folder.glob("cache/*/*.kernel")))
+    assert compiled(knltrain(folder, "warmup", "run.toml", *SHORT)) == [0]
+
+
+def test_a_worker_finds_every_kernel_after_a_warm_up(tmp_path: Path, run_toml: str) -> None:
+    """With Numba's kernels, from the cache that all tests share."""
+    (tmp_path / "run.toml").write_text(run_toml)
+    overrides = ("workers=1", "train.steps=2", "data.test_images=20")
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_AFTER_WARM_UP, tmp_path, *overrides],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+def test_a_cache_that_cannot_be_written_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warmup, "cache_is_writable", lambda: False)
+    with pytest.raises(KernelCacheError, match="set NUMBA_CACHE_DIR to a folder that can be"):
+        warm_up(load_config(folder / "run.toml", ()))
+
+
+def test_what_was_compiled_is_told_the_longest_first(tmp_path: Path) -> None:
+    made = [("a", True, 1.0), ("b", False, 0.5), ("c", True, 2.0)]
+    kernels = tuple(MadeKernel(name, "()", *rest) for name, *rest in made)
+    assert list(WarmUp(kernels, tmp_path, 9.0).lines()) == [
+        "   2.0 s  c",
+        "   1.0 s  a",
+        f"kernels: 2 compiled in 3.0 s, 1 loaded in 0.5 s; 9.0 s in all; kernel cache {tmp_path}",
+    ]

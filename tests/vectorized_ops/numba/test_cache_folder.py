@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import vectorized_ops
+from vectorized_ops.numba.cache_folder import UNUSED_SECONDS, CacheFolder
+
+ROOT = Path(vectorized_ops.__file__).parents[1]
+OWNER = """
+import sys
+from pathlib import Path
+from vectorized_ops.numba.cache_folder import CacheFolder
+folder = CacheFolder(Path(sys.argv[1]))
+print(folder.lock(sys.argv[2]), flush=True)
+sys.stdin.readline()
+folder.unlock(sys.argv[2])
+print("unlocked", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CacheFolder:
+    return CacheFolder(tmp_path / "base" / ("0" * 16))
+
+
+@contextmanager
+def owner(folder: CacheFolder, name: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has locked an entry; a line makes it unlock, another one end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER, folder.path, name],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "True\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def names(folder: CacheFolder) -> list[str]:
+    return sorted(path.name for path in folder.path.iterdir())
+
+
+def entry(folder: CacheFolder, name: str) -> Path:
+    return folder.path / f"{name}.kernel"
+
+
+def test_what_was_written_is_read(folder: CacheFolder) -> None:
+    assert folder.read("a") is None
+    folder.write("a", b"one")
+    folder.write("b", b"")
+    assert (folder.read("a"), folder.read("b"), folder.read("c")) == (b"one", b"", None)
+    folder.write("a", b"two")
+    assert (folder.read("a"), folder.read_anew("a")) == (b"two", b"two")
+    assert len(list(folder.path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\0" * 100], ids=["empty", "torn", "zeros"])
+def test_spoilt_entries_are_as_none_and_can_be_replaced(
+    folder: CacheFolder, content: bytes
+) -> None:
+    folder.write("a", b"one")
+    entry(folder, "a").write_bytes(content)
+    assert folder.read("a") is None
+    assert folder.read_anew("a") is None
+    folder.write("a", b"two")
+    assert folder.read("a") == b"two"
+
+
+def test_every_part_of_an_entry_is_checked(folder: CacheFolder) -> None:
+    folder.write("a", b"content")
+    whole = entry(folder, "a").read_bytes()
+    for length in range(len(whole)):
+        entry(folder, "a").write_bytes(whole[:length])
+        assert folder.read("a") is None
+    for place in range(len(whole)):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        entry(folder, "a").write_bytes(changed)
+        assert folder.read("a") is None
+
+
+def test_a_reader_gets_a_whole_entry_while_others_write(folder: CacheFolder) -> None:
+    contents = [bytes([number]) * 100_000 for number in range(3)]
+    folder.write("a", contents[0])
+
+    def write(content: bytes) -> None:
+        for _ in range(30):
+            folder.write("a", content)
+
+    writers = [threading.Thread(target=write, args=[content]) for content in contents]
+    for writer in writers:
+        writer.start()
+    reads = 0
+    while any(writer.is_alive() for writer in writers):
+        assert folder.read("a") in contents
+        reads += 1
+    assert reads > 0
+    assert names(folder) == ["a.kernel"]
+
+
+def test_a_failed_write_leaves_nothing(
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        folder.write("a", b"one")
+    assert names(folder) == []
+
+
+def test_one_process_has_the_lock_until_it_lets_go(folder: CacheFolder) -> None:
+    with owner(folder, "a") as process:
+        assert not folder.lock("a")
+        assert folder.lock("b")
+        folder.unlock("b")
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "unlocked\n"
+        assert folder.lock("a")
+
+
+def test_a_dead_process_has_no_lock(folder: CacheFolder) -> None:
+    with owner(folder, "a") as process:
+        assert not folder.lock("a")
+        process.kill()
+        process.wait()
+        assert folder.lock("a")
+
+
+def test_a_file_system_without_locks_says_so(
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", none)
+    with pytest.raises(OSError, match="No locks available"):
+        folder.lock("a")
+
+
+def test_folders_of_other_kernels_go_when_nobody_has_used_them_for_long(
+    folder: CacheFolder,
+) -> None:
+    base = folder.path.parent
+    now = time.time()
+    for name, age in {"1" * 16: 2, "2" * 16: 0.5, "other": 2, "3" * 15: 2, "0" * 16: 2}.items():
+        neighbour = CacheFolder(base / name)
+        assert neighbour.lock("a")
+        neighbour.write("a", b"one")
+        (neighbour.path / "inner").mkdir()
+        (neighbour.path / "inner" / "file").write_text("")
+        then = now - age * UNUSED_SECONDS
+        os.utime(neighbour.path / "locks", (then, then))
+    foreign = base / ("4" * 16)
+    foreign.mkdir()
+    os.utime(foreign, (1.0, 1.0))
+    folder.remove_unused(now)
+    left = {"0" * 16, "2" * 16, "3" * 15, "4" * 16, "other"}
+    assert {path.name for path in base.iterdir()} == left
+    assert folder.read("a") == b"one"
+
+
+def test_what_killed_processes_left_goes_after_long(folder: CacheFolder) -> None:
+    folder.write("a", b"one")
+    old, new = (folder.path / f"{name}.partial" for name in ("old", "new"))
+    for partial in (old, new):
+        partial.write_bytes(b"")
+    os.utime(old, (1.0, 1.0))
+    folder.remove_unused(time.time())
+    assert names(folder) == ["a.kernel", "new.partial"]
+
+
+def test_reading_counts_as_use(folder: CacheFolder) -> None:
+    assert folder.lock("a")
+    folder.write("a", b"one")
+    locks = folder.path / "locks"
+    os.utime(locks, (1.0, 1.0))
+    assert CacheFolder(folder.path).read("b") is None
+    assert locks.stat().st_mtime == 1.0
+    assert CacheFolder(folder.path).read("a") == b"one"
+    assert locks.stat().st_mtime > 1.0
+
+
+def test_a_process_whose_folder_was_removed_goes_on(folder: CacheFolder) -> None:
+    assert folder.lock("a")
+    folder.write("a", b"one")
+    os.utime(folder.path / "locks", (1.0, 1.0))
+    CacheFolder(folder.path.with_name("1" * 16)).remove_unused(time.time())
+    assert not folder.path.exists()
+    assert folder.read("a") is None
+    with pytest.raises(FileNotFoundError):
+        folder.read_anew("a")
+    folder.write("b", b"two")
+    folder.unlock("a")
+    assert folder.read("b") == b"two"

@@ -1,0 +1,143 @@
+"""A folder of compiled kernels that processes of many nodes read and write at once.
+
+Whatever happens to it, a reader gets an entry whole or none: an entry is written beside its place
+and renamed to it, and begins with a checksum of the rest. Locks only save work. They are those of
+fcntl, on one byte of one file for each entry: the system drops them when their owner dies, and
+file systems that are shared between nodes carry them from node to node.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, final
+
+DIGEST_LENGTH: Final = 16
+UNUSED_SECONDS: Final = 30 * 86_400.0
+"""After so long without use a folder of other kernels is removed."""
+
+_LOCKS, _ENTRY, _PARTIAL = "locks", ".kernel", ".partial"
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
+_TOUCH_SECONDS = 86_400.0
+
+
+@final
+class CacheFolder:
+    """Entries by name, in a folder that is made when the first lock in it is taken."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._locks: int | None = None
+        self._touched = self._tidied = False
+
+    def read(self, name: str) -> bytes | None:
+        """Return the entry, or None where there is none, or a spoilt one, or no way to read it."""
+        try:
+            found = _checked((self.path / f"{name}{_ENTRY}").read_bytes())
+        except OSError:
+            return None
+        if found is not None and not self._touched:
+            self._touch()
+        return found
+
+    def read_anew(self, name: str) -> bytes | None:
+        """As `read`, but sees what another node has just written; OSError in a read-only folder.
+
+        NFS remembers for a minute that a file did not exist. To open it as one that may have to
+        be created asks the server.
+        """
+        path = self.path / f"{name}{_ENTRY}"
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        return self.read(name)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Put an entry in place of what there may be; OSError where that fails."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        partial = self.path / f"{name}.{uuid.uuid4().hex}{_PARTIAL}"
+        try:
+            partial.write_bytes(hashlib.sha256(content).digest() + content)
+            partial.replace(self.path / f"{name}{_ENTRY}")
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+    def lock(self, name: str) -> bool:
+        """Try to become the one who makes an entry; False if another process is at it.
+
+        OSError where the folder cannot be written or its file system has no locks.
+        """
+        if self._locks is None:
+            self.path.mkdir(parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._locks = os.open(self.path / _LOCKS, flags, 0o666)
+        try:
+            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(name))
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def unlock(self, name: str) -> None:
+        """Let another process have it."""
+        assert self._locks is not None
+        fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, _place(name))
+
+    def remove_unused(self, now: float) -> None:
+        """Remove what nobody has used for `UNUSED_SECONDS`, at time `now` in seconds; once only.
+
+        That is, neighbours of this folder that hold kernels of other sources or versions, and what
+        killed processes have left in it. A process that still wants them finds nothing, and
+        compiles.
+        """
+        if self._tidied:
+            return
+        self._tidied = True
+        neighbours = self.path.parent.glob("[0-9a-f]" * DIGEST_LENGTH)
+        for path in neighbours:
+            if path != self.path and _age(path / _LOCKS, now) > UNUSED_SECONDS:
+                _remove(path)
+        for path in self.path.glob(f"*{_PARTIAL}"):
+            if _age(path, now) > UNUSED_SECONDS:
+                with suppress(OSError):
+                    path.unlink()
+
+    def _touch(self) -> None:
+        self._touched = True
+        locks = self.path / _LOCKS
+        if _age(locks, time.time()) > _TOUCH_SECONDS:
+            with suppress(OSError):  # it may be read-only here
+                os.utime(locks)
+
+
+def _checked(content: bytes) -> bytes | None:
+    checksum, rest = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
+    return rest if hashlib.sha256(rest).digest() == checksum else None
+
+
+def _place(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:5], "big")
+
+
+def _age(path: Path, now: float) -> float:
+    """Seconds since a file was touched; 0 if there is none."""
+    try:
+        return now - path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _remove(folder: Path) -> None:
+    locks = folder / _LOCKS
+    with suppress(OSError):  # another process is at it, or it is another user's
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path != locks:
+                path.unlink(missing_ok=True)
+        locks.unlink(missing_ok=True)  # last: by them a folder is known as ours
+        folder.rmdir()

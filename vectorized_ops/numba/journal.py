@@ -1,0 +1,72 @@
+"""Which kernels this process has compiled and which it has loaded, and how long that took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, final
+
+
+@dataclass(frozen=True, slots=True)
+class MadeKernel:
+    """One kernel for one signature.
+
+    `seconds` are those of the kernel itself, not of others that it calls; they include waiting for
+    another process to compile it.
+    """
+
+    name: str
+    signature: str
+    compiled: bool
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Making:
+    started: float
+    inner_seconds: float = 0.0
+
+
+@final
+class Journal:
+    """The kernels in the order in which they became ready, timed by a `clock` of seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.made: list[MadeKernel] = []
+        self._clock = clock
+        self._under_way: list[_Making] = []  # each was started by the one before
+
+    def begin(self) -> None:
+        """Begin to make a kernel, maybe one that the last begun one calls."""
+        self._under_way.append(_Making(self._clock()))
+
+    def end(self, name: str, signature: str, compiled: bool) -> None:
+        """Note that the last begun one is ready."""
+        seconds = self._end()
+        self.made.append(MadeKernel(name, signature, compiled, seconds))
+
+    def give_up(self) -> None:
+        """Note that the last begun one was not made."""
+        self._end()
+
+    def _end(self) -> float:
+        last = self._under_way.pop()
+        seconds = self._clock() - last.started
+        if self._under_way:
+            self._under_way[-1].inner_seconds += seconds
+        return seconds - last.inner_seconds
+
+
+def told(made: Iterable[MadeKernel]) -> str:
+    """How many kernels were compiled and how many loaded, and how long each took."""
+    kinds = {True: "compiled", False: "loaded"}
+    seconds: dict[bool, list[float]] = {compiled: [] for compiled in kinds}
+    for one in made:
+        seconds[one.compiled].append(one.seconds)
+    parts = (f"{len(each)} {kinds[kind]} in {sum(each):.1f} s" for kind, each in seconds.items())
+    return f"kernels: {', '.join(parts)}"
+
+
+JOURNAL: Final = Journal()
+"""That of this process."""
