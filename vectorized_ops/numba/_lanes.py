@@ -48,6 +48,11 @@ class Lanes:
             f"llvm.fma.v{LANES}f32",
         )
 
+    @property
+    def builder(self) -> Any:
+        """The LLVM builder, for what is said here in no other way."""
+        return self._builder
+
     def pointer(self, position: int, array: Value, *indices: Value) -> Value:
         """Return the address of the flat element at the sum of `indices` of argument `position`."""
         data = self._context.make_array(self._signature.args[position])(
@@ -70,6 +75,22 @@ class Lanes:
         if isinstance(left, int) and isinstance(right, int):
             return left * right
         return self._builder.mul(self.integer(left), self.integer(right))
+
+    def lane_numbers(self) -> Value:
+        """Return 0, 1, 2 and so on, as lane integers."""
+        return ir.Constant(_INDICES, list(range(LANES)))
+
+    def quotient(self, value: Value, divisor: int) -> Value:
+        """Return how often a positive number goes into an integer of at least 0."""
+        return self._builder.udiv(self.integer(value), _INT64(divisor))
+
+    def remainder(self, value: Value, divisor: int) -> Value:
+        """Return what is left of an integer of at least 0 when divided by a positive number."""
+        return self._builder.urem(self.integer(value), _INT64(divisor))
+
+    def sum(self, left: Value, right: Value) -> Value:
+        """Return the sum of two integers."""
+        return self._builder.add(self.integer(left), self.integer(right))
 
     def load_integer(self, pointer: Value) -> Value:
         """Return the 64-bit integer stored at `pointer`."""
@@ -109,6 +130,39 @@ class Lanes:
         """Return left * right."""
         return self._builder.fmul(left, right)
 
+    def inside(self, position: Value, size: Value) -> Value:
+        """Tell whether 0 <= position < size."""
+        return self._builder.icmp_unsigned("<", position, self.integer(size))
+
+    def choose(self, number: Value, cases: Sequence[int], emit: Callable[[int], None]) -> None:
+        """Emit the code of all cases; `number` chooses one at run time, else it is the first."""
+        after = self._builder.append_basic_block("chosen")
+        blocks = [self._builder.append_basic_block("choice") for _ in cases]
+        switch = self._builder.switch(number, blocks[0])
+        for case, block in zip(cases, blocks, strict=True):
+            if block is not blocks[0]:
+                switch.add_case(ir.Constant(number.type, case), block)
+            self._builder.position_at_end(block)
+            emit(case)
+            self._builder.branch(after)
+        self._builder.position_at_end(after)
+
+    def zero_unless_positive(self, test: Value, value: Value) -> Value:
+        """Return zero in the lanes in which `test` is <= 0, `value` in the others (also NaN)."""
+        zero = self.constant(0.0)
+        return self._builder.select(self._builder.fcmp_ordered("<=", test, zero), zero, value)
+
+    def prefetch(self, pointer: Value) -> None:
+        """Ask for the cache line at `pointer`, which may lie anywhere."""
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            self._builder.module,
+            ir.FunctionType(ir.VoidType(), [_INT8.as_pointer(), _INT32, _INT32, _INT32]),
+            "llvm.prefetch.p0",
+        )
+        address = self._builder.bitcast(pointer, _INT8.as_pointer())
+        for_reading, nearest, data = _INT32(0), _INT32(3), _INT32(1)
+        self._builder.call(function, [address, for_reading, nearest, data])
+
     def argmax(self, values: Sequence[Value]) -> tuple[Value, Value]:
         """Return per lane the largest value and which it was: a NaN, else the first of equals."""
         best, which = values[0], ir.Constant(_INDICES, [0] * LANES)
@@ -145,17 +199,87 @@ class Lanes:
         """Write a vector of any number of floats to `pointer`."""
         self._builder.store(value, self._builder.bitcast(pointer, value.type.as_pointer()), align=4)
 
+    def copies(self, scalar: Value) -> Value:
+        """Return a vector of `LANES` copies of a float."""
+        undefined = ir.Constant(_VECTOR, ir.Undefined)
+        first = self._builder.insert_element(undefined, scalar, _INT32(0))
+        return self._builder.shuffle_vector(first, undefined, ir.Constant(_INDICES, [0] * LANES))
+
+    def same(self, number: Value) -> Value:
+        """Return `LANES` copies of a 64-bit integer as lane integers."""
+        undefined, narrow = ir.Constant(_INDICES, ir.Undefined), self._builder.trunc(number, _INT32)
+        first = self._builder.insert_element(undefined, narrow, _INT32(0))
+        return self._builder.shuffle_vector(first, undefined, ir.Constant(_INDICES, [0] * LANES))
+
+    def divide(self, left: Value, right: Value) -> Value:
+        """Return left / right."""
+        return self._builder.fdiv(left, right)
+
+    def square_root(self, value: Value) -> Value:
+        """Return the square root of each lane."""
+        name = f"llvm.sqrt.v{LANES}f32"
+        kind = ir.FunctionType(_VECTOR, [_VECTOR])
+        root = cgutils.get_or_insert_function(self._builder.module, kind, name)  # type: ignore[no-untyped-call]
+        return self._builder.call(root, [value])
+
+    def compare(self, left: Value, order: str, right: Value) -> Value:
+        """Return per lane whether left < right (or another order); false where one is a NaN."""
+        return self._builder.fcmp_ordered(order, left, right)
+
+    def select(self, condition: Value, value: Value, other: Value) -> Value:
+        """Return `value` in the lanes in which `condition` holds, `other` elsewhere."""
+        return self._builder.select(condition, value, other)
+
+    def larger(self, best: Value, which: Value, value: Value, number: Value) -> tuple[Value, Value]:
+        """Return `value` and `number` where it is above `best` or a NaN, else `best`, `which`."""
+        above = self._builder.or_(
+            self._builder.fcmp_ordered(">", value, best),
+            self._builder.fcmp_unordered("uno", value, value),
+        )
+        select = self._builder.select
+        return select(above, value, best), select(above, number, which)
+
+    def where_same(self, which: Value, number: Value, value: Value) -> Value:
+        """Return `value` where the lane integers are equal, zero elsewhere."""
+        same = self._builder.icmp_signed("==", which, number)
+        return self._builder.select(same, value, self.constant(0.0))
+
+    def keep(self, value: Value, bits: Value) -> Value:
+        """Return `value` with those bits that are set in the lane integers at pointer `bits`."""
+        kept = self._builder.load(self._builder.bitcast(bits, _INDICES.as_pointer()), align=4)
+        whole = self._builder.bitcast(value, _INDICES)
+        return self._builder.bitcast(self._builder.and_(whole, kept), _VECTOR)
+
+    def store_streamed(self, value: Value, pointer: Value, streamed: Value) -> None:
+        """Write a vector; past the caches if the flag `streamed` is set (at whole vectors only)."""
+        target = self._builder.bitcast(pointer, _VECTOR.as_pointer())
+        with self._builder.if_else(streamed) as (past, through):
+            with past:
+                store = self._builder.store(value, target, align=4 * LANES)
+                one = self._builder.module.add_metadata([_INT32(1)])
+                store.set_metadata("nontemporal", one)
+            with through:
+                self._builder.store(value, target, align=4)
+
     def loop(
         self,
         steps: Value,
         start: Sequence[Value],
         body: Callable[[Value, list[Value]], list[Value]],
+        maybe_none: bool = False,
     ) -> list[Value]:
-        """Run `body(step, values) -> values` `steps` >= 1 times with the values in registers."""
+        """Run `body(step, values) -> values` `steps` times with the values in registers.
+
+        `steps` is at least 1, or with `maybe_none` at least 0.
+        """
         before = self._builder.block
         inside = self._builder.append_basic_block("tile.step")
         after = self._builder.append_basic_block("tile.done")
-        self._builder.branch(inside)
+        if maybe_none:
+            some = self._builder.icmp_signed(">", self.integer(steps), _INT64(0))
+            self._builder.cbranch(some, inside, after)
+        else:
+            self._builder.branch(inside)
         self._builder.position_at_end(inside)
         step = self._builder.phi(_INT64)
         step.add_incoming(_INT64(0), before)
@@ -170,4 +294,10 @@ class Lanes:
         more = self._builder.icmp_signed("<", following, self.integer(steps))
         self._builder.cbranch(more, inside, after)
         self._builder.position_at_end(after)
-        return results
+        if not maybe_none:
+            return results
+        joined = [self._builder.phi(value.type) for value in start]
+        for phi, first, result in zip(joined, start, results, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(result, last)
+        return joined

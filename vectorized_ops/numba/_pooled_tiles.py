@@ -19,8 +19,9 @@ def pooled_tile(
     typingctx: Any,
     rows: Any,
     out: Any,
-    which: Any,
     out_index: Any,
+    which: Any,
+    which_index: Any,
     out_row: Any,
     weights: Any,
     weights_index: Any,
@@ -39,34 +40,34 @@ def pooled_tile(
     out[out_index + i*out_row + lane] = bias[bias_index + i] + max over p of sum over t < steps of
     weights[weights_index + i*weights_row + t]
     * inputs[inputs_index + window_p + offsets[t] + lane],
-    window = (0, pixel, line, line + pixel); `which` gets p as a byte at the same place.
+    window = (0, pixel, line, line + pixel); which[which_index + i*out_row + lane] = p, a byte.
     """
     number_rows = rows.literal_value
     signature = types.void(
-        rows, out, which, types.int64, types.int64, weights, types.int64, types.int64, bias,
-        types.int64, inputs, types.int64, types.int64, types.int64, offsets, types.int64,
+        rows, out, types.int64, which, types.int64, types.int64, weights, types.int64, types.int64,
+        bias, types.int64, inputs, types.int64, types.int64, types.int64, offsets, types.int64,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        corner = lanes.pointer(10, args[10], args[11])
-        below = lanes.at(corner, args[13])
+        corner = lanes.pointer(11, args[11], args[12])
+        below = lanes.at(corner, args[14])
         results = reduction(
             lanes,
             number_rows,
-            [corner, lanes.at(corner, args[12]), below, lanes.at(below, args[12])],
-            lanes.pointer(5, args[5], args[6]),
-            args[7],
+            [corner, lanes.at(corner, args[13]), below, lanes.at(below, args[13])],
+            lanes.pointer(6, args[6], args[7]),
+            args[8],
             1,
-            lanes.pointer(14, args[14]),
-            args[15],
+            lanes.pointer(15, args[15]),
+            args[16],
         )
         for i in range(number_rows):
             best, number = lanes.argmax(results[4 * i : 4 * i + 4])
-            biased = lanes.add(best, lanes.broadcast(lanes.pointer(8, args[8], args[9], i)))
-            row = lanes.product(args[4], i)
-            lanes.store(biased, lanes.pointer(1, args[1], args[3], row))
-            lanes.store_bytes(number, lanes.pointer(2, args[2], args[3], row))
+            biased = lanes.add(best, lanes.broadcast(lanes.pointer(9, args[9], args[10], i)))
+            row = lanes.product(args[5], i)
+            lanes.store(biased, lanes.pointer(1, args[1], args[2], row))
+            lanes.store_bytes(number, lanes.pointer(3, args[3], args[4], row))
         return context.get_dummy_value()
 
     return signature, generate
@@ -79,9 +80,11 @@ def pooled_weights_tile(
     out: Any,
     out_index: Any,
     gradient: Any,
-    which: Any,
     gradient_index: Any,
     cells: Any,
+    which: Any,
+    which_index: Any,
+    which_cells: Any,
     images: Any,
     images_index: Any,
     windows: Any,
@@ -93,40 +96,41 @@ def pooled_weights_tile(
 
     out[out_index + tap*LANES + lane] = sum over t < steps of
     gradient[gradient_index + cells[t] + lane]
-    * images[images_index + windows[t] + the pixel that `which` says won cell t, moved by the tap];
-    behind the last tap stands the sum of the gradient itself.
+    * images[images_index + windows[t] + the pixel that won cell t, moved by the tap + lane];
+    it is which[which_index + which_cells[t] + lane]. Behind the last tap stands the sum of the
+    gradient itself.
     """
     size = kernel.literal_value
     signature = types.void(
-        kernel, out, types.int64, gradient, which, types.int64, cells, images, types.int64, windows,
-        types.int64, types.int64, types.int64,
+        kernel, out, types.int64, gradient, types.int64, cells, which, types.int64, which_cells,
+        images, types.int64, windows, types.int64, types.int64, types.int64,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        values = lanes.pointer(3, args[3], args[5])
-        numbers = lanes.pointer(4, args[4], args[5])
-        cell_table, window_table = lanes.pointer(6, args[6]), lanes.pointer(9, args[9])
-        image = lanes.pointer(7, args[7], args[8])
+        values, numbers = lanes.pointer(3, args[3], args[4]), lanes.pointer(6, args[6], args[7])
+        cells, which_cells = lanes.pointer(5, args[5]), lanes.pointer(8, args[8])
+        image, windows = lanes.pointer(9, args[9], args[10]), lanes.pointer(11, args[11])
 
         def body(step: Value, taps: list[Value]) -> list[Value]:
-            cell = lanes.load_integer(lanes.at(cell_table, step))
-            window = lanes.at(image, lanes.load_integer(lanes.at(window_table, step)))
+            cell = lanes.load_integer(lanes.at(cells, step))
+            winner = lanes.load_integer(lanes.at(which_cells, step))
+            window = lanes.at(image, lanes.load_integer(lanes.at(windows, step)))
             value = lanes.load(lanes.at(values, cell))
-            number = lanes.load_bytes(lanes.at(numbers, cell))
+            number = lanes.load_bytes(lanes.at(numbers, winner))
             taps[size * size] = lanes.add(taps[size * size], value)
             spread = [lanes.where_equal(number, p, value) for p in range(4)]
             for y in range(size + 1):
-                start = lanes.at(window, lanes.product(args[10], y))
+                start = lanes.at(window, lanes.product(args[12], y))
                 for x in range(size + 1):
-                    seen = lanes.load(lanes.at(start, lanes.product(args[11], x)))
+                    seen = lanes.load(lanes.at(start, lanes.product(args[13], x)))
                     for p in range(4):
                         r, s = y - p // 2, x - p % 2
                         if 0 <= r < size and 0 <= s < size:
                             taps[r * size + s] = lanes.fma(spread[p], seen, taps[r * size + s])
             return taps
 
-        results = lanes.loop(args[12], [lanes.constant(0.0)] * (size * size + 1), body)
+        results = lanes.loop(args[14], [lanes.constant(0.0)] * (size * size + 1), body)
         target = lanes.pointer(1, args[1], args[2])
         for tap, value in enumerate(results):
             lanes.store(value, lanes.at(target, tap * lanes.width))

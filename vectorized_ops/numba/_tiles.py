@@ -1,5 +1,5 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
-"""Register tiles: the inner loops of convolution and dense layers, as Numba intrinsics.
+"""Register tiles: the inner loops of pooled convolutions, as Numba intrinsics.
 
 All of them hold a block of results in vector registers while they run over the reduction. One
 lane is one image of the batch (the memory order of `vectorized_ops.layout`), so that no channel

@@ -1,17 +1,19 @@
 """The loops of Winograd convolution over images, tiles and points.
 
-Arrays and their extents: images (C, H, W, N), out and which (K, H', W', N) after 2x2 pooling,
-weights (K, C, 5, 5); by_channel (64, C*K) and by_filter (64, K*C) are transformed weights, rows
-padded to whole vectors. A block is one tile of one vector of LANES images; its points are (64, C,
-LANES) of the images and (64, K, LANES) of the gradient. They are scratch, one row per thread, and
-small enough to stay in its cache: transforming the images again costs less than keeping the points.
+Images, out and which (N, H', W', K) after 2x2 pooling, and their gradients, are flat memory with
+the distance of neighbouring pixels (`vectorized_ops.layout.pixels`); weights (K, C, 5, 5);
+by_channel (64, C*K) and by_filter (64, K*C) are transformed weights, rows padded to whole vectors.
+A block is one tile of one vector of LANES images; its points are (64, C, LANES) of the images and
+(64, K, LANES) of the gradient. They are scratch, one row per thread, and small enough to stay in
+its cache: transforming the images again costs less than keeping the points.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._product import product_column
@@ -32,6 +34,16 @@ from vectorized_ops.numba.compiler import kernel, parallel_kernel
 
 SQUARE = POINTS * POINTS
 AREA = TAPS * TAPS
+
+
+class Maps(NamedTuple):
+    """Extents of a pooled convolution: N in whole vectors, H and W of the images, C and K."""
+
+    number: int
+    height: int
+    width: int
+    channels: int
+    filters: int
 
 
 @kernel
@@ -62,11 +74,15 @@ def transform_weights(weights: Any, by_channel: Any, by_filter: Any, taps: Any) 
 
 @parallel_kernel
 def forward(
+    maps: Any,
     images: Any,
+    images_pixel: int,
     by_channel: Any,
     bias: Any,
     out: Any,
+    out_pixel: int,
     which: Any,
+    which_pixel: int,
     inputs: Any,
     products: Any,
     offsets: Any,
@@ -76,98 +92,148 @@ def forward(
 
     Scratch: inputs (threads, 64, C, LANES) and products (threads, 64, K, LANES).
     """
-    channels, number = images.shape[0], images.shape[3]
-    filters, pooled_lines, pooled_pixels = out.shape[0], out.shape[1], out.shape[2]
-    across = pooled_pixels * 2 // OUTPUTS
-    tiles = pooled_lines * 2 // OUTPUTS * across
-    threads = products.shape[0]
+    channels, filters = maps.channels, maps.filters
+    across = (maps.width - TAPS + 1) // OUTPUTS
+    tiles = (maps.height - TAPS + 1) // OUTPUTS * across
+    blocks, threads = maps.number // LANES * tiles, products.shape[0]
     for thread in numba.prange(threads):
         scratch, points = products[thread], inputs[thread]
-        blocks = number // LANES * tiles
         for block in range(part(blocks, thread, threads), part(blocks, thread + 1, threads)):
             vector, tile = block // tiles, block % tiles
             y, x = tile // across, tile % across
-            _transform_images(images, vector, y, x, points)
+            _transform_images(maps, images, images_pixel, vector, y, x, points)
             for point in range(SQUARE):
                 product_column(
                     height, filters, scratch, point * filters * LANES,
                     by_channel, point * by_channel.shape[1], filters,
                     points, point * channels * LANES, offsets, channels,
                 )  # fmt: skip
-            for k in range(filters):
-                cell = ((k * pooled_lines + y * 2) * pooled_pixels + x * 2) * number
-                pooled_output_tile(
-                    out, which, cell + vector * LANES, pooled_pixels * number, number,
-                    bias, k, scratch, k * LANES, filters * LANES,
-                )  # fmt: skip
+            _pool(maps, scratch, vector, y, x, bias, out, out_pixel, which, which_pixel)
 
 
 @kernel
-def _transform_images(images: Any, vector: int, y: int, x: int, points: Any) -> None:
+def _transform_images(
+    maps: Any, images: Any, pixel: int, vector: int, y: int, x: int, points: Any
+) -> None:
     """Write the points of tile (y, x) of one vector of images, (64, C, LANES)."""
-    channels, lines, pixels, number = images.shape
+    channels = maps.channels
+    corner = (y * maps.width + x) * OUTPUTS * pixel + vector * LANES
     for c in range(channels):
-        source = ((c * lines + y * OUTPUTS) * pixels + x * OUTPUTS) * number + vector * LANES
-        input_tile(points, c * LANES, channels * LANES, images, source, pixels * number, number)
+        input_tile(
+            points, c * LANES, channels * LANES,
+            images, corner + c * maps.number, maps.width * pixel, pixel,
+        )  # fmt: skip
+
+
+@kernel
+def _pool(
+    maps: Any,
+    products: Any,
+    vector: int,
+    y: int,
+    x: int,
+    bias: Any,
+    out: Any,
+    out_pixel: int,
+    which: Any,
+    which_pixel: int,
+) -> None:
+    """Write the 2x2 cells of tile (y, x) of one vector of images, for all filters."""
+    filters, across = maps.filters, (maps.width - TAPS + 1) // 2
+    cell = (y * across + x) * 2
+    for k in range(filters):
+        row = k * maps.number + vector * LANES
+        pooled_output_tile(
+            out, cell * out_pixel + row, across * out_pixel, out_pixel,
+            which, cell * which_pixel + row, across * which_pixel, which_pixel,
+            bias, k, products, k * LANES, filters * LANES,
+        )  # fmt: skip
 
 
 @kernel
 def _transform_gradient(
-    gradient: Any, which: Any, vector: int, y: int, x: int, points: Any
+    maps: Any,
+    gradient: Any,
+    pixel: int,
+    which: Any,
+    which_pixel: int,
+    vector: int,
+    y: int,
+    x: int,
+    points: Any,
 ) -> None:
     """Write the points (64, K, LANES) of the gradient of tile (y, x), spread by `which`."""
-    filters, lines, pixels, number = gradient.shape
+    filters, across = maps.filters, (maps.width - TAPS + 1) // 2
+    cell = (y * across + x) * 2
     for k in range(filters):
-        cell = ((k * lines + y * 2) * pixels + x * 2) * number + vector * LANES
+        row = k * maps.number + vector * LANES
         pooled_gradient_tile(
-            points, k * LANES, filters * LANES, gradient, which, cell, pixels * number, number
-        )
+            gradient, cell * pixel + row, across * pixel, pixel,
+            which, cell * which_pixel + row, across * which_pixel, which_pixel,
+            points, k * LANES, filters * LANES,
+        )  # fmt: skip
 
 
 @parallel_kernel
 def backward(
+    maps: Any,
     images: Any,
+    images_pixel: int,
     gradient: Any,
+    gradient_pixel: int,
     which: Any,
-    by_filter: Any,
-    images_out: Any,
+    which_pixel: int,
     inputs: Any,
     outputs: Any,
-    products: Any,
     points: Any,
     pairs: Any,
     tables: Any,
+    by_filter: Any,
+    products: Any,
     height: int,
+    images_out: Any,
+    out_pixel: int,
+    wanted: bool,
+    add: bool,
+    mask: Any,
+    mask_pixel: int,
+    masked: bool,
 ) -> None:
-    """Sum the points of the weights' gradient, and write the gradient of the images.
+    """Sum the points of the weights' gradient, and if `wanted` write the gradient of the images.
 
-    `points` (threads, 64, K*C padded) takes each thread's sum over its own images; `images_out`
-    is like `images`, or empty where nobody needs it. Tiles overlap in the images, so one thread
-    does all tiles of a vector. Scratch: inputs and products (threads, tiles, 64, C, LANES), outputs
-    (threads, tiles, 64, K, LANES), pairs (threads, K*C padded). `tables` holds the offsets of
-    tiles in inputs and outputs, and of channels and filters in a point.
+    `points` (threads, 64, K*C padded) takes each thread's sum over its own images. Tiles overlap
+    in the images, so one thread does all tiles of a vector. With `add` the images' gradient is
+    added; if `masked`, it becomes zero where flat `mask` is not positive. Scratch: inputs and
+    products (threads, tiles, 64, C, LANES), outputs (threads, tiles, 64, K, LANES), pairs
+    (threads, K*C padded). `tables` holds the offsets of tiles in inputs and outputs, and of
+    channels and filters in a point.
     """
-    number, across = images.shape[3], gradient.shape[2] * 2 // OUTPUTS
-    threads, vectors = points.shape[0], number // LANES
+    threads, vectors = points.shape[0], maps.number // LANES
+    across = (maps.width - TAPS + 1) // OUTPUTS
     for thread in numba.prange(threads):
         points[thread] = 0.0
         for vector in range(part(vectors, thread, threads), part(vectors, thread + 1, threads)):
             for tile in range(inputs.shape[1]):
                 y, x = tile // across, tile % across
-                _transform_images(images, vector, y, x, inputs[thread, tile])
-                _transform_gradient(gradient, which, vector, y, x, outputs[thread, tile])
+                _transform_images(maps, images, images_pixel, vector, y, x, inputs[thread, tile])
+                _transform_gradient(
+                    maps, gradient, gradient_pixel, which, which_pixel, vector, y, x,
+                    outputs[thread, tile],
+                )  # fmt: skip
             for point in range(SQUARE):
                 _multiply_pairs(
                     inputs[thread], outputs[thread], point, points[thread, point], pairs[thread],
                     tables,
                 )  # fmt: skip
-                if images_out.size:
+                if wanted:
                     _multiply_weights(
                         by_filter[point], outputs[thread], point, products[thread], tables[3],
                         height,
                     )  # fmt: skip
-            if images_out.size:
-                _add_tiles(products[thread], images_out, vector, across)
+            if wanted:
+                _add_tiles(maps, products[thread], images_out, out_pixel, vector, add)
+            if masked:
+                _cut(maps, images_out, out_pixel, vector, mask, mask_pixel)
 
 
 @kernel
@@ -203,18 +269,33 @@ def _multiply_weights(
 
 
 @kernel
-def _add_tiles(points: Any, images_out: Any, vector: int, across: int) -> None:
-    """Write the gradient of a vector of images from the points of its overlapping tiles."""
-    channels, lines, pixels, number = images_out.shape
-    images_out[:, :, :, vector * LANES : (vector + 1) * LANES] = 0.0
+def _add_tiles(maps: Any, points: Any, images_out: Any, pixel: int, vector: int, add: bool) -> None:
+    """Write or add the gradient of a vector of images from the points of its overlapping tiles."""
+    channels, across = maps.channels, (maps.width - TAPS + 1) // OUTPUTS
+    if not add:
+        for place in range(maps.height * maps.width):
+            for c in range(channels):
+                begin = place * pixel + c * maps.number + vector * LANES
+                images_out[begin : begin + LANES] = np.float32(0.0)
     for tile in range(points.shape[0]):
-        y, x = tile // across * OUTPUTS, tile % across * OUTPUTS
+        corner = (tile // across * maps.width + tile % across) * OUTPUTS * pixel
         for c in range(channels):
-            target = ((c * lines + y) * pixels + x) * number + vector * LANES
             input_gradient_tile(
-                images_out, target, pixels * number, number,
+                images_out, corner + c * maps.number + vector * LANES, maps.width * pixel, pixel,
                 points[tile], c * LANES, channels * LANES,
             )  # fmt: skip
+
+
+@kernel
+def _cut(maps: Any, images_out: Any, pixel: int, vector: int, mask: Any, mask_pixel: int) -> None:
+    """Write zero where the mask is not positive, in one vector of images."""
+    for place in range(maps.height * maps.width):
+        for c in range(maps.channels):
+            row = c * maps.number + vector * LANES
+            values = images_out[place * pixel + row :][:LANES]
+            passed = mask[place * mask_pixel + row :][:LANES]
+            for lane in range(LANES):
+                values[lane] = np.float32(0.0) if passed[lane] <= 0 else values[lane]
 
 
 @kernel

@@ -195,33 +195,34 @@ def weights_gradient_tile(typingctx: Any, taps: Any, points: Any, index: Any, po
 
 @tile
 def pooled_output_tile(
-    typingctx: Any, out: Any, which: Any, out_index: Any, line: Any, pixel: Any,
+    typingctx: Any, out: Any, out_index: Any, line: Any, pixel: Any,
+    which: Any, which_index: Any, which_line: Any, which_pixel: Any,
     bias: Any, bias_index: Any, points: Any, points_index: Any, point: Any,
 ) -> Any:  # fmt: skip
     """Write the 2x2 maxima of A^T p A, plus bias, and which pixel of each window they were.
 
-    Cell (i, j) goes to out[out_index + i*line + j*pixel]; `which` is laid out like `out`.
+    Cell (i, j) goes to out[out_index + i*line + j*pixel], and likewise in `which`.
     """
     signature = types.void(
-        out, which, *[types.int64] * 3, bias, types.int64, points, *[types.int64] * 2
-    )
+        out, *[types.int64] * 3, which, *[types.int64] * 3, bias, types.int64,
+        points, *[types.int64] * 2,
+    )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        source = lanes.pointer(7, args[7], args[8])
+        source = lanes.pointer(10, args[10], args[11])
 
         def load(i: int, j: int) -> Value:
-            return lanes.load(lanes.at(source, lanes.product(args[9], i * POINTS + j)))
+            return lanes.load(lanes.at(source, lanes.product(args[12], i * POINTS + j)))
 
         outputs = square_map(lanes, TRANSFORM.output_map, load)
-        shift = lanes.broadcast(lanes.pointer(5, args[5], args[6]))
+        shift = lanes.broadcast(lanes.pointer(8, args[8], args[9]))
         for i in range(OUTPUTS // 2):
             for j in range(OUTPUTS // 2):
                 window = [outputs[2 * i + p // 2][2 * j + p % 2] for p in range(4)]
                 best, number = lanes.argmax(window)
-                place = args[2], lanes.product(args[3], i), lanes.product(args[4], j)
-                lanes.store(lanes.add(best, shift), lanes.pointer(0, args[0], *place))
-                lanes.store_bytes(number, lanes.pointer(1, args[1], *place))
+                lanes.store(lanes.add(best, shift), _cell(lanes, args, 0, i, j))
+                lanes.store_bytes(number, _cell(lanes, args, 4, i, j))
         return context.get_dummy_value()
 
     return signature, generate
@@ -229,26 +230,34 @@ def pooled_output_tile(
 
 @tile
 def pooled_gradient_tile(
-    typingctx: Any, out: Any, out_index: Any, out_point: Any,
-    gradient: Any, which: Any, index: Any, line: Any, pixel: Any,
+    typingctx: Any, gradient: Any, index: Any, line: Any, pixel: Any,
+    which: Any, which_index: Any, which_line: Any, which_pixel: Any,
+    out: Any, out_index: Any, out_point: Any,
 ) -> Any:  # fmt: skip
     """Write A d A^T, d the 4x4 gradient that `which` spreads from 2x2 pooled cells.
 
-    Cell (i, j) is read at gradient[index + i*line + j*pixel]; `which` is laid out like it.
+    Cell (i, j) is read at gradient[index + i*line + j*pixel], and likewise in `which`.
     """
-    signature = types.void(out, *[types.int64] * 2, gradient, which, *[types.int64] * 3)
+    signature = types.void(
+        gradient, *[types.int64] * 3, which, *[types.int64] * 3, out, *[types.int64] * 2
+    )
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
 
         def load(i: int, j: int) -> Value:
-            place = args[5], lanes.product(args[6], i // 2), lanes.product(args[7], j // 2)
-            number = lanes.load_bytes(lanes.pointer(4, args[4], *place))
-            value = lanes.load(lanes.pointer(3, args[3], *place))
+            number = lanes.load_bytes(_cell(lanes, args, 4, i // 2, j // 2))
+            value = lanes.load(_cell(lanes, args, 0, i // 2, j // 2))
             return lanes.where_equal(number, i % 2 * 2 + j % 2, value)
 
         points = square_map(lanes, transposed(TRANSFORM.output_map), load)
-        _store_points(lanes, points, lanes.pointer(0, args[0], args[1]), args[2])
+        _store_points(lanes, points, lanes.pointer(8, args[8], args[9]), args[10])
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def _cell(lanes: Lanes, args: Any, first: int, i: int, j: int) -> Value:
+    """Return the address of a cell in the array that is argument `first`, before its strides."""
+    index, line, pixel = args[first + 1 : first + 4]
+    return lanes.pointer(first, args[first], index, lanes.product(line, i), lanes.product(pixel, j))

@@ -1,153 +1,194 @@
-"""Convolution by direct summation in register tiles; one lane is one image."""
+"""Convolution in register tiles over memory (H, W, C, N); one lane is one image."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
-import numpy as np
 
-from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, aligned_zeros, images_last, padded_images
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._product import plane_sum, product_rows
-from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS, dot_tile
-from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.numba._correlation import (
+    correlation_kernel,
+    pack_weights,
+    pixel_block,
+    split_threads,
+    tile_rows,
+)
+from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
+from vectorized_ops.numba._operands import Operands
+from vectorized_ops.numba._outer_product import (
+    PANEL,
+    divide,
+    gather_bias,
+    gather_sums,
+    outer_product_kernel,
+    panels_of,
+    sums_size,
+)
+from vectorized_ops.numba._taps import TapTables, backward_tables, forward_tables
+from vectorized_ops.shapes import ConvolutionShape
 
 
 class Convolution:
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
-    The reduction over channels and taps walks a table of offsets made once, so one tile serves
-    every kernel size, stride and padding. Backward-data is the same product over the gradient,
-    spread by the stride and bordered with zeros, with the weights turned round. N is rounded up to
-    whole vectors. Raises OperationError for shapes that the tiles do not take.
+    Any kernel, stride, padding, dilation and groups; N is rounded up to whole vectors. Weights are
+    packed anew in every call. Results are the same to the last bit for a given number of threads.
+    `scratch_size` floats of memory are needed during a call, and hold nothing between calls: give
+    many operations the same by `use_scratch`, otherwise each makes its own when first called.
     """
 
-    def __init__(
-        self, images_shape: tuple[int, ...], filters: int, kernel: int, stride: int, padding: int
+    def __init__(self, shape: ConvolutionShape) -> None:
+        self.shape, self._operands = shape, Operands(shape)
+        self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
+        self._no_bias = aligned_zeros((max(shape.channels, shape.filters),))
+        self._panels = panels_of(shape.filters, shape.groups)
+        self._division = divide(shape, len(self._panels.starts), self._threads)
+        self._tables: dict[tuple[bool, int], TapTables] = {}
+        self._scratch = aligned_zeros((0,))
+
+    @property
+    def scratch_size(self) -> int:
+        """Floats of scratch memory that a call needs."""
+        group = self.shape.groups
+        packed = [
+            self._packed_size(self.shape.filters // group, self.shape.channels // group),
+            self._packed_size(self.shape.channels // group, self.shape.filters // group),
+        ]
+        return max(*packed, sum(self._sizes()))
+
+    def use_scratch(self, memory: AnyArray) -> None:
+        """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
+        self._scratch = memory
+
+    def forward(
+        self,
+        images: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray | None,
+        out: AnyArray,
+        relu: bool = False,
     ) -> None:
-        number, (height, width, channels) = padded_images(images_shape[0]), images_shape[1:]
-        taps, bordered = channels * kernel * kernel, (height + 2 * padding, width + 2 * padding)
-        fits = padding < kernel <= min(bordered)
-        if not fits or filters < DOT_ROWS or taps < DOT_COLUMNS:
-            raise OperationError(
-                f"a convolution of {filters} filters, kernel {kernel}, padding {padding} on images "
-                f"{height}x{width}x{channels} was asked of the Numba implementation: expected "
-                f"padding < kernel <= the sides of the padded image, at least {DOT_ROWS} filters "
-                f"and {DOT_COLUMNS} weights per filter; use the reference or the oneDNN "
-                "implementation"
-            )
-        self._stride, self._padding = stride, padding
-        self._images = aligned_zeros((channels, *bordered, number)) if padding else None
-        self._offsets = _tap_offsets(channels, kernel, bordered, number)
-        self._gradient = aligned_zeros((filters, height + kernel - 1, width + kernel - 1, number))
-        self._turned = aligned_zeros((channels, filters * kernel * kernel))
-        self._turned_offsets = _tap_offsets(filters, kernel, self._gradient.shape[1:3], number)
-        lines = (bordered[0] - kernel) // stride + 1
-        pixels = (bordered[1] - kernel) // stride + 1
-        y, x, lane = np.ix_(range(lines), range(pixels), range(0, number, LANES))
-        self._output_steps = ((y * pixels + x) * number + lane).reshape(-1)
-        self._input_steps = ((y * bordered[1] + x) * stride * number + lane).reshape(-1)
+        """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
+        self._operands.check(images, out, weights, bias)
+        filters, channels = (count // self.shape.groups for count in self._counts())
+        given = self._no_bias if bias is None else bias
+        self._correlate(images, weights, given, out, filters, channels, None, RELU * relu, False)
 
-    def forward(self, images: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray) -> None:
-        """Write the correlation of images and weights, plus bias."""
-        source = self._bordered(images)
-        _correlate(source, weights, images_last(out), self._offsets, self._stride)
-        _add_bias(images_last(out), bias)
-
-    def backward_data(self, gradient: AnyArray, weights: AnyArray, out: AnyArray) -> None:
-        """Write the gradient of the images."""
-        first = weights.shape[2] - 1 - self._padding
-        _turn(weights, self._turned)
-        _spread(images_last(gradient), self._gradient, first, self._stride)
-        turned = self._turned.reshape(weights.shape[1], weights.shape[0], *weights.shape[2:])
-        _correlate(self._gradient, turned, images_last(out), self._turned_offsets, 1)
-
-    def backward_weights(
-        self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray
+    def backward_data(
+        self,
+        gradient: AnyArray,
+        weights: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
     ) -> None:
-        """Write the gradients of weights and bias."""
-        source = self._images if self._images is not None else images_last(images)
-        _backward_weights(
-            source,
-            images_last(gradient),
-            weights_out,
-            bias_out,
-            self._offsets,
-            self._output_steps,
-            self._input_steps,
-        )
-
-    def _bordered(self, images: AnyArray) -> AnyArray:
-        if self._images is None:
-            return images_last(images)
-        _spread(images_last(images), self._images, self._padding, 1)
-        return self._images
-
-
-def _tap_offsets(channels: int, kernel: int, plane: tuple[int, ...], number: int) -> AnyArray:
-    c, r, s = np.ix_(range(channels), range(kernel), range(kernel))
-    offsets: AnyArray = (((c * plane[0] + r) * plane[1] + s) * number).reshape(-1)
-    return offsets
-
-
-@parallel_kernel
-def _correlate(images: Any, weights: Any, out: Any, offsets: Any, stride: int) -> None:
-    filters, lines, pixels, number = out.shape
-    for pixel in numba.prange(lines * pixels):
-        y, x = pixel // pixels, pixel % pixels
-        product_rows(
-            number // LANES, 0, filters, out, pixel * number, lines * pixels * number,
-            weights, 0, len(offsets), 1,
-            images, (y * images.shape[2] + x) * stride * number, offsets, len(offsets),
+        """Write the gradient of the images, or add it; zero where `mask` is not positive."""
+        self._operands.check(out, gradient, weights, mask=mask)
+        filters, channels = (count // self.shape.groups for count in self._counts())
+        mode = ADD * add | MASK * (mask is not None)
+        self._correlate(
+            gradient, weights, self._no_bias, out, channels, filters, mask, mode, True
         )  # fmt: skip
 
+    def backward_weights(
+        self,
+        images: AnyArray,
+        gradient: AnyArray,
+        weights_out: AnyArray,
+        bias_out: AnyArray | None,
+    ) -> None:
+        """Write the gradients of weights and, unless it is None, of the bias."""
+        self._operands.check(images, gradient, weights_out, bias_out)
+        shape, division, panels = self.shape, self._division, self._panels
+        channels = shape.channels // shape.groups
+        rows = tile_rows(channels)
+        sums, bias_sums, turned = self._pieces()
+        outer_product_kernel(rows, self._images)(
+            *pixels(images), *pixels(gradient), sums, bias_sums, turned,
+            panels.starts, panels.widths, shape.filters, channels, shape.groups,
+            (shape.height, shape.width), (shape.lines, shape.pixels), shape.kernel,
+            shape.stride, shape.padding, shape.dilation, (division.lines, division.pixels),
+            division.by_pixels, division.by_filters,
+        )  # fmt: skip
+        taps = shape.kernel[0] * shape.kernel[1]
+        gather_sums(
+            sums, rows, channels, taps, panels.starts, panels.widths, panels.of_filter,
+            weights_out.reshape(-1),
+        )  # fmt: skip
+        if bias_out is not None:
+            gather_bias(bias_sums, panels.starts, panels.of_filter, bias_out)
 
-@parallel_kernel
-def _add_bias(out: Any, bias: Any) -> None:
-    for k in numba.prange(out.shape[0]):
-        out[k] += bias[k]
+    def _correlate(
+        self,
+        inputs: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray,
+        out: AnyArray,
+        filters: int,
+        channels: int,
+        mask: AnyArray | None,
+        mode: int,
+        backward: bool,
+    ) -> None:
+        shape, images = self.shape, self._images
+        rows = tile_rows(filters)
+        blocks = -(-filters // rows)
+        packed = self._memory(self._packed_size(filters, channels))
+        pack_weights(
+            weights.reshape(-1), packed, rows, shape.groups, filters, channels, *shape.kernel,
+            backward,
+        )  # fmt: skip
+        source, distance = pixels(inputs)
+        tables = self._tables_for(backward, distance)
+        target, target_distance = pixels(out)
+        masking, mask_distance = (target, 0) if mask is None else pixels(mask)
+        by_pixels, by_blocks = split_threads(
+            self._threads, len(tables.classes), shape.groups * blocks
+        )
+        correlation_kernel(rows)(
+            target, target_distance, images, filters, shape.groups, source, channels * images,
+            packed, channels * shape.kernel[0] * shape.kernel[1], bias, tables.segments,
+            tables.first, tables.count, tables.classes, tables.bases, masking, mask_distance,
+            mode, pixel_block(shape.kernel[0], channels, images), by_pixels, by_blocks,
+        )  # fmt: skip
 
+    def _counts(self) -> tuple[int, int]:
+        return self.shape.filters, self.shape.channels
 
-@parallel_kernel
-def _spread(images: Any, out: Any, border: int, stride: int) -> None:
-    for c in numba.prange(images.shape[0]):
-        for y in range(images.shape[1]):
-            for x in range(images.shape[2]):
-                out[c, border + y * stride, border + x * stride] = images[c, y, x]
+    def _tables_for(self, backward: bool, distance: int) -> TapTables:
+        key = backward, distance
+        if key not in self._tables:
+            tables = backward_tables if backward else forward_tables
+            self._tables[key] = tables(self.shape, distance, self._images)
+        return self._tables[key]
 
+    def _packed_size(self, filters: int, channels: int) -> int:
+        rows = tile_rows(filters)
+        taps = self.shape.kernel[0] * self.shape.kernel[1]
+        return self.shape.groups * -(-filters // rows) * rows * channels * taps
 
-@parallel_kernel
-def _turn(weights: Any, out: Any) -> None:
-    filters, channels, lines, pixels = weights.shape
-    for c in numba.prange(channels):
-        for k in range(filters):
-            for tap in range(lines * pixels):
-                r, s = lines - 1 - tap // pixels, pixels - 1 - tap % pixels
-                out[c, k * lines * pixels + tap] = weights[k, c, r, s]
+    def _sizes(self) -> tuple[int, int, int]:
+        """Floats of all sums, of all sums of biases, and of all turned panels."""
+        division = self._division
+        panel = division.lines * division.pixels * self._images * PANEL
+        return (
+            division.by_pixels * sums_size(self.shape, self._panels),
+            division.by_pixels * len(self._panels.starts) * PANEL,
+            self._threads * panel,
+        )
 
+    def _pieces(self) -> tuple[AnyArray, AnyArray, AnyArray]:
+        sizes = self._sizes()
+        memory = self._memory(sum(sizes))
+        share = self._division.by_pixels
+        sums, bias_sums = memory[: sizes[0]], memory[sizes[0] : sizes[0] + sizes[1]]
+        turned = memory[sizes[0] + sizes[1] : sum(sizes)]
+        return (
+            sums.reshape(share, -1),
+            bias_sums.reshape(share, -1),
+            turned.reshape(self._threads, -1),
+        )
 
-@parallel_kernel
-def _backward_weights(
-    images: Any,
-    gradient: Any,
-    weights_out: Any,
-    bias_out: Any,
-    tap_offsets: Any,
-    output_steps: Any,
-    input_steps: Any,
-) -> None:
-    filters, taps = gradient.shape[0], len(tap_offsets)
-    row_stride = gradient.shape[1] * gradient.shape[2] * gradient.shape[3]
-    for block in numba.prange((filters + DOT_ROWS - 1) // DOT_ROWS):
-        k = min(block * DOT_ROWS, filters - DOT_ROWS)
-        for column in range(0, taps, DOT_COLUMNS):
-            tap = min(column, taps - DOT_COLUMNS)
-            dot_tile(
-                weights_out, k * taps + tap, taps,
-                gradient, k * row_stride, row_stride, output_steps,
-                images, 0, tap_offsets, tap, input_steps, len(output_steps),
-            )  # fmt: skip
-        for row in range(block * DOT_ROWS, min((block + 1) * DOT_ROWS, filters)):
-            bias_out[row] = plane_sum(gradient[row])
+    def _memory(self, size: int) -> AnyArray:
+        if len(self._scratch) < size:
+            self._scratch = aligned_zeros((self.scratch_size,))
+        return self._scratch[:size]

@@ -2,118 +2,120 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from itertools import accumulate, pairwise
 
 import numba
-import numpy as np
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, aligned_zeros, images_last, padded_images
+from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.numba import _dense_kernels as kernels
+from vectorized_ops.numba._dense_tiles import ROWS, WIDTH
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._product import product_rows
-from vectorized_ops.numba._threads import part
-from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.numba._streaming import streamed
 
 
 class Dense:
     """See `vectorized_ops.reference.dense.Dense`; inputs and outputs have images run fastest.
 
-    N is rounded up to whole vectors. Raises OperationError for fewer inputs than vector lanes.
+    N is rounded up to whole vectors. Each direction reads or writes the weights once. Results are
+    the same to the last bit with any number of threads. `scratch_size` floats of memory are needed
+    during a call, and hold nothing between calls: give many operations the same by `use_scratch`,
+    otherwise each makes its own when first called. Raises OperationError for counts below 1.
     """
 
     def __init__(self, images: int, inputs: int, outputs: int) -> None:
-        if inputs < LANES:
+        if min(images, inputs, outputs) < 1:
             raise OperationError(
-                f"a dense layer with {inputs} inputs was asked of the Numba implementation: "
-                f"expected at least {LANES}; use the reference or the oneDNN implementation"
+                f"a dense layer from {inputs} inputs to {outputs} outputs for {images} images was "
+                "asked for: expected at least one of each"
             )
-        images = padded_images(images)
-        self._threads = numba.get_num_threads()
-        self._by_image = aligned_zeros((images, inputs))
-        self._input_rows = np.arange(inputs) * images
-        self._output_rows = np.arange(outputs) * images
-        self._image_rows = np.arange(images) * inputs
+        self._images, self._inputs, self._outputs = padded_images(images), inputs, outputs
+        self._forward = kernels.forward_blocks(inputs, outputs)
+        self._backward = kernels.backward_blocks(inputs, outputs)
+        self._ahead, self._ahead_back = self._forward.ahead(), self._backward.ahead()
+        threads, columns = numba.get_num_threads(), -(-inputs // WIDTH)
+        self._chunk = kernels.chunk_size(columns, outputs, threads)
+        edges = threads, ROWS * self._images
+        self._scratch_shapes: dict[str, list[tuple[int, ...]]] = {
+            "forward": [(threads, self._forward.packed_size), edges],
+            "backward": [(threads, self._backward.packed_size), edges],
+            "weights": [(columns, self._images, WIDTH), edges, (threads, ROWS * WIDTH)],
+        }
+        self._scratch: dict[str, list[AnyArray]] = {}
+        self._nothing = aligned_zeros((0,))
 
-    def forward(self, inputs: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray) -> None:
-        """Write inputs @ weights^T + bias."""
-        _forward(
-            images_last(inputs), weights, bias, images_last(out), self._input_rows, self._threads
-        )
+    @property
+    def scratch_size(self) -> int:
+        """Floats of scratch memory that a call needs."""
+        return max(sum(map(math.prod, shapes)) for shapes in self._scratch_shapes.values())
 
-    def backward_data(self, gradient: AnyArray, weights: AnyArray, out: AnyArray) -> None:
-        """Write gradient @ weights."""
-        _backward_data(
-            images_last(gradient), weights, images_last(out), self._output_rows, self._threads
-        )
+    def use_scratch(self, memory: AnyArray) -> None:
+        """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
+        for direction, shapes in self._scratch_shapes.items():
+            ends = list(accumulate(map(math.prod, shapes), initial=0))
+            self._scratch[direction] = [
+                memory[begin:end].reshape(shape)
+                for (begin, end), shape in zip(pairwise(ends), shapes, strict=True)
+            ]
+
+    def forward(
+        self,
+        inputs: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray | None,
+        out: AnyArray,
+        relu: bool = False,
+    ) -> None:
+        """Write inputs @ weights^T + bias, cut off at zero with `relu`."""
+        target = self._flat(out, self._outputs)
+        kernels.multiply(
+            target, self._images, weights, self._flat(inputs, self._inputs),
+            self._nothing if bias is None else bias, target, False, relu,
+            self._forward, self._ahead, *self._pieces("forward"),
+        )  # fmt: skip
+
+    def backward_data(
+        self,
+        gradient: AnyArray,
+        weights: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
+        """Write gradient @ weights, or add it; zero where `mask` is not positive."""
+        target = self._flat(out, self._inputs)
+        masking = target if mask is None else self._flat(mask, self._inputs)
+        kernels.multiply(
+            target, self._images, weights, self._flat(gradient, self._outputs), self._nothing,
+            masking, add, mask is not None,
+            self._backward, self._ahead_back, *self._pieces("backward"),
+        )  # fmt: skip
 
     def backward_weights(
-        self, inputs: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray
+        self,
+        inputs: AnyArray,
+        gradient: AnyArray,
+        weights_out: AnyArray,
+        bias_out: AnyArray | None,
     ) -> None:
-        """Write gradient^T @ inputs and the sum of `gradient` over the images."""
-        _transpose(images_last(inputs), self._by_image)
-        _backward_weights(
-            self._by_image,
-            images_last(gradient),
-            weights_out,
-            bias_out,
-            self._image_rows,
-            self._threads,
-        )
-
-
-@parallel_kernel
-def _forward(inputs: Any, weights: Any, bias: Any, out: Any, offsets: Any, threads: int) -> None:
-    outputs, images = out.shape
-    for thread in numba.prange(threads):
-        first, last = part(outputs, thread, threads), part(outputs, thread + 1, threads)
-        product_rows(
-            images // LANES, first, last, out, 0, images,
-            weights, 0, weights.shape[1], 1, inputs, 0, offsets, weights.shape[1],
-        )  # fmt: skip
-        for row in range(first, last):
-            for image in range(images):
-                out[row, image] += bias[row]
-
-
-@parallel_kernel
-def _backward_data(gradient: Any, weights: Any, out: Any, offsets: Any, threads: int) -> None:
-    inputs, images = out.shape
-    for thread in numba.prange(threads):
-        product_rows(
-            images // LANES, part(inputs, thread, threads), part(inputs, thread + 1, threads),
-            out, 0, images, weights, 0, 1, inputs, gradient, 0, offsets, weights.shape[0],
+        """Write gradient^T @ inputs and, unless `bias_out` is None, the gradient's sum."""
+        past_caches = self._inputs % LANES == 0 and streamed(weights_out, weights_out.nbytes)
+        kernels.weights_gradient(
+            self._flat(inputs, self._inputs), self._flat(gradient, self._outputs), self._images,
+            weights_out, self._nothing if bias_out is None else bias_out, self._chunk, past_caches,
+            *self._pieces("weights"),
         )  # fmt: skip
 
+    def _flat(self, vectors: AnyArray, columns: int) -> AnyArray:
+        if vectors.shape != (self._images, columns):
+            raise OperationError(
+                f"an array of shape {vectors.shape} was given to a dense layer from {self._inputs} "
+                f"inputs to {self._outputs} outputs: expected shape {(self._images, columns)}"
+            )
+        return pixels(vectors)[0]
 
-@parallel_kernel
-def _transpose(inputs: Any, out: Any) -> None:
-    blocks = (inputs.shape[0] + 63) // 64
-    for block in numba.prange(blocks):
-        for image in range(inputs.shape[1]):
-            for row in range(block * 64, min(block * 64 + 64, inputs.shape[0])):
-                out[image, row] = inputs[row, image]
-
-
-@parallel_kernel
-def _backward_weights(
-    inputs: Any, gradient: Any, weights_out: Any, bias_out: Any, offsets: Any, threads: int
-) -> None:
-    outputs, images = gradient.shape
-    width = weights_out.shape[1]
-    columns, rest = width // LANES, width % LANES
-    for thread in numba.prange(threads):
-        first, last = part(outputs, thread, threads), part(outputs, thread + 1, threads)
-        product_rows(
-            columns, first, last, weights_out, 0, width,
-            gradient, 0, images, 1, inputs, 0, offsets, images,
-        )  # fmt: skip
-        if rest:
-            product_rows(
-                1, first, last, weights_out, width - LANES, width,
-                gradient, 0, images, 1, inputs, width - LANES, offsets, images,
-            )  # fmt: skip
-        for row in range(first, last):
-            total = np.float32(0.0)
-            for image in range(images):
-                total += gradient[row, image]
-            bias_out[row] = total
+    def _pieces(self, direction: str) -> list[AnyArray]:
+        if not self._scratch:
+            self.use_scratch(aligned_zeros((self.scratch_size,)))
+        return self._scratch[direction]

@@ -7,33 +7,50 @@ from typing import Any
 
 import numpy as np
 
-from vectorized_ops.layout import AnyArray, images_last
+from vectorized_ops.layout import AnyArray, pixels
+from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._softmax_tiles import softmax_tile
 from vectorized_ops.numba.compiler import kernel
 
 
-def softmax_cross_entropy(logits: AnyArray, labels: AnyArray, gradient: AnyArray) -> float:
+def softmax_cross_entropy(
+    logits: AnyArray,
+    labels: AnyArray,
+    gradient: AnyArray,
+    smoothing: float = 0.0,
+    weight: float = 1.0,
+) -> float:
     """See `vectorized_ops.reference.loss.softmax_cross_entropy`."""
-    return float(_softmax_cross_entropy(images_last(logits), labels, images_last(gradient)))
+    row, classes = logits.shape
+    loss = _softmax_cross_entropy(
+        pixels(logits)[0], labels, pixels(gradient)[0], row, classes, smoothing, weight
+    )
+    return float(loss)
 
 
 @kernel
-def _softmax_cross_entropy(logits: Any, labels: Any, gradient: Any) -> float:
-    classes, number = logits.shape[0], labels.shape[0]
-    scale = np.float32(1.0) / np.float32(number)
+def _softmax_cross_entropy(
+    logits: Any,
+    labels: Any,
+    gradient: Any,
+    row: int,
+    classes: int,
+    smoothing: float,
+    weight: float,
+) -> float:
+    number = len(labels)
+    share, factor = np.float32(smoothing / classes), np.float32(weight / number)
+    on_label = np.float32((1.0 - smoothing) * weight / number)
+    state = np.empty((3, LANES), np.float32)
     loss = 0.0
-    for image in range(number):
-        largest = logits[0, image]
-        for row in range(1, classes):
-            largest = max(largest, logits[row, image])
-        total = np.float32(0.0)
-        for row in range(classes):
-            power = np.float32(math.exp(logits[row, image] - largest))
-            gradient[row, image] = power
-            total += power
-        for row in range(classes):
-            gradient[row, image] *= scale / total
-        label = labels[image]
-        gradient[label, image] -= scale
-        loss += math.log(total) + float(largest) - float(logits[label, image])
-    gradient[:, number:] = np.float32(0.0)
-    return loss
+    for first in range(0, row, LANES):
+        count = min(max(number - first, 0), LANES)
+        softmax_tile(gradient, logits, first, row, classes, share, factor, count, state)
+        for lane in range(count):
+            place, image = labels[first + lane] * row, first + lane
+            gradient[place + image] -= on_label
+            surprise, total = math.log(state[1, lane]), float(state[0, lane])
+            loss += (1.0 - smoothing) * (surprise + total - float(logits[place + image]))
+            if smoothing > 0.0:  # 0 * inf would be NaN
+                loss += smoothing * (surprise - float(state[2, lane]) / classes)
+    return weight * loss

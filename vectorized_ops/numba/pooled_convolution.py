@@ -11,8 +11,8 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import (
     AnyArray,
     aligned_zeros,
-    images_last,
     padded_images,
+    pixels,
     zeros_images_last,
 )
 from vectorized_ops.numba._lanes import LANES
@@ -24,6 +24,7 @@ from vectorized_ops.numba.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.pooling import MaxPooling
 from vectorized_ops.numba.winograd import WinogradPooledConvolution, winograd_fits
+from vectorized_ops.shapes import ConvolutionShape, PoolingShape
 
 ROWS_A, ROWS_B = ACCUMULATORS // 4, ACCUMULATORS // 4 - 1
 WEIGHTS_TILE_KERNELS = (3, 5)
@@ -33,38 +34,37 @@ ALGORITHMS = ("auto", "direct", "winograd")
 class DirectPooledConvolution:
     """The direct sum; backward-weights visits only the pixels that won their window's maximum.
 
-    N is rounded up to whole vectors. Raises OperationError for shapes that the tiles do not take.
+    N is rounded up to whole vectors. Raises OperationError for maps that cannot be pooled.
     """
 
     algorithm = "direct"
 
     def __init__(self, images_shape: tuple[int, ...], filters: int, kernel: int) -> None:
-        number, (height, width, channels) = padded_images(images_shape[0]), images_shape[1:]
-        self._full = Convolution(images_shape, filters, kernel, stride=1, padding=0)
-        self._pooling = MaxPooling(2, 2)
-        lines, pixels = height - kernel + 1, width - kernel + 1
-        if min(lines, pixels) < 2:
+        images, height, width, channels = images_shape
+        shape = ConvolutionShape(images, height, width, channels, filters, (kernel, kernel))
+        if min(shape.lines, shape.pixels) < 2:
             raise OperationError(
-                f"2x2 pooling of a {lines}x{pixels} map was asked for: expected at least 2x2 "
-                "pixels; use a smaller kernel or larger images"
+                f"2x2 pooling of a {shape.lines}x{shape.pixels} map was asked for: expected at "
+                "least 2x2 pixels; use a smaller kernel or larger images"
             )
-        self._gradient = zeros_images_last((number, lines, pixels, filters))
-        c, r, s = np.ix_(range(channels), range(kernel), range(kernel))
-        self._offsets = (((c * height + r) * width + s) * number).reshape(-1)
-        lane, y, x = np.ix_(range(0, number, LANES), range(lines // 2), range(pixels // 2))
-        self._cells = ((y * (pixels // 2) + x) * number + lane).reshape(-1)
-        self._windows = ((y * 2 * width + x * 2) * number + lane).reshape(-1)
+        self._shape, self._images = shape, padded_images(shape.images)
+        self._full = Convolution(shape)
+        self._pooling = MaxPooling(PoolingShape(shape.lines, shape.pixels, (2, 2), (2, 2)))
+        self._gradient = zeros_images_last((self._images, *shape.outputs[1:]))
+        self._tables: dict[tuple[str, int], AnyArray] = {}
         self._rows = cheapest_rows(filters, (ROWS_A, ROWS_B, 1))
-        sums = filters, channels, kernel * kernel + 1, LANES
+        sums = filters, shape.channels, kernel * kernel + 1, LANES
         self._taps = aligned_zeros((numba.get_num_threads(), *sums))
 
     def forward(
         self, images: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray, which: AnyArray
     ) -> None:
         """Write the pooled map and the place of each maximum in its window."""
+        source, distance = pixels(images)
         _forward(
-            images_last(images), weights, bias, images_last(out), images_last(which),
-            self._offsets, self._rows, len(self._taps),
+            source, distance, images.shape[2], self._images, weights, bias, *pixels(out),
+            *pixels(which), out.shape[1], out.shape[2], self._table("taps", distance), self._rows,
+            len(self._taps),
         )  # fmt: skip
 
     def backward(
@@ -76,20 +76,55 @@ class DirectPooledConvolution:
         weights_out: AnyArray,
         bias_out: AnyArray,
         images_out: AnyArray | None,
+        add: bool = False,
+        mask: AnyArray | None = None,
     ) -> None:
         """Write the gradients of weights, bias and, unless it is None, of the images."""
         tiled = weights.shape[2] in WEIGHTS_TILE_KERNELS
         if images_out is not None or not tiled:
             self._pooling.backward(gradient, which, self._gradient)
         if tiled:
-            _backward_weights(
-                images_last(images), images_last(gradient), images_last(which), weights_out,
-                bias_out, self._cells, self._windows, self._taps,
-            )  # fmt: skip
+            self._visit_winners(images, gradient, which, weights_out, bias_out)
         else:
             self._full.backward_weights(images, self._gradient, weights_out, bias_out)
         if images_out is not None:
-            self._full.backward_data(self._gradient, weights, images_out)
+            self._full.backward_data(self._gradient, weights, images_out, add, mask)
+
+    def _visit_winners(
+        self,
+        images: AnyArray,
+        gradient: AnyArray,
+        which: AnyArray,
+        weights_out: AnyArray,
+        bias_out: AnyArray,
+    ) -> None:
+        (source, pixel), (values, cell) = pixels(images), pixels(gradient)
+        winners, winner = pixels(which)
+        _backward_weights(
+            source, pixel, images.shape[2], self._images,
+            values, self._table("cells", cell), winners, self._table("cells", winner),
+            self._table("windows", pixel), weights_out, bias_out, self._taps,
+        )  # fmt: skip
+
+    def _table(self, kind: str, pixel: int) -> AnyArray:
+        """Return the offsets, pixels being so far apart, of a window's taps, or of all cells.
+
+        Cells, and the corners of their windows, are numbered vector of images by vector, so that
+        threads share them out by images.
+        """
+        if (kind, pixel) not in self._tables:
+            shape, width = self._shape, self._shape.width
+            if kind == "taps":
+                c, r, s = np.ix_(*map(range, shape.weights[1:]))
+                table = (r * width + s) * pixel + c * self._images
+            else:
+                step, line = (1, shape.pixels // 2) if kind == "cells" else (2, width)
+                lane, y, x = np.ix_(
+                    range(0, self._images, LANES), range(shape.lines // 2), range(shape.pixels // 2)
+                )
+                table = (y * line + x) * step * pixel + lane
+            self._tables[kind, pixel] = table.reshape(-1)
+        return self._tables[kind, pixel]
 
 
 def pooled_convolution(
@@ -109,58 +144,70 @@ def pooled_convolution(
 @parallel_kernel
 def _forward(
     images: Any,
+    pixel: int,
+    width: int,
+    number: int,
     weights: Any,
     bias: Any,
     out: Any,
+    out_pixel: int,
     which: Any,
+    which_pixel: int,
+    lines: int,
+    pixels: int,
     offsets: Any,
     height: int,
     threads: int,
 ) -> None:
-    lines, pixels, number = out.shape[1], out.shape[2], out.shape[3]
     rows = number // LANES * lines
     for thread in numba.prange(threads):
         for row in range(part(rows, thread, threads), part(rows, thread + 1, threads)):
             lane, y = row // lines * LANES, row % lines
             for x in range(pixels):
-                source = (y * 2 * images.shape[2] + x * 2) * number + lane
-                target = (y * pixels + x) * number + lane
-                _window(images, source, weights, bias, out, which, target, offsets, height)
+                cell = y * pixels + x
+                _window(
+                    images, (y * width + x) * 2 * pixel + lane, pixel, width * pixel, number,
+                    weights, bias, out, cell * out_pixel + lane, which, cell * which_pixel + lane,
+                    offsets, height,
+                )  # fmt: skip
 
 
 @kernel
 def _window(
     images: Any,
     source: int,
+    pixel: int,
+    line: int,
+    number: int,
     weights: Any,
     bias: Any,
     out: Any,
-    which: Any,
     target: int,
+    which: Any,
+    place: int,
     offsets: Any,
     height: int,
 ) -> None:
     """Compute all filters of one pooled cell, for one vector of images."""
-    filters, taps = out.shape[0], len(offsets)
-    plane = out.shape[1] * out.shape[2] * out.shape[3]
-    pixel, line = images.shape[3], images.shape[2] * images.shape[3]
+    filters, taps = weights.shape[0], len(offsets)
     k = 0
     while k < filters:
         k = min(k, filters - height)
+        row = k * number
         if height == ROWS_A:
             pooled_tile(
-                ROWS_A, out, which, target + k * plane, plane, weights, k * taps, taps, bias, k,
-                images, source, pixel, line, offsets, taps,
+                ROWS_A, out, target + row, which, place + row, number, weights, k * taps, taps,
+                bias, k, images, source, pixel, line, offsets, taps,
             )  # fmt: skip
         elif height == ROWS_B:
             pooled_tile(
-                ROWS_B, out, which, target + k * plane, plane, weights, k * taps, taps, bias, k,
-                images, source, pixel, line, offsets, taps,
+                ROWS_B, out, target + row, which, place + row, number, weights, k * taps, taps,
+                bias, k, images, source, pixel, line, offsets, taps,
             )  # fmt: skip
         else:
             pooled_tile(
-                1, out, which, target + k * plane, plane, weights, k * taps, taps, bias, k,
-                images, source, pixel, line, offsets, taps,
+                1, out, target + row, which, place + row, number, weights, k * taps, taps,
+                bias, k, images, source, pixel, line, offsets, taps,
             )  # fmt: skip
         k += height
 
@@ -168,12 +215,16 @@ def _window(
 @parallel_kernel
 def _backward_weights(
     images: Any,
+    pixel: int,
+    width: int,
+    number: int,
     gradient: Any,
+    cells: Any,
     which: Any,
+    which_cells: Any,
+    windows: Any,
     weights_out: Any,
     bias_out: Any,
-    cells: Any,
-    windows: Any,
     taps: Any,
 ) -> None:
     """Sum over each thread's own images, then over the threads; taps (T, K, C, R*R + 1, LANES)."""
@@ -184,8 +235,9 @@ def _backward_weights(
             taps[thread] = 0.0
         else:
             _own_images(
-                images, gradient, which, cells[first:last], windows[first:last], taps[thread]
-            )
+                images, pixel, width * pixel, number, gradient, cells[first:last],
+                which, which_cells[first:last], windows[first:last], taps[thread],
+            )  # fmt: skip
     for k in numba.prange(filters):
         for c in range(weights_out.shape[1]):
             flat = weights_out[k, c].reshape(-1)
@@ -196,21 +248,28 @@ def _backward_weights(
 
 @kernel
 def _own_images(
-    images: Any, gradient: Any, which: Any, cells: Any, windows: Any, taps: Any
+    images: Any,
+    pixel: int,
+    line: int,
+    number: int,
+    gradient: Any,
+    cells: Any,
+    which: Any,
+    which_cells: Any,
+    windows: Any,
+    taps: Any,
 ) -> None:
     filters, channels, size = taps.shape[0], taps.shape[1], taps.shape[2] * LANES
-    plane = gradient.shape[1] * gradient.shape[2] * gradient.shape[3]
-    line, pixel = images.shape[2] * images.shape[3], images.shape[3]
     for k in range(filters):
         for c in range(channels):
-            image, target = c * images.shape[1] * line, (k * channels + c) * size
+            image, target, row = c * number, (k * channels + c) * size, k * number
             if taps.shape[2] == 26:
                 pooled_weights_tile(
-                    5, taps, target, gradient, which, k * plane, cells,
+                    5, taps, target, gradient, row, cells, which, row, which_cells,
                     images, image, windows, line, pixel, len(cells),
                 )  # fmt: skip
             else:
                 pooled_weights_tile(
-                    3, taps, target, gradient, which, k * plane, cells,
+                    3, taps, target, gradient, row, cells, which, row, which_cells,
                     images, image, windows, line, pixel, len(cells),
                 )  # fmt: skip

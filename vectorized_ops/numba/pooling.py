@@ -1,4 +1,4 @@
-"""Max pooling."""
+"""Pooling: each target pixel gathers its sources, in both directions, and is written once."""
 
 from __future__ import annotations
 
@@ -7,55 +7,219 @@ from typing import Any
 import numba
 import numpy as np
 
-from vectorized_ops.layout import AnyArray, images_last
+from vectorized_ops.layout import IMAGE_LANES, AnyArray, pixels
+from vectorized_ops.numba import _pooling_tiles as tiles
+from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._streaming import finish_stores, streamed
+from vectorized_ops.numba._threads import part
+from vectorized_ops.numba._windows import Links, window_sizes, windows
 from vectorized_ops.numba.compiler import parallel_kernel
 from vectorized_ops.reference.pooling import check_window
+from vectorized_ops.shapes import PoolingShape
 
 
 class MaxPooling:
     """See `vectorized_ops.reference.pooling.MaxPooling`; images run fastest in memory."""
 
-    def __init__(self, kernel: int, stride: int) -> None:
-        check_window(kernel)
-        self._kernel, self._stride = kernel, stride
+    def __init__(self, shape: PoolingShape) -> None:
+        check_window(shape.kernel)
+        self._forward, self._backward = windows(shape)
+        self._threads = numba.get_num_threads()
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
         """Write the largest value of each window and its place in the window."""
-        _forward(
-            images_last(images), images_last(out), images_last(which), self._kernel, self._stride
-        )
+        links, target = self._forward, pixels(out)
+        past = streamed(target[0], 4 * out.size)
+        _largest(
+            *pixels(images), *target, *pixels(which), _block(out), links.starts, links.sources,
+            links.places, links.fresh, past, self._threads,
+        )  # fmt: skip
 
-    def backward(self, gradient: AnyArray, which: AnyArray, out: AnyArray) -> None:
-        """Write the gradient of the images: each cell's goes to the pixel that was largest."""
-        _backward(
-            images_last(gradient), images_last(which), images_last(out), self._kernel, self._stride
-        )
+    def backward(
+        self,
+        gradient: AnyArray,
+        which: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
+        """Write the gradient of the images: the sum over the windows in which a pixel won."""
+        links, target = self._backward, pixels(out)
+        cut = target if mask is None else pixels(mask)
+        past = not add and streamed(target[0], 4 * out.size)
+        _winners(
+            *pixels(gradient), *pixels(which), *target, *cut, _block(out), links.starts,
+            links.sources, links.places, links.fresh, add, mask is not None, past, self._threads,
+        )  # fmt: skip
+
+
+class AveragePooling:
+    """See `vectorized_ops.reference.pooling.AveragePooling`; images run fastest in memory."""
+
+    def __init__(self, shape: PoolingShape) -> None:
+        self._forward, self._backward = windows(shape)
+        shares = (1 / window_sizes(shape)).astype(np.float32)
+        self._shares = np.repeat(shares, np.diff(self._forward.starts[:, 0]))
+        self._window_shares = shares[self._backward.sources]
+
+    def forward(self, images: AnyArray, out: AnyArray) -> None:
+        """Write the means of the windows."""
+        _deliver_means(images, out, self._forward, self._shares)
+
+    def backward(
+        self, gradient: AnyArray, out: AnyArray, add: bool = False, mask: AnyArray | None = None
+    ) -> None:
+        """Write the gradient of the images: shares of all windows that hold a pixel."""
+        _deliver_means(gradient, out, self._backward, self._window_shares, add, mask)
+
+
+class GlobalAveragePooling:
+    """See `vectorized_ops.reference.pooling.GlobalAveragePooling`; images run fastest in memory."""
+
+    def __init__(self) -> None:
+        self._links: dict[tuple[int, int], tuple[Links, Links, AnyArray]] = {}
+
+    def forward(self, images: AnyArray, out: AnyArray) -> None:
+        """Write the means of the maps."""
+        links, _, shares = self._tables(images)
+        _deliver_means(images, out, links, shares)
+
+    def backward(
+        self, gradient: AnyArray, out: AnyArray, add: bool = False, mask: AnyArray | None = None
+    ) -> None:
+        """Write the gradient of the images from that of the means."""
+        _, links, shares = self._tables(out)
+        _deliver_means(gradient, out, links, shares, add, mask)
+
+    def _tables(self, images: AnyArray) -> tuple[Links, Links, AnyArray]:
+        side = height, width = images.shape[1], images.shape[2]
+        if side not in self._links:
+            shares = np.full(height * width, 1 / (height * width), np.float32)
+            self._links[side] = *windows(PoolingShape(height, width, side, (1, 1))), shares
+        return self._links[side]
+
+
+def _block(array: AnyArray) -> int:
+    """Return the elements of one pixel."""
+    block: int = array.shape[0] * array.shape[-1]
+    return block
+
+
+def _deliver_means(
+    values: AnyArray,
+    out: AnyArray,
+    links: Links,
+    factors: AnyArray,
+    add: bool = False,
+    mask: AnyArray | None = None,
+) -> None:
+    target = pixels(out)
+    cut = target if mask is None else pixels(mask)
+    past = not add and streamed(target[0], 4 * out.size)
+    _means(
+        *pixels(values), *target, *cut, _block(out), links.starts, links.sources, factors,
+        links.fresh, add, mask is not None, past, numba.get_num_threads(),
+    )  # fmt: skip
 
 
 @parallel_kernel
-def _forward(images: Any, out: Any, which: Any, size: int, stride: int) -> None:
-    for c in numba.prange(out.shape[0]):
-        for y in range(out.shape[1]):
-            for x in range(out.shape[2]):
-                best, place = out[c, y, x], which[c, y, x]
-                best[:] = images[c, y * stride, x * stride]
-                place[:] = 0
-                for p in range(1, size * size):
-                    values = images[c, y * stride + p // size, x * stride + p % size]
-                    for i in range(values.shape[0]):
-                        larger = values[i] > best[i] or np.isnan(values[i])
-                        best[i] = values[i] if larger else best[i]
-                        place[i] = np.uint8(p) if larger else place[i]
+def _largest(
+    images: Any,
+    distance: int,
+    out: Any,
+    out_distance: int,
+    which: Any,
+    which_distance: int,
+    block: int,
+    starts: Any,
+    sources: Any,
+    places: Any,
+    fresh: Any,
+    past: bool,
+    threads: int,
+) -> None:
+    size = block // IMAGE_LANES
+    for thread in numba.prange(threads):
+        first = part((len(starts) - 1) * size, thread, threads)
+        last = part((len(starts) - 1) * size, thread + 1, threads)
+        while first < last:
+            pixel, begin = first // size, first % size * IMAGE_LANES
+            count = min(block - begin, (last - first) * IMAGE_LANES)
+            tiles.maximum_tile(
+                out, which, pixel * out_distance + begin, pixel * which_distance + begin, images,
+                begin, distance, places, count // LANES, past, sources, starts[pixel, 0],
+                starts[pixel + 1, 0], fresh, starts[pixel, 1], starts[pixel + 1, 1],
+            )  # fmt: skip
+            first += count // IMAGE_LANES
+        finish_stores()
 
 
 @parallel_kernel
-def _backward(gradient: Any, which: Any, out: Any, size: int, stride: int) -> None:
-    for c in numba.prange(out.shape[0]):
-        out[c] = 0.0
-        for y in range(gradient.shape[1]):
-            for x in range(gradient.shape[2]):
-                values, place = gradient[c, y, x], which[c, y, x]
-                for p in range(size * size):
-                    target = out[c, y * stride + p // size, x * stride + p % size]
-                    for i in range(values.shape[0]):
-                        target[i] += values[i] if place[i] == p else np.float32(0.0)
+def _winners(
+    gradient: Any,
+    gradient_distance: int,
+    which: Any,
+    which_distance: int,
+    out: Any,
+    out_distance: int,
+    mask: Any,
+    mask_distance: int,
+    block: int,
+    starts: Any,
+    sources: Any,
+    places: Any,
+    fresh: Any,
+    add: bool,
+    masked: bool,
+    past: bool,
+    threads: int,
+) -> None:
+    size = block // IMAGE_LANES
+    for thread in numba.prange(threads):
+        first = part((len(starts) - 1) * size, thread, threads)
+        last = part((len(starts) - 1) * size, thread + 1, threads)
+        while first < last:
+            pixel, begin = first // size, first % size * IMAGE_LANES
+            count = min(block - begin, (last - first) * IMAGE_LANES)
+            tiles.winners_tile(
+                out, pixel * out_distance + begin, mask, pixel * mask_distance + begin, add, masked,
+                past, gradient, begin, gradient_distance, which, begin, which_distance, places,
+                count // LANES, sources, starts[pixel, 0], starts[pixel + 1, 0], fresh,
+                starts[pixel, 1], starts[pixel + 1, 1],
+            )  # fmt: skip
+            first += count // IMAGE_LANES
+        finish_stores()
+
+
+@parallel_kernel
+def _means(
+    values: Any,
+    distance: int,
+    out: Any,
+    out_distance: int,
+    mask: Any,
+    mask_distance: int,
+    block: int,
+    starts: Any,
+    sources: Any,
+    factors: Any,
+    fresh: Any,
+    add: bool,
+    masked: bool,
+    past: bool,
+    threads: int,
+) -> None:
+    size = block // IMAGE_LANES
+    for thread in numba.prange(threads):
+        first = part((len(starts) - 1) * size, thread, threads)
+        last = part((len(starts) - 1) * size, thread + 1, threads)
+        while first < last:
+            pixel, begin = first // size, first % size * IMAGE_LANES
+            count = min(block - begin, (last - first) * IMAGE_LANES)
+            tiles.mean_tile(
+                out, pixel * out_distance + begin, mask, pixel * mask_distance + begin, add, masked,
+                past, values, begin, distance, factors, count // LANES, sources, starts[pixel, 0],
+                starts[pixel + 1, 0], fresh, starts[pixel, 1], starts[pixel + 1, 1],
+            )  # fmt: skip
+            first += count // IMAGE_LANES
+        finish_stores()

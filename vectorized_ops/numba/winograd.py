@@ -7,19 +7,17 @@ The rounding error in float32 is about 5e-6 of the largest output (tested).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, aligned_zeros, images_last
+from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba import _winograd_kernels as kernels
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._product import COLUMN_ROWS, cheapest_rows, plane_sum
+from vectorized_ops.numba._product import COLUMN_ROWS, cheapest_rows
+from vectorized_ops.numba._row_tiles import row_sums
 from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS
 from vectorized_ops.numba._winograd_tiles import OUTPUTS, TAPS
-from vectorized_ops.numba.compiler import parallel_kernel
 
 
 def winograd_fits(images_shape: tuple[int, ...], filters: int, kernel: int) -> bool:
@@ -39,7 +37,7 @@ class WinogradPooledConvolution:
     algorithm = "winograd"
 
     def __init__(self, images_shape: tuple[int, ...], filters: int, kernel: int) -> None:
-        _, height, width, channels = images_shape
+        number, height, width, channels = images_shape
         if not winograd_fits(images_shape, filters, kernel):
             raise OperationError(
                 f"Winograd was asked for a {kernel}x{kernel} convolution of {channels} to "
@@ -47,6 +45,7 @@ class WinogradPooledConvolution:
                 f"whose sides are multiples of {OUTPUTS}, at least {DOT_COLUMNS} channels and "
                 f"{DOT_ROWS} filters; ask for the algorithm 'direct' or 'auto'"
             )
+        self._maps = kernels.Maps(padded_images(number), height, width, channels, filters)
         threads, square = numba.get_num_threads(), kernels.SQUARE
         tiles = (height - TAPS + 1) // OUTPUTS * ((width - TAPS + 1) // OUTPUTS)
         pairs = -(-filters * channels // LANES) * LANES
@@ -58,7 +57,6 @@ class WinogradPooledConvolution:
         self._inputs = aligned_zeros((threads, tiles, square, channels, LANES))
         self._outputs = aligned_zeros((threads, tiles, square, filters, LANES))
         self._products = aligned_zeros((threads, tiles, square, channels, LANES))
-        self._nothing = aligned_zeros((0, 0, 0, 0))
         self._tables = (
             np.arange(tiles) * self._inputs[0, 0].size,
             np.arange(tiles) * self._outputs[0, 0].size,
@@ -74,7 +72,7 @@ class WinogradPooledConvolution:
         """Write the pooled map and the place of each maximum in its window."""
         kernels.transform_weights(weights, self._by_channel, self._by_filter, self._taps)
         kernels.forward(
-            images_last(images), self._by_channel, bias, images_last(out), images_last(which),
+            self._maps, *pixels(images), self._by_channel, bias, *pixels(out), *pixels(which),
             self._inputs[:, 0], self._outputs[:, 0], self._tables[2], self._filter_height,
         )  # fmt: skip
 
@@ -87,20 +85,19 @@ class WinogradPooledConvolution:
         weights_out: AnyArray,
         bias_out: AnyArray,
         images_out: AnyArray | None,
+        add: bool = False,
+        mask: AnyArray | None = None,
     ) -> None:
         """Write the gradients of what the last `forward` saw."""
-        pooled = images_last(gradient)
+        pooled, seen = pixels(gradient), pixels(images)
+        target = seen if images_out is None else pixels(images_out)
+        masked = images_out is not None and mask is not None
         kernels.backward(
-            images_last(images), pooled, images_last(which), self._by_filter,
-            self._nothing if images_out is None else images_last(images_out),
-            self._inputs, self._outputs, self._products, self._weight_points, self._pairs,
-            self._tables, self._channel_height,
+            self._maps, *seen, *pooled, *pixels(which), self._inputs, self._outputs,
+            self._weight_points, self._pairs, self._tables, self._by_filter, self._products,
+            self._channel_height, *target, images_out is not None, add,
+            *(target if mask is None else pixels(mask)), masked,
         )  # fmt: skip
         kernels.transform_back(self._weight_points, weights_out, self._taps)
-        _sum_planes(pooled, bias_out)
-
-
-@parallel_kernel
-def _sum_planes(gradient: Any, out: Any) -> None:
-    for k in numba.prange(gradient.shape[0]):
-        out[k] = plane_sum(gradient[k])
+        cells = gradient.shape[1] * gradient.shape[2]
+        row_sums(pooled[0], pooled[1], cells, self._maps.number, bias_out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import numba
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from vectorized_ops.numba import _streaming
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.compiler import SETTINGS
 from vectorized_ops.numba.pooled_convolution import pooled_convolution
 from vectorized_ops.reference.convolution import Convolution
 from vectorized_ops.reference.pooling import MaxPooling
+from vectorized_ops.shapes import ConvolutionShape, PoolingShape
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +25,19 @@ def threads_stay_as_they_were() -> Iterator[None]:
     threads = numba.get_num_threads()
     yield
     numba.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def storing() -> Callable[[bool], AbstractContextManager[None]]:
+    """Makes operations store all they can past the caches, or nothing."""
+
+    @contextmanager
+    def storing(past: bool) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_streaming, "_STREAMED_BYTES", -1 if past else 1 << 62)
+            yield
+
+    return storing
 
 
 @pytest.fixture
@@ -75,8 +91,15 @@ def run_pooled(
     algorithm: str,
     draw: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
     with_images: bool = True,
+    slices: bool = False,
+    add: bool = False,
+    masked: bool = False,
 ) -> tuple[PooledResults, PooledResults]:
-    """Results found, and expected: the reference in float64, gradients for the places found."""
+    """Results found, and expected: the reference in float64, gradients for the places found.
+
+    With `slices` all images but `which` are channels of wider ones. The gradient of the images is
+    added to -2, and where the images are not positive it is masked.
+    """
     rng, images = np.random.default_rng(sum(shape)), shape[0]
     lines, pixels = ((side - kernel + 1) // 2 for side in shape[1:3])
     shapes = [
@@ -90,20 +113,29 @@ def run_pooled(
 
     operation = pooled_convolution(shape, filters, kernel, algorithm)
     assert algorithm in ("auto", operation.algorithm)
-    inputs, padded = holding(values, 1e6), holding(gradient, 0)
-    out, which = (activations(gradient.shape, dtype) for dtype in (np.float32, np.uint8))
+    inputs, padded = holding(values, 1e6, slices), holding(gradient, 0, slices)
+    out, which = holding(gradient, 99, slices), activations(gradient.shape, np.uint8)
     operation.forward(inputs, weights, bias, out, which)
     weights_out, bias_out = np.full_like(weights, 99), np.full_like(bias, 99)
-    images_out = holding(np.full_like(values, 99), 99)
+    images_out = holding(np.full_like(values, -2 if add else 99), 99, slices)
     operation.backward(
-        inputs, padded, which, weights, weights_out, bias_out, images_out if with_images else None
-    )
+        inputs, padded, which, weights, weights_out, bias_out, images_out if with_images else None,
+        add, inputs if masked else None,
+    )  # fmt: skip
     found = PooledResults(out[:images], which[:images], weights_out, bias_out, images_out[:images])
-    return found, expected_of_pooled([array.astype(np.float64) for array in drawn], found.which)
+    expected = expected_of_pooled([array.astype(np.float64) for array in drawn], found.which)
+    expected.images -= 2 * add
+    expected.images[masked & (values <= 0)] = 0
+    return found, expected
 
 
-def holding(values: np.ndarray, padding: float) -> np.ndarray:
-    array = activations(values.shape)
+def holding(values: np.ndarray, padding: float, slices: bool = False) -> np.ndarray:
+    *others, channels = values.shape
+    array = (
+        activations((*others, channels + 5))[..., 2 : 2 + channels]
+        if slices
+        else (activations(values.shape))
+    )
     array[...] = padding
     array[: len(values)] = values
     return array
@@ -112,10 +144,10 @@ def holding(values: np.ndarray, padding: float) -> np.ndarray:
 def expected_of_pooled(drawn: list[np.ndarray], found_which: np.ndarray) -> PooledResults:
     images, weights, bias, gradient = drawn
     filters, _, kernel, _ = weights.shape
-    convolution = Convolution(images.shape, filters, kernel, stride=1, padding=0)
-    pooling = MaxPooling(2, 2)
-    number, height, width, _ = images.shape
-    full = np.empty((number, height - kernel + 1, width - kernel + 1, filters))
+    shape = ConvolutionShape(*images.shape, filters, (kernel, kernel))
+    convolution = Convolution(shape)
+    pooling = MaxPooling(PoolingShape(shape.lines, shape.pixels, (2, 2), (2, 2)))
+    full = np.empty(shape.outputs)
     out, which = np.empty_like(gradient), np.empty(gradient.shape, np.uint8)
     convolution.forward(images, weights, bias, full)
     pooling.forward(full, out, which)

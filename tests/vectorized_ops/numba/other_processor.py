@@ -1,33 +1,76 @@
 """What a process that compiles for another processor does: `other_processor.py KERNELS FOLDER`.
 
-KERNELS is `product` or `lenet`. The assembly goes to FOLDER/assembly.txt, what was computed, and
-what the reference makes of it, to FOLDER/results.npz.
+KERNELS is a function of this module. The cache must be empty: code that comes from one cannot be
+read. The assembly goes to FOLDER/assembly.txt, what was computed, and what the reference makes of
+it, to FOLDER/results.npz.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import jit
+from numba.core.dispatcher import Dispatcher
 
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._product import product_rows
+from vectorized_ops.numba.arrays import activations
+from vectorized_ops.numba.dense import Dense
 
 
 def product() -> tuple[np.ndarray, np.ndarray]:
-    """A product whose rows and columns need tiles of all shapes."""
-    rng = np.random.default_rng(0)
-    weights, inputs = (
-        rng.integers(-4, 5, size).astype(np.float32) for size in [(26, 9), (9, 7 * LANES)]
+    """A dense layer whose products need tiles of all shapes."""
+    rng, (images, inputs, outputs) = np.random.default_rng(0), (40, 41, 26)
+    weights, values, gradient = (
+        rng.integers(-4, 5, size).astype(np.float32)
+        for size in [(outputs, inputs), (images, inputs), (images, outputs)]
     )
-    out = np.zeros((26, 7 * LANES), np.float32)
-    product_rows(
-        7, 0, 26, out, 0, 7 * LANES, weights, 0, 9, 1, inputs, 0, np.arange(9) * 7 * LANES, 9
-    )
-    return out, weights @ inputs
+    operation, weights_out = Dense(images, inputs, outputs), np.empty_like(weights)
+    vectors, out = activations(values.shape), activations(gradient.shape)
+    arriving, back = activations(gradient.shape), activations(values.shape)
+    vectors[:images], arriving[:images] = values, gradient
+    operation.forward(vectors, weights, None, out)
+    operation.backward_data(arriving, weights, back)
+    operation.backward_weights(vectors, arriving, weights_out, None)
+    found = out[:images], back[:images], weights_out
+    expected = values @ weights.T, gradient @ weights, gradient.T @ values
+    return _joined(found), _joined(expected)
+
+
+def _joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    return np.concatenate([array.reshape(-1) for array in arrays])
+
+
+def convolution() -> tuple[np.ndarray, np.ndarray]:
+    """A convolution in all directions, in tiles as tall as they can be and of both widths."""
+    from vectorized_ops.numba.convolution import Convolution
+
+    return _convolved([Convolution])
+
+
+def winograd() -> tuple[np.ndarray, np.ndarray]:
+    """The same by Winograd's tiles of both sizes."""
+    from vectorized_ops.numba.winograd_convolution import WinogradConvolution
+
+    return _convolved([partial(WinogradConvolution, outputs=size) for size in (2, 4)])
+
+
+def _convolved(operations_of: Sequence[Callable[..., Any]]) -> tuple[np.ndarray, np.ndarray]:
+    sys.path.append(str(Path(__file__).parents[1]))
+    from contracts.convolution import whole_operands
+    from contracts.memory import REFERENCE, Memory, operations
+
+    from vectorized_ops.shapes import ConvolutionShape
+
+    shape = ConvolutionShape(48, 5, 6, 28, 42, (3, 3), padding=(1, 1))
+    operands, place = whole_operands(shape), Memory(operations("numba"))
+    expected = operands.results(REFERENCE.convolution(shape), Memory(REFERENCE))
+    found = [part for made in operations_of for part in operands.results(made(shape), place)]
+    return _joined(found), _joined(expected * len(operations_of))
 
 
 def lenet() -> tuple[np.ndarray, np.ndarray]:
@@ -49,25 +92,17 @@ def lenet() -> tuple[np.ndarray, np.ndarray]:
     return results[0], results[1]
 
 
-def assembly(kernel: Any) -> str:
-    """All code of a compiled kernel; what came from the cache cannot be read and is made again."""
-    again = jit(kernel.signatures, **kernel.targetoptions)(kernel.py_func)
-    return "\n".join(again.inspect_asm().values())
-
-
 def compiled_kernels() -> list[Any]:
-    """Every kernel in this process that has been compiled."""
-    modules = [
-        module for name, module in sys.modules.items() if name.startswith("vectorized_ops.numba")
-    ]
-    found = {id(part): part for module in modules for part in vars(module).values()}
-    return [part for part in found.values() if getattr(part, "signatures", None)]
+    """Every kernel that this process has compiled, those that factories made among them."""
+    found = (thing for thing in gc.get_objects() if isinstance(thing, Dispatcher))
+    ours = (each for each in found if each.py_func.__module__.startswith("vectorized_ops.numba"))
+    return [kernel for kernel in ours if kernel.signatures]
 
 
 if __name__ == "__main__":
-    kernels, folder = sys.argv[1], Path(sys.argv[2])
-    found, expected = {"product": product, "lenet": lenet}[kernels]()
+    compute, folder = globals()[sys.argv[1]], Path(sys.argv[2])
+    found, expected = compute()
     np.savez(folder / "results.npz", found=found, expected=expected, lanes=LANES)
-    chosen = [product_rows] if kernels == "product" else compiled_kernels()
-    text = "\n".join(assembly(kernel) for kernel in chosen)
+    kernels = compiled_kernels()
+    text = "\n".join("\n".join(kernel.inspect_asm().values()) for kernel in kernels)
     (folder / "assembly.txt").write_text(text, encoding="utf-8")

@@ -33,10 +33,11 @@ def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 def test_direct_sums_equal_the_reference_for_any_shape(data: st.DataObject, pooled: Any) -> None:
     kernel = data.draw(st.integers(1, 5))
     height, width = (data.draw(st.integers(kernel + 1, 11)) for _ in range(2))
-    channels = data.draw(st.integers(-(-DOT_COLUMNS // kernel**2), 5))
+    channels = data.draw(st.sampled_from([1, 4, 5]))  # the plain convolution compiles for each
     shape = data.draw(st.integers(1, 40)), height, width, channels
-    filters = data.draw(st.integers(DOT_ROWS, 20))
-    found, expected = pooled(shape, filters, kernel, "direct", whole_numbers)
+    filters = data.draw(st.sampled_from([1, 5, 7, 20]))
+    options = {name: data.draw(st.booleans()) for name in ("slices", "add", "masked")}
+    found, expected = pooled(shape, filters, kernel, "direct", whole_numbers, **options)
     for name in ("out", "which", "weights", "bias", "images"):
         assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
@@ -66,7 +67,7 @@ def test_bits_are_those_of_the_last_run_and_threads_change_only_sums_over_images
         found, _ = pooled((40, 9, 10, 3), 7, kernel, "direct", normal)
         return list(astuple(found))
 
-    same_bits(compute, summed_by_thread=(WEIGHTS, BIAS) if kernel == 3 else ())
+    same_bits(compute, summed_by_thread=(WEIGHTS, BIAS))
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "winograd"])
@@ -108,8 +109,3 @@ def test_unknown_algorithm_is_refused_with_the_known_ones() -> None:
 def test_map_too_small_to_be_pooled_is_refused() -> None:
     with pytest.raises(OperationError, match=r"pooling of a 1x3 map.*smaller kernel"):
         pooled_convolution((16, 5, 7, 4), 4, 5)
-
-
-def test_few_filters_are_refused_with_the_alternatives() -> None:
-    with pytest.raises(OperationError, match="use the reference or the oneDNN implementation"):
-        pooled_convolution((16, 12, 12, 4), DOT_ROWS - 1, 5)

@@ -16,16 +16,18 @@ UNTOUCHED = 77
 @kernel
 def pooled_2(out: Any, which: Any, weights: Any, bias: Any, images: Any, offsets: Any) -> None:
     pooled_tile(
-        2, out, which, 3, LANES + 1, weights, 4, TAPS, bias, 1, images, 2 * LANES,
+        2, out, 3, which, 5, LANES + 1, weights, 4, TAPS, bias, 1, images, 2 * LANES,
         LANES, PIXELS * LANES, offsets, TAPS,
     )  # fmt: skip
 
 
 @kernel
-def weights_3(out: Any, gradient: Any, which: Any, cells: Any, images: Any, windows: Any) -> None:
+def weights_3(
+    out: Any, gradient: Any, cells: Any, which: Any, which_cells: Any, images: Any, windows: Any
+) -> None:
     pooled_weights_tile(
-        3, out, LANES, gradient, which, LANES, cells, images, 2 * LANES, windows,
-        PIXELS * LANES, LANES, len(cells),
+        3, out, LANES, gradient, LANES, cells, which, 2 * LANES, which_cells,
+        images, 2 * LANES, windows, PIXELS * LANES, LANES, len(cells),
     )  # fmt: skip
 
 
@@ -39,7 +41,7 @@ def test_pooled_tile_keeps_the_largest_of_four_sums_and_its_place() -> None:
     taps = [(0, 0), (2, 1), (3, 0)]
     offsets = np.array([(r * PIXELS + s) * LANES for r, s in taps])
     out = np.full(3 + ROWS * (LANES + 1), UNTOUCHED, np.float32)
-    which = np.full(out.shape, UNTOUCHED, np.uint8)
+    which = np.full(len(out) + 2, UNTOUCHED, np.uint8)
     pooled_2(out, which, weights, bias, images, offsets)
 
     expected, places = np.full_like(out, UNTOUCHED), np.full_like(which, UNTOUCHED)
@@ -53,7 +55,7 @@ def test_pooled_tile_keeps_the_largest_of_four_sums_and_its_place() -> None:
         ]
         begin = 3 + row * (LANES + 1)
         expected[begin : begin + LANES] = np.max(sums, axis=0) + bias[1 + row]
-        places[begin : begin + LANES] = np.argmax(sums, axis=0)
+        places[begin + 2 : begin + 2 + LANES] = np.argmax(sums, axis=0)
     assert_array_equal(out, expected)
     assert_array_equal(which, places)
 
@@ -61,19 +63,21 @@ def test_pooled_tile_keeps_the_largest_of_four_sums_and_its_place() -> None:
 def test_weights_tile_multiplies_each_gradient_by_what_its_winner_saw_and_sums_it() -> None:
     images = whole_numbers(LINES, PIXELS + 2, LANES)
     gradient = whole_numbers(4, LANES)
-    which = np.random.default_rng(0).integers(0, 4, (4, LANES)).astype(np.uint8)
+    which = np.random.default_rng(0).integers(0, 4, (7, LANES)).astype(np.uint8)
     cells = np.array([0, 2]) * LANES
     corners = [0, PIXELS]  # pixels of a plane that is PIXELS wide
     out = np.full((12, LANES), UNTOUCHED, np.float32)
-    weights_3(out, gradient, which, cells, images, np.array(corners) * LANES)
+    places = np.array([1, 4]) * LANES
+    weights_3(out, gradient, cells, which, places, images, np.array(corners) * LANES)
 
     seen = images.reshape(-1, LANES)[2:]
     expected = np.full_like(out, UNTOUCHED)
     expected[1:10] = 0
     expected[10] = gradient[1] + gradient[3]
-    for cell, corner in zip([1, 3], corners, strict=True):  # cells are counted from the first row
+    # Cells are counted from row 1 of the gradient and from row 2 of the places.
+    for cell, place, corner in zip([1, 3], [3, 6], corners, strict=True):
         for lane in range(LANES):
-            y, x = divmod(int(which[cell, lane]), 2)
+            y, x = divmod(int(which[place, lane]), 2)
             for tap in range(9):
                 pixel = corner + (y + tap // 3) * PIXELS + x + tap % 3
                 expected[1 + tap, lane] += gradient[cell, lane] * seen[pixel, lane]

@@ -2,48 +2,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._product import (
-    COLUMN_ROWS,
-    ROWS_1,
-    cheapest_rows,
-    product_column,
-    product_rows,
-)
+from vectorized_ops.numba._product import COLUMN_ROWS, cheapest_rows, product_column
 
 UNTOUCHED = -77.0
 
 
 def whole_numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(len(shape)).integers(-4, 5, shape).astype(np.float32)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    columns=st.integers(1, 9),
-    rows=st.integers(0, 2 * ROWS_1 + 3),
-    first=st.integers(0, 3),
-    steps=st.integers(1, 7),
-)
-@example(columns=7, rows=ROWS_1 + 1, first=2, steps=3)
-def test_rows_of_a_product_are_computed_and_no_others(
-    columns: int, rows: int, first: int, steps: int
-) -> None:
-    last, height, width = first + rows, first + rows + 2, columns * LANES
-    weights, inputs = whole_numbers(height, 2 * steps), whole_numbers(2 * steps, width + 5)
-    taken = np.arange(steps)[::-1] * 2  # every other row, last first
-    out = np.full((height, width + 3), UNTOUCHED, np.float32)
-    product_rows(
-        columns, first, last, out, 1, width + 3, weights, 0, 2 * steps, 2,
-        inputs, 5, taken * (width + 5), steps,
-    )  # fmt: skip
-    expected = np.full_like(out, UNTOUCHED)
-    expected[first:last, 1 : 1 + width] = weights[first:last, ::2] @ inputs[taken, 5:]
-    assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("height", COLUMN_ROWS)

@@ -43,7 +43,8 @@ def test_results_follow_the_reference_for_any_shape_that_fits(
     channels = data.draw(st.integers(DOT_COLUMNS, 11))
     shape = data.draw(st.integers(1, 40)), height, width, channels
     filters = data.draw(st.integers(DOT_ROWS, 30))
-    found, expected = pooled(shape, filters, 5, "winograd", normal)
+    options = {name: data.draw(st.booleans()) for name in ("slices", "add", "masked")}
+    found, expected = pooled(shape, filters, 5, "winograd", normal, **options)
     assert max(relative_errors(found, expected).values()) < LARGEST_ERROR
     # Two pixels of a window may be equal but for rounding: then either is the right place.
     others = found.which != expected.which

@@ -19,11 +19,29 @@ SQUARE = kernels.SQUARE
 FILTERS, CHANNELS, NUMBER = 5, DOT_COLUMNS + 1, 2 * LANES
 """Pairs of filter and channel fill no whole vectors; two vectors of images."""
 
+MAPS = kernels.Maps(NUMBER, 8, 12, CHANNELS, FILTERS)
+
 
 def normal(*shape: int) -> np.ndarray:
     out = aligned_zeros(shape)
     out[...] = np.random.default_rng(len(shape)).standard_normal(shape)
     return out
+
+
+def in_memory(images: np.ndarray) -> tuple[np.ndarray, int]:
+    """Images (C, H, W, N) as kernels are given them, with one more channel between pixels."""
+    channels, lines, pixels, number = images.shape
+    memory = aligned_zeros((lines, pixels, channels + 1, number), images.dtype)
+    memory[:, :, :channels] = images.transpose(1, 2, 0, 3)
+    return memory.reshape(-1), (channels + 1) * number
+
+
+def back(flat: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """What `in_memory` was given, as it lies in flat memory now; what lies between is zero."""
+    channels, lines, pixels, number = like.shape
+    memory = flat.reshape(lines, pixels, channels + 1, number)
+    assert not memory[:, :, channels:].any()
+    return memory[:, :, :channels].transpose(2, 0, 1, 3)
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
@@ -60,11 +78,14 @@ def test_forward_pools_the_products_of_the_points(threads: int) -> None:
     out = aligned_zeros((FILTERS, 2, 4, NUMBER))
     which = aligned_zeros(out.shape, np.uint8)
     bias = normal(FILTERS)
+    out_memory, which_memory = in_memory(out), in_memory(which)
     kernels.forward(
-        images, products, bias, out, which, aligned_zeros((threads, SQUARE, CHANNELS, LANES)),
+        MAPS, *in_memory(images), products, bias, *out_memory, *which_memory,
+        aligned_zeros((threads, SQUARE, CHANNELS, LANES)),
         aligned_zeros((threads, SQUARE, FILTERS, LANES)), np.arange(CHANNELS) * LANES,
         cheapest_rows(FILTERS, COLUMN_ROWS),
     )  # fmt: skip
+    out, which = back(out_memory[0], out), back(which_memory[0], which)
     tiles = mapped(B, tiles_of(images, 8))
     by_point = products.reshape(8, 8, CHANNELS, FILTERS)
     outputs = mapped(A, np.einsum("ctabn,abck->ktabn", tiles, by_point))
@@ -77,14 +98,13 @@ def test_forward_pools_the_products_of_the_points(threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])  # of three, one has no images
-@pytest.mark.parametrize("wanted", [True, False])
-def test_backward_is_the_adjoint_of_forward(threads: int, wanted: bool) -> None:
+@pytest.mark.parametrize("target", ["nowhere", "written", "added", "masked"])
+def test_backward_is_the_adjoint_of_forward(threads: int, target: str) -> None:
     images, gradient = normal(CHANNELS, 8, 12, NUMBER), normal(FILTERS, 2, 4, NUMBER)
     which = np.random.default_rng(0).integers(0, 4, gradient.shape).astype(np.uint8)
     pairs = -(-FILTERS * CHANNELS // LANES) * LANES
     by_filter = normal(SQUARE, pairs)
-    images_out = aligned_zeros(images.shape if wanted else (0, 0, 0, 0))
-    images_out[...] = 99  # as an earlier step left it
+    images_out, pixel = in_memory(np.full_like(images, 99))  # as an earlier step left it
     sums = aligned_zeros((threads, SQUARE, pairs))
     sums[...] = 99
     inputs, outputs, products = (
@@ -96,22 +116,29 @@ def test_backward_is_the_adjoint_of_forward(threads: int, wanted: bool) -> None:
         np.arange(CHANNELS) * LANES, np.arange(FILTERS) * LANES,
     )  # fmt: skip
     kernels.backward(
-        images, gradient, which, by_filter, images_out, inputs, outputs, products, sums,
-        aligned_zeros((threads, pairs)), tables, cheapest_rows(CHANNELS, COLUMN_ROWS),
+        MAPS, *in_memory(images), *in_memory(gradient), *in_memory(which), inputs, outputs, sums,
+        aligned_zeros((threads, pairs)), tables, by_filter, products,
+        cheapest_rows(CHANNELS, COLUMN_ROWS), images_out, pixel, target != "nowhere",
+        target == "added", *in_memory(images), target == "masked",
     )  # fmt: skip
+    found = back(images_out, images)
     spread = np.zeros((FILTERS, 4, 8, NUMBER))
     for place in range(4):
         spread[:, place // 2 :: 2, place % 2 :: 2] = np.where(which == place, gradient, 0)
     seen, wished = mapped(B, tiles_of(images, 8)), mapped(A.T, tiles_of(spread, 4))
     expected = np.einsum("ktabn,ctabn->abkc", wished, seen).reshape(SQUARE, -1)
     assert_close(sums.sum(axis=0)[:, : FILTERS * CHANNELS], expected)
-    if wanted:
+    if target == "nowhere":
+        assert (found == 99).all()
+    else:
         used = by_filter[:, : FILTERS * CHANNELS].reshape(8, 8, FILTERS, CHANNELS)
         tiles = mapped(B.T, np.einsum("ktabn,abkc->ctabn", wished, used))
         overlapped = np.zeros(images.shape)
         overlapped[:, :, :8] += tiles[:, 0]
         overlapped[:, :, 4:] += tiles[:, 1]
-        assert_close(images_out, overlapped)
+        if target == "masked":
+            overlapped[images <= 0] = 0
+        assert_close(found, overlapped + 99 * (target == "added"))
 
 
 @pytest.mark.parametrize("threads", [1, 3])

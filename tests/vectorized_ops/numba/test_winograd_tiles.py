@@ -44,15 +44,17 @@ def weights_gradient(taps: Any, points: Any) -> None:
 @kernel
 def pooled_outputs(out: Any, which: Any, bias: Any, points: Any) -> None:
     tiles.pooled_output_tile(
-        out, which, 2 * LANES, WIDTH * LANES, LANES, bias, 1, points, LANES, WIDTH * LANES
-    )
+        out, 2 * LANES, WIDTH * LANES, LANES, which, 3 * LANES, (WIDTH + 2) * LANES, 2 * LANES,
+        bias, 1, points, LANES, WIDTH * LANES,
+    )  # fmt: skip
 
 
 @kernel
 def pooled_gradient(out: Any, gradient: Any, which: Any) -> None:
     tiles.pooled_gradient_tile(
-        out, LANES, WIDTH * LANES, gradient, which, 2 * LANES, WIDTH * LANES, LANES
-    )
+        gradient, 2 * LANES, WIDTH * LANES, LANES,
+        which, 3 * LANES, (WIDTH + 2) * LANES, 2 * LANES, out, LANES, WIDTH * LANES,
+    )  # fmt: skip
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -108,24 +110,24 @@ def test_gradient_of_weights() -> None:
 
 def test_outputs_are_pooled_and_biased() -> None:
     points, bias = normal(POINTS**2, WIDTH), np.array([99, 5], np.float32)
-    out, which = untouched(3, WIDTH), untouched(3, WIDTH, dtype=np.uint8)
+    out, which = untouched(3, WIDTH), untouched(3, WIDTH + 2, dtype=np.uint8)
     pooled_outputs(out, which, bias, points)
     outputs = mapped(A, of_points(points))
     windows = outputs.reshape(2, 2, 2, 2, LANES).transpose(0, 2, 1, 3, 4).reshape(2, 2, 4, LANES)
     assert_close(out[:2, 2:4], windows.max(axis=2) + 5)
-    assert_array_equal(which[:2, 2:4], windows.argmax(axis=2))
-    for array in (out, which):
-        assert (np.delete(array[:2], [2, 3], axis=1) == UNTOUCHED).all()
+    assert_array_equal(which[:2, 3:7:2], windows.argmax(axis=2))
+    for array, columns in ((out, [2, 3]), (which, [3, 5])):
+        assert (np.delete(array[:2], columns, axis=1) == UNTOUCHED).all()
         assert (array[2] == UNTOUCHED).all()
 
 
 def test_gradient_is_spread_to_the_winners_before_it_is_mapped() -> None:
     gradient, out = normal(2, WIDTH), untouched(POINTS**2, WIDTH)
-    which = np.random.default_rng(1).integers(0, 4, gradient.shape).astype(np.uint8)
+    which = np.random.default_rng(1).integers(0, 4, (2, WIDTH + 2, LANES)).astype(np.uint8)
     pooled_gradient(out, gradient, which)
     spread = np.zeros((OUTPUTS, OUTPUTS, LANES))
     for i, j, lane in np.ndindex(2, 2, LANES):
-        y, x = divmod(int(which[i, 2 + j, lane]), 2)
+        y, x = divmod(int(which[i, 3 + 2 * j, lane]), 2)
         spread[2 * i + y, 2 * j + x, lane] = gradient[i, 2 + j, lane]
     assert_close(of_points(out), mapped(A.T, spread))
     assert (np.delete(out, 1, axis=1) == UNTOUCHED).all()

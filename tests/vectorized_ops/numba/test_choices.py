@@ -1,0 +1,97 @@
+"""Choices by measurement, remembered on disk."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+import pytest
+
+from vectorized_ops.numba import choices
+from vectorized_ops.numba.choices import Choice, chosen
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(choices, "CACHE_FOLDER", tmp_path)
+    return tmp_path / "choices"
+
+
+def sleeping(seconds: float, calls: list[float]) -> Callable[[], None]:
+    def run() -> None:
+        calls.append(seconds)
+        time.sleep(seconds)
+
+    return run
+
+
+def must_not_run() -> None:
+    raise AssertionError("measured again")
+
+
+def test_the_fastest_is_chosen_and_its_rivals_are_told() -> None:
+    calls: list[float] = []
+    found = chosen("q", {"plain": sleeping(0.02, calls), "quick": sleeping(0.001, calls)})
+    assert found.name == "quick"
+    assert found.seconds["plain"] > found.seconds["quick"] > 0
+    assert calls.count(0.02) == calls.count(0.001) == choices.ROUNDS + 1
+
+
+def test_the_plain_one_stays_unless_another_is_clearly_faster() -> None:
+    calls: list[float] = []
+    assert chosen("q", {"plain": sleeping(0.02, calls), "twin": sleeping(0.02, calls)}).name == (
+        "plain"
+    )
+
+
+def test_an_answer_is_measured_once() -> None:
+    first = chosen("q", {"plain": sleeping(0.01, []), "quick": sleeping(0.001, [])})
+    assert chosen("q", {"plain": must_not_run, "quick": must_not_run}) == first
+
+
+def test_another_question_other_candidates_or_threads_are_measured_anew() -> None:
+    chosen("q", {"plain": lambda: None, "quick": lambda: None})
+    with pytest.raises(AssertionError):
+        chosen("other", {"plain": must_not_run, "quick": must_not_run})
+    with pytest.raises(AssertionError):
+        chosen("q", {"plain": must_not_run, "third": must_not_run})
+    if numba.get_num_threads() > 1:
+        numba.set_num_threads(1)
+        with pytest.raises(AssertionError):
+            chosen("q", {"plain": must_not_run, "quick": must_not_run})
+
+
+def test_a_single_candidate_needs_no_measurement() -> None:
+    assert chosen("q", {"plain": must_not_run}) == Choice("plain", {})
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"name": "gone", "seconds": {}}', "[1]", "\x00\x01"])
+def test_a_spoilt_answer_is_measured_anew_and_mended(folder: Path, text: str) -> None:
+    candidates = {"plain": sleeping(0.01, []), "quick": sleeping(0.001, [])}
+    chosen("q", candidates)
+    (path,) = folder.iterdir()
+    path.write_text(text, encoding="utf-8")
+    assert chosen("q", candidates).name == "quick"
+    assert json.loads(path.read_text(encoding="utf-8"))["question"] == "q"
+
+
+def test_the_first_of_two_that_measure_at_once_decides(folder: Path) -> None:
+    def overtaken() -> None:
+        (path,) = [choices._answer_path("q", ["plain", "quick"])]
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('{"name": "plain", "seconds": {"plain": 1.0, "quick": 2.0}}')
+
+    found = chosen("q", {"plain": sleeping(0.01, []), "quick": overtaken})
+    assert found.name == "plain"
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_where_nothing_can_be_written_the_answer_still_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(choices, "CACHE_FOLDER", tmp_path / "file")
+    assert chosen("q", {"plain": sleeping(0.01, []), "quick": lambda: None}).name == "quick"

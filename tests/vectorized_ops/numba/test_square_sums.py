@@ -1,0 +1,139 @@
+"""Backward-weights by Winograd's points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from vectorized_ops.layout import aligned_zeros, padded_images, zeros_images_last
+from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._outer_product import PANEL, Panels, panels_of
+from vectorized_ops.numba._square_sums import square_sums_kernel, square_taps_kernel
+from vectorized_ops.numba._square_tiles import TAPS
+from vectorized_ops.numba.winograd_convolution import WinogradConvolution
+from vectorized_ops.reference.convolution import Convolution
+from vectorized_ops.shapes import ConvolutionShape
+from vectorized_ops.winograd import winograd_transform
+
+ROWS, IMAGES, CHANNELS, FILTERS = 8, 16, 15, PANEL + 3
+"""Blocks of channels overlap, and so do panels of filters."""
+
+BOUNDS = {2: 3e-6, 4: 2e-5}
+"""Largest error of F(m x m, 3x3), relative to the largest gradient of a weight."""
+
+SHAPES = [
+    ConvolutionShape(16, 8, 8, 8, 8, (3, 3), padding=(1, 1)),
+    ConvolutionShape(20, 7, 5, 15, 16, (3, 3), padding=(0, 0)),
+    ConvolutionShape(16, 5, 9, 15, 5, (3, 3), padding=(2, 1)),
+    ConvolutionShape(16, 6, 6, 16, 40, (3, 3), padding=(1, 1)),
+]
+
+
+@pytest.mark.parametrize("outputs", BOUNDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_equal_the_definition_within_their_bound(
+    shape: ConvolutionShape, outputs: int
+) -> None:
+    rng = np.random.default_rng(1)
+    images = rng.standard_normal(shape.inputs)
+    gradient = rng.standard_normal(shape.outputs)
+    weights, bias = np.zeros(shape.weights), np.zeros(shape.filters)
+    Convolution(shape).backward_weights(images, gradient, weights, bias)
+
+    number = padded_images(shape.images)
+    held = zeros_images_last((number, *shape.inputs[1:]))
+    held[...], held[: shape.images] = 7, images
+    passed = zeros_images_last((number, *shape.outputs[1:]))
+    passed[: shape.images] = gradient
+    found, found_bias = np.full(shape.weights, np.nan, np.float32), np.zeros(shape.filters, "f4")
+    WinogradConvolution(shape, outputs).backward_weights(held, passed, found, found_bias)
+
+    error = np.abs(found - weights).max() / np.abs(weights).max()
+    assert error < BOUNDS[outputs]
+    assert_allclose(found_bias, bias, rtol=0, atol=1e-5 * np.abs(bias).max())
+
+
+def test_what_is_not_a_number_is_seen_in_the_taps_that_it_meets() -> None:
+    shape = SHAPES[0]
+    images, gradient = zeros_images_last(shape.inputs), zeros_images_last(shape.outputs)
+    gradient[3, 4, 4, 2] = np.nan
+    found = np.zeros(shape.weights, np.float32)
+    WinogradConvolution(shape).backward_weights(images, gradient, found, None)
+    assert np.isnan(found[2]).all()
+    assert np.isfinite(np.delete(found, 2, axis=0)).all()
+
+
+def whole_numbers(*shape: int) -> np.ndarray:
+    out = aligned_zeros(shape)
+    out[...] = np.random.default_rng(len(shape)).integers(-3, 4, shape)
+    return out
+
+
+def garbage(*shape: int) -> np.ndarray:
+    out = aligned_zeros(shape)
+    out[...] = np.nan
+    return out
+
+
+def owners(panels: Panels) -> list[tuple[int, int, int, int, int]]:
+    """For every weight: filter, channel, panel, block of channels and place in the block's tile."""
+    found = []
+    for k, c in np.ndindex(FILTERS, CHANNELS):
+        column, block = int(panels.of_filter[k]), c // ROWS
+        row = c - (0, CHANNELS - ROWS)[block]
+        place = row * panels.widths[column] * LANES + k - panels.starts[column]
+        found.append((k, c, column, block, int(place)))
+    return found
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_products_of_points_are_summed_over_tiles_and_images(threads: int, at_once: int) -> None:
+    images = whole_numbers(6, 7, CHANNELS, IMAGES)
+    gradient, panels = whole_numbers(5, 5, FILTERS, IMAGES), panels_of(FILTERS, 1)
+    columns, outputs, points = len(panels.starts), 2, 16
+    sums = garbage(threads, points * columns * 2 * ROWS * PANEL)
+    bias_sums = garbage(threads, columns * PANEL)
+    square_sums_kernel(outputs, ROWS, IMAGES)(
+        images.reshape(-1), CHANNELS * IMAGES, images.shape[:2], CHANNELS, gradient.reshape(-1),
+        FILTERS * IMAGES, gradient.shape[:2], FILTERS, (1, 0), panels.starts, panels.widths, sums,
+        bias_sums, garbage(threads, points * at_once * CHANNELS * IMAGES),
+        garbage(threads, outputs**2 * IMAGES * PANEL),
+        garbage(threads, points * at_once * IMAGES * PANEL),
+        aligned_zeros((CHANNELS * IMAGES,)), at_once,
+    )  # fmt: skip
+    made = winograd_transform(outputs, TAPS)
+    reading, writing = (np.array(m, np.float64) for m in (made.input_map, made.output_map))
+    # Three tiles each way, of which the last are half outside the output.
+    bordered = np.pad(images, [(1, 2), (0, 2), (0, 0), (0, 0)])
+    filled = np.pad(gradient, [(0, 1), (0, 1), (0, 0), (0, 0)])
+    expected = np.zeros((points, FILTERS, CHANNELS))
+    for y, x in np.ndindex(3, 3):
+        inputs, results = bordered[2 * y :, 2 * x :][:4, :4], filled[2 * y :, 2 * x :][:2, :2]
+        seen = np.einsum("ai,ijcn,bj->abcn", reading, inputs, reading)
+        wished = np.einsum("ia,ijkn,jb->abkn", writing, results, writing)
+        expected += np.einsum("abkn,abcn->abkc", wished, seen).reshape(expected.shape)
+    tiles = sums.sum(axis=0).reshape(points, columns, 2, ROWS * PANEL)
+    for k, c, column, block, place in owners(panels):
+        assert_array_equal(tiles[:, column, block, place], expected[:, k, c])
+    begins = panels.of_filter * PANEL + np.arange(FILTERS) - panels.starts[panels.of_filter]
+    assert_array_equal(bias_sums.sum(axis=0)[begins], gradient.sum(axis=(0, 1, 3)))
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sums_of_all_threads_become_the_taps_of_their_weights(threads: int, outputs: int) -> None:
+    panels, points = panels_of(FILTERS, 1), (outputs + TAPS - 1) ** 2
+    sums = whole_numbers(threads, points, len(panels.starts), 2, ROWS * PANEL)
+    summed = sums.sum(axis=0, dtype=np.float64)
+    out = np.full((FILTERS, CHANNELS, TAPS, TAPS), np.nan, np.float32)
+    square_taps_kernel(outputs)(
+        sums.reshape(threads, -1), ROWS, CHANNELS, panels.starts, panels.widths, panels.of_filter,
+        garbage(threads, TAPS * TAPS, LANES), out.reshape(-1),
+    )  # fmt: skip
+    matrix = np.array(winograd_transform(outputs, TAPS).weights_map, np.float64)
+    side = len(matrix)
+    for k, c, column, block, place in owners(panels):
+        square = summed[:, column, block, place].reshape(side, side)
+        assert_allclose(out[k, c], matrix.T @ square @ matrix, rtol=0, atol=2e-5)

@@ -1,0 +1,100 @@
+"""The algorithm of each direction of a convolution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vectorized_ops.errors import OperationError
+from vectorized_ops.layout import aligned_zeros, zeros_images_last
+from vectorized_ops.numba import tuned_convolution
+from vectorized_ops.numba.choices import Choice
+from vectorized_ops.numba.convolution import Convolution
+from vectorized_ops.numba.tuned_convolution import DIRECTIONS, TunedConvolution
+from vectorized_ops.shapes import ConvolutionShape
+
+SHAPE = ConvolutionShape(16, 8, 8, 8, 8, (3, 3), padding=(1, 1))
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, **answers: str) -> list[tuple[str, list[str]]]:
+    """Let the measurement answer so; return what was asked."""
+    asked: list[tuple[str, list[str]]] = []
+
+    def chosen(question: str, candidates: dict[str, object]) -> Choice:
+        asked.append((question, list(candidates)))
+        return Choice(answers[question.split()[0]], {})
+
+    monkeypatch.setattr(tuned_convolution, "chosen", chosen)
+    return asked
+
+
+def results(operation: TunedConvolution | Convolution) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    images, out = zeros_images_last(SHAPE.inputs), zeros_images_last(SHAPE.outputs)
+    images[...], weights = rng.standard_normal(images.shape), rng.standard_normal(SHAPE.weights)
+    back, weights_out = zeros_images_last(SHAPE.inputs), np.zeros(SHAPE.weights, np.float32)
+    operation.forward(images, weights.astype(np.float32), None, out)
+    operation.backward_data(out, weights.astype(np.float32), back)
+    operation.backward_weights(images, out, weights_out, None)
+    return [out, back, weights_out]
+
+
+def test_each_direction_is_computed_by_what_was_chosen_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answering(monkeypatch, forward="winograd4", backward_data="direct", backward_weights="direct")
+    tuned = TunedConvolution(SHAPE)
+    assert [tuned.choices[way].name for way in DIRECTIONS] == ["winograd4", "direct", "direct"]
+    found, direct = results(tuned), results(Convolution(SHAPE))
+    assert found[0].tobytes() != direct[0].tobytes()
+    for value, expected in zip(found, direct, strict=True):
+        np.testing.assert_allclose(value, expected, atol=1e-4 * np.abs(expected).max())
+
+
+def test_candidates_are_asked_for_by_direction_and_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answering(monkeypatch, **dict.fromkeys(DIRECTIONS, "direct"))
+    TunedConvolution(SHAPE, ("direct", "winograd2"))
+    assert [names for _, names in asked] == [["direct", "winograd2"]] * 3
+    assert len({question for question, _ in asked}) == 3
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ConvolutionShape(16, 8, 8, 8, 8, (3, 3), stride=(2, 2)),
+        ConvolutionShape(16, 8, 8, 8, 8, (1, 1)),
+        ConvolutionShape(16, 8, 8, 8, 8, (3, 3), groups=2),
+    ],
+)
+def test_without_a_rival_nothing_is_measured(
+    shape: ConvolutionShape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = answering(monkeypatch)
+    assert TunedConvolution(shape).choices["forward"] == Choice("direct", {})
+    assert TunedConvolution(SHAPE, ("direct",)).choices["forward"].name == "direct"
+    assert not asked
+
+
+def test_measured_for_real_every_direction_has_times_of_all_candidates() -> None:
+    tuned = TunedConvolution(SHAPE, ("direct", "winograd2"))
+    for choice in tuned.choices.values():
+        assert set(choice.seconds) == {"direct", "winograd2"}
+        assert min(choice.seconds.values()) > 0
+
+
+def test_scratch_serves_all_that_were_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, forward="winograd4", backward_data="direct", backward_weights="direct")
+    tuned = TunedConvolution(SHAPE)
+    expected = results(tuned)
+    memory = aligned_zeros((tuned.scratch_size,))
+    memory[...] = np.nan
+    tuned.use_scratch(memory)
+    for value, found in zip(expected, results(tuned), strict=True):
+        assert value.tobytes() == found.tobytes()
+
+
+def test_unknown_algorithms_are_refused_by_name() -> None:
+    with pytest.raises(OperationError, match=r"'fft'.*expected 'direct' and any of winograd2"):
+        TunedConvolution(SHAPE, ("direct", "fft"))
+    with pytest.raises(OperationError, match="expected 'direct'"):
+        TunedConvolution(SHAPE, ("winograd2",))

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from contracts.convolution import Operands, normal_operands, whole_operands
+from contracts.memory import REFERENCE, Memory, check_agreement, draw_rng, draw_target
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from vectorized_ops.errors import OperationError
+from vectorized_ops.implementations import operations
+from vectorized_ops.layout import aligned_zeros
+from vectorized_ops.numba.winograd_convolution import WinogradConvolution, winograd_takes
+from vectorized_ops.shapes import ConvolutionShape
+
+TOLERANCES = {2: (), 4: (1e-5, 1e-5, 1e-5, 0)}
+"""Shares of the largest result, for whole numbers, that F(2x2) computes exactly."""
+
+BOUNDS = {2: 2e-6, 4: 2e-5}
+"""Rounding errors as shares of the largest result, for normal values of up to 512 channels."""
+
+
+def place() -> Memory:
+    return Memory(operations("numba"))
+
+
+def padded(side: int, padding: int = 1, **options: Any) -> ConvolutionShape:
+    values = {"images": 16, "channels": 15, "filters": 8, **options}
+    return ConvolutionShape(
+        height=side, width=side, kernel=(3, 3), padding=(padding, padding), **values
+    )
+
+
+def check_drawn(draw: Callable[..., Any], outputs: int, counts: list[int], images: int) -> None:
+    padding = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+    sides = [draw(st.integers(max(1, 3 - 2 * border), 13)) for border in padding]
+    channels, filters = (draw(st.sampled_from(counts)) for _ in ("channels", "filters"))
+    shape = ConvolutionShape(
+        draw(st.integers(1, images)), *sides, channels, filters, (3, 3), padding=padding
+    )
+    seed, rng = draw_rng(draw)
+    operands = replace(
+        whole_operands(shape),
+        relu=draw(st.booleans()),
+        target=draw_target(draw, rng, *shape.inputs),
+    )
+
+    def run(place: Memory) -> list[np.ndarray]:
+        of_reference = place.operations is REFERENCE
+        made = REFERENCE.convolution(shape) if of_reference else WinogradConvolution(shape, outputs)
+        return operands.results(made, place)
+
+    check_agreement("numba", seed, run, TOLERANCES[outputs])
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_all_directions_follow_the_reference_for_any_borders(
+    data: st.DataObject, outputs: int
+) -> None:
+    check_drawn(data.draw, outputs, [8, 15], 16)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # every height of tile is compiled
+@pytest.mark.parametrize("outputs", [2, 4])
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_all_directions_follow_the_reference_for_any_shape(
+    data: st.DataObject, outputs: int
+) -> None:
+    check_drawn(data.draw, outputs, [1, 2, 3, 14, 16, 29, 33, 64], 48)
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize("channels", [64, 512])
+def test_rounding_errors_are_bounded(channels: int, outputs: int) -> None:
+    errors = []
+    for shape, directions in (
+        (padded(8, channels=channels), [0]),
+        (padded(8, channels=8, filters=channels), [0, 1, 2, 3]),
+    ):
+        operands = normal_operands(shape)
+        exact = operands.exact(shape)
+        operation = WinogradConvolution(shape, outputs)
+        if directions == [0]:  # backward is the same with channels and filters changed
+            out = place().garbage(*shape.outputs)
+            operation.forward(
+                place().holding(operands.images), operands.weights, operands.bias, out
+            )
+            found = [out]
+        else:
+            found = operands.results(operation, place())
+        for number in directions:
+            error = np.abs(found[number] - exact[number]).max()
+            errors.append(error / np.abs(exact[number]).max())
+    assert 0 < max(errors) < BOUNDS[outputs], errors
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_what_is_not_a_number_is_seen_wherever_it_should_and_in_its_image_alone(
+    broken: float, outputs: int
+) -> None:
+    shape = padded(9, 1)
+    operands = normal_operands(shape)
+    sound = operands.results(WinogradConvolution(shape, outputs), place())
+    operands.images[3, 4, 5, 2] = operands.gradient[3, 4, 5, 2] = broken
+    out, images_out, weights_out, bias_out = operands.results(
+        WinogradConvolution(shape, outputs), place()
+    )
+    for found, expected in ((out, sound[0]), (images_out, sound[1])):
+        assert not np.isfinite(found[3, 3:6, 4:7]).any()
+        others = np.arange(16) != 3
+        assert_array_equal(found[others], expected[others])
+        assert np.isfinite(found[3, 8, 8]).all()  # a tile is spoilt, not the image
+    assert not np.isfinite(weights_out[2]).any()
+    assert not np.isfinite(bias_out[2])
+    assert np.isfinite(np.delete(bias_out, 2)).all()
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_neither_another_run_nor_threads_change_a_bit(
+    outputs: int, same_bits: Callable[..., None]
+) -> None:
+    shape = padded(13)
+    same_bits(
+        lambda: normal_operands(shape).results(WinogradConvolution(shape, outputs), place()),
+        summed_by_thread=[2, 3],
+    )
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_operations_share_scratch_memory_that_holds_anything(outputs: int) -> None:
+    shapes = padded(7), padded(5, 0, filters=15)
+    made = [WinogradConvolution(shape, outputs) for shape in shapes]
+    size = max(operation.scratch_size for operation in made)
+    memory = aligned_zeros((size + 8,))
+    for operation in made:
+        operation.use_scratch(memory[:size])
+    for shape, operation in zip(shapes, made, strict=True):
+        operands = normal_operands(shape)
+        own = operands.results(WinogradConvolution(shape, outputs), place())
+        memory[...] = np.nan
+        for found, expected in zip(operands.results(operation, place()), own, strict=True):
+            assert_array_equal(found, expected)
+        assert np.isfinite(memory).any()
+        assert np.isnan(memory[size:]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "takes"),
+    [
+        ({}, True),
+        ({"padding": (2, 0)}, True),
+        ({"padding": (0, 3)}, False),
+        ({"kernel": (3, 1)}, False),
+        ({"kernel": (5, 5)}, False),
+        ({"stride": (1, 2)}, False),
+        ({"dilation": (2, 1)}, False),
+        ({"channels": 8, "groups": 8}, False),
+    ],
+)
+def test_plain_convolutions_of_three_by_three_are_taken_and_others_refused(
+    change: dict[str, Any], takes: bool
+) -> None:
+    shape = replace(padded(9), **change)
+    assert winograd_takes(shape) is takes
+    if not takes:
+        with pytest.raises(OperationError, match=r"F\(2x2, 3x3\) .* use Convolution"):
+            WinogradConvolution(shape, 2)
+
+
+def test_tiles_of_other_sizes_are_refused() -> None:
+    with pytest.raises(OperationError, match="expected outputs 2 or 4"):
+        WinogradConvolution(padded(9), 3)
+
+
+def test_arrays_of_other_shapes_are_refused() -> None:
+    operands, operation = normal_operands(padded(9)), WinogradConvolution(padded(9))
+    other: Operands = normal_operands(padded(8))
+    with pytest.raises(OperationError, match=r"images of shape .* expected shape \(16, 9, 9, 15\)"):
+        replace(operands, images=other.images).results(operation, place())
+    with pytest.raises(OperationError, match=r"mask of shape .* expected shape \(16, 9, 9, 15\)"):
+        operation.backward_data(
+            place().holding(operands.gradient), operands.weights,
+            place().garbage(*operands.images.shape), mask=place().holding(other.images),
+        )  # fmt: skip

@@ -1,0 +1,151 @@
+"""Forward and backward-data convolution: one loop over pixels and blocks of filters.
+
+Both are correlations that differ in their tables (`_taps`) and in how the weights are packed. In
+backward-data "filters" are the channels of the input and "channels" the filters of the forward
+pass. Memory is (H, W, C, N); all arrays are flat.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+from vectorized_ops.numba._correlation_tiles import correlation_tile
+from vectorized_ops.numba._lanes import AVX512, LANES
+from vectorized_ops.numba._threads import part
+from vectorized_ops.numba.compiler import parallel_kernel
+
+TILE_COLUMNS = 2
+"""Vectors of images in a tile: a weight that was loaded is used twice."""
+
+TALLEST_TILE = 14 if AVX512 else 6
+"""With two columns 28 of 32 (or 12 of 16) registers hold results."""
+
+PANEL_BYTES = 256 * 1024
+"""What the inputs of a block of pixels may take of the second-level cache."""
+
+
+def tile_rows(filters: int) -> int:
+    """Return the height of tile that covers `filters` with the least work.
+
+    The last block overlaps the one before it. A tile costs about one row more than it has: the
+    loads of its images and the loop.
+    """
+    heights = range(min(filters, TALLEST_TILE), 0, -1)
+    return min(heights, key=lambda rows: -(-filters // rows) * (rows + 1.0))
+
+
+def pixel_block(lines: int, channels: int, images: int) -> int:
+    """Return over how many pixels a block of weights is used while their inputs stay in cache."""
+    return int(np.clip(PANEL_BYTES // (4 * lines * channels * images), 1, 16))
+
+
+def split_threads(threads: int, pixels: int, blocks: int) -> tuple[int, int]:
+    """Divide threads among pixels and blocks of filters so that the busiest has the least."""
+    divisors = [count for count in range(1, threads + 1) if threads % count == 0]
+    by_pixels = min(
+        reversed(divisors),
+        key=lambda count: -(-pixels // count) * -(-blocks // (threads // count)),
+    )
+    return by_pixels, threads // by_pixels
+
+
+@parallel_kernel
+def pack_weights(
+    weights: Any,
+    out: Any,
+    rows: int,
+    groups: int,
+    filters: int,
+    channels: int,
+    lines: int,
+    columns: int,
+    backward: bool,
+) -> None:
+    """Write weights (K, C/groups, R, S), flat, as blocks (groups, blocks, R, S, channels, rows).
+
+    `filters` and `channels` are those of one group: for backward-data the channels and the filters
+    of the forward pass, and the columns of the kernel run backwards (see `_taps`).
+    """
+    taps = lines * columns
+    blocks = (filters + rows - 1) // rows
+    size = taps * channels * rows
+    filter_step = taps if backward else channels * taps
+    channel_step = filters * taps if backward else taps
+    for item in numba.prange(groups * blocks):
+        group, block = item // blocks, item % blocks
+        source = group * filters * channels * taps + min(block * rows, filters - rows) * filter_step
+        for r in range(lines):
+            for s in range(columns):
+                tap = r * columns + (columns - 1 - s if backward else s)
+                target = item * size + (r * columns + s) * channels * rows
+                for c in range(channels):
+                    begin = source + c * channel_step + tap
+                    for i in range(rows):
+                        out[target + c * rows + i] = weights[begin + i * filter_step]
+
+
+@functools.cache
+def correlation_kernel(rows: int) -> Callable[..., None]:
+    """Return the kernel whose tiles have so many rows."""
+
+    @parallel_kernel
+    def correlate(
+        out: Any,
+        out_distance: int,
+        images: int,
+        filters: int,
+        groups: int,
+        inputs: Any,
+        group_step: int,
+        packed: Any,
+        steps: int,
+        bias: Any,
+        segments: Any,
+        first: Any,
+        count: Any,
+        classes: Any,
+        bases: Any,
+        mask: Any,
+        mask_distance: int,
+        mode: int,
+        at_once: int,
+        by_pixels: int,
+        by_blocks: int,
+    ) -> None:
+        pixels, blocks = len(classes), (filters + rows - 1) // rows
+        for thread in numba.prange(by_pixels * by_blocks):
+            mine, share = thread // by_blocks, thread % by_blocks
+            last_pixel = part(pixels, mine + 1, by_pixels)
+            first_block = part(groups * blocks, share, by_blocks)
+            last_block = part(groups * blocks, share + 1, by_blocks)
+            for begin in range(part(pixels, mine, by_pixels), last_pixel, at_once):
+                for item in range(first_block, last_block):
+                    group = item // blocks
+                    done = max(0, item % blocks * rows - (filters - rows))
+                    k = group * filters + item % blocks * rows - done
+                    for pixel in range(begin, min(begin + at_once, last_pixel)):
+                        kind = classes[pixel]
+                        source = bases[pixel] + group * group_step
+                        target = pixel * out_distance + k * images
+                        masked = pixel * mask_distance + k * images
+                        lane = 0
+                        while lane + TILE_COLUMNS * LANES <= images:
+                            correlation_tile(
+                                rows, TILE_COLUMNS, out, target + lane, images, bias, k,
+                                packed, item * steps * rows, inputs, source + lane,
+                                segments, first[kind], count[kind], mask, masked + lane, mode, done,
+                            )  # fmt: skip
+                            lane += TILE_COLUMNS * LANES
+                        if lane < images:
+                            correlation_tile(
+                                rows, 1, out, target + lane, images, bias, k,
+                                packed, item * steps * rows, inputs, source + lane,
+                                segments, first[kind], count[kind], mask, masked + lane, mode, done,
+                            )  # fmt: skip
+
+    return correlate

@@ -1,0 +1,122 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
+"""The register tile of forward and backward-data convolution, as a Numba intrinsic.
+
+A block of results, filters x images, stays in vector registers while it runs over all channels and
+taps. One lane is one image, so that neither channel counts nor map sizes leave lanes empty, and a
+weight is one broadcast. Nothing is checked: the kernel that calls it answers for its bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from vectorized_ops.numba._lanes import Lanes, Value, tile
+
+RELU, ADD, MASK = 1, 2, 4
+"""How results are written; they may be combined, only RELU stands alone."""
+
+
+@tile
+def correlation_tile(
+    typingctx: Any,
+    rows: Any,
+    columns: Any,
+    out: Any,
+    out_index: Any,
+    images: Any,
+    bias: Any,
+    bias_index: Any,
+    weights: Any,
+    weights_index: Any,
+    inputs: Any,
+    inputs_index: Any,
+    segments: Any,
+    first: Any,
+    count: Any,
+    mask: Any,
+    mask_index: Any,
+    mode: Any,
+    done: Any,
+) -> Any:
+    """Write `rows` x `columns` vectors of a correlation.
+
+    out[out_index + i*images + j*LANES + lane] = bias[bias_index + i] + sum over the `count`
+    segments from `first` on, and over their steps t, of
+    weights[weights_index + (row + t)*rows + i]
+    * inputs[inputs_index + place + t*images + j*LANES + lane],
+    segments being triples (place, row, steps >= 1). `mode`: RELU cuts off what is negative; ADD
+    adds to what `out` holds, but not to the first `done` rows, which another tile has written;
+    MASK then writes zero where `mask`, at mask_index instead of out_index, is <= 0.
+    """
+    height, width = rows.literal_value, columns.literal_value
+    index = types.int64
+    signature = types.void(
+        rows, columns, out, index, index, bias, index, weights, index, inputs, index, segments,
+        index, index, mask, index, index, index,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        images = args[4]
+        weights, inputs = lanes.pointer(7, args[7], args[8]), lanes.pointer(9, args[9], args[10])
+        table = lanes.pointer(11, args[11], lanes.product(args[12], 3))
+        start = []
+        for i in range(height):
+            start += [lanes.broadcast(lanes.pointer(5, args[5], args[6], i))] * width
+
+        def segment(number: Value, sums: list[Value]) -> list[Value]:
+            entry = lanes.at(table, lanes.product(number, 3))
+            at_inputs = lanes.at(inputs, lanes.load_integer(entry))
+            row = lanes.load_integer(lanes.at(entry, 1))
+            at_weights = lanes.at(weights, lanes.product(row, height))
+
+            def step(t: Value, sums: list[Value]) -> list[Value]:
+                source = lanes.at(at_inputs, lanes.product(t, images))
+                vectors = [lanes.load(lanes.at(source, j * lanes.width)) for j in range(width)]
+                factors = lanes.at(at_weights, lanes.product(t, height))
+                results = []
+                for i in range(height):
+                    weight = lanes.broadcast(lanes.at(factors, i))
+                    for j in range(width):
+                        results.append(lanes.fma(weight, vectors[j], sums[i * width + j]))
+                return results
+
+            return lanes.loop(lanes.load_integer(lanes.at(entry, 2)), sums, step)
+
+        results = lanes.loop(args[13], start, segment, maybe_none=True)
+        target, masking = lanes.pointer(2, args[2], args[3]), lanes.pointer(14, args[14], args[15])
+
+        def store(way: int) -> None:
+            for i in range(height):
+                row = results[i * width : (i + 1) * width]
+                if way & ADD:
+                    with builder.if_then(builder.icmp_signed("<=", args[17], lanes.integer(i))):
+                        _store_row(lanes, row, target, masking, lanes.product(images, i), way)
+                else:
+                    _store_row(lanes, row, target, masking, lanes.product(images, i), way)
+
+        lanes.choose(args[16], (0, RELU, ADD, MASK, ADD | MASK), store)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _store_row(
+    lanes: Lanes, row: list[Value], target: Value, mask: Value, place: Value, way: int
+) -> None:
+    for j, value in enumerate(row):
+        shift = place, j * lanes.width
+        store_in_a_way(lanes, value, lanes.at(target, *shift), lanes.at(mask, *shift), way)
+
+
+def store_in_a_way(lanes: Lanes, value: Value, target: Value, mask: Value, way: int) -> None:
+    """Emit the store of one vector, combined with what lies there or cut off."""
+    if way & ADD:
+        value = lanes.add(lanes.load(target), value)
+    if way & RELU:
+        value = lanes.zero_unless_positive(value, value)
+    if way & MASK:
+        value = lanes.zero_unless_positive(lanes.load(mask), value)
+    lanes.store(value, target)

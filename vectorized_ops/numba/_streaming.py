@@ -1,0 +1,52 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
+"""Stores past the caches: when they pay, and how a thread ends them.
+
+A store to memory that is in no cache reads it first. A store past the caches does not, which for
+an operation of one read and one write means two streams instead of three; but what is written
+this way has to be fetched from memory by the next reader. So they pay for what would not fit in
+the last-level cache anyway.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from numba import types
+
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.numba._lanes import tile
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNKNOWN_CACHE_BYTES = 32 << 20
+
+
+def last_level_cache_bytes(caches: Path = _CACHES) -> int:
+    """Return the size of the processor's largest cache; 32 MiB where Linux does not tell."""
+    sizes = [path.read_text().strip() for path in caches.glob("index*/size")]
+    known = [int(size[:-1]) << 10 for size in sizes if size.endswith("K")]
+    return max(known, default=_UNKNOWN_CACHE_BYTES)
+
+
+_STREAMED_BYTES = last_level_cache_bytes() // 2
+
+
+def streamed(out: AnyArray, written: int, *read: AnyArray) -> bool:
+    """Tell whether `written` bytes of flat `out` should be stored past the caches.
+
+    Not if `out` is one of the arrays `read`: its lines are in the cache by then.
+    """
+    start = out.__array_interface__["data"][0]
+    before = (array.__array_interface__["data"][0] for array in read)
+    return written > _STREAMED_BYTES and start % 64 == 0 and start not in before
+
+
+@tile
+def finish_stores(typingctx: Any) -> Any:
+    """Wait until stores past the caches can be seen by other threads."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate

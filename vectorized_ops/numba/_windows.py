@@ -1,0 +1,74 @@
+"""Which pixels meet in the windows of a pooling: tables that its kernels walk.
+
+A border is not made of values that never win: places outside the image do not stand in the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import PoolingShape
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """For each target pixel, the source pixels that contribute to it, and in which place.
+
+    Those of target t stand at starts[t, 0] <= i < starts[t + 1, 0]: sources[i] the number of a
+    pixel, line by line, places[i] the place y*S + x in the window. The sources that the target
+    after t is the first to need are fresh[i], starts[t, 1] <= i < starts[t + 1, 1]. All int64.
+    """
+
+    starts: AnyArray
+    sources: AnyArray
+    places: AnyArray
+    fresh: AnyArray
+
+
+def windows(shape: PoolingShape) -> tuple[Links, Links]:
+    """Return links from image to windows, in the order of places, and from windows to image."""
+    lines, rows, y = _along(shape, 0)
+    pixels, columns, x = _along(shape, 1)
+    window = (lines[:, None] * shape.pixels + pixels).reshape(-1)
+    pixel = (rows[:, None] * shape.width + columns).reshape(-1)
+    place = (y[:, None] * shape.kernel[1] + x).reshape(-1)
+    forward = _links(window, pixel, place, shape.lines * shape.pixels)
+    return forward, _links(pixel, window, place, shape.height * shape.width)
+
+
+def _along(shape: PoolingShape, axis: int) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Return the windows along an axis, the lines of the image they hold, and in which place."""
+    count, extent = (shape.lines, shape.height) if axis == 0 else (shape.pixels, shape.width)
+    number, place = np.divmod(np.arange(count * shape.kernel[axis]), shape.kernel[axis])
+    line = number * shape.stride[axis] - shape.padding[axis] + place
+    inside = (line >= 0) & (line < extent)
+    return number[inside], line[inside], place[inside]
+
+
+def _links(target: AnyArray, source: AnyArray, place: AnyArray, targets: int) -> Links:
+    order = np.lexsort((place, target))
+    target, source, place = target[order], source[order], place[order]
+    fresh, first_link = np.unique(source, return_index=True)
+    first_need = target[first_link]
+    starts = np.empty((targets + 1, 2), np.int64)
+    starts[:, 0] = np.searchsorted(target, np.arange(targets + 1))
+    starts[:, 1] = np.searchsorted(np.sort(first_need), np.arange(1, targets + 2))
+    return Links(starts, source, place, fresh[np.argsort(first_need, kind="stable")])
+
+
+def window_sizes(shape: PoolingShape) -> AnyArray:
+    """Return the pixels (lines * pixels,) in each window, those of the padding included."""
+    sides = [
+        np.minimum(
+            shape.kernel[axis],
+            extent + 2 * shape.padding[axis] - np.arange(count) * shape.stride[axis],
+        )
+        for axis, (extent, count) in enumerate(
+            ((shape.height, shape.lines), (shape.width, shape.pixels))
+        )
+    ]
+    sizes: AnyArray = np.multiply.outer(*sides).reshape(-1)
+    return sizes

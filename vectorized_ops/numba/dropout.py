@@ -1,0 +1,85 @@
+"""Dropout: decisions are made again in the backward pass, nothing is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from vectorized_ops.layout import AnyArray, pixels
+from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._streaming import finish_stores, streamed
+from vectorized_ops.numba._threads import part
+from vectorized_ops.numba._value_tiles import kept_tile
+from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.reference.dropout import drop_below, mixed_key
+
+
+class Dropout:
+    """See `vectorized_ops.reference.dropout.Dropout`; images run fastest in memory."""
+
+    def __init__(self, rate: float) -> None:
+        self._drop_below, self._factor = int(drop_below(rate)), np.float32(1 / (1 - rate))
+
+    def forward(self, values: AnyArray, out: AnyArray, key: int) -> None:
+        """Write the values that are kept, and zeros; `out` may be `values`."""
+        self._deliver(values, out, key, False, None)
+
+    def backward(
+        self,
+        gradient: AnyArray,
+        out: AnyArray,
+        key: int,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
+        """Write the gradient of the values that were kept under this key, and zeros."""
+        self._deliver(gradient, out, key, add, mask)
+
+    def _deliver(
+        self, values: AnyArray, out: AnyArray, key: int, add: bool, mask: AnyArray | None
+    ) -> None:
+        source, target = pixels(values), pixels(out)
+        cut = target if mask is None else pixels(mask)
+        past = not add and streamed(target[0], 4 * out.size, source[0])
+        channels = out.shape[-1]
+        _keep(
+            *source, *target, *cut, out.size // (len(out) * channels), channels, len(out),
+            int(mixed_key(key)), self._drop_below, self._factor, add, mask is not None, past,
+            numba.get_num_threads(),
+        )  # fmt: skip
+
+
+@parallel_kernel
+def _keep(
+    values: Any,
+    distance: int,
+    out: Any,
+    out_distance: int,
+    mask: Any,
+    mask_distance: int,
+    pixels: int,
+    channels: int,
+    images: int,
+    key: int,
+    drop_below: int,
+    factor: Any,
+    add: bool,
+    masked: bool,
+    past: bool,
+    threads: int,
+) -> None:
+    total = pixels * channels
+    for thread in numba.prange(threads):
+        first, last = part(total, thread, threads), part(total, thread + 1, threads)
+        while first < last:
+            pixel, begin = first // channels, first % channels
+            count, place = min(channels - begin, last - first), begin * images
+            kept_tile(
+                out, pixel * out_distance + place, mask, pixel * mask_distance + place, values,
+                pixel * distance + place, count, images // LANES, first, total, key, drop_below,
+                factor, add, masked, past,
+            )  # fmt: skip
+            first += count
+        finish_stores()

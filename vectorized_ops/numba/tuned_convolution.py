@@ -1,0 +1,131 @@
+"""Convolution by the algorithm that is fastest for the shape, in each direction by itself."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import Any, final
+
+import numpy as np
+
+from vectorized_ops.errors import OperationError
+from vectorized_ops.layout import AnyArray, padded_images, zeros_images_last
+from vectorized_ops.numba.choices import Choice, chosen
+from vectorized_ops.numba.convolution import Convolution
+from vectorized_ops.numba.winograd_convolution import WinogradConvolution, winograd_takes
+from vectorized_ops.shapes import ConvolutionShape
+
+ALGORITHMS = ("direct", "winograd2", "winograd4")
+"""Direct summation, and Winograd's F(2x2, 3x3) and F(4x4, 3x3) where they compute the shape."""
+
+DIRECTIONS = ("forward", "backward_data", "backward_weights")
+
+
+class TunedConvolution:
+    """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
+
+    Which of `algorithms` computes a direction is measured when the operation is made, unless it is
+    known from an earlier measurement on such a machine; `choices` tells. With ("direct",) nothing
+    is measured and results do not depend on the machine's speed.
+    """
+
+    def __init__(self, shape: ConvolutionShape, algorithms: tuple[str, ...] = ALGORITHMS) -> None:
+        unknown = set(algorithms) - set(ALGORITHMS)
+        if unknown or "direct" not in algorithms:
+            raise OperationError(
+                f"convolution algorithms {algorithms} were asked for: expected 'direct' and any of "
+                f"{', '.join(ALGORITHMS[1:])}"
+            )
+        self.shape = shape
+        made: dict[str, Any] = {"direct": Convolution(shape)}
+        if winograd_takes(shape):
+            for name in algorithms:
+                if name != "direct":
+                    made[name] = WinogradConvolution(shape, int(name[-1]))
+        self.choices = _choose(shape, made)
+        self._by_direction = {way: made[choice.name] for way, choice in self.choices.items()}
+
+    def forward(
+        self,
+        images: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray | None,
+        out: AnyArray,
+        relu: bool = False,
+    ) -> None:
+        """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
+        self._by_direction["forward"].forward(images, weights, bias, out, relu)
+
+    def backward_data(
+        self,
+        gradient: AnyArray,
+        weights: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
+        """Write the gradient of the images, or add it; zero where `mask` is not positive."""
+        self._by_direction["backward_data"].backward_data(gradient, weights, out, add, mask)
+
+    def backward_weights(
+        self,
+        images: AnyArray,
+        gradient: AnyArray,
+        weights_out: AnyArray,
+        bias_out: AnyArray | None,
+    ) -> None:
+        """Write the gradients of weights and, unless it is None, of the bias."""
+        self._by_direction["backward_weights"].backward_weights(
+            images, gradient, weights_out, bias_out
+        )
+
+    @property
+    def scratch_size(self) -> int:
+        """Floats of scratch memory that a call needs."""
+        return max(int(operation.scratch_size) for operation in self._by_direction.values())
+
+    def use_scratch(self, memory: AnyArray) -> None:
+        """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
+        for operation in self._by_direction.values():
+            operation.use_scratch(memory)
+
+
+def _choose(shape: ConvolutionShape, made: dict[str, Any]) -> dict[str, Choice]:
+    if len(made) == 1:
+        return dict.fromkeys(DIRECTIONS, Choice("direct", {}))
+    arguments = _Arguments(shape)
+    choices = {}
+    for direction in DIRECTIONS:
+        candidates = {
+            name: partial(arguments.run, direction, operation) for name, operation in made.items()
+        }
+        choices[direction] = chosen(f"{direction} {shape}", candidates)
+    return choices
+
+
+@final
+class _Arguments:
+    """Arrays to measure on, made when the first measurement needs them."""
+
+    def __init__(self, shape: ConvolutionShape) -> None:
+        self._shape = shape
+
+    def run(self, direction: str, operation: Any) -> None:
+        """Compute one direction."""
+        if direction == "forward":
+            operation.forward(self._images, self._weights, None, self._gradient)
+        elif direction == "backward_data":
+            operation.backward_data(self._gradient, self._weights, self._images)
+        else:
+            operation.backward_weights(self._images, self._gradient, self._weights, None)
+
+    @cached_property
+    def _images(self) -> AnyArray:
+        return zeros_images_last((padded_images(self._shape.images), *self._shape.inputs[1:]))
+
+    @cached_property
+    def _gradient(self) -> AnyArray:
+        return zeros_images_last((padded_images(self._shape.images), *self._shape.outputs[1:]))
+
+    @cached_property
+    def _weights(self) -> AnyArray:
+        return np.zeros(self._shape.weights, np.float32)

@@ -1,0 +1,186 @@
+"""Convolution 3x3, stride 1, by Winograd's minimal filtering F(2x2, 3x3) or F(4x4, 3x3).
+
+Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308: 2.25 or 4
+times fewer multiplications, at the price of transforms and of rounding errors (see the tests).
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from vectorized_ops.errors import OperationError
+from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.numba._correlation import tile_rows
+from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
+from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._operands import Operands
+from vectorized_ops.numba._outer_product import PANEL, gather_bias, panels_of, sums_size
+from vectorized_ops.numba._square_sums import square_sums_kernel, square_taps_kernel
+from vectorized_ops.numba._square_tiles import TAPS
+from vectorized_ops.numba._squares import block_size, square_kernel, square_weights_kernel
+from vectorized_ops.shapes import ConvolutionShape
+
+OUTPUTS = (2, 4)
+"""Pixels on a side of an output tile."""
+
+SCRATCH_BYTES = 4 * 2**20
+"""Of points and products that a thread holds at a time, roughly."""
+
+
+def winograd_takes(shape: ConvolutionShape) -> bool:
+    """Tell whether a shape is one that `WinogradConvolution` computes."""
+    plain = (shape.stride, shape.dilation, shape.groups) == ((1, 1), (1, 1), 1)
+    return plain and shape.kernel == (TAPS, TAPS) and max(shape.padding) < TAPS
+
+
+class WinogradConvolution:
+    """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
+
+    All directions by F(outputs x outputs, 3x3), backward-weights by its adjoint. Raises
+    OperationError for other kernels, strides, dilations, groups, and padding above 2.
+    """
+
+    def __init__(self, shape: ConvolutionShape, outputs: int = 4) -> None:
+        if not winograd_takes(shape) or outputs not in OUTPUTS:
+            raise OperationError(
+                f"Winograd F({outputs}x{outputs}, 3x3) was asked for {shape}: expected outputs 2 "
+                "or 4, kernel 3x3, stride 1, dilation 1, one group and padding of at most 2; use "
+                "Convolution"
+            )
+        self.shape, self._outputs, self._operands = shape, outputs, Operands(shape)
+        self._panels = panels_of(shape.filters, 1)
+        self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
+        widest = max(shape.channels, shape.filters)
+        self._zeros = aligned_zeros((widest * self._images,))
+        self._taps = aligned_zeros((self._threads, TAPS * TAPS, LANES))
+        self._scratch = aligned_zeros((0,))
+
+    @property
+    def scratch_size(self) -> int:
+        """Floats of scratch memory that a call needs."""
+        counts = self.shape.filters, self.shape.channels
+        own = max(sum(self._sizes(*counts)), sum(self._sizes(*reversed(counts))))
+        return max(own, sum(self._sums_sizes()))
+
+    def use_scratch(self, memory: AnyArray) -> None:
+        """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
+        self._scratch = memory
+
+    def forward(
+        self,
+        images: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray | None,
+        out: AnyArray,
+        relu: bool = False,
+    ) -> None:
+        """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
+        self._operands.check(images, out, weights, bias)
+        given = self._zeros if bias is None else bias
+        self._convolve(images, weights, given, out, self.shape.padding, None, RELU * relu, False)
+
+    def backward_data(
+        self,
+        gradient: AnyArray,
+        weights: AnyArray,
+        out: AnyArray,
+        add: bool = False,
+        mask: AnyArray | None = None,
+    ) -> None:
+        """Write the gradient of the images, or add it; zero where `mask` is not positive."""
+        self._operands.check(out, gradient, weights, mask=mask)
+        padding = TAPS - 1 - self.shape.padding[0], TAPS - 1 - self.shape.padding[1]
+        mode = ADD * add | MASK * (mask is not None)
+        self._convolve(gradient, weights, self._zeros, out, padding, mask, mode, True)
+
+    def backward_weights(
+        self,
+        images: AnyArray,
+        gradient: AnyArray,
+        weights_out: AnyArray,
+        bias_out: AnyArray | None,
+    ) -> None:
+        """Write the gradients of weights and, unless it is None, of the bias."""
+        self._operands.check(images, gradient, weights_out, bias_out)
+        shape, panels = self.shape, self._panels
+        rows = tile_rows(shape.channels)
+        sizes = self._sums_sizes()
+        pieces = np.split(self._memory(sum(sizes)), np.cumsum(sizes)[:-1])
+        sums, bias_sums, transformed, turned, turned_points = (
+            piece.reshape(self._threads, -1) for piece in pieces
+        )
+        square_sums_kernel(self._outputs, rows, self._images)(
+            *pixels(images), images.shape[1:3], shape.channels, *pixels(gradient),
+            gradient.shape[1:3], shape.filters, shape.padding, panels.starts, panels.widths,
+            sums, bias_sums, transformed, turned, turned_points, self._zeros,
+            self._at_once(PANEL, shape.channels),
+        )  # fmt: skip
+        square_taps_kernel(self._outputs)(
+            sums, rows, shape.channels, panels.starts, panels.widths, panels.of_filter,
+            self._taps, weights_out.reshape(-1),
+        )  # fmt: skip
+        if bias_out is not None:
+            gather_bias(bias_sums, panels.starts, panels.of_filter, bias_out)
+
+    def _convolve(
+        self,
+        inputs: AnyArray,
+        weights: AnyArray,
+        bias: AnyArray,
+        out: AnyArray,
+        padding: tuple[int, int],
+        mask: AnyArray | None,
+        mode: int,
+        backward: bool,
+    ) -> None:
+        channels, filters = inputs.shape[3], out.shape[3]
+        rows = tile_rows(filters)
+        sizes = self._sizes(filters, channels)
+        memory = self._memory(sum(sizes))
+        points, transformed, products = np.split(memory, np.cumsum(sizes)[:-1])
+        square_weights_kernel(self._outputs)(
+            weights.reshape(-1), points, rows, filters, channels, backward, self._taps
+        )
+        target, target_distance = pixels(out)
+        masking, mask_distance = (target, 0) if mask is None else pixels(mask)
+        source, distance = pixels(inputs)
+        square_kernel(self._outputs, rows)(
+            source, distance, inputs.shape[1:3], channels, points, bias, target,
+            target_distance, out.shape[1:3], filters, self._images, padding, masking,
+            mask_distance, mode, transformed.reshape(self._threads, -1),
+            products.reshape(self._threads, -1), self._zeros,
+            np.array([0, 0, channels]), self._at_once(filters, channels),
+        )  # fmt: skip
+
+    def _at_once(self, filters: int, channels: int) -> int:
+        """Tiles whose points are in work together: more use the weights better, fewer the cache."""
+        per_tile = (self._outputs + TAPS - 1) ** 2 * (filters + channels) * self._images * 4
+        return int(np.clip(SCRATCH_BYTES // per_tile, 1, 8))
+
+    def _sizes(self, filters: int, channels: int) -> tuple[int, int, int]:
+        """Floats of transformed weights, of all threads' points, and of their products."""
+        rows, squared = tile_rows(filters), (self._outputs + TAPS - 1) ** 2
+        tiles = self._threads * self._at_once(filters, channels) * squared * self._images
+        weights = squared * -(-filters // rows) * block_size(rows, channels)
+        return -(-weights // LANES) * LANES, tiles * channels, tiles * filters
+
+    def _sums_sizes(self) -> tuple[int, int, int, int, int]:
+        """Floats of all threads' sums, sums of biases, points, turned pixels and their points."""
+        squared, columns = (self._outputs + TAPS - 1) ** 2, len(self._panels.starts)
+        at_once = self._at_once(PANEL, self.shape.channels)
+        panel = self._images * PANEL
+        each = (
+            squared * sums_size(self.shape, self._panels) // TAPS**2,
+            columns * PANEL,
+            squared * at_once * self.shape.channels * self._images,
+            self._outputs**2 * panel,
+            squared * at_once * panel,
+        )
+        sizes = [self._threads * size for size in each]
+        return sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
+
+    def _memory(self, size: int) -> AnyArray:
+        if len(self._scratch) < size:
+            self._scratch = aligned_zeros((self.scratch_size,))
+        return self._scratch[:size]
