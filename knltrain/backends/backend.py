@@ -20,21 +20,35 @@ class Backend(ABC):
     `gradient` are packed vectors as the network lays them out, float32 (network.packed_size,),
     contiguous, and must not overlap; anything else is a NetworkError. The padding between
     parameters is not read, and is zero in the gradient.
+
+    Training goes by the statistics of the batch, evaluation by the running ones, which lie among
+    the parameters and are never written: their place in the gradient gets (running - batch's), of
+    which the optimizer takes its share; the batch's variance is the unbiased one. Dropout works in
+    training alone; what it drops follows from `batch.key`, unless an implementation says otherwise.
     """
 
     @abstractmethod
     def loss_and_gradient(
         self, batch: Batch, parameters: FloatArray, gradient: FloatArray
     ) -> float:
-        """Mean softmax cross-entropy over the batch; its gradient overwrites `gradient`."""
+        """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
+
+        Its gradient overwrites `gradient`.
+        """
 
     @abstractmethod
     def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
-        """Sum of the losses of the batch's images, and how many of them are classified right."""
+        """Sum of the images' losses at the first output, and how many it classifies right.
+
+        The output's weight does not count; of equal logits the first one does.
+        """
 
     @abstractmethod
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
-        """Name of the first layer whose output is not finite; None when all outputs are."""
+        """Name of the first layer whose output is not finite in training; None when all are.
+
+        Layers that are computed in one go count as the first of them.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,14 @@ LabelArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Images that go through the network together: float32 (n,H,W,C) and int64 (n,)."""
+    """Images that go through the network together: float32 (n,H,W,C) and int64 (n,).
+
+    `key` uint64 (1,) is what the step's random decisions (dropout) are drawn from.
+    """
 
     images_nhwc: FloatArray
     labels: LabelArray
+    key: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(1, np.uint64))
 
     @classmethod
     def allocate(cls, images: int, image_shape: tuple[int, ...]) -> Batch:

@@ -62,7 +62,9 @@ class ShardedBatches:
         self._order = self._shifts = np.empty(0, np.int64)
 
     def fill(self, step: int, out: Batch) -> None:
-        """Write this worker's images and labels of global `step` into `out`."""
+        """Write this worker's images, labels and key of global `step` into `out`."""
+        sources = np.random.SeedSequence([self._seed, step, self._rank])
+        out.key[:] = sources.generate_state(1, np.uint64)
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._begin(epoch)

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from knltrain.backends.backend import Backend, FloatArray
 from knltrain.backends.by_address import ByAddress
 from knltrain.backends.cpu.plan import Plan
-from knltrain.backends.cpu.stages import Views
+from knltrain.backends.cpu.stages import Run, Views
+from knltrain.backends.cpu.tensor import Tensor
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.network import Network
@@ -39,41 +40,50 @@ class CpuBackend(Backend):
     def loss_and_gradient(
         self, batch: Batch, parameters: FloatArray, gradient: FloatArray
     ) -> float:
-        """Mean softmax cross-entropy over the batch; its gradient overwrites `gradient`."""
-        weights, gradients = self._views.of(parameters), self._views.of(gradient)
-        self._forward(batch, weights)
-        loss = self._loss(batch) / len(batch.labels)
-        for stage in reversed(self._plan.stages):
-            stage.backward(weights, gradients)
-        gradient[self._gaps] = 0
-        return loss
-
-    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
-        """Sum of the losses of the batch's images, and how many of them are classified right."""
-        self._forward(batch, self._views.of(parameters))
-        logits = self._plan.output.values[: len(batch.labels)]
-        correct = np.count_nonzero(logits.argmax(axis=1) == batch.labels)
-        return self._loss(batch), int(correct)
-
-    def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
-        """Name of the first layer whose output is not finite; None when all outputs are."""
-        weights = self._views.of(parameters)
+        """Mean softmax cross-entropy over the batch, summed over the outputs by their weights."""
+        run = self._run(batch, parameters, self._views.of(gradient), training=True)
         self._load(batch)
         for stage in self._plan.stages:
-            stage.forward(weights)
-            if not np.isfinite(stage.output.values[: len(batch.labels)]).all():
+            stage.forward(run)
+        loss = sum(self._loss(batch, *output) for output in self._plan.outputs)
+        for stage in reversed(self._plan.stages):
+            if stage.output.gradient is not None:
+                stage.backward(run)
+        gradient[self._gaps] = 0
+        return loss / len(batch.labels)
+
+    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
+        """Sum of the images' losses at the first output, and how many it classifies right."""
+        self._forward(batch, parameters)
+        output, _ = self._plan.outputs[0]
+        logits = output.values.array[: len(batch.labels)]
+        correct = np.count_nonzero(logits.argmax(axis=1) == batch.labels)
+        return self._loss(batch, output), int(correct)
+
+    def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
+        """Name of the first layer whose output is not finite in training; None when all are."""
+        run = self._run(batch, parameters, {}, training=True)
+        self._load(batch)
+        for stage in self._plan.stages:
+            stage.forward(run)
+            if not np.isfinite(stage.output.values.array[: len(batch.labels)]).all():
                 return stage.name
         return None
 
     def close(self) -> None:
         """Let go of the packed vectors and the plan's memory."""
         self._views.clear()
-        self._plan.stages.clear()
+        self._plan.release()
 
-    def _forward(self, batch: Batch, weights: Views) -> None:
+    def _forward(self, batch: Batch, parameters: FloatArray) -> None:
+        run = self._run(batch, parameters, {}, training=False)
         self._load(batch)
-        for stage in self._plan.stages:
-            stage.forward(weights)
+        for stage in self._plan.evaluation:
+            stage.forward(run)
+
+    def _run(self, batch: Batch, parameters: FloatArray, gradients: Views, training: bool) -> Run:
+        views = self._views.of(parameters)
+        return Run(views, gradients, len(batch.labels), training, int(batch.key[0]))
 
     def _load(self, batch: Batch) -> None:
         images = len(batch.labels)
@@ -84,11 +94,13 @@ class CpuBackend(Backend):
                 f"network '{self._network.name}', compiled for 1 to {self._batch} images of "
                 f"{self._network.input_shape}"
             )
-        self._operations.load_images(batch.images_nhwc, self._plan.input.values)
+        self._operations.load_images(batch.images_nhwc, self._plan.input.values.array)
 
-    def _loss(self, batch: Batch) -> float:
-        output = self._plan.output
-        return self._operations.softmax_cross_entropy(output.values, batch.labels, output.gradient)
+    def _loss(self, batch: Batch, output: Tensor, weight: float = 1.0) -> float:
+        assert output.gradient is not None
+        return self._operations.softmax_cross_entropy(
+            output.values.array, batch.labels, output.gradient.array, weight=weight
+        )
 
     def _named(self, packed: FloatArray) -> Views:
         return ParameterVector(self._network, packed).views

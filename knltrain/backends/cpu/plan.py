@@ -1,98 +1,158 @@
-"""A network compiled once for a batch: which operation runs when, and on which memory."""
+"""A network compiled once for a batch: which operation runs when, and on which memory.
+
+Moments count the forward stages, then the loss, then the backward stages: from them follows how
+long each array lives, and from that where it lies in the plan's one arena.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import final
 
 import numpy as np
 
-from knltrain.backends.cpu.stages import (
-    Activation,
-    FlattenStage,
-    MaxPoolingStage,
-    PooledConvolutionStage,
-    ReLUStage,
-    Stage,
-    WeightedStage,
-)
+from affinity import allocate_in
+from knltrain.backends.cpu.lowering import Lowering
+from knltrain.backends.cpu.memory import Buffer, Lifetime, Place, packed
+from knltrain.backends.cpu.stages import Stage
+from knltrain.backends.cpu.tensor import Flow, Tensor
 from knltrain.errors import NetworkError
-from knltrain.network.layers import Convolution, Dense, Layer, MaxPooling, ReLU, Shape
+from knltrain.network.layers import IMAGES
 from knltrain.network.network import Network
 from vectorized_ops.implementations import Operations
 
 
+@final
 class Plan:
-    """Stages in order; `images` is what the first one reads, `output` what the last one writes."""
+    """`stages` in order; `input` is what the first reads, `outputs` the logits with their weights.
+
+    `evaluation` are the stages that evaluation needs. `arena_bytes` is the memory of all arrays of
+    a step, parameters and their gradient excepted.
+    """
 
     def __init__(self, network: Network, batch: int, operations: Operations) -> None:
-        images = operations.activations((batch, *network.input_shape))
-        self.input = Activation(images, None)
-        self.stages: list[Stage] = []
-        remaining = deque(zip(network.layers, network.shapes[1:], strict=True))
-        while remaining:
-            self._append(remaining, operations, len(images))
-        if self.output.gradient is None or len(network.shapes[-1]) != 1:
-            raise NetworkError(
-                f"network '{network.name}' ends in {network.shapes[-1]}: expected a dense layer "
-                "whose outputs are the classes"
-            )
+        lowered = Lowering(network, batch, operations)
+        self.stages, self._operations = lowered.stages, operations
+        self.input = lowered.tensors[IMAGES]
+        self.outputs = [
+            (lowered.tensors[output.layer], output.weight) for output in network.outputs
+        ]
+        for tensor, _ in self.outputs:
+            if len(tensor.shape) != 1 or tensor.gradient is None:
+                raise NetworkError(
+                    f"network '{network.name}' ends in '{tensor.name}' of shape {tensor.shape}: "
+                    "expected a dense layer whose outputs are the classes"
+                )
+        needed = {layer.name for layer in network.needed_for(network.outputs[:1])}
+        self.evaluation = [stage for stage in self.stages if stage.name in needed]
+        outputs = [tensor for tensor, _ in self.outputs]
+        wire(self.stages, outputs)
+        self._places = _places(self.stages, outputs)
+        _set_lifetimes(self.stages, outputs)
+        self.arena_bytes = self._bind()
 
-    @property
-    def output(self) -> Activation:
-        """The activation behind the last stage so far."""
-        return self.stages[-1].output if self.stages else self.input
+    def _bind(self) -> int:
+        """Make the arena, and let places and operations know their part of it."""
+        buffers = list({id(place.buffer): place.buffer for place in self._places}.values())
+        scratch_users = [user for stage in self.stages for user in stage.scratch_users]
+        scratch = max((4 * user.scratch_size for user in scratch_users), default=0)
+        lifetimes = [self._lifetime(buffer) for buffer in buffers]
+        lifetimes.append(Lifetime(scratch, 0, 2 * len(self.stages)))
+        offsets, size = packed(lifetimes)
+        # Reserved, not touched: the first step puts every page where its user is.
+        self._arena = allocate_in("model", size).buffer
+        memory = np.frombuffer(self._arena, np.uint8)
+        pieces = [
+            memory[offset : offset + lifetime.size]
+            for offset, lifetime in zip(offsets, lifetimes, strict=True)
+        ]
+        shared = pieces.pop().view(np.float32)
+        for buffer, piece in zip(buffers, pieces, strict=True):
+            buffer.array = self._operations.activations_in(piece.view(buffer.dtype), buffer.shape)
+        for place in self._places:
+            place.bind()
+        for user in scratch_users:
+            user.use_scratch(shared)
+        return size
 
-    def _append(
-        self, remaining: deque[tuple[Layer, Shape]], operations: Operations, batch: int
-    ) -> None:
-        layer, shape = remaining.popleft()
-        inputs = self.output
-        if operations.pooled_convolution and _fuses([layer, *(item[0] for item in remaining)]):
-            _, shape = remaining.popleft()
-            output = Activation.allocate(operations, batch, shape)
-            self.stages.append(PooledConvolutionStage(layer, operations, inputs, output))  # type: ignore[arg-type]
-            return
-        if isinstance(layer, ReLU):
-            self.stages.append(ReLUStage(layer, operations, inputs))
-            return
-        if isinstance(layer, Dense) and inputs.values.ndim == 4:
-            inputs = self._flattened(layer.name, operations, inputs)
-        output = Activation.allocate(operations, batch, shape)
-        if isinstance(layer, Convolution):
-            operation = operations.convolution(
-                inputs.values.shape, layer.filters, layer.kernel, layer.stride, layer.padding
-            )
-            self.stages.append(WeightedStage(layer.name, operation, inputs, output))
-        elif isinstance(layer, MaxPooling):
-            self.stages.append(MaxPoolingStage(layer, operations, inputs, output))
-        elif isinstance(layer, Dense):
-            operation = operations.dense(*inputs.values.shape, layer.units)
-            self.stages.append(WeightedStage(layer.name, operation, inputs, output))
-        else:
-            raise NetworkError(
-                f"layer '{layer.name}' is a {type(layer).__name__}, which the cpu backend does not "
-                'compute: choose backend.name = "torch"'
-            )
+    def _lifetime(self, buffer: Buffer) -> Lifetime:
+        size = self._operations.activations_size(buffer.shape) * buffer.dtype.itemsize
+        return Lifetime(size, buffer.first, buffer.last)
 
-    def _flattened(self, name: str, operations: Operations, images: Activation) -> Activation:
-        vectors = operations.flatten(images.values)
-        if np.shares_memory(vectors, images.values):
-            gradient = None if images.gradient is None else operations.flatten(images.gradient)
-            return Activation(vectors, gradient)
-        stage = FlattenStage(name, operations, images)
-        self.stages.append(stage)
-        return stage.output
+    def release(self) -> None:
+        """Let go of the arena."""
+        self.stages.clear()
+        self.evaluation.clear()
+        for place in self._places:
+            place.buffer.array = None
+            place.array = np.empty(0, np.float32)
+        self._arena = memoryview(b"")
 
 
-def _fuses(layers: Sequence[Layer]) -> bool:
-    """Tell whether the first two layers are a plain convolution and 2x2 max pooling."""
-    if len(layers) < 2:
-        return False
-    first, second = layers[:2]
-    return (
-        isinstance(first, Convolution)
-        and (first.stride, first.padding) == (1, 0)
-        and isinstance(second, MaxPooling)
-        and (second.kernel, second.stride) == (2, 2)
-    )
+def wire(stages: list[Stage], outputs: Iterable[Tensor]) -> None:
+    """Decide for every share in a gradient whether it is written or added, and who masks.
+
+    Of the stages that take a tensor the last in order comes first in the backward pass and writes;
+    the others add; the one that comes last leaves zeros where a ReLU cut the values off.
+    """
+    written = set(outputs)
+    final_flows: dict[Tensor, Flow] = {}
+    for stage in reversed(stages):
+        for number, flow in enumerate(stage.flows):
+            tensor = flow.tensor
+            flow.add = tensor in written
+            if not flow.add and number > 0:
+                _share(stage, tensor)
+            written.add(tensor)
+            final_flows[tensor] = flow
+    for tensor, flow in final_flows.items():
+        if tensor.rectified and flow.can_mask and tensor.gradient is not None:
+            flow.mask = True
+            tensor.mark_masked()
+
+
+def _share(stage: Stage, addend: Tensor) -> None:
+    """Let the gradient of an addend lie where that of the sum does, which it equals."""
+    if addend.gradient is not None and stage.output.gradient is not None:
+        addend.gradient.move_into(stage.output.gradient)
+
+
+def _places(stages: list[Stage], outputs: list[Tensor]) -> list[Place]:
+    found: dict[int, Place] = {}
+
+    def note(*places: Place | None) -> None:
+        found.update({id(place): place for place in places if place is not None})
+
+    for stage in stages:
+        for tensor in (*stage.read, stage.output):
+            note(tensor.values, tensor.gradient)
+        note(*stage.remembered)
+    for tensor in outputs:
+        note(tensor.values, tensor.gradient)
+    return list(found.values())
+
+
+def _set_lifetimes(stages: list[Stage], outputs: list[Tensor]) -> None:
+    loss, end = len(stages), 2 * len(stages)
+    for tensor in outputs:
+        _use(loss, tensor.values, tensor.gradient)
+    for moment, stage in enumerate(stages):
+        _use(moment, stage.output.values, *(tensor.values for tensor in stage.read))
+        _use(moment, *stage.remembered)
+        back = end - moment
+        if stage.output.gradient is None:
+            continue
+        _use(back, stage.output.gradient, *stage.remembered)
+        _use(back, *(tensor.values for tensor in stage.values_again))
+        if stage.output.rectified and not stage.output.masked:
+            _use(back, stage.output.values)
+        for flow in stage.flows:
+            _use(back, flow.tensor.gradient)
+            if flow.mask:
+                _use(back, flow.tensor.values)
+
+
+def _use(moment: int, *places: Place | None) -> None:
+    for place in places:
+        if place is not None:
+            place.buffer.use_at(moment)

@@ -1,83 +1,182 @@
-"""The contract of backends: one LeNet, run by every implementation, with the same results."""
+"""The contract of backends: every implementation computes what `seam.definition` defines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
+from seam.definition import check_step, define
+from seam.graphs import GRAPHS, LENET, OUTPUTS, RESIDUAL
+from seam.material import batch_of, parameters_of
 
 from knltrain.backends.backend import Backend
 from knltrain.backends.cpu import CpuBackend
 from knltrain.backends.torch_backend import TorchBackend
 from knltrain.data.dataset import Batch
-from knltrain.network.lenet import lenet
-from knltrain.network.parameters import ParameterVector, aligned_zeros
+from knltrain.errors import NetworkError
+from knltrain.network.layers import Dense, Dropout, LocalResponseNormalisation
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
 
-NETWORK = lenet()
-IMAGES = 6
+BACKENDS: dict[str, Callable[[Network, int], Backend]] = {
+    "torch": lambda network, images: TorchBackend(network, images, 1),
+    "reference": lambda network, images: CpuBackend(network, images, 1, "reference"),
+    "numba": lambda network, images: CpuBackend(network, images, 1, "numba"),
+    "onednn": lambda network, images: CpuBackend(network, images, 1, "onednn"),
+}
 
+APART = {"torch": (Dropout,), "onednn": (Dropout, LocalResponseNormalisation)}
+"""Layers that a backend does not take, or whose random numbers are its own."""
 
-def _batch(seed: int = 0) -> Batch:
-    generator = np.random.default_rng(seed)
-    images = generator.standard_normal((IMAGES, *NETWORK.input_shape), np.float32)
-    return Batch(images, generator.integers(0, 10, IMAGES))
+TINY = Network("tiny", (4, 4, 1), (Dense("out", 3),))
 
-
-def _parameters() -> ParameterVector:
-    parameters = ParameterVector(NETWORK)
-    parameters.initialise(seed=1)
-    return parameters
-
-
-@pytest.fixture(scope="module")
-def expected() -> np.ndarray:
-    """The gradient in float64, by PyTorch's automatic differentiation."""
-    from knltrain.network.torch_modules import to_torch
-
-    module = to_torch(NETWORK, _parameters()).double()
-    images = torch.from_numpy(_batch().images_nhwc.astype(np.float64)).permute(0, 3, 1, 2)
-    loss = torch.nn.functional.cross_entropy(module(images), torch.from_numpy(_batch().labels))
-    packed = np.zeros(NETWORK.packed_size)
-    gradients = torch.autograd.grad(loss, list(module.parameters()))
-    for spec, gradient in zip(NETWORK.parameters, gradients, strict=True):
-        packed[spec.offset : spec.offset + spec.size] = gradient.numpy().reshape(-1)
-    return packed
+Make = Callable[[Network, int], Backend]
 
 
-@pytest.fixture(params=["torch", "cpu reference"])
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    """Every implementation in turn."""
-    threads = torch.get_num_threads()
-    made: Backend = (
-        TorchBackend(NETWORK, IMAGES, 1)
-        if request.param == "torch"
-        else CpuBackend(NETWORK, IMAGES, 1, "reference")
+@pytest.fixture(params=BACKENDS)
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    """make(network, images): a backend, each implementation in turn."""
+    made: list[Backend] = []
+
+    def one(network: Network, images: int) -> Backend:
+        made.append(BACKENDS[request.param](network, images))
+        return made[-1]
+
+    yield one
+    for backend in made:
+        backend.close()
+
+
+def gradient_of(backend: Backend, batch: Batch, parameters: ParameterVector) -> np.ndarray:
+    gradient = ParameterVector(parameters.network).packed
+    backend.loss_and_gradient(batch, parameters.packed, gradient)
+    return gradient
+
+
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [
+        pytest.param(name, network, id=f"{name}-{network.name}")
+        for network in GRAPHS
+        for name in BACKENDS
+        if not any(isinstance(layer, APART.get(name, ())) for layer in network.layers)
+    ],
+)
+def test_step_and_evaluation_are_those_of_the_definition(name: str, network: Network) -> None:
+    backend = BACKENDS[name](network, 16)
+    check_step(backend, network, parameters_of(network).packed, batch_of(network, 16))
+    backend.close()
+
+
+@pytest.mark.parametrize("images", [1, 15, 17])
+def test_fewer_images_than_expected_are_a_batch_of_their_own(make: Make, images: int) -> None:
+    backend, parameters = make(RESIDUAL, 20), parameters_of(RESIDUAL)
+    backend.loss_and_gradient(
+        batch_of(RESIDUAL, 20, seed=1), parameters.packed, np.empty_like(parameters.packed)
     )
-    yield made
-    made.close()
-    torch.set_num_threads(threads)
+    check_step(backend, RESIDUAL, parameters.packed, batch_of(RESIDUAL, images))
 
 
-def test_gradient_is_the_one_of_the_definition(backend: Backend, expected: np.ndarray) -> None:
-    gradient = aligned_zeros(NETWORK.packed_size)
-    gradient.fill(7)
-    backend.loss_and_gradient(_batch(), _parameters().packed, gradient)
-    np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-5)
+def test_images_of_an_earlier_batch_leave_no_trace(make: Make) -> None:
+    backend, parameters = make(RESIDUAL, 18), parameters_of(RESIDUAL)
+    batch, broken = batch_of(RESIDUAL, 11), batch_of(RESIDUAL, 18)
+    expected = gradient_of(backend, batch, parameters)
+    broken.images_nhwc[...] = np.nan
+    assert not np.isfinite(gradient_of(backend, broken, parameters)).all()
+    assert_array_equal(gradient_of(backend, batch, parameters), expected)
 
 
-def test_evaluation_sums_what_training_averages(backend: Backend) -> None:
-    parameters = _parameters().packed
-    gradient = aligned_zeros(NETWORK.packed_size)
-    loss = backend.loss_and_gradient(_batch(), parameters, gradient)
-    loss_sum, correct = backend.evaluate(_batch(), parameters)
-    assert loss_sum == pytest.approx(IMAGES * loss, rel=1e-5)
-    assert 0 <= correct <= IMAGES
+def test_equal_steps_are_equal_to_the_last_bit(make: Make) -> None:
+    backend, parameters = make(OUTPUTS, 16), parameters_of(OUTPUTS)
+    batch, other = batch_of(OUTPUTS, 16), batch_of(OUTPUTS, 16, seed=1)
+    gradient, again = ParameterVector(OUTPUTS).packed, ParameterVector(OUTPUTS).packed
+    loss = backend.loss_and_gradient(batch, parameters.packed, gradient)
+    assert backend.loss_and_gradient(other, parameters.packed, again) != loss
+    backend.evaluate(other, parameters.packed)
+    assert backend.loss_and_gradient(batch, parameters.packed, again) == loss
+    assert_array_equal(again, gradient)
 
 
-def test_first_non_finite_layer_is_named(backend: Backend) -> None:
-    parameters = _parameters()
-    assert backend.first_non_finite(_batch(), parameters.packed) is None
-    parameters.views["conv2.bias"].fill(np.nan)
-    assert backend.first_non_finite(_batch(), parameters.packed) == "conv2"
+def test_parameters_and_running_statistics_are_only_read(make: Make) -> None:
+    backend, parameters = make(RESIDUAL, 8), parameters_of(RESIDUAL)
+    batch, before = batch_of(RESIDUAL, 8), parameters.packed.copy()
+    gradient_of(backend, batch, parameters)
+    backend.first_non_finite(batch, parameters.packed)
+    backend.evaluate(batch, parameters.packed)
+    assert_array_equal(parameters.packed, before)
+
+
+def test_evaluation_sums_losses_and_counts_what_is_classified_right(make: Make) -> None:
+    parameters = ParameterVector(TINY)
+    parameters.views["out.weights"][1, 0] = 1  # class 1 gets the first pixel, 0 and 2 get zero
+    images = np.zeros((5, 4, 4, 1), np.float32)
+    images[:, 0, 0, 0] = [2, 2, -2, 5, -1]
+    batch = Batch(images, np.array([1, 0, 1, 1, 0]))
+    loss, right = make(TINY, 8).evaluate(batch, parameters.packed)
+    scores = np.exp(images[:, 0, 0, 0].astype(np.float64))
+    labelled = np.where(batch.labels == 1, scores, 1)
+    assert right == 3  # the first of equal scores counts: class 0
+    assert loss == pytest.approx(-np.log(labelled / (scores + 2)).sum(), rel=1e-6)
+
+
+def test_dropout_works_in_training_only(make: Make) -> None:
+    network = Network("dropped", (1, 1, 64), (Dropout("drop", 0.5), Dense("out", 2)))
+    try:
+        backend = make(network, 4)
+    except NetworkError as error:
+        assert "is a Dropout, which the cpu backend's 'onednn' does not compute" in str(error)
+        return
+    parameters, gradient = parameters_of(network), ParameterVector(network).packed
+    torch.manual_seed(1)
+    batches = [batch_of(network, 4), *(batch_of(network, 4) for _ in range(3))]
+    for key, batch in enumerate(batches):
+        batch.key[:] = key
+    losses = [backend.loss_and_gradient(each, parameters.packed, gradient) for each in batches]
+    assert len(set(losses)) == 4
+    assert len({backend.evaluate(each, parameters.packed) for each in batches}) == 1
+    expected = define(network, parameters.packed, batches[0]).loss_sum
+    assert backend.evaluate(batches[0], parameters.packed)[0] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("stem/conv.weights", np.nan),
+        ("a1.shift", np.inf),
+        ("a2.shift", np.nan),
+        ("short.scale", np.nan),
+        ("out.bias", np.inf),
+    ],
+)
+def test_first_layer_that_is_not_finite_is_named(make: Make, parameter: str, value: float) -> None:
+    backend, parameters = make(RESIDUAL, 8), parameters_of(RESIDUAL)
+    batch = batch_of(RESIDUAL, 5)
+    assert backend.first_non_finite(batch, parameters.packed) is None
+    parameters.views[parameter].flat[1] = value
+    expected = parameter.partition(".")[0]
+    assert backend.first_non_finite(batch, parameters.packed) == expected
+
+
+def test_layers_for_another_output_are_looked_at_and_running_statistics_are_not(make: Make) -> None:
+    backend, parameters = make(OUTPUTS, 8), parameters_of(OUTPUTS)
+    batch = batch_of(OUTPUTS, 5)
+    parameters.views["trunk.running_mean"].fill(np.nan)
+    assert backend.first_non_finite(batch, parameters.packed) is None
+    parameters.views["aside/hidden.bias"].fill(np.nan)
+    assert backend.first_non_finite(batch, parameters.packed) == "aside/hidden"
+
+
+def test_broken_images_are_seen_in_the_first_layer(make: Make) -> None:
+    batch = batch_of(LENET, 3)
+    batch.images_nhwc[2, 3, 3, 0] = np.nan
+    found = make(LENET, 3).first_non_finite(batch, parameters_of(LENET).packed)
+    assert found == "conv1"
+
+
+def test_vector_of_another_network_is_refused(make: Make) -> None:
+    wrong = np.zeros(TINY.packed_size + 16, np.float32)
+    with pytest.raises(NetworkError, match="packed vector of network 'tiny'"):
+        make(TINY, 8).evaluate(batch_of(TINY, 8), wrong)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from knltrain.backends.by_address import REMEMBERED_VECTORS
 from knltrain.backends.torch_backend import TorchBackend
+from knltrain.backends.torch_execution import Execution
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.layers import Convolution, Dense, MaxPooling, ReLU
@@ -32,13 +34,11 @@ IMAGES = 5
 
 
 @pytest.fixture
-def backend() -> Iterator[TorchBackend]:
-    """A backend on one thread; the number of threads is put back afterwards."""
-    before = torch.get_num_threads()
-    backend = TorchBackend(NETWORK, IMAGES, threads=1)
+def backend(one_thread: None, execute: Callable[[Network], Execution]) -> Iterator[TorchBackend]:
+    """A backend on one thread."""
+    backend = TorchBackend(NETWORK, IMAGES, 1, execute(NETWORK))
     yield backend
     backend.close()
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -226,20 +226,16 @@ def test_threads_are_set() -> None:
 
 
 def test_images_reach_pytorch_uncopied_and_channels_last(
-    backend: TorchBackend,
-    batch: Batch,
-    parameters: ParameterVector,
-    monkeypatch: pytest.MonkeyPatch,
+    backend: TorchBackend, batch: Batch, parameters: ParameterVector
 ) -> None:
     seen: list[torch.Tensor] = []
-    convolve = torch.nn.Conv2d.forward
 
-    def recorded(module: torch.nn.Conv2d, images: torch.Tensor) -> torch.Tensor:
-        seen.append(images)
-        return convolve(module, images)
+    def look(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        if type(module).__name__.endswith("Conv2d"):
+            seen.append(inputs[0])
 
-    monkeypatch.setattr(torch.nn.Conv2d, "forward", recorded)
-    backend.evaluate(batch, parameters.packed)
+    with register_module_forward_pre_hook(look):
+        backend.evaluate(batch, parameters.packed)
     assert seen[0].data_ptr() == batch.images_nhwc.ctypes.data
     assert seen[0].shape == (IMAGES, 2, 7, 6)
     assert seen[0].is_contiguous(memory_format=torch.channels_last)

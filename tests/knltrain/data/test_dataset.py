@@ -33,8 +33,16 @@ def test_allocated_batch_has_the_shapes_and_types_of_training() -> None:
     batch = Batch.allocate(2, (4, 5, 3))
     assert (batch.images_nhwc.shape, batch.images_nhwc.dtype) == ((2, 4, 5, 3), np.float32)
     assert (batch.labels.shape, batch.labels.dtype) == ((2,), np.int64)
+    assert (batch.key.shape, batch.key.dtype) == ((1,), np.uint64)
     assert not batch.images_nhwc.any()
     assert not batch.labels.any()
+    assert not batch.key.any()
+
+
+def test_every_batch_has_a_key_of_its_own() -> None:
+    one, other = Batch.allocate(2, (4, 5, 3)), Batch(np.zeros((1, 1, 1, 1)), np.zeros(1, np.int64))
+    one.key[:] = 7
+    assert other.key.tolist() == [0]
 
 
 @pytest.mark.parametrize("wrong", [10, -1])

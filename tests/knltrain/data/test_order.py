@@ -90,6 +90,33 @@ def test_batch_is_written_in_place() -> None:
     assert out.labels.tolist() == epoch_order(20, 5, 0)[4:6].tolist()
 
 
+def _key(step: int, rank: int = 0, seed: int = 5, images: int = 20, workers: int = 2) -> int:
+    out = Batch.allocate(2, (1, 1, 1))
+    place = out.key.ctypes.data
+    ShardedBatches(_images(images), 2 * workers, rank, workers, seed).fill(step, out)
+    assert out.key.ctypes.data == place
+    return int(out.key[0])
+
+
+def test_key_is_the_same_on_every_machine_and_for_ever() -> None:
+    assert _key(step=3, rank=1) == 471450922708169230
+
+
+def test_key_follows_from_seed_step_and_rank_alone() -> None:
+    assert _key(3, rank=1) == _key(3, rank=1, images=12, workers=3)
+    places = [(seed, step, rank) for seed in (0, 5) for step in (0, 1, 999) for rank in (0, 1)]
+    keys = {_key(step, rank, seed) for seed, step, rank in places}
+    assert len(keys) == len(places)
+    assert max(keys) > 2**60  # all 64 bits are used
+
+
+def test_key_of_a_step_does_not_depend_on_the_steps_before() -> None:
+    batches, out = ShardedBatches(_images(20), 4, 1, 2, seed=5), Batch.allocate(2, (1, 1, 1))
+    for step in (7, 0, 12, 7):
+        batches.fill(step, out)
+        assert int(out.key[0]) == _key(step, rank=1)
+
+
 def test_a_batch_of_all_images_makes_one_step() -> None:
     assert ShardedBatches(_images(8), 8, 0, 2, seed=1).steps_per_epoch == 1
 

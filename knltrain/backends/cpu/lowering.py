@@ -1,0 +1,332 @@
+"""From a network's layers to the stages of a plan: what is fused, and what shares memory.
+
+Fused are: convolution or dense + ReLU; batch normalisation + ReLU; batch normalisation + addition
++ ReLU; convolution + 2x2 max pooling where the implementation has it. Branches of a concatenation
+write straight into their slice of it; ReLU and dropout work in place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+from knltrain.backends.cpu.memory import Buffer, Place
+from knltrain.backends.cpu.stages import (
+    AdditionStage,
+    AveragePoolingStage,
+    BatchNormalisationStage,
+    CopyStage,
+    DropoutStage,
+    FlattenStage,
+    LocalResponseNormalisationStage,
+    MaxPoolingStage,
+    PooledConvolutionStage,
+    RectifierStage,
+    ReLUStage,
+    Stage,
+    WeightedStage,
+)
+from knltrain.backends.cpu.tensor import Tensor
+from knltrain.errors import NetworkError
+from knltrain.network import layers
+from knltrain.network.layers import IMAGES, Layer, Shape
+from knltrain.network.network import Network
+from vectorized_ops.implementations import Operations
+from vectorized_ops.shapes import ConvolutionShape, PoolingShape
+
+
+@final
+class Lowering:
+    """Stages in the order of the layers, and the tensor that each layer's name stands for."""
+
+    def __init__(self, network: Network, batch: int, operations: Operations) -> None:
+        self._network, self._batch, self._operations = network, batch, operations
+        self._layers = {layer.name: layer for layer in network.layers}
+        self._slices: dict[str, Tensor] = {}
+        self._done: set[str] = set()
+        self._dropouts = 0
+        self.stages: list[Stage] = []
+        images = Place(Buffer(IMAGES, (batch, *network.input_shape)))
+        self.tensors: dict[str, Tensor] = {
+            IMAGES: Tensor(IMAGES, network.input_shape, images, None)
+        }
+        for layer in reversed(network.layers):  # the outer of nested concatenations comes first
+            if isinstance(layer, layers.Concatenation):
+                self._reserve(layer)
+        for layer in network.layers:
+            if layer.name not in self._done:
+                self._lower(layer)
+
+    def _lower(self, layer: Layer) -> None:
+        lower = {
+            layers.Convolution: self._convolution,
+            layers.Dense: self._dense,
+            layers.BatchNormalisation: self._batch_normalisation,
+            layers.LocalResponseNormalisation: self._local_response_normalisation,
+            layers.MaxPooling: self._pooling,
+            layers.AveragePooling: self._pooling,
+            layers.GlobalAveragePooling: self._global_pooling,
+            layers.ReLU: self._rectifier,
+            layers.Dropout: self._dropout,
+            layers.Addition: self._addition,
+            layers.Concatenation: self._concatenation,
+        }.get(type(layer))
+        if lower is None:
+            raise self._unsupported(layer)
+        lower(layer)  # type: ignore[operator]
+
+    def _convolution(self, layer: layers.Convolution) -> None:
+        inputs, window = self._input(layer), layer.window
+        pool = self._sole_taker(layer)
+        if self._fuses_pooling(layer, inputs, pool):
+            assert pool is not None and self._operations.pooled_convolution is not None
+            operation = self._operations.pooled_convolution(
+                (self._batch, *inputs.shape), layer.filters, window.kernel[0]
+            )
+            output = self._output(layer, pool)
+            stage = PooledConvolutionStage(layer.name, self._operations, operation, inputs, output)
+            self.stages.append(stage)
+            return
+        height, width, channels = inputs.shape
+        shape = ConvolutionShape(
+            self._batch,
+            height,
+            width,
+            channels,
+            layer.filters,
+            window.kernel,
+            window.stride,
+            window.padding,
+            window.dilation,
+            layer.groups,
+        )
+        self._weighted(layer, self._operations.convolution(shape), inputs, layer.bias)
+
+    def _dense(self, layer: layers.Dense) -> None:
+        inputs = self._input(layer)
+        if len(inputs.shape) == 3:
+            flat = self._tensor(
+                f"{layer.name} inputs", (math.prod(inputs.shape),), inputs.gradient is not None
+            )
+            self.stages.append(FlattenStage(layer.name, self._operations, inputs, flat))
+            inputs = flat
+        operation = self._operations.dense(self._batch, inputs.shape[0], layer.units)
+        self._weighted(layer, operation, inputs, layer.bias)
+
+    def _weighted(self, layer: Layer, operation: Any, inputs: Tensor, bias: bool) -> None:
+        relu = self._plain_relu_behind(layer)
+        output = self._output(layer, relu)
+        output.rectified = relu is not None
+        self.stages.append(
+            WeightedStage(layer.name, self._operations, operation, inputs, output, bias)
+        )
+
+    def _batch_normalisation(self, layer: layers.BatchNormalisation) -> None:
+        inputs, addition = self._input(layer), self._addition_behind(layer)
+        addend = None if addition is None else self._other_input(addition, layer)
+        last = layer if addition is None else addition
+        relu = self._plain_relu_behind(last)
+        output = self._output(layer, addition, relu)
+        output.rectified = relu is not None and addend is not None
+        if addend is None and self._network.consumers(inputs.name) == (layer.name,):
+            self._share_gradient(inputs, output)
+        self.stages.append(
+            BatchNormalisationStage(
+                layer.name,
+                self._operations,
+                inputs,
+                output,
+                layer.epsilon,
+                relu is not None,
+                addend,
+            )
+        )
+
+    def _addition_behind(self, layer: layers.BatchNormalisation) -> layers.Addition | None:
+        """Return the addition that a normalisation can do in passing.
+
+        What it adds must be there already. Without a gradient of its inputs the normalisation
+        would spoil that of the sum.
+        """
+        taker = self._sole_taker(layer)
+        if not isinstance(taker, layers.Addition) or self._input(layer).gradient is None:
+            return None
+        return taker if self._other_input(taker, layer) is not None else None
+
+    def _other_input(self, addition: layers.Addition, layer: Layer) -> Tensor | None:
+        (name,) = set(self._network.inputs_of(addition)) - {layer.name}
+        return self.tensors.get(name)
+
+    def _local_response_normalisation(self, layer: layers.LocalResponseNormalisation) -> None:
+        make = self._operations.local_response_normalisation
+        if make is None:
+            raise self._unsupported(layer)
+        operation = make(layer.size, layer.alpha, layer.beta, layer.bias)
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(
+            LocalResponseNormalisationStage(layer.name, self._operations, operation, inputs, output)
+        )
+
+    def _pooling(self, layer: layers.MaxPooling | layers.AveragePooling) -> None:
+        inputs, window = self._input(layer), layer.window
+        height, width, _ = inputs.shape
+        shape = PoolingShape(
+            height, width, window.kernel, window.stride, window.padding, layer.ceil
+        )
+        output = self._output(layer)
+        if isinstance(layer, layers.MaxPooling):
+            operation = self._operations.max_pooling(shape)
+            stage: Stage = MaxPoolingStage(layer.name, self._operations, operation, inputs, output)
+        else:
+            operation = self._operations.average_pooling(shape)
+            stage = AveragePoolingStage(layer.name, self._operations, operation, inputs, output)
+        self.stages.append(stage)
+
+    def _global_pooling(self, layer: layers.GlobalAveragePooling) -> None:
+        operation = self._operations.global_average_pooling()
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(
+            AveragePoolingStage(layer.name, self._operations, operation, inputs, output)
+        )
+
+    def _rectifier(self, layer: layers.ReLU) -> None:
+        inputs = self._input(layer)
+        if _is_plain(layer) and self._may_overwrite(layer, inputs):
+            output = self._in_place(layer, inputs)
+            output.rectified = True
+            self.stages.append(ReLUStage(layer.name, self._operations, inputs, output))
+            return
+        operation = self._operations.rectifier(layer.slope, layer.ceiling)
+        output = self._output(layer)
+        output.fixed = True
+        self.stages.append(RectifierStage(layer.name, self._operations, operation, inputs, output))
+
+    def _dropout(self, layer: layers.Dropout) -> None:
+        if self._operations.dropout is None:
+            raise self._unsupported(layer)
+        operation, inputs = self._operations.dropout(layer.rate), self._input(layer)
+        in_place = self._may_overwrite(layer, inputs)
+        output = self._in_place(layer, inputs) if in_place else self._output(layer)
+        self.stages.append(
+            DropoutStage(layer.name, self._operations, operation, inputs, output, self._dropouts)
+        )
+        self._dropouts += 1
+
+    def _addition(self, layer: layers.Addition) -> None:
+        left, right = (self.tensors[name] for name in self._network.inputs_of(layer))
+        relu = self._plain_relu_behind(layer)
+        output = self._output(layer, relu)
+        output.rectified = relu is not None
+        self.stages.append(AdditionStage(layer.name, self._operations, left, right, output))
+
+    def _concatenation(self, layer: layers.Concatenation) -> None:
+        whole = self._slices[layer.name]
+        self.tensors[layer.name] = whole
+        start, branches = 0, []
+        for name in self._network.inputs_of(layer):
+            branch = self.tensors[name]
+            stop = start + branch.shape[2]
+            if branch.parent is not whole:
+                mine = self._slice(f"{layer.name} {name}", whole, start, stop)
+                self.stages.append(CopyStage(layer.name, self._operations, branch, mine))
+                branch = mine
+            branches.append(branch)
+            start = stop
+        whole.rectified = all(branch.rectified for branch in branches)
+        whole.fixed = any(branch.fixed for branch in branches)
+        self._done.add(layer.name)
+
+    def _reserve(self, layer: layers.Concatenation) -> None:
+        """Make the memory of a concatenation, and give each branch that may its slice of it."""
+        whole = self._slices[layer.name] = self._memory_of(layer.name)
+        start = 0
+        for name in self._network.inputs_of(layer):
+            stop = start + self._network.shape_of(name)[2]
+            if name != IMAGES and self._network.consumers(name) == (layer.name,):
+                self._slices[name] = self._slice(name, whole, start, stop)
+            start = stop
+
+    def _slice(self, name: str, whole: Tensor, start: int, stop: int) -> Tensor:
+        gradient = None if whole.gradient is None else whole.gradient.part(start, stop)
+        if name in self._layers and not self._network.needs_gradient(name):
+            gradient = None
+        shape = (*whole.shape[:2], stop - start)
+        part = Tensor(name, shape, whole.values.part(start, stop), gradient)
+        part.parent = whole
+        return part
+
+    def _input(self, layer: Layer) -> Tensor:
+        return self.tensors[self._network.inputs_of(layer)[0]]
+
+    def _output(self, layer: Layer, *behind: Layer | None) -> Tensor:
+        """Make the output of a stage that does `layer` and all that are `behind` it."""
+        done = [layer, *(each for each in behind if each is not None)]
+        output = self._memory_of(done[-1].name)
+        for each in done:
+            self._done.add(each.name)
+            self.tensors[each.name] = output
+        return output
+
+    def _memory_of(self, name: str) -> Tensor:
+        """Return the slice of a concatenation that a layer's output is to be, or a new tensor."""
+        return self._slices.get(name) or self._tensor(
+            name, self._network.shape_of(name), self._network.needs_gradient(name)
+        )
+
+    def _in_place(self, layer: Layer, inputs: Tensor) -> Tensor:
+        """Make an output in the memory of the inputs; both in the slice, if there is one."""
+        reserved = self._slices.get(layer.name)
+        if reserved is not None:
+            inputs.values.move_into(reserved.values)
+            self._share_gradient(inputs, reserved)
+        output = reserved or Tensor(layer.name, inputs.shape, inputs.values, inputs.gradient)
+        self._done.add(layer.name)
+        self.tensors[layer.name] = output
+        return output
+
+    def _tensor(self, name: str, shape: Shape, needs_gradient: bool) -> Tensor:
+        shapes = (self._batch, *shape)
+        gradient = Place(Buffer(f"{name} gradient", shapes)) if needs_gradient else None
+        return Tensor(name, shape, Place(Buffer(name, shapes)), gradient)
+
+    def _share_gradient(self, inputs: Tensor, output: Tensor) -> None:
+        """Let the gradient of the inputs overwrite that of the output."""
+        if inputs.gradient is not None and output.gradient is not None:
+            inputs.gradient.move_into(output.gradient)
+
+    def _sole_taker(self, layer: Layer) -> Layer | None:
+        """Return the layer that alone takes the output of `layer`, which is no network output."""
+        takers = self._network.consumers(layer.name)
+        is_output = any(output.layer == layer.name for output in self._network.outputs)
+        return self._layers[takers[0]] if len(takers) == 1 and not is_output else None
+
+    def _may_overwrite(self, layer: Layer, inputs: Tensor) -> bool:
+        """Tell whether nobody but `layer` reads the values of its inputs."""
+        (name,) = self._network.inputs_of(layer)
+        alone = name != IMAGES and self._sole_taker(self._layers[name]) is layer
+        return alone and not inputs.fixed
+
+    def _plain_relu_behind(self, layer: Layer) -> layers.ReLU | None:
+        taker = self._sole_taker(layer)
+        return taker if isinstance(taker, layers.ReLU) and _is_plain(taker) else None
+
+    def _fuses_pooling(self, layer: layers.Convolution, inputs: Tensor, pool: Layer | None) -> bool:
+        window = layer.window
+        plain = (window.stride, window.padding, window.dilation) == ((1, 1), (0, 0), (1, 1))
+        if self._operations.pooled_convolution is None or not isinstance(pool, layers.MaxPooling):
+            return False
+        halves = (pool.kernel, pool.stride, pool.padding, pool.ceil) == (2, 2, 0, False)
+        alone = len(self._network.consumers(inputs.name)) == 1 and not inputs.rectified
+        square = window.kernel[0] == window.kernel[1]
+        return plain and halves and alone and square and layer.bias and layer.groups == 1
+
+    def _unsupported(self, layer: Layer) -> NetworkError:
+        return NetworkError(
+            f"layer '{layer.name}' is a {type(layer).__name__}, which the cpu backend's "
+            f"'{self._operations.name}' does not compute: choose backend.implementation = "
+            '"numba" or backend.name = "torch"'
+        )
+
+
+def _is_plain(layer: layers.ReLU) -> bool:
+    return (layer.slope, layer.ceiling) == (0, math.inf)

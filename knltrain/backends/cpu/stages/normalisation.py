@@ -1,0 +1,143 @@
+"""Stages that normalise: by the batch's statistics, or by neighbouring channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from knltrain.backends.cpu.stages.stage import Run, Stage, channel_zeros
+from knltrain.backends.cpu.tensor import Flow, Tensor
+from vectorized_ops.implementations import Operations
+
+
+class BatchNormalisationStage(Stage):
+    """Batch normalisation, with the addition and the ReLU behind it where these were fused.
+
+    With an `addend` the output's gradient is also the addend's: `flows[1]`, which shares its
+    memory if it is the first share. A ReLU without addend is made again from the inputs in the
+    backward pass, so the output's values need not be kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        operations: Operations,
+        inputs: Tensor,
+        output: Tensor,
+        epsilon: float,
+        relu: bool,
+        addend: Tensor | None = None,
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._epsilon, self._relu, self._addend = epsilon, relu, addend
+        self.flows = (Flow(inputs, can_mask=False),)
+        if addend is not None:
+            self.flows += (Flow(addend, can_mask=False),)
+        channels = inputs.shape[2]
+        self._mean, self._variance = channel_zeros(channels), channel_zeros(channels)
+        self._by_images: dict[int, Any] = {}
+
+    def forward(self, run: Run) -> None:
+        """Normalise, by the batch's own statistics in training and the running ones otherwise."""
+        operation, values = self._operation(run.images), self.inputs.values.array
+        if run.training:
+            mean, variance = self._mean, self._variance
+            operation.statistics(values, mean, variance)
+        else:
+            mean = run.parameters[f"{self.name}.running_mean"]
+            variance = run.parameters[f"{self.name}.running_variance"]
+        operation.forward(
+            values,
+            mean,
+            variance,
+            run.parameters[f"{self.name}.scale"],
+            run.parameters[f"{self.name}.shift"],
+            self.output.values.array,
+            None if self._addend is None else self._addend.values.array,
+            self._relu,
+        )
+
+    def backward(self, run: Run) -> None:
+        """Gradients of scale, shift, running statistics (their distance to the batch's), values."""
+        gradient, flow = self.gradient, self.flows[0]
+        self._operation(run.images).backward(
+            self.inputs.values.array,
+            gradient,
+            self._mean,
+            self._variance,
+            run.parameters[f"{self.name}.scale"],
+            run.parameters[f"{self.name}.shift"],
+            self._relu and self._addend is None,
+            run.gradients[f"{self.name}.scale"],
+            run.gradients[f"{self.name}.shift"],
+            flow.out if flow.is_needed else gradient,
+            flow.add,
+        )
+        self._statistics_gradient(run)
+        if self._addend is not None and self.flows[1].is_needed:
+            pass_on(self.operations, gradient, self.flows[1])
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """The inputs."""
+        return (self.inputs,)
+
+    @property
+    def read(self) -> tuple[Tensor, ...]:
+        """The inputs, and the addend."""
+        return (self.inputs,) if self._addend is None else (self.inputs, self._addend)
+
+    def _statistics_gradient(self, run: Run) -> None:
+        count = run.images * self.inputs.shape[0] * self.inputs.shape[1]
+        unbiased = np.float32(count / max(count - 1, 1))
+        for statistic, found, factor in (
+            ("running_mean", self._mean, np.float32(1)),
+            ("running_variance", self._variance, unbiased),
+        ):
+            running = f"{self.name}.{statistic}"
+            out = run.gradients[running]
+            np.multiply(found, factor, out=out)
+            np.subtract(run.parameters[running], out, out=out)
+
+    def _operation(self, images: int) -> Any:
+        if images not in self._by_images:
+            self._by_images[images] = self.operations.batch_normalisation(
+                images, *self.inputs.shape, self._epsilon
+            )
+        return self._by_images[images]
+
+
+class LocalResponseNormalisationStage(Stage):
+    """Local response normalisation across channels."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._operation = operation
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Normalise by the sum of squares around."""
+        self._operation.forward(self.inputs.values.array, self.output.values.array)
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Compute the sums again from the inputs."""
+        flow = self.flows[0]
+        if flow.is_needed:
+            self._operation.backward(
+                self.inputs.values.array, self.gradient, flow.out, **flow.manner
+            )
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """The inputs."""
+        return (self.inputs,)
+
+
+def pass_on(operations: Operations, gradient: Any, flow: Flow) -> None:
+    """Give a gradient to an input of an addition; where both share memory it is there already."""
+    if flow.add:
+        operations.add(flow.out, gradient, flow.out)
+    elif flow.out is not gradient and not np.shares_memory(flow.out, gradient):
+        np.copyto(flow.out, gradient)

@@ -1,0 +1,61 @@
+"""Stages that pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from knltrain.backends.cpu.memory import Buffer, Place
+from knltrain.backends.cpu.stages.stage import Run, Stage
+from knltrain.backends.cpu.tensor import Tensor
+from vectorized_ops.implementations import Operations
+
+
+class MaxPoolingStage(Stage):
+    """Max pooling; of the inputs only the places of the maxima are remembered, a byte each."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._operation = operation
+        images = output.values.buffer.shape[0]
+        self._which = Place(Buffer(f"{name} places", (images, *output.shape), np.uint8))
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Keep the maxima and their places."""
+        self._operation.forward(
+            self.inputs.values.array, self.output.values.array, self._which.array
+        )
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Give each gradient to the pixel that was largest."""
+        flow = self.flows[0]
+        if flow.is_needed:
+            self._operation.backward(self.gradient, self._which.array, flow.out, **flow.manner)
+
+    @property
+    def remembered(self) -> tuple[Place, ...]:
+        """Where in its window each maximum was."""
+        return (self._which,)
+
+
+class AveragePoolingStage(Stage):
+    """Average pooling over windows, or over whole maps."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._operation = operation
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Write the means."""
+        self._operation.forward(self.inputs.values.array, self.output.values.array)
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Spread each gradient over what it was the mean of."""
+        flow = self.flows[0]
+        if flow.is_needed:
+            self._operation.backward(self.gradient, flow.out, **flow.manner)

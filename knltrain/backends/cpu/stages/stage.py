@@ -1,0 +1,83 @@
+"""The seam of a plan: one step, forward and backward."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from knltrain.backends.cpu.memory import Place
+from knltrain.backends.cpu.tensor import Flow, Tensor
+from vectorized_ops.implementations import Operations
+from vectorized_ops.layout import AnyArray
+
+Views = Mapping[str, AnyArray]
+"""Parameters or their gradients by name."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One pass through the plan: `images` real images; `key` decides what dropout drops."""
+
+    parameters: Views
+    gradients: Views
+    images: int
+    training: bool
+    key: int = 0
+
+
+class Stage(ABC):
+    """One step of the plan, named after its layer; `flows` are its shares in gradients.
+
+    A stage only computes: its arrays are bound when the plan has an arena.
+    """
+
+    def __init__(self, name: str, operations: Operations, inputs: Tensor, output: Tensor) -> None:
+        self.name, self.operations = name, operations
+        self.inputs, self.output = inputs, output
+        self.flows: tuple[Flow, ...] = (Flow(inputs),)
+
+    @abstractmethod
+    def forward(self, run: Run) -> None:
+        """Compute the output's values."""
+
+    @abstractmethod
+    def backward(self, run: Run) -> None:
+        """From the output's gradient compute the parameters' and the inputs' share."""
+
+    @property
+    def remembered(self) -> tuple[Place, ...]:
+        """What the forward pass leaves for the backward pass, beside values of tensors."""
+        return ()
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """Tensors whose values the backward pass reads."""
+        return ()
+
+    @property
+    def read(self) -> tuple[Tensor, ...]:
+        """Tensors whose values the forward pass reads."""
+        return (self.inputs,)
+
+    @property
+    def scratch_users(self) -> tuple[Any, ...]:
+        """Operations that need `scratch_size` floats of memory during a call, and only then."""
+        return ()
+
+    @property
+    def gradient(self) -> AnyArray:
+        """The output's gradient, with zeros where a ReLU cut values off."""
+        assert self.output.gradient is not None
+        gradient = self.output.gradient.array
+        if self.output.rectified and not self.output.masked:
+            self.operations.relu_backward(gradient, self.output.values.array, gradient)
+        return gradient
+
+
+def channel_zeros(channels: int) -> AnyArray:
+    """A value per channel, float32, for the numbers that a stage keeps from a pass to the next."""
+    return np.zeros(channels, np.float32)

@@ -1,0 +1,96 @@
+"""Stages that work value by value: rectifiers and dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from knltrain.backends.cpu.stages.stage import Run, Stage
+from knltrain.backends.cpu.tensor import Flow, Tensor
+from vectorized_ops.implementations import Operations
+from vectorized_ops.layout import AnyArray
+
+
+class ReLUStage(Stage):
+    """A plain ReLU that no other stage took over, in the memory of its input."""
+
+    def __init__(self, name: str, operations: Operations, inputs: Tensor, output: Tensor) -> None:
+        super().__init__(name, operations, inputs, output)
+        self.flows = ()
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Cut off what is negative."""
+        self.operations.relu_forward(self.inputs.values.array, self.output.values.array)
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Nothing but the mask, unless that was applied in passing."""
+        if self.output.gradient is not None:
+            _ = self.gradient
+
+
+class RectifierStage(Stage):
+    """A leaky or clipped ReLU."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self.flows = (Flow(inputs, can_mask=False),)
+        self._operation = operation
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Rectify."""
+        self._operation.forward(self.inputs.values.array, self.output.values.array)
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Scale the gradient by the slope at each value."""
+        flow = self.flows[0]
+        if flow.is_needed:
+            outputs = self.output.values.array
+            self._operation.backward(self.gradient, outputs, flow.out, add=flow.add)
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """The outputs, from which the slope follows."""
+        return (self.output,)
+
+
+class DropoutStage(Stage):
+    """Dropout; in evaluation the values pass as they are.
+
+    `number` keeps the decisions of the network's dropout layers apart.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        operations: Operations,
+        operation: Any,
+        inputs: Tensor,
+        output: Tensor,
+        number: int,
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._operation, self._number = operation, number
+
+    def forward(self, run: Run) -> None:
+        """Drop in training."""
+        values, out = self.inputs.values.array, self.output.values.array
+        if run.training:
+            self._operation.forward(values, out, self._key(run))
+        elif not _same(values, out):
+            np.copyto(out, values)
+
+    def backward(self, run: Run) -> None:
+        """Drop the same of the gradient."""
+        flow = self.flows[0]
+        if flow.is_needed:
+            self._operation.backward(self.gradient, flow.out, self._key(run), **flow.manner)
+
+    def _key(self, run: Run) -> int:
+        return (run.key * 2**8 + self._number) % 2**64
+
+
+def _same(values: AnyArray, out: AnyArray) -> bool:
+    return values.ctypes.data == out.ctypes.data

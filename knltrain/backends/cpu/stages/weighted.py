@@ -1,0 +1,122 @@
+"""Stages with weights: convolutions, dense layers, and what brings maps to the latter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from knltrain.backends.cpu.memory import Buffer, Place
+from knltrain.backends.cpu.stages.stage import Run, Stage
+from knltrain.backends.cpu.tensor import Flow, Tensor
+from vectorized_ops.implementations import Operations
+
+
+class WeightedStage(Stage):
+    """A convolution or a dense layer, with the ReLU behind it if the output is `rectified`."""
+
+    def __init__(
+        self,
+        name: str,
+        operations: Operations,
+        operation: Any,
+        inputs: Tensor,
+        output: Tensor,
+        bias: bool,
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self.operation = operation
+        self._weights, self._bias = f"{name}.weights", f"{name}.bias" if bias else None
+
+    def forward(self, run: Run) -> None:
+        """Multiply or correlate with the weights."""
+        self.operation.forward(
+            self.inputs.values.array,
+            run.parameters[self._weights],
+            None if self._bias is None else run.parameters[self._bias],
+            self.output.values.array,
+            self.output.rectified,
+        )
+
+    def backward(self, run: Run) -> None:
+        """Backward-weights and, where needed, backward-data."""
+        gradient, flow = self.gradient, self.flows[0]
+        self.operation.backward_weights(
+            self.inputs.values.array,
+            gradient,
+            run.gradients[self._weights],
+            None if self._bias is None else run.gradients[self._bias],
+        )
+        if flow.is_needed:
+            weights = run.parameters[self._weights]
+            self.operation.backward_data(gradient, weights, flow.out, **flow.manner)
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """The inputs, for the gradient of the weights."""
+        return (self.inputs,)
+
+    @property
+    def scratch_users(self) -> tuple[Any, ...]:
+        """The operation, in implementations that work in scratch memory."""
+        return (self.operation,) if hasattr(self.operation, "scratch_size") else ()
+
+
+class PooledConvolutionStage(Stage):
+    """A convolution and the 2x2 max pooling behind it, fused."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self.flows = (Flow(inputs, can_mask=False),)
+        self.operation = operation
+        self._weights, self._bias = f"{name}.weights", f"{name}.bias"
+        shape = output.values.buffer.shape[0], *output.shape
+        self._which = Place(Buffer(f"{name} places", shape, np.uint8))
+
+    def forward(self, run: Run) -> None:
+        """Correlate and pool."""
+        self.operation.forward(
+            self.inputs.values.array,
+            run.parameters[self._weights],
+            run.parameters[self._bias],
+            self.output.values.array,
+            self._which.array,
+        )
+
+    def backward(self, run: Run) -> None:
+        """Backward-weights and, where needed, backward-data."""
+        self.operation.backward(
+            self.inputs.values.array,
+            self.gradient,
+            self._which.array,
+            run.parameters[self._weights],
+            run.gradients[self._weights],
+            run.gradients[self._bias],
+            self.flows[0].out if self.flows[0].is_needed else None,
+        )
+
+    @property
+    def remembered(self) -> tuple[Place, ...]:
+        """Where in its window each maximum was."""
+        return (self._which,)
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """The inputs, for the gradient of the weights."""
+        return (self.inputs,)
+
+
+class FlattenStage(Stage):
+    """Maps into vectors, channel by channel."""
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Copy the values into their new order."""
+        self.operations.flatten(self.inputs.values.array, self.output.values.array)
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Copy the gradient back."""
+        flow = self.flows[0]
+        if flow.is_needed:
+            self.operations.unflatten(self.gradient, flow.out, **flow.manner)

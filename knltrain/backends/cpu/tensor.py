@@ -1,0 +1,63 @@
+"""What flows between the stages of a plan, forward as values and backward as a gradient."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from knltrain.backends.cpu.memory import Place
+from knltrain.network.layers import Shape
+
+
+@final
+class Tensor:
+    """The output of a stage, or the images; `gradient` is None where nobody needs it.
+
+    `rectified` values come out of a ReLU: where they are 0 the gradient must become 0. If `masked`,
+    the last stage that adds to the gradient sees to that in passing; otherwise the stage that made
+    the values does. `fixed` values must not be overwritten: the stage that made them reads them
+    again. `parent` is the concatenation of whose memory a tensor is a part.
+    """
+
+    def __init__(self, name: str, shape: Shape, values: Place, gradient: Place | None) -> None:
+        self.name, self.shape = name, shape
+        self.values, self.gradient = values, gradient
+        self.rectified = self.fixed = False
+        self.parent: Tensor | None = None
+        self._masked = False
+
+    @property
+    def masked(self) -> bool:
+        """Whether the gradient arrives with zeros where the values were cut off."""
+        return self._masked if self.parent is None else self.parent.masked
+
+    def mark_masked(self) -> None:
+        """Note that the last stage that adds to the gradient applies the mask."""
+        self._masked = True
+
+
+@final
+class Flow:
+    """One stage's share in the gradient of its input `tensor`; `wire` decides how it is written.
+
+    `can_mask` tells whether the operation applies a mask.
+    """
+
+    def __init__(self, tensor: Tensor, can_mask: bool = True) -> None:
+        self.tensor, self.can_mask = tensor, can_mask
+        self.add = self.mask = False
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anybody needs the gradient of the tensor."""
+        return self.tensor.gradient is not None
+
+    @property
+    def out(self) -> Any:
+        """The array of the gradient."""
+        assert self.tensor.gradient is not None
+        return self.tensor.gradient.array
+
+    @property
+    def manner(self) -> dict[str, Any]:
+        """How to write: the arguments `add` and `mask` of the operation."""
+        return {"add": self.add, "mask": self.tensor.values.array if self.mask else None}

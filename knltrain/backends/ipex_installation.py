@@ -1,0 +1,32 @@
+"""Whether Intel's extension for PyTorch is here, found out without importing anything heavy."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+
+from knltrain.errors import ConfigError
+
+IPEX = "intel-extension-for-pytorch"
+RELEASE = "2.8"
+"""The last one (the project is archived); it works with the PyTorch of the same number alone."""
+
+
+def check_ipex() -> None:
+    """Refuse to go on without torch 2.8 and IPEX 2.8: `ConfigError` that says what is there."""
+    found = {name: _version(name) for name in ("torch", IPEX)}
+    if all(f"{version}.".startswith(f"{RELEASE}.") for version in found.values()):
+        return
+    has = ", ".join(f"{name} {version or 'missing'}" for name, version in found.items())
+    raise ConfigError(
+        f"backend.engine = 'ipex' needs torch {RELEASE} and {IPEX} {RELEASE}, but {sys.executable} "
+        f'has {has}: pip install "knltrain[ipex]" in an environment of its own, as scripts/setup '
+        "--ipex makes it in .venv-ipex, or leave engine at 'eager'"
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,156 @@
+"""Batch normalisation with what is fused into it, its running statistics, and LRN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from knltrain.backends.cpu.stages import (
+    BatchNormalisationStage,
+    LocalResponseNormalisationStage,
+    Run,
+)
+from knltrain.backends.cpu.tensor import Tensor
+from vectorized_ops.implementations import Operations
+from vectorized_ops.reference import lrn, normalisation
+
+MakeTensor = Callable[..., Tensor]
+EPSILON = 1e-2
+NAMES = ("scale", "shift", "running_mean", "running_variance")
+
+
+def gradient(of: Tensor) -> np.ndarray:
+    assert of.gradient is not None
+    return of.gradient.array
+
+
+def run_of(images: int = 16, training: bool = True) -> Run:
+    rng = np.random.default_rng(2)
+    parameters = {f"it.{name}": rng.uniform(0.5, 2, 8).astype(np.float32) for name in NAMES}
+    return Run(
+        parameters, {n: np.full_like(v, 99) for n, v in parameters.items()}, images, training
+    )
+
+
+def normalised(run: Run, values: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    unit = (values.astype(np.float64) - mean) / np.sqrt(variance + EPSILON)
+    return unit * run.parameters["it.scale"] + run.parameters["it.shift"]
+
+
+@pytest.fixture
+def stage(ops: Operations, tensor: MakeTensor) -> Callable[..., BatchNormalisationStage]:
+    """stage(relu=False, addend=None): a normalisation of maps (3,4,8)."""
+
+    def make(relu: bool = False, addend: Tensor | None = None) -> BatchNormalisationStage:
+        inputs, output = tensor(3, 4, 8), tensor(3, 4, 8)
+        output.rectified = relu and addend is not None
+        return BatchNormalisationStage("it", ops, inputs, output, EPSILON, relu, addend)
+
+    return make
+
+
+@pytest.mark.parametrize("images", [16, 9])
+def test_training_goes_by_the_statistics_of_the_real_images(
+    stage: Callable[..., BatchNormalisationStage], images: int
+) -> None:
+    made, run = stage(), run_of(images)
+    values = np.array(made.inputs.values.array)
+    made.inputs.values.array[images:] = 1e6
+    made.forward(run)
+    batch = values[:images].astype(np.float64)
+    mean, variance = batch.mean((0, 1, 2)), batch.var((0, 1, 2))
+    expected = normalised(run, values[:images], mean, variance)
+    assert_allclose(made.output.values.array[:images], expected, rtol=1e-4, atol=1e-5)
+    gradient(made.output)[images:] = 0
+    made.backward(run)
+    count = images * 12
+    for name, found in (("mean", mean), ("variance", variance * count / (count - 1))):
+        running = run.parameters[f"it.running_{name}"]
+        assert_allclose(run.gradients[f"it.running_{name}"], running - found, rtol=1e-5, atol=1e-6)
+
+
+def test_evaluation_goes_by_the_running_statistics(
+    stage: Callable[..., BatchNormalisationStage],
+) -> None:
+    made, run = stage(relu=True), run_of(training=False)
+    made.forward(run)
+    statistics = run.parameters["it.running_mean"], run.parameters["it.running_variance"]
+    expected = np.maximum(normalised(run, made.inputs.values.array, *statistics), 0)
+    assert_allclose(made.output.values.array, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("with_addend", [False, True])
+def test_gradients_of_values_parameters_and_addend(
+    stage: Callable[..., BatchNormalisationStage],
+    tensor: MakeTensor,
+    relu: bool,
+    with_addend: bool,
+) -> None:
+    addend = tensor(3, 4, 8) if with_addend else None
+    made, run = stage(relu, addend), run_of()
+    values, arriving = np.array(made.inputs.values.array), np.array(gradient(made.output))
+    made.forward(run)
+    if relu:
+        arriving[made.output.values.array <= 0] = 0
+    exact = normalisation.BatchNormalisation(16, 3, 4, 8, EPSILON)
+    scale, shift = run.parameters["it.scale"], run.parameters["it.shift"]
+    mean, variance, target = values.mean((0, 1, 2)), values.var((0, 1, 2)), np.empty_like(values)
+    expected = np.empty_like(scale), np.empty_like(shift)
+    exact.backward(
+        values, arriving, mean, variance, scale, shift, False, *expected, target, add=False
+    )
+    if addend is not None:
+        made.flows[1].add = True
+        arriving += gradient(addend)
+    made.backward(run)
+    assert_allclose(gradient(made.inputs), target, rtol=1e-3, atol=1e-4)
+    assert_allclose(run.gradients["it.scale"], expected[0], rtol=1e-3, atol=1e-3)
+    assert_allclose(run.gradients["it.shift"], expected[1], rtol=1e-3, atol=1e-3)
+    if addend is not None:
+        assert made.read == (made.inputs, addend)
+        assert_array_equal(gradient(addend), arriving)
+
+
+def test_values_of_the_output_are_not_read_again(
+    stage: Callable[..., BatchNormalisationStage],
+) -> None:
+    made, run = stage(relu=True), run_of()
+    made.forward(run)
+    assert made.values_again == (made.inputs,)
+    made.output.values.array.fill(np.nan)
+    made.backward(run)
+    assert np.isfinite(gradient(made.inputs)).all()
+
+
+def test_inputs_without_a_gradient_leave_those_of_the_parameters(
+    ops: Operations, tensor: MakeTensor
+) -> None:
+    inputs, output, run = tensor(3, 4, 8, needed=False), tensor(3, 4, 8), run_of()
+    stage = BatchNormalisationStage("it", ops, inputs, output, EPSILON, relu=False)
+    total = gradient(output).sum((0, 1, 2), dtype=np.float64)
+    stage.forward(run)
+    stage.backward(run)
+    assert_allclose(run.gradients["it.shift"], total, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("implementation", ["reference", "numba"], indirect=True)
+@pytest.mark.parametrize(("add", "mask"), [(False, False), (True, True)])
+def test_local_response(ops: Operations, tensor: MakeTensor, add: bool, mask: bool) -> None:
+    numbers = 3, 0.5, 0.75, 2.0
+    assert ops.local_response_normalisation is not None
+    operation, inputs = ops.local_response_normalisation(*numbers), tensor(3, 4, 8)
+    stage = LocalResponseNormalisationStage("it", ops, operation, inputs, tensor(3, 4, 8))
+    stage.flows[0].add, stage.flows[0].mask = add, mask
+    exact, values = lrn.LocalResponseNormalisation(*numbers), np.array(inputs.values.array)
+    out, target = np.empty_like(values), np.array(gradient(inputs))
+    exact.forward(values, out)
+    exact.backward(values, gradient(stage.output), target, add, values if mask else None)
+    stage.forward(Run({}, {}, 16, training=True))
+    stage.backward(Run({}, {}, 16, training=True))
+    assert stage.values_again == (inputs,)
+    assert_allclose(stage.output.values.array, out, rtol=1e-5, atol=1e-6)
+    assert_allclose(gradient(inputs), target, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,169 @@
+"""Random networks for Hypothesis: small maps, few different channel counts, every kind of joint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from knltrain.network.graph import Output
+from knltrain.network.layers import (
+    IMAGES,
+    Addition,
+    AveragePooling,
+    BatchNormalisation,
+    Concatenation,
+    Convolution,
+    Dense,
+    Dropout,
+    GlobalAveragePooling,
+    Layer,
+    LocalResponseNormalisation,
+    MaxPooling,
+    ReLU,
+    Shape,
+)
+from knltrain.network.network import Network
+
+Draw = Callable[..., Any]
+Value = TypeVar("Value")
+
+CLASSES = 4
+CHANNELS = (8, 16)
+MOST_CHANNELS = 32
+STEPS = (
+    "convolution", "normalisation", "relu", "clipped", "leaky", "dropout", "maximum", "mean", "lrn",
+    "concatenation", "addition", "concatenation", "addition",
+)  # fmt: skip
+SMALLER = ("pooled convolution", "strided convolution", "strided maximum", "strided mean")
+KERNELS = (
+    {"kernel": 3, "padding": 1},
+    {"kernel": 1},
+    {"kernel": (3, 1), "padding": (1, 0)},
+    {"kernel": 3, "padding": 2, "dilation": 2},
+)
+
+
+class _Growth:
+    """A network as it grows: layers so far and their shapes."""
+
+    def __init__(self, draw: Draw, input_shape: Shape, steps: Sequence[str]) -> None:
+        self._draw, self._steps = draw, steps
+        self.layers: list[Layer] = []
+        self.shapes: dict[str, Shape] = {IMAGES: input_shape}
+
+    def one_of(self, *values: Value) -> Value:
+        value: Value = self._draw(st.sampled_from(values))
+        return value
+
+    def add(
+        self, kind: Callable[..., Layer], *numbers: Any, inputs: Sequence[str], **more: Any
+    ) -> str:
+        """Append a layer; return its name."""
+        layer = kind(f"{kind.__name__}{len(self.layers)}", *numbers, inputs=tuple(inputs), **more)
+        self.shapes[layer.name] = layer.output_shape(tuple(self.shapes[each] for each in inputs))
+        self.layers.append(layer)
+        return layer.name
+
+    def chain(self, source: str, most: int, depth: int) -> str:
+        """Up to `most` steps one after the other, all of which keep height and width."""
+        steps = self._steps if depth else [s for s in self._steps if s not in STEPS[-2:]]
+        for step in self._draw(st.lists(st.sampled_from(steps), max_size=most)):
+            source = self.step(step, source, depth)
+        return source
+
+    def step(self, step: str, source: str, depth: int) -> str:
+        inputs = [source]
+        match step:
+            case "convolution":
+                return self._convolution(source)
+            case "normalisation":
+                return self.add(BatchNormalisation, 1e-2, inputs=inputs)
+            case "relu":
+                return self.add(ReLU, inputs=inputs)
+            case "clipped":
+                return self.add(ReLU, self.one_of(0.0, 0.25), 0.5, inputs=inputs)
+            case "leaky":
+                return self.add(ReLU, 0.1, inputs=inputs)
+            case "dropout":
+                return self.add(Dropout, self.one_of(0.5, 0.0), inputs=inputs)
+            case "maximum":
+                return self.add(MaxPooling, 3, 1, 1, inputs=inputs)
+            case "mean":
+                return self.add(AveragePooling, 3, 1, 1, inputs=inputs)
+            case "lrn":
+                return self.add(LocalResponseNormalisation, 3, 0.5, inputs=inputs)
+            case "concatenation":
+                return self._concatenation(source, depth - 1)
+            case _:
+                return self._addition(source, depth - 1)
+
+    def smaller(self, step: str, source: str) -> str:
+        """A step to maps of about half the size."""
+        match step:
+            case "pooled convolution":
+                convolution = self.add(Convolution, 8, 3, inputs=[source])
+                return self.add(MaxPooling, 2, 2, inputs=[convolution])
+            case "strided convolution":
+                return self.add(Convolution, 8, 3, 2, 1, inputs=[source])
+            case _:
+                kind = MaxPooling if step == "strided maximum" else AveragePooling
+                return self.add(
+                    kind, 3, 2, self.one_of(0, 1), self.one_of(True, False), inputs=[source]
+                )
+
+    def head(self, source: str) -> str:
+        """Dense layers that make logits."""
+        if len(self.shapes[source]) == 3 and self.one_of(True, False):
+            source = self.add(GlobalAveragePooling, inputs=[source])
+        if self.one_of(False, True):
+            source = self.add(Dense, 16, inputs=[source])
+            source = self.add(ReLU, inputs=[source])
+            if "dropout" in self._steps and self.one_of(False, True):
+                source = self.add(Dropout, 0.5, inputs=[source])
+        return self.add(Dense, CLASSES, self.one_of(True, False), inputs=[source])
+
+    def _convolution(self, source: str) -> str:
+        groups = self.one_of(1, 2) if self.shapes[source][2] % 2 == 0 else 1
+        filters, bias = self.one_of(*CHANNELS), self.one_of(True, False)
+        window = self.one_of(*KERNELS)
+        return self.add(Convolution, filters, groups=groups, bias=bias, inputs=[source], **window)
+
+    def _concatenation(self, source: str, depth: int) -> str:
+        joined = self.add(Concatenation, inputs=self._branches(source, self.one_of(2, 3), depth))
+        many = self.shapes[joined][2] > MOST_CHANNELS
+        return self.add(Convolution, 8, 1, inputs=[joined]) if many else joined
+
+    def _addition(self, source: str, depth: int) -> str:
+        left, right = self._branches(source, 2, depth)
+        if self.shapes[left] != self.shapes[right]:
+            right = self.add(Convolution, self.shapes[left][2], 1, inputs=[right])
+            if self.one_of(True, False):
+                right = self.add(BatchNormalisation, 1e-2, inputs=[right])
+        return self.add(Addition, inputs=self._draw(st.permutations([left, right])))
+
+    def _branches(self, source: str, number: int, depth: int) -> list[str]:
+        """Different maps made of `source`, one of which may be `source` itself."""
+        ends: list[str] = []
+        for _ in range(number):
+            end = self.chain(source, 2, depth)
+            ends.append(self.add(ReLU, inputs=[source]) if end in ends else end)
+        return ends
+
+
+@st.composite
+def networks(draw: Draw, without: tuple[str, ...] = ()) -> Network:
+    """Networks of CLASSES classes, none of whose layers is of a kind in `without`."""
+    shape = draw(st.integers(5, 7)), draw(st.integers(5, 7)), draw(st.sampled_from((3, 8)))
+    growth = _Growth(draw, shape, [step for step in STEPS if step not in without])
+    trunk = growth.chain(IMAGES, 3, depth=2)
+    outputs = (
+        [Output(growth.head(trunk), 0.3)] if trunk != IMAGES and growth.one_of(False, True) else []
+    )
+    trunk = growth.smaller(growth.one_of(*SMALLER), trunk)
+    trunk = growth.chain(trunk, 3, depth=2)
+    main = growth.head(trunk)
+    if growth.one_of(False, True):  # logits that others take
+        outputs.append(Output(growth.head(main), 2.0))
+    return Network("drawn", shape, tuple(growth.layers), (Output(main), *outputs))

@@ -1,0 +1,270 @@
+"""Small networks by name, each with joints that a backend may get wrong.
+
+Channel counts are few: kernels that are compiled for one network serve the others too.
+"""
+
+from __future__ import annotations
+
+from knltrain.network.graph import Output
+from knltrain.network.layers import (
+    IMAGES,
+    Addition,
+    AveragePooling,
+    BatchNormalisation,
+    Concatenation,
+    Convolution,
+    Dense,
+    Dropout,
+    GlobalAveragePooling,
+    Layer,
+    LocalResponseNormalisation,
+    MaxPooling,
+    ReLU,
+)
+from knltrain.network.network import Network
+
+CLASSES = 4
+
+
+def headed(name: str, *layers: Layer) -> Network:
+    """Layers for images (6,5,8), with means of their maps and a classifier behind them."""
+    return Network(name, (6, 5, 8), (*layers, GlobalAveragePooling("means"), Dense("out", CLASSES)))
+
+
+def convolution(name: str, *inputs: str, filters: int = 8, bias: bool = False) -> Convolution:
+    return Convolution(name, filters, 3, padding=1, bias=bias, inputs=inputs)
+
+
+def normalised(name: str, *inputs: str) -> tuple[Layer, ...]:
+    return convolution(f"{name}/conv", *inputs), BatchNormalisation(name)
+
+
+def rectified(name: str, *inputs: str) -> tuple[Layer, ...]:
+    return convolution(f"{name}/conv", *inputs, bias=True), ReLU(name)
+
+
+RESIDUAL = headed(
+    "residual blocks, the second with a convolution beside it",
+    *normalised("stem"),
+    ReLU("stem/relu"),
+    *normalised("a1"),
+    ReLU("a1/relu"),
+    *normalised("a2"),
+    Addition("a/add", ("a2", "stem/relu")),
+    ReLU("a/relu"),
+    *normalised("b1"),
+    ReLU("b1/relu"),
+    *normalised("b2"),
+    Convolution("short/conv", 8, 1, bias=False, inputs=("a/relu",)),
+    BatchNormalisation("short"),
+    Addition("b/add", ("b2", "short")),
+    ReLU("b/relu"),
+)
+
+INCEPTION = headed(
+    "inception",
+    *rectified("stem"),
+    *rectified("left", "stem"),
+    *rectified("middle/first", "stem"),
+    *rectified("middle"),
+    MaxPooling("right/pool", 3, 1, 1, inputs=("stem",)),
+    *rectified("right"),
+    Concatenation("joined", ("left", "middle", "right")),
+    *rectified("behind"),
+)
+
+ALEXNET = Network(
+    "alexnet in small",
+    (9, 8, 8),
+    (
+        Convolution("conv1", 8, 3, padding=1),
+        ReLU("relu1"),
+        LocalResponseNormalisation("norm1", 3, 0.5),
+        MaxPooling("pool1", 3, 2),
+        Convolution("conv2", 16, 3, padding=1, groups=2),
+        ReLU("relu2"),
+        MaxPooling("pool2", 3, 2),
+        Dense("hidden", 16),
+        ReLU("relu3"),
+        Dropout("drop", 0.5),
+        Dense("out", CLASSES),
+    ),
+)
+
+LENET = Network(
+    "lenet in small",
+    (12, 11, 8),
+    (
+        Convolution("conv1", 8, 3),
+        MaxPooling("pool1", 2, 2),
+        Convolution("conv2", 16, 2),
+        MaxPooling("pool2", 2, 2),
+        Dense("ip1", 16),
+        ReLU("relu1"),
+        Dense("ip2", CLASSES),
+    ),
+)
+
+OUTPUTS = Network(
+    "outputs with weights, one of which another takes",
+    (6, 5, 8),
+    (
+        *rectified("stem"),
+        *normalised("trunk"),
+        Dense("main", CLASSES),
+        AveragePooling("aside/pool", 3, 2, inputs=("stem",)),
+        Dense("aside/hidden", 16),
+        ReLU("aside/relu"),
+        Dense("aside", CLASSES),
+        Dense("behind/logits", CLASSES, inputs=("main",)),
+        ReLU("behind"),
+    ),
+    (Output("main"), Output("aside", 0.3), Output("behind", 2.0)),
+)
+
+DROPOUT = headed(
+    "dropout",
+    *rectified("stem"),
+    Dropout("a", 0.5),
+    *normalised("b"),
+    Dropout("b/drop", 0.0),
+    convolution("c"),
+    ReLU("clipped", ceiling=0.5),
+    Dropout("clipped/drop", 0.5),
+    convolution("left", "clipped/drop"),
+    ReLU("left/clipped", slope=0.25, ceiling=0.25),
+    *rectified("right", "clipped/drop"),
+    Dropout("right/drop", 0.25),
+    MaxPooling("third/pool", 3, 1, 1, inputs=("clipped/drop",)),
+    ReLU("third/relu"),
+    Dropout("third", 0.5),
+    Concatenation("joined", ("left/clipped", "right/drop", "third")),
+    Dropout("joined/drop", 0.5),
+)
+
+GRAPHS = (
+    RESIDUAL,
+    INCEPTION,
+    ALEXNET,
+    LENET,
+    OUTPUTS,
+    DROPOUT,
+    headed(
+        "dense blocks with the images as a branch",
+        *normalised("a"),
+        ReLU("a/relu"),
+        Concatenation("x1", (IMAGES, "a/relu")),
+        BatchNormalisation("b"),
+        ReLU("b/relu"),
+        convolution("b/conv"),
+        Concatenation("x2", ("x1", "b/conv")),
+        BatchNormalisation("c"),
+    ),
+    headed(
+        "normalised concatenation",
+        convolution("left", IMAGES),
+        *normalised("right", IMAGES),
+        Concatenation("joined", ("left", "right")),
+        BatchNormalisation("norm"),
+        ReLU("relu"),
+    ),
+    headed(
+        "concatenations that are added to",
+        convolution("left", IMAGES),
+        *rectified("right", IMAGES),
+        Concatenation("joined", ("left", "right")),
+        convolution("up", filters=16),
+        Addition("sum", ("up", "joined")),
+        convolution("again", filters=16),
+        BatchNormalisation("norm"),
+        Addition("total", ("norm", "sum")),
+        convolution("third", "total"),
+        convolution("fourth", "total"),
+        Concatenation("pair", ("third", "fourth")),
+        convolution("fifth", "total", filters=16),
+        BatchNormalisation("fifth/norm"),
+        Addition("end", ("pair", "fifth/norm")),
+    ),
+    headed(
+        "nested concatenations, one behind a ReLU in place",
+        convolution("a"),
+        MaxPooling("b", 3, 1, 1, inputs=("a",)),
+        AveragePooling("c", 3, 1, 1, inputs=("a",)),
+        Concatenation("inner", ("b", "c")),
+        ReLU("inner/relu"),
+        *rectified("d", "a"),
+        Concatenation("middle", ("inner/relu", "d")),
+        *rectified("e", "a"),
+        Concatenation("outer", ("e", "middle")),
+        Convolution("end", 8, 1),
+    ),
+    headed(
+        "branches that end in place",
+        convolution("stem"),
+        MaxPooling("a/pool", 3, 1, 1, inputs=("stem",)),
+        ReLU("a/relu"),
+        ReLU("a"),
+        AveragePooling("b/pool", 3, 1, 1, inputs=("stem",)),
+        ReLU("b"),
+        *normalised("c", "stem"),
+        Concatenation("joined", ("a", "b", "c")),
+    ),
+    headed(
+        "branch with other takers",
+        *rectified("a"),
+        *rectified("b"),
+        *rectified("c", "a"),
+        Concatenation("joined", ("b", "c", IMAGES)),
+        Concatenation("twice", ("b", "joined")),
+        convolution("end"),
+    ),
+    headed(
+        "additions in a chain",
+        convolution("a", IMAGES),
+        convolution("b", "a"),
+        convolution("c", "a"),
+        Addition("ab", ("a", "b")),
+        Addition("abc", ("ab", "c")),
+        ReLU("relu"),
+        Addition("more", ("relu", "b")),
+        *normalised("d"),
+        Addition("all", ("d", "d/conv")),
+        MaxPooling("pool", 3, 1, 1),
+        ReLU("pool/relu"),
+        *normalised("e"),
+        Addition("end", ("e", "pool/relu")),
+    ),
+    headed(
+        "images that are normalised and added to",
+        BatchNormalisation("a", inputs=(IMAGES,)),
+        *normalised("b", IMAGES),
+        Addition("ab", ("a", "b")),
+        BatchNormalisation("c", inputs=(IMAGES,)),
+        Addition("abc", ("ab", "c")),
+        Addition("end", ("abc", IMAGES)),
+    ),
+    headed(
+        "rectifiers and local response normalisation",
+        convolution("a"),
+        ReLU("leaky", slope=0.1),
+        ReLU("plain"),
+        LocalResponseNormalisation("lrn", 3, alpha=0.5, bias=2.0),
+        *normalised("b"),
+        ReLU("clipped", ceiling=0.5),
+        LocalResponseNormalisation("b/lrn", 5, alpha=0.5, inputs=("b",)),
+        ReLU("one", inputs=("b/lrn",)),
+        ReLU("other", slope=0.25, ceiling=1.0, inputs=("b/lrn",)),
+        Addition("sum", ("one", "other")),
+        Addition("end", ("sum", "clipped")),
+    ),
+    headed(
+        "windows",
+        Convolution("dilated", 8, 3, padding=2, dilation=2),
+        ReLU("dilated/relu"),
+        MaxPooling("maximum", 3, 2, 1, ceil=True),
+        AveragePooling("mean", 3, 2, 1, ceil=True, inputs=("dilated/relu",)),
+        Addition("sum", ("maximum", "mean")),
+        Convolution("flat", 8, (3, 1), padding=(1, 0), groups=2),
+        Convolution("strided", 8, 3, stride=2, padding=1, bias=False),
+    ),
+)
