@@ -1,4 +1,4 @@
-"""The words a user types: knltrain train, evaluate, doctor, bench.
+"""The words a user types: knltrain train, warmup, evaluate, doctor, bench.
 
 Everything heavy is imported inside a command, so that --help and --version answer at once.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,6 +18,7 @@ from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
 
 _SIGINT = 2
 _RUN_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_PYTHON = click.Path(exists=True, dir_okay=False, executable=True, path_type=Path)
 _NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
@@ -89,6 +91,20 @@ def train(
 
 
 @commands.command()
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace one key of CONFIG."
+)
+def warmup(config: Path, overrides: tuple[str, ...]) -> None:
+    """Compile the kernels that a run of CONFIG needs on this kind of processor, and keep them."""
+    from knltrain.config import load_config
+    from knltrain.launch.warmup import warm_up
+
+    for line in warm_up(load_config(config, overrides)).lines():
+        click.echo(line)
+
+
+@commands.command()
 @click.argument("run_folder", type=_RUN_FOLDER)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def evaluate(run_folder: Path, as_json: bool) -> None:
@@ -140,35 +156,93 @@ def bench() -> None:
 
 @bench.command()
 @click.option("--network", default="lenet", show_default=True, help="Network to train.")
-@click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True)
-@click.option("--peers", default="", help="Others: torch, unpinned; separated by commas.")
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    help="Images per step; default: 32, lenet 64, cifar-quick 100.",
+)
+@click.option(
+    "--peers",
+    default="",
+    help="Others: torch, torch-tuned, torch-compile, ipex, unpinned; separated by commas.",
+)
+@click.option(
+    "--ipex-python",
+    type=_PYTHON,
+    help="Python of the peer ipex; default: .venv-ipex/bin/python, or else this one.",
+)
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--threads", type=click.IntRange(min=1), help="In all; default: one per core.")
 @click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
 @click.option("--json", "report_file", type=_NEW_FILE, help="Write a JSON file.")
 def step(
     network: str,
-    batch: int,
+    batch: int | None,
     peers: str,
+    ipex_python: Path | None,
     workers: int,
     threads: int | None,
     rounds: int,
     report_file: Path | None,
 ) -> None:
-    """Time one training step."""
-    from knltrain.bench.step import format_table, run_step_benchmark
+    """Time one training step, and weigh its memory."""
+    from knltrain.bench.step import run_step_benchmark
+    from knltrain.bench.step_report import format_table
 
+    _check_folder_of(report_file)
+    names = _listed(peers)
+    report = run_step_benchmark(network, batch, names, threads, rounds, workers, ipex_python)
+    click.echo(format_table(report))
+    _write_report(report_file, report)
+
+
+@bench.command()
+@click.option("--network", default="lenet", show_default=True, help="Network to take apart.")
+@click.option("--batch", type=click.IntRange(min=1), default=32, show_default=True)
+@click.option(
+    "--implementations",
+    default="numba,onednn",
+    show_default=True,
+    help="Of numba, onednn, reference; separated by commas.",
+)
+@click.option("--threads", type=click.IntRange(min=1), help="Default: one per core.")
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option("--json", "report_file", type=_NEW_FILE, help="Write a JSON file.")
+def ops(
+    network: str,
+    batch: int,
+    implementations: str,
+    threads: int | None,
+    rounds: int,
+    report_file: Path | None,
+) -> None:
+    """Time each operation of a network by itself, and show what was chosen for it."""
+    from knltrain.bench.ops import format_table, run_ops_benchmark
+
+    _check_folder_of(report_file)
+    report = run_ops_benchmark(network, batch, _listed(implementations), threads, rounds)
+    click.echo(format_table(report))
+    _write_report(report_file, report)
+
+
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _check_folder_of(report_file: Path | None) -> None:
+    """Refuse before anything is measured."""
     if report_file is not None and not report_file.parent.is_dir():
         raise click.BadParameter(
             f"there is no folder '{report_file.parent}' to write '{report_file.name}' into: "
             "make it first",
             param_hint="--json",
         )
-    names = tuple(name.strip() for name in peers.split(",") if name.strip())
-    report = run_step_benchmark(network, batch, names, threads, rounds, workers)
-    click.echo(format_table(report))
-    if report_file is not None:
-        try:
-            report_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise click.FileError(str(report_file), error.strerror) from error
+
+
+def _write_report(report_file: Path | None, report: dict[str, Any]) -> None:
+    if report_file is None:
+        return
+    try:
+        report_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise click.FileError(str(report_file), error.strerror) from error

@@ -21,6 +21,11 @@ class Contestant:
         """What the first process says of itself: its version and the loss of its first step."""
         return self._processes[0].ready
 
+    @property
+    def peak_bytes(self) -> int:
+        """Most memory that its processes held until now, each at its own worst moment, added up."""
+        return sum(process.peak_bytes for process in self._processes)
+
     def wait_ready(self) -> None:
         """Return when every process is warm."""
         for process in self._processes:

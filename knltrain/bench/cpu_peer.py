@@ -15,7 +15,8 @@ from knltrain.build import network_named
 from knltrain.data.dataset import Batch
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.sgd import SGD
-from vectorized_ops.numba.sgd import sgd_update
+from vectorized_ops.clipping import Clipping
+from vectorized_ops.numba.sgd import SGDUpdate
 
 
 def main(job: Path, threads: int) -> None:
@@ -29,7 +30,7 @@ def main(job: Path, threads: int) -> None:
         view[...] = arrays[name]
     backend = CpuBackend(network, len(batch.labels), threads, "numba")
     optimizer = SGD(
-        network.packed_size, protocol.MOMENTUM, protocol.WEIGHT_DECAY, False, sgd_update
+        network.segments, protocol.MOMENTUM, protocol.WEIGHT_DECAY, False, Clipping(), SGDUpdate
     )
 
     def step() -> float:
@@ -38,8 +39,7 @@ def main(job: Path, threads: int) -> None:
         return loss
 
     first_loss = step()
-    for _ in range(protocol.WARM_UP_STEPS):
-        step()
+    protocol.warm_up(step)
     ready = {"loss": first_loss, "version": f"knltrain {__version__}"}
     protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
 

@@ -14,21 +14,39 @@ from knltrain.network.parameters import ParameterVector
 
 
 def write_job(folder: Path, network: Network, batch: int, seed: int) -> None:
-    """Write `job.json` (layers, shapes, parameter names) and `arrays.npz` (batch, parameters)."""
+    """Write `job.json` (the graph and its parameters' names) and `arrays.npz` (batch, parameters).
+
+    A layer is described by its type, all its fields, the names of its inputs and their shapes; an
+    output by its layer and weight; a parameter by its name, layer and role.
+    """
     parameters = ParameterVector(network)
     parameters.initialise(seed)
     random = np.random.default_rng(seed)
-    classes = network.shapes[-1][0]
-    description = {
-        "network": network.name,
-        "layers": [{"type": type(layer).__name__, **asdict(layer)} for layer in network.layers],  # type: ignore[call-overload]
-        "shapes": network.shapes,
-        "parameters": [spec.name for spec in network.parameters],
-    }
-    (folder / "job.json").write_text(json.dumps(description), encoding="utf-8")
+    (folder / "job.json").write_text(json.dumps(describe(network)), encoding="utf-8")
     arrays: dict[str, Any] = {
         "images_nhwc": random.standard_normal((batch, *network.input_shape), np.float32),
-        "labels": random.integers(0, classes, batch),
+        "labels": random.integers(0, network.output_shape[0], batch),
         **parameters.views,
     }
     np.savez(folder / "arrays.npz", **arrays)
+
+
+def describe(network: Network) -> dict[str, Any]:
+    """The network in words and numbers that a reader without knltrain understands."""
+    return {
+        "network": network.name,
+        "layers": [
+            {
+                "type": type(layer).__name__,
+                **asdict(layer),  # type: ignore[call-overload]
+                "inputs": network.inputs_of(layer),
+                "input_shapes": network.input_shapes(layer),
+            }
+            for layer in network.layers
+        ],
+        "outputs": [asdict(output) for output in network.outputs],
+        "parameters": [
+            {"name": spec.name, "layer": spec.layer, "role": spec.role}
+            for spec in network.parameters
+        ],
+    }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any, final
 
 from affinity import pinned_command, thread_environment
@@ -25,21 +27,31 @@ class PeerError(KnltrainError):
 class PeerProcess:
     """Talks to a process that speaks the protocol of `knltrain.bench.protocol`.
 
-    The process runs on `cpus` with a thread on each, or with `threads` that roam among them.
+    The process is `python` with `arguments`. It runs on `cpus` with a thread on each, or with
+    `threads` that roam among them; `environment` adds to the inherited one.
     Raises PeerError, with the end of what the process wrote to its standard error, when it ends
     instead of answering.
     """
 
     def __init__(
-        self, name: str, arguments: Sequence[str], cpus: Sequence[int], threads: int | None = None
+        self,
+        name: str,
+        arguments: Sequence[str],
+        cpus: Sequence[int],
+        threads: int | None = None,
+        *,
+        python: str = sys.executable,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        environment = (
+        of_threads = (
             thread_environment(len(cpus), [[cpu] for cpu in cpus])
             if threads is None
             else thread_environment(threads)
         )
-        command = pinned_command([sys.executable, *arguments], cpus, environment, os.getpid())
+        command = pinned_command(
+            [python, *arguments], cpus, {**of_threads, **(environment or {})}, os.getpid()
+        )
         with ExitStack() as until_started:
             self._errors = until_started.enter_context(tempfile.TemporaryFile("w+"))
             self._process = subprocess.Popen(
@@ -75,10 +87,16 @@ class PeerProcess:
         if line:
             answer: dict[str, Any] = json.loads(line)
             return answer
-        code = self._process.wait()
-        self._errors.seek(0)
-        said = self._errors.read().strip()[-2000:]
-        raise PeerError(f"contestant '{self.name}' ended with exit code {code}: {said}")
+        raise self._ended()
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most memory that the process held at once until now (VmHWM), its libraries counted in."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
+        found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
+        if found is None:  # A process that has ended keeps its place until it is waited for.
+            raise self._ended()
+        return int(found[1]) * 1024
 
     def close(self) -> None:
         """End the process, by force where the end of its input does not; can be called twice."""
@@ -90,6 +108,13 @@ class PeerProcess:
             self._process.communicate()
         finally:
             self._errors.close()
+
+    def _ended(self) -> PeerError:
+        """What became of a process that is about to end, or has."""
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read().strip()[-2000:]
+        return PeerError(f"contestant '{self.name}' ended with exit code {code}: {said}")
 
     def __enter__(self) -> PeerProcess:
         return self

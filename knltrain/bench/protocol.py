@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-WARM_UP_STEPS = 5
+WARM_UP_STEPS, WARM_UP_SECONDS = 5, 5.0
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-6, 0.9, 5e-4
 
 
@@ -22,6 +22,15 @@ def serve(ready: dict[str, Any], measure: Callable[[float], dict[str, Any]]) -> 
     print(json.dumps({"ready": ready}), flush=True)
     for line in sys.stdin:
         print(json.dumps(measure(float(line))), flush=True)
+
+
+def warm_up(step: Callable[[], object]) -> None:
+    """Call `step` once, and up to WARM_UP_STEPS times as long as WARM_UP_SECONDS are not over."""
+    start = time.perf_counter()
+    for _ in range(WARM_UP_STEPS):
+        step()
+        if time.perf_counter() - start > WARM_UP_SECONDS:
+            break
 
 
 def steps_within(seconds: float, step: Callable[[], object]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`knltrain bench step`: images per second of one training step, ours beside others.
+"""`knltrain bench step`: one training step, ours beside others.
 
 A step is loss, gradient and the update by SGD with momentum. All contestants start from the same
 parameters and see the same batch, and the loss of the first step is reported as proof. Several
@@ -7,67 +7,72 @@ workers step at the same time, each on the whole batch and its own cores, and ex
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from affinity import Allowed, Request, allowed_cpus, physical_cores, place_workers, read_topology
-from knltrain.bench import torch_peer
 from knltrain.bench.contestant import Contestant
 from knltrain.bench.job import write_job
-from knltrain.bench.peer_process import PeerProcess
+from knltrain.bench.peer_process import PeerError, PeerProcess
+from knltrain.bench.peers import OURS, Start, starts
+from knltrain.bench.step_report import Measured, best_peer, rows
 from knltrain.build import network_named
-from knltrain.errors import ConfigError, unknown_name
+from knltrain.errors import ConfigError
+from knltrain.network.layers import Dropout
+from knltrain.network.network import Network
 
-PEERS = ("torch", "unpinned")
-"""`torch`: eager PyTorch in our places. `unpinned`: ours, its threads free on all allowed cpus."""
+BATCH = 32
+BATCHES = {"lenet": 64, "cifar-quick": 100}
+"""Images per step of networks whose authors took another number than BATCH."""
 
 ROUND_SECONDS = 1.0
+"""A contestant's part of a round lasts so long, and then to the end of its step."""
+
 SEED = 1
+LOSS_TOLERANCE = 1e-3
+"""Relative; that of sums in another order is far smaller."""
 
 
 def run_step_benchmark(
     network: str,
-    batch: int,
+    batch: int | None,
     peers: tuple[str, ...],
     threads: int | None,
     rounds: int,
     workers: int = 1,
+    ipex_python: Path | None = None,
 ) -> dict[str, Any]:
     """Measure `cpu` and `peers` in `rounds` alternating rounds; medians over the rounds.
 
-    `threads` are those of all `workers` together, by default one per physical core allowed. The
-    report holds machine, sgemm_gflops and copy_gbytes_per_second, and a row per implementation:
-    images_per_second of all workers together, share_of_sgemm_peak (training flops of direct
-    convolution / time / sgemm) and faster_than (ratio to each other one). Shares and ratios are
-    taken within each round, whose parts see the machine at the same clock and load, and are
-    medians of these: not quite the quotients of the medians shown.
+    `threads` are those of all `workers` together, by default one per physical core allowed. All
+    contestants hold their memory until the last round is over. The report holds machine, its
+    sgemm_gflops and copy_gbytes_per_second, the `rows` and the `best_peer` of `step_report`, and
+    losses_agree: True, or None where dropout draws differently in each. Raises PeerError when a
+    contestant cannot run, or computes another first loss than ours without dropout.
     """
-    for peer in peers:
-        if peer not in PEERS:
-            raise ConfigError(unknown_name("peer", peer, PEERS))
+    started = starts(peers, ipex_python)
     described = network_named(network)
+    batch = batch or BATCHES.get(network, BATCH)
     groups = _groups(threads, workers)
     cpus = [cpu for group in groups for cpu in group]
     with ExitStack() as stack:
         job = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="knltrain-bench-")))
         write_job(job, described, batch, SEED)
-        contestants = [
-            Contestant(name, [stack.enter_context(process) for process in processes])
-            for name, processes in _processes(("cpu", *peers), job, groups)
-        ]
+        contestants = _warm_contestants(stack, started, job, groups)
+        losses = {contestant.name: contestant.ready["loss"] for contestant in contestants}
+        agree = _losses_agree(described, losses)
         machine = stack.enter_context(
             PeerProcess("machine", ["-m", "knltrain.bench.machine_peer", str(len(cpus))], cpus)
         )
         machine.wait_ready()
-        for contestant in contestants:
-            contestant.wait_ready()
-        bounds, rates = _rounds(contestants, machine, batch, rounds)
+        measured = _measured(contestants, machine, batch, rounds)
     flops = described.training_flops_per_image
-    report: dict[str, Any] = {
+    return {
         "machine": _machine(cpus),
         "network": network,
         "batch": batch,
@@ -75,38 +80,11 @@ def run_step_benchmark(
         "threads": len(cpus),
         "rounds": rounds,
         "training_flops_per_image": flops,
-        **{key: statistics.median(measured) for key, measured in bounds.items()},
+        "losses_agree": agree,
+        **{key: statistics.median(values) for key, values in measured.bounds.items()},
+        "rows": rows(measured, flops),
+        "best_peer": best_peer(measured),
     }
-    report["rows"] = [
-        _row(contestant.name, contestant.ready, rates, flops, bounds["sgemm_gflops"])
-        for contestant in contestants
-    ]
-    return report
-
-
-def format_table(report: dict[str, Any]) -> str:
-    """Return the report as text for people."""
-    lines = [
-        f"{report['network']}, batch {report['batch']}, {_crew(report)} on "
-        f"{report['machine']['model']}, medians of {report['rounds']} alternating rounds",
-        f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, "
-        f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
-        "",
-        f"{'implementation':<16}{'images/s':>12}{'of sgemm':>10}{'faster':>10}{'loss':>12}",
-    ]
-    for row in report["rows"]:
-        faster = row["faster_than"]
-        ratio = f"{min(faster.values()):.2f}x" if faster else "-"
-        lines.append(
-            f"{row['implementation']:<16}{row['images_per_second']:>12,.0f}"
-            f"{row['share_of_sgemm_peak']:>10.2f}{ratio:>10}{row['first_loss']:>12.6f}"
-        )
-    return "\n".join(lines)
-
-
-def _crew(report: dict[str, Any]) -> str:
-    each = f"{report['threads']} threads"
-    return each if report["workers"] == 1 else f"{report['workers']} workers with {each} in all"
 
 
 def _groups(threads: int | None, workers: int) -> list[list[int]]:
@@ -127,26 +105,38 @@ def _groups(threads: int | None, workers: int) -> list[list[int]]:
     return [[core[0] for core in placement.cores] for placement in plan.workers]
 
 
-def _processes(
-    names: tuple[str, ...], job: Path, groups: list[list[int]]
-) -> Iterator[tuple[str, Iterator[PeerProcess]]]:
-    """Yield every contestant's name and its processes, which start as they are asked for."""
-    ours = ["-m", "knltrain.bench.cpu_peer", str(job)]
-    arguments = {"cpu": ours, "unpinned": ours, "torch": [str(Path(torch_peer.__file__)), str(job)]}
+def _warm_contestants(
+    stack: ExitStack, started: Mapping[str, Start], job: Path, groups: Sequence[Sequence[int]]
+) -> list[Contestant]:
+    """Start one contestant after the other, so that none warms up on cores that another uses.
 
-    def started(name: str) -> Iterator[PeerProcess]:
-        for group in groups:
-            free = (allowed_cpus(), len(group)) if name == "unpinned" else (group,)
-            yield PeerProcess(name, [*arguments[name], str(len(group))], *free)
+    Ours come last: what cannot run says so before kernels are compiled.
+    """
+    warm = {}
+    for name in sorted(started, key=lambda name: name == OURS):
+        processes = [stack.enter_context(started[name].process(name, job, cpus)) for cpus in groups]
+        warm[name] = Contestant(name, processes)
+        warm[name].wait_ready()
+    return [warm[name] for name in started]
 
-    for name in names:
-        yield name, started(name)
+
+def _losses_agree(network: Network, losses: Mapping[str, float]) -> bool | None:
+    """True; None if dropout has them differ. PeerError when they should agree and do not."""
+    if any(isinstance(layer, Dropout) and layer.rate for layer in network.layers):
+        return None
+    for name, loss in losses.items():
+        if not math.isclose(loss, losses[OURS], rel_tol=LOSS_TOLERANCE):
+            raise PeerError(
+                f"contestant '{name}' has a first loss of {loss}, but ours is {losses[OURS]}: "
+                "they do not compute the same, so their speeds cannot be compared"
+            )
+    return True
 
 
-def _rounds(
-    contestants: list[Contestant], machine: PeerProcess, batch: int, rounds: int
-) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Return the machine's bounds and the contestants' images per second, round by round."""
+def _measured(
+    contestants: Sequence[Contestant], machine: PeerProcess, batch: int, rounds: int
+) -> Measured:
+    """Let contestants and machine take turns; return what they did round by round."""
     rates: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     bounds: dict[str, list[float]] = {}
     for _ in range(rounds):
@@ -154,31 +144,9 @@ def _rounds(
             rates[contestant.name].append(contestant.steps_per_second(ROUND_SECONDS) * batch)
         for key, value in machine.measure(ROUND_SECONDS).items():
             bounds.setdefault(key, []).append(value)
-    return bounds, rates
-
-
-def _row(
-    name: str,
-    ready: dict[str, Any],
-    rates: dict[str, list[float]],
-    flops: int,
-    sgemm_gflops: list[float],
-) -> dict[str, Any]:
-    """Return a contestant's row; `rates` of all and `sgemm_gflops` are round by round."""
-    own, others = rates[name], {other: found for other, found in rates.items() if other != name}
-    return {
-        "implementation": name,
-        "version": ready["version"],
-        "images_per_second": statistics.median(own),
-        "share_of_sgemm_peak": _median_ratio(own, sgemm_gflops) * flops / 1e9,
-        "faster_than": {other: _median_ratio(own, found) for other, found in others.items()},
-        "first_loss": ready["loss"],
-        "rounds": own,
-    }
-
-
-def _median_ratio(values: list[float], others: list[float]) -> float:
-    return statistics.median(value / other for value, other in zip(values, others, strict=True))
+    ready = {contestant.name: contestant.ready for contestant in contestants}
+    peaks = {contestant.name: contestant.peak_bytes for contestant in contestants}
+    return Measured(ready, rates, peaks, bounds)
 
 
 def _machine(cpus: list[int]) -> dict[str, Any]:

@@ -1,88 +1,125 @@
-"""PyTorch as a contestant: runs under any Python with torch and NumPy, knltrain not needed.
+"""PyTorch as a contestant: runs under any Python with torch 2.8 or newer, knltrain not needed.
 
-    python torch_peer.py JOB THREADS
+    python torch_peer.py JOB THREADS [eager|compile|ipex]
 
-JOB is a folder written by `knltrain.bench.job`. The peer speaks the protocol of `protocol.py`.
+JOB is a folder written by `knltrain.bench.job`. The peer speaks the protocol of `protocol.py`, and
+builds the network by `torch_graph.py`, both of which stand beside it. It trains in float32 and
+channels_last, with the fastest SGD that its way of computing brings along.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
+import sysconfig
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+import torch
 
 if __package__:
     from . import protocol
+    from .torch_graph import Graph
 else:  # Run by its path: Python then looks for modules in this folder first.
     import protocol  # type: ignore[import-not-found, no-redef, unused-ignore]
+    from torch_graph import Graph  # type: ignore[import-not-found, no-redef, unused-ignore]
+
+IPEX = "intel-extension-for-pytorch"
+IPEX_RELEASE = "2.8"
+"""The last one; it works with the PyTorch of the same number alone."""
 
 
-def build_modules(layers: list[dict[str, Any]], shapes: list[list[int]]) -> Any:
-    """Return the network as torch modules; layers as `job` describes them, shapes per input."""
-    from torch import nn
-
-    modules: list[nn.Module] = []
-    for layer, shape in zip(layers, shapes, strict=False):
-        kind = layer["type"]
-        if kind == "Convolution":
-            modules.append(
-                nn.Conv2d(
-                    shape[2], layer["filters"], layer["kernel"], layer["stride"], layer["padding"]
-                )
-            )
-        elif kind == "MaxPooling":
-            modules.append(nn.MaxPool2d(layer["kernel"], layer["stride"]))
-        elif kind == "Dense":
-            inputs = 1
-            for extent in shape:
-                inputs *= extent
-            if len(shape) == 3:
-                modules.append(nn.Flatten())
-            modules.append(nn.Linear(inputs, layer["units"]))
-        elif kind == "ReLU":
-            modules.append(nn.ReLU())
-        else:
-            raise ValueError(f"layer type {kind!r} is unknown to the PyTorch peer")
-    return nn.Sequential(*modules)
+def eager(network: Graph) -> tuple[torch.optim.Optimizer, str]:
+    """Leave the modules as they are; return the optimizer and what computes, with its version."""
+    return _sgd(network, fused=True), f"torch {torch.__version__}"
 
 
-def main(job: Path, threads: int) -> None:
-    """Train eagerly in channels_last with the fused SGD of PyTorch."""
-    import numpy as np
-    import torch
+def compiled(network: Graph) -> tuple[torch.optim.Optimizer, str]:
+    """Let torch.compile's inductor translate the modules, which the first step does."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
 
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    try:
+        get_cpp_compiler()
+        missing = None if header.exists() else str(header)
+    except InvalidCxxCompiler:
+        missing = "g++"
+    if missing:
+        sys.exit(
+            f"torch.compile needs a C++ compiler and Python's headers, but there is no {missing}: "
+            "install g++ and python3-dev, or name a compiler by CXX"
+        )
+    network.compile()  # type: ignore[no-untyped-call, unused-ignore]
+    return _sgd(network, fused=True), f"torch {torch.__version__} compiled"
+
+
+def ipex(network: Graph) -> tuple[torch.optim.Optimizer, str]:
+    """Let IPEX lay out the weights as its kernels want them, and bring its own fused SGD."""
+    found = {name: _version(name) for name in ("torch", IPEX)}
+    if not all(f"{version}.".startswith(f"{IPEX_RELEASE}.") for version in found.values()):
+        has = ", ".join(f"{name} {version or 'missing'}" for name, version in found.items())
+        sys.exit(
+            f"IPEX needs torch {IPEX_RELEASE} and {IPEX} {IPEX_RELEASE}, but {sys.executable} has "
+            f"{has}: `scripts/setup --ipex` makes .venv-ipex with both; another such Python is "
+            "named by --ipex-python"
+        )
+    import torch._inductor.config as inductor
+
+    inductor.compile_threads = 1  # Or IPEX has torch start processes that compile, for nothing.
+    import intel_extension_for_pytorch as extension  # type: ignore[import-not-found, unused-ignore]
+
+    plain = _sgd(network, fused=False)
+    optimizer: torch.optim.Optimizer
+    _, optimizer = extension.optimize(network, torch.float32, plain, inplace=True)
+    return optimizer, f"IPEX {found[IPEX]}, torch {torch.__version__}"
+
+
+WAYS = {"eager": eager, "compile": compiled, "ipex": ipex}
+
+
+def main(job: Path, threads: int, way: str = "eager") -> None:
+    """Train on the job's batch in one of the WAYS."""
     torch.set_num_threads(threads)
     description = json.loads((job / "job.json").read_text(encoding="utf-8"))
     arrays = np.load(job / "arrays.npz")
-    network = build_modules(description["layers"], description["shapes"])
-    with torch.no_grad():
-        for parameter, name in zip(network.parameters(), description["parameters"], strict=True):
-            parameter.copy_(torch.from_numpy(arrays[name]))
-    network = network.to(memory_format=torch.channels_last)
+    network = Graph(description)
+    network.load(description["parameters"], arrays)
+    network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, unused-ignore]
+    optimizer, version = WAYS[way](network)
     images = torch.from_numpy(arrays["images_nhwc"]).permute(0, 3, 1, 2)
     labels = torch.from_numpy(arrays["labels"])
-    optimizer = torch.optim.SGD(
-        network.parameters(),
-        protocol.LEARNING_RATE,
-        protocol.MOMENTUM,
-        weight_decay=protocol.WEIGHT_DECAY,
-        fused=True,
-    )
 
     def step() -> torch.Tensor:
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(network(images), labels)
+        loss: torch.Tensor = network.loss(images, labels)
         loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
         optimizer.step()
         return loss
 
     first_loss = step().item()
-    for _ in range(protocol.WARM_UP_STEPS):
-        step()
-    ready = {"loss": first_loss, "version": f"torch {torch.__version__}"}
+    protocol.warm_up(step)
+    ready = {"loss": first_loss, "version": version}
     protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
 
 
+def _sgd(network: Graph, fused: bool) -> torch.optim.Optimizer:
+    return torch.optim.SGD(
+        network.parameters(),
+        protocol.LEARNING_RATE,
+        protocol.MOMENTUM,
+        weight_decay=protocol.WEIGHT_DECAY,
+        fused=fused,
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -59,7 +59,7 @@ def build_worker(
             dataset.train, config.train.batch, rank, workers, config.seed, config.data.shift_pixels
         )
     steps = total_steps(config, batches.steps_per_epoch)
-    optimizer = build_optimizer(config, network.packed_size)
+    optimizer = build_optimizer(config, network)
     identity = identity_of(config, network, workers)
     start = _start(identity, optimizer, rank, run_folder if resume else None)
     check_length(start.step, steps)

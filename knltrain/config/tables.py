@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -25,6 +25,13 @@ POLICY_KEYS: dict[str, frozenset[str]] = {
     "poly": frozenset({"power"}),
     "sigmoid": frozenset({"gamma", "step_size"}),
     "cosine": frozenset(),
+}
+
+# What each optimizer reads besides the clipping of its gradient, and what it takes by default.
+OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool]] = {
+    "sgd": {"momentum": 0.9, "weight_decay": 0.0, "nesterov": False},
+    "lars": {"momentum": 0.9, "weight_decay": 0.0, "trust_coefficient": 0.001},
+    "adamw": {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0},
 }
 
 
@@ -70,16 +77,64 @@ class TrainConfig(Table):
 
 
 class OptimizerConfig(Table):
-    """[optimizer]: what a worker does with its gradient."""
+    """[optimizer]: what a worker does with its gradient; keys of other optimizers are None."""
 
-    name: Name = Field(default="sgd", description="optimizer of every worker")
-    momentum: Fraction = Field(
-        default=0.9, description="share of the velocity kept from step to step (μ)"
+    name: Name = Field(default="sgd", description="'sgd', 'lars' or 'adamw', for every worker")
+    momentum: Fraction | None = Field(
+        default=None,
+        description="share of the velocity kept from step to step (μ); left out: 0.9",
     )
-    weight_decay: NotNegative = Field(
-        default=0.0, description="pull of every parameter towards 0 (λ)"
+    weight_decay: NotNegative | None = Field(
+        default=None, description="pull of the parameters towards 0 (λ); left out: none"
     )
-    nesterov: bool = Field(default=False, description="Nesterov's form of the momentum")
+    nesterov: bool | None = Field(
+        default=None, description="Nesterov's form of the momentum of 'sgd'"
+    )
+    trust_coefficient: Positive | None = Field(
+        default=None,
+        description="step of a layer's weights over their norm at learning rate 1, with 'lars'; "
+        "left out: 0.001",
+    )
+    beta1: Fraction | None = Field(
+        default=None,
+        description="share of the first moment that 'adamw' keeps (β1); left out: 0.9",
+    )
+    beta2: Fraction | None = Field(
+        default=None,
+        description="share of the second moment that 'adamw' keeps (β2); left out: 0.999",
+    )
+    epsilon: Positive | None = Field(
+        default=None,
+        description="what 'adamw' adds to the root of the second moment (ε); left out: 1e-8",
+    )
+    clip_norm: Positive | None = Field(
+        default=None, description="largest 2-norm of the whole gradient, which is scaled down to it"
+    )
+    clip_value: Positive | None = Field(
+        default=None, description="largest magnitude of each value of the gradient, applied first"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_its_name(cls, given: Any) -> Any:
+        name = given.get("name", "sgd") if isinstance(given, dict) else None
+        defaults = OPTIMIZER_DEFAULTS.get(name, {}) if isinstance(name, str) else {}
+        missing = {key: value for key, value in defaults.items() if given.get(key) is None}
+        return {**given, **missing} if missing else given
+
+    @model_validator(mode="after")
+    def _reads_its_keys(self) -> OptimizerConfig:
+        known = OPTIMIZER_DEFAULTS.get(self.name)
+        if known is None:
+            return self  # An unknown name is refused where names become objects.
+        every = dict.fromkeys(key for keys in OPTIMIZER_DEFAULTS.values() for key in keys)
+        given = [key for key in every if getattr(self, key) is not None]
+        if surplus := [key for key in given if key not in known]:
+            raise ValueError(
+                f"optimizer '{self.name}' does not read {' and '.join(surplus)}: leave out all "
+                f"but {', '.join(known)}, clip_norm and clip_value"
+            )
+        return self
 
 
 class LearningRateConfig(Table):
@@ -141,9 +196,22 @@ class BackendConfig(Table):
     implementation: Name = Field(
         default="numba", description="kernels of the cpu backend: 'numba', 'onednn' or 'reference'"
     )
+    engine: Literal["eager", "ipex"] = Field(
+        default="eager",
+        description="what runs the torch backend's modules; ipex: Intel's extension for PyTorch",
+    )
     threads: CountOrAuto = Field(
         default="auto", description="threads per worker; auto: one per core"
     )
+
+    @model_validator(mode="after")
+    def _engine_is_torchs(self) -> BackendConfig:
+        if self.engine != "eager" and self.name != "torch":
+            raise ValueError(
+                f"engine '{self.engine}' runs the modules of backend 'torch', not '{self.name}': "
+                "choose name = 'torch', or leave out engine"
+            )
+        return self
 
 
 class EvaluationConfig(Table):

@@ -74,9 +74,6 @@ _pause: Any = intrinsic(_emit_pause)
 """Leaves the core to its other hardware threads for some cycles."""
 
 
-# What these compile to is cached by this file's age alone: no constants of other files in here.
-
-
 @kernel
 def publish(sequences: Words, rank: int, sequence: int) -> None:
     """Say that worker ``rank`` has reached ``sequence``, and everything that it wrote before."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,6 +21,15 @@ ROOT = Path(__file__).parents[2]
 
 Start: TypeAlias = Callable[..., subprocess.Popen[str]]
 """start(*arguments, cwd=folder): `knltrain *arguments` with piped output, started in `folder`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked `ipex` where that is not installed."""
+    if find_spec("intel_extension_for_pytorch") is None:
+        skip = pytest.mark.skip(reason="IPEX 2.8 is not installed: see scripts/test --ipex")
+        for item in items:
+            if item.get_closest_marker("ipex"):
+                item.add_marker(skip)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def config_file(tmp_path: Path, run_toml: str) -> Path:
 
 def test_version_and_help() -> None:
     assert _invoke("--version").output == f"knltrain, version {knltrain.__version__}\n"
-    for command in ("train", "evaluate", "doctor", "bench"):
+    for command in ("train", "warmup", "evaluate", "doctor", "bench"):
         assert command in _invoke("--help").output
 
 
@@ -57,6 +58,22 @@ def test_options_override_the_file_and_each_other(
     options = ("--workers", "4", "--name", "007", "--set", "train.steps=3", "--set", "workers=8")
     _invoke("train", str(config_file), *options)
     assert (seen[0].workers, seen[0].name, seen[0].train.steps) == (4, "007", 3)
+
+
+def test_a_warm_up_is_of_a_configuration_with_its_overrides(
+    config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmup = pytest.importorskip("knltrain.launch.warmup")
+    seen: list[RunConfig] = []
+
+    def warm_up(config: RunConfig) -> object:
+        seen.append(config)
+        return warmup.WarmUp((), Path("/cache"), 1.0)
+
+    monkeypatch.setattr(warmup, "warm_up", warm_up)
+    shown = _invoke("warmup", str(config_file), "--set", "workers=4")
+    assert shown.output.endswith("1.0 s in all; kernel cache /cache\n")
+    assert seen[0].workers == 4
 
 
 def test_a_known_error_becomes_one_line_and_its_exit_code(
@@ -153,12 +170,13 @@ def test_a_bench_report_is_shown_and_written(
         return {"network": "lenet"}
 
     monkeypatch.setattr(step, "run_step_benchmark", measure)
-    monkeypatch.setattr(step, "format_table", lambda report: f"table of {report['network']}")
+    table = "knltrain.bench.step_report.format_table"
+    monkeypatch.setattr(table, lambda report: f"table of {report['network']}")
     path = tmp_path / "report.json"
     options = ("--batch", "32", "--peers", "torch, other", "--json", str(path))
-    result = _invoke("bench", "step", *options)
+    result = _invoke("bench", "step", *options, "--ipex-python", sys.executable)
     assert result.output == "table of lenet\n"
-    assert seen == [("lenet", 32, ("torch", "other"), None, 7, 1)]
+    assert seen == [("lenet", 32, ("torch", "other"), None, 7, 1, Path(sys.executable))]
     assert json.loads(path.read_text()) == {"network": "lenet"}
 
 
@@ -185,7 +203,7 @@ def test_a_bench_is_shown_even_if_its_report_can_no_longer_be_written(
     step = pytest.importorskip("knltrain.bench.step")
     path = tmp_path / "report.json"
     monkeypatch.setattr(step, "run_step_benchmark", lambda *_: path.mkdir() or {})
-    monkeypatch.setattr(step, "format_table", lambda _: "table")
+    monkeypatch.setattr("knltrain.bench.step_report.format_table", lambda _: "table")
     assert _main(monkeypatch, "bench", "step", "--json", str(path)) == 1
     shown = capsys.readouterr()
     assert shown.out == "table\n"

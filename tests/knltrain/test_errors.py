@@ -13,6 +13,7 @@ BAD_INPUT = (
     errors.SegmentError,
     errors.CheckpointError,
     errors.RunFolderError,
+    errors.KernelCacheError,
 )
 
 
@@ -48,7 +49,7 @@ def test_every_error_is_drawn_in_the_tree() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, errors.KnltrainError)
     }
-    assert len(kinds) == 13
+    assert len(kinds) == 14
     assert {line.split()[0] for line in drawn.splitlines() if line.startswith("    ")} == kinds
 
 

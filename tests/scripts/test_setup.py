@@ -11,6 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PIP_THAT_WORKS = '#!/bin/sh\\necho "pip: $*" >> pip.log\\n'
+PIP_THAT_SHOWS_ITS_PINS = (
+    '#!/bin/sh\\nwhile [ "$#" -gt 1 ]; do [ "$1" = --constraint ] && cat "$2" >> pins.log; shift; '
+    'done\\necho "$1" >> pip.log\\n'
+)
 
 
 @pytest.fixture
@@ -29,13 +33,20 @@ def _write(program: Path, text: str) -> None:
     program.chmod(0o755)
 
 
-def _setup(project: Path, venv: str) -> subprocess.CompletedProcess[str]:
+def _setup(
+    project: Path, venv: str, *options: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run scripts/setup with an interpreter that runs `venv` when it is to make one."""
     made = f'#!/bin/sh\ncase "$*" in *"-m venv"*) {venv};; esac\nexec {sys.executable} "$@"\n'
     _write(project / "python", made)
-    environment = {"PYTHON": str(project / "python"), "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHON": str(project / "python"), "PATH": "/usr/bin:/bin", **variables}
     return subprocess.run(
-        ["scripts/setup"], cwd=project, env=environment, capture_output=True, text=True, check=False
+        ["scripts/setup", *options],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -51,4 +62,24 @@ def test_environment_that_cannot_be_made_is_told_with_the_way_out(project: Path,
     done = _setup(project, venv)
     assert done.returncode == 2
     assert "install python3-venv, or name another interpreter with PYTHON=" in done.stderr
+    assert not list((project / ".venv").glob("knltrain-*"))
+
+
+@pytest.mark.parametrize("folder", [".venv-ipex", "elsewhere/ipex"])
+def test_ipex_gets_an_environment_of_its_own_with_the_torch_it_needs(
+    project: Path, folder: str
+) -> None:
+    venv = f"mkdir -p {folder}/bin && printf '{PIP_THAT_SHOWS_ITS_PINS}' > {folder}/bin/python; "
+    venv += f"chmod +x {folder}/bin/python; exit 0"
+    variables = {} if folder == ".venv-ipex" else {"IPEX_VENV": folder}
+    done = _setup(project, venv, "--ipex", **variables)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (project / "pip.log").read_text(encoding="utf-8").splitlines()[-1] == ".[dev,ipex]"
+    pinned = (project / "pins.log").read_text(encoding="utf-8").splitlines()
+    assert set(pinned) == {
+        line
+        for line in (ROOT / "scripts/constraints.txt").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("torch==")
+    }
+    assert len(list((project / folder).glob("knltrain-*"))) == 1
     assert not list((project / ".venv").glob("knltrain-*"))

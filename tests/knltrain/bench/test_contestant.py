@@ -29,6 +29,7 @@ def test_processes_work_at_the_same_time_and_their_speeds_add_up(cpu):
         began = time.monotonic()
         assert contestant.steps_per_second(0.5) == pytest.approx(4.0)
         assert time.monotonic() - began < 1.0  # one after the other would take at least that
+        assert contestant.peak_bytes == one.peak_bytes + other.peak_bytes > 0
 
 
 @pytest.fixture

@@ -25,13 +25,16 @@ def test_runs_on_its_cpus_with_matching_threads_and_answers():
         assert peer.measure(0.25) == {"seconds": 0.25}
 
 
-def test_one_that_fails_is_named_with_what_it_said():
-    cpus = sorted(os.sched_getaffinity(0))
-    with (
-        PeerProcess("broken", ["-c", "raise SystemExit('no such thing')"], cpus) as peer,
-        pytest.raises(PeerError, match=r"(?s)'broken' ended with exit code 1.*no such thing"),
-    ):
+def test_another_python_and_further_variables_can_be_given(tmp_path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "{\\"ready\\": \\"$OMP_NUM_THREADS $KIND $1\\"}"\n')
+    python.chmod(0o755)
+    cpu = min(os.sched_getaffinity(0))
+    with PeerProcess(
+        "other", ["first"], [cpu], python=str(python), environment={"KIND": "odd"}
+    ) as peer:
         peer.wait_ready()
+        assert peer.ready == "1 odd first"
 
 
 DYING = """
@@ -40,6 +43,39 @@ os.close(0)  # so that whatever it is asked meets a broken pipe
 print(json.dumps({"ready": {"pid": os.getpid()}}), flush=True)
 raise SystemExit(3)
 """
+
+GROWS = """
+import json, sys
+print(json.dumps({"ready": {}}), flush=True)
+for line in sys.stdin:
+    b"x" * (int(float(line)) << 20)
+    print(json.dumps({}), flush=True)
+"""
+
+
+def test_peak_memory_is_the_most_that_was_held_at_once():
+    with PeerProcess("growing", ["-c", GROWS], sorted(os.sched_getaffinity(0))) as peer:
+        peer.wait_ready()
+        before = peer.peak_bytes
+        for mebibytes in (64, 1):
+            peer.measure(mebibytes)
+        assert 64 << 20 <= peer.peak_bytes - before + (8 << 20) < 96 << 20
+
+
+def test_peak_memory_of_one_that_ended_tells_how_it_ended():
+    with PeerProcess("dying", ["-c", DYING], sorted(os.sched_getaffinity(0))) as peer:
+        peer.wait_ready()
+        with pytest.raises(PeerError, match="'dying' ended with exit code 3"):
+            _ = [peer.peak_bytes for _ in range(10**6)]
+
+
+def test_one_that_fails_is_named_with_what_it_said():
+    cpus = sorted(os.sched_getaffinity(0))
+    with (
+        PeerProcess("broken", ["-c", "raise SystemExit('no such thing')"], cpus) as peer,
+        pytest.raises(PeerError, match=r"(?s)'broken' ended with exit code 1.*no such thing"),
+    ):
+        peer.wait_ready()
 
 
 def test_one_that_dies_between_rounds_is_named_and_leaves_nothing_behind():

@@ -18,3 +18,12 @@ def test_steps_within_counts_at_least_one_step():
     answer = protocol.steps_within(1e-9, lambda: None)
     assert answer["steps"] == 1
     assert answer["seconds"] > 0
+
+
+def test_warm_up_takes_a_few_steps_and_of_long_ones_only_the_first(monkeypatch):
+    steps = []
+    protocol.warm_up(lambda: steps.append("short"))
+    assert len(steps) == protocol.WARM_UP_STEPS
+    monkeypatch.setattr(protocol, "WARM_UP_SECONDS", 0.0)
+    protocol.warm_up(lambda: steps.append("long"))
+    assert steps.count("long") == 1

@@ -1,20 +1,24 @@
 """The step benchmark as a whole: real contestants, short rounds."""
 
 import json
+import math
 import os
 import statistics
 
 import pytest
 
 from knltrain.bench import step
+from knltrain.bench.peer_process import PeerError
 from knltrain.errors import ConfigError
+from knltrain.network.alexnet import alexnet
+from knltrain.network.lenet import lenet
 
 
 @pytest.fixture(scope="module")
 def report():
     patch = pytest.MonkeyPatch()
     patch.setattr(step, "ROUND_SECONDS", 0.05)
-    yield step.run_step_benchmark("lenet", 8, ("torch",), threads=1, rounds=2)
+    yield step.run_step_benchmark("lenet", None, ("torch", "torch-tuned"), threads=1, rounds=2)
     patch.undo()
 
 
@@ -22,19 +26,24 @@ def test_head_holds_machine_and_its_bounds(report):
     assert report["machine"]["model"]
     assert report["sgemm_gflops"] > 0
     assert report["copy_gbytes_per_second"] > 0
+    assert report["batch"] == 64  # LeNet's own
     assert json.loads(json.dumps(report)) == report
 
 
 def test_rows_hold_rate_share_and_the_same_first_loss(report):
     rows = {row["implementation"]: row for row in report["rows"]}
-    assert list(rows) == ["cpu", "torch"]
+    assert list(rows) == ["cpu", "torch", "torch-tuned"]
+    assert report["losses_agree"] is True
     for row in rows.values():
+        assert 10 << 20 < row["peak_bytes"] < 4 << 30
         assert row["share_of_sgemm_peak"] > 0
         assert len(row["rounds"]) == report["rounds"]
     assert rows["cpu"]["first_loss"] == pytest.approx(rows["torch"]["first_loss"], rel=1e-5)
     pairs = zip(rows["cpu"]["rounds"], rows["torch"]["rounds"], strict=True)
     ratio = statistics.median(cpu / torch for cpu, torch in pairs)
-    assert rows["cpu"]["faster_than"] == {"torch": pytest.approx(ratio)}
+    assert rows["cpu"]["faster_than"]["torch"] == pytest.approx(ratio)
+    assert rows["torch"]["ours_to_it"] == pytest.approx(ratio)
+    assert set(report["best_peer"]["rounds"]) <= {"torch", "torch-tuned"}
 
 
 class Scripted:
@@ -42,6 +51,7 @@ class Scripted:
 
     def __init__(self, name, *answers):
         self.name, self._answers = name, list(answers)
+        self.ready, self.peak_bytes = {"loss": 0.5}, 1 << 20
 
     def measure(self, seconds):
         return self._answers.pop(0)
@@ -49,22 +59,33 @@ class Scripted:
     steps_per_second = measure
 
 
-def test_shares_and_ratios_are_medians_of_those_within_the_rounds():
+def test_rounds_alternate_between_all_contestants_and_the_machine():
     contestants = [Scripted("cpu", 1.0, 2.0, 6.0), Scripted("torch", 1.0, 1.0, 6.0)]
     machine = Scripted("machine", *({"sgemm_gflops": value} for value in (1.0, 4.0, 3.0)))
-    bounds, rates = step._rounds(contestants, machine, 10, 3)
-    assert rates == {"cpu": [10, 20, 60], "torch": [10, 10, 60]}
-    ready = {"version": "1", "loss": 0.5}
-    row = step._row("cpu", ready, rates, 10**8, bounds["sgemm_gflops"])
-    assert row["images_per_second"] == 20
-    assert row["share_of_sgemm_peak"] == pytest.approx(1.0)  # of 1, 0.5 and 2
-    assert row["faster_than"] == {"torch": 1.0}  # of 1, 2 and 1
+    measured = step._measured(contestants, machine, 10, 3)
+    assert measured.rates == {"cpu": [10, 20, 60], "torch": [10, 10, 60]}
+    assert measured.bounds == {"sgemm_gflops": [1.0, 4.0, 3.0]}
+    assert measured.peak_bytes == {"cpu": 1 << 20, "torch": 1 << 20}
+    assert measured.ready["torch"] == {"loss": 0.5}
 
 
-def test_table_names_every_implementation_and_the_bounds(report):
-    table = step.format_table(report)
-    assert "sgemm" in table
-    assert all(row["implementation"] in table for row in report["rows"])
+@pytest.mark.parametrize("loss", [1.01, math.nan])
+def test_contestant_that_computes_something_else_is_refused(loss):
+    assert step._losses_agree(lenet(), {"cpu": 1.0, "torch": 1.0 + 1e-5}) is True
+    with pytest.raises(PeerError, match=f"'torch' has a first loss of {loss}, but ours is 1.0"):
+        step._losses_agree(lenet(), {"cpu": 1.0, "torch": loss})
+
+
+def test_losses_are_not_compared_where_dropout_draws_differently():
+    assert step._losses_agree(alexnet(), {"cpu": 1.0, "torch": 2.0}) is None
+
+
+def test_peer_that_cannot_run_is_named_with_what_it_says(tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'no torch here, install it' >&2\nexit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(PeerError, match="'ipex' ended with exit code 1: no torch here, install it"):
+        step.run_step_benchmark("lenet", 8, ("ipex",), threads=1, rounds=1, ipex_python=python)
 
 
 def test_unknown_peer_and_network_are_refused_with_a_suggestion():
@@ -95,4 +116,4 @@ def test_workers_have_cores_of_their_own_unless_unpinned():
     patch.undo()
     assert [row["implementation"] for row in report["rows"]] == ["cpu", "unpinned"]
     assert report["workers"] == 2
-    assert "2 workers with 2 threads in all" in step.format_table(report)
+    assert report["best_peer"] is None

@@ -92,6 +92,36 @@ def test_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, run, t
     assert results[0]["test_loss"] == results[1]["test_loss"]
 
 
+@pytest.mark.parametrize("name", names.OPTIMIZERS)
+def test_resumed_optimizer_takes_the_steps_of_one_that_never_stopped(
+    config, make_worker, tmp_path, name
+):
+    chosen = config(
+        optimizer__name=name,
+        optimizer__clip_norm=1.0,
+        optimizer__weight_decay=0.1,
+        checkpoint__every_epochs=1.0,
+    )
+
+    def results(folder, **options):
+        with make_worker(chosen, folder, **options) as worker:
+            worker.run()
+            state = {each: values.copy() for each, values in worker.optimizer.state.items()}
+            return {"parameters": worker.parameters.copy(), **state}
+
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    expected = results(whole)
+    with pytest.raises(KeyboardInterrupt):
+        results(stopped, observers=[StopsAfter(3)])
+    found = results(stopped, resume=True)
+    assert list(found) == list(expected)
+    for each, values in expected.items():
+        assert values.any(), each
+        np.testing.assert_array_equal(found[each], values, err_msg=each)
+
+
 def test_resuming_a_finished_run_keeps_its_result(config, run, tmp_path):
     run(config(), tmp_path)
     before = json.loads((tmp_path / "result.json").read_text())
@@ -117,3 +147,12 @@ def test_resumed_run_cannot_end_before_its_checkpoint(config, make_worker, run, 
 def test_run_without_checkpoint_cannot_be_resumed(config, make_worker, tmp_path):
     with pytest.raises(CheckpointError, match=r"no checkpoint to resume from"):
         make_worker(config(), tmp_path, resume=True)
+
+
+@pytest.mark.ipex
+def test_run_by_ipex_ends_where_the_eager_one_does(config, run, tmp_path):
+    ends = []
+    for engine in ("eager", "ipex"):
+        (tmp_path / engine).mkdir()
+        ends.append(run(config(backend__engine=engine), tmp_path / engine)[0])
+    np.testing.assert_allclose(*ends, rtol=1e-3, atol=1e-5)

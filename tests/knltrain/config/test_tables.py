@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 from pydantic import ValidationError
 
-from knltrain.config import RunConfig
+from knltrain.build import OPTIMIZERS
+from knltrain.config import RunConfig, to_toml, with_workers
+from knltrain.config.tables import OPTIMIZER_DEFAULTS
 
 Load = Callable[..., RunConfig]
 Refusal = Callable[..., str]
@@ -24,6 +26,8 @@ def test_smallest_description_gets_the_documented_defaults(load: Load) -> None:
     assert (config.exchange.method, config.exchange.moving_rate) == ("sync_easgd", None)
     assert (config.exchange.communication_period, config.exchange.segment) == (1, "shm")
     assert (config.backend.name, config.backend.implementation) == ("cpu", "numba")
+    assert config.backend.engine == "eager"
+    assert config.optimizer.name == "sgd"
     assert config.evaluation.every_epochs == 1
     assert (config.checkpoint.every_epochs, config.checkpoint.keep) == (0, 2)
     assert config.placement.pin
@@ -75,3 +79,64 @@ def test_step_values_that_do_not_rise_are_refused(refusal: Refusal) -> None:
         "learning_rate.step_values=[20, 20]",
     )
     assert "step_values must rise, got [20, 20]" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "defaults"),
+    [
+        ("sgd", {"momentum": 0.9, "weight_decay": 0.0, "nesterov": False}),
+        ("lars", {"momentum": 0.9, "weight_decay": 0.0, "trust_coefficient": 0.001}),
+        ("adamw", {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0}),
+    ],
+)
+def test_optimizer_gets_the_defaults_of_its_name_and_no_others(
+    name: str, defaults: dict[str, float], load: Load
+) -> None:
+    found = load(f"optimizer.name={name}").optimizer.model_dump(exclude_none=True)
+    assert found == {"name": name, **defaults}
+
+
+def test_every_optimizer_of_the_configuration_can_be_built() -> None:
+    assert set(OPTIMIZER_DEFAULTS) == set(OPTIMIZERS)
+
+
+@pytest.mark.parametrize("name", OPTIMIZER_DEFAULTS)
+def test_every_optimizer_may_clip_its_gradient(name: str, load: Load) -> None:
+    chosen = load(f"optimizer.name={name}", "optimizer.clip_norm=5", "optimizer.clip_value=0.5")
+    assert (chosen.optimizer.clip_norm, chosen.optimizer.clip_value) == (5, 0.5)
+    assert load().optimizer.clip_norm is None
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("sgd", "trust_coefficient", "0.1"),
+        ("sgd", "beta1", "0.9"),
+        ("lars", "nesterov", "false"),
+        ("lars", "epsilon", "0.1"),
+        ("adamw", "momentum", "0.9"),
+        ("adamw", "nesterov", "true"),
+    ],
+)
+def test_optimizer_with_a_key_that_it_does_not_read_is_refused(
+    name: str, key: str, value: str, refusal: Refusal
+) -> None:
+    message = refusal(f"optimizer.name={name}", f"optimizer.{key}={value}")
+    read = ", ".join(OPTIMIZER_DEFAULTS[name])
+    assert f"[optimizer]: optimizer '{name}' does not read {key}: " in message
+    assert message.endswith(f"leave out all but {read}, clip_norm and clip_value")
+
+
+@pytest.mark.parametrize("name", OPTIMIZER_DEFAULTS)
+def test_written_optimizer_is_read_back_equal(name: str, load: Load) -> None:
+    config = load(f"optimizer.name={name}", "optimizer.weight_decay=0.125")
+    assert load(text=to_toml(config)) == config
+    assert with_workers(config, 1).optimizer == config.optimizer
+
+
+def test_engine_is_one_of_the_torch_backend(load: Load, refusal: Refusal) -> None:
+    assert load("backend.name=torch", "backend.engine=ipex").backend.engine == "ipex"
+    message = refusal("backend.engine=ipex")
+    assert "[backend]: engine 'ipex' runs the modules of backend 'torch', not 'cpu'" in message
+    unknown = refusal("backend.name=torch", "backend.engine=onednn")
+    assert "backend.engine = 'onednn': expected to be 'eager' or 'ipex'" in unknown

@@ -1,0 +1,176 @@
+"""`knltrain bench ops`: every operation of a network, by each implementation, beside the bounds.
+
+An operation that computes is compared with the machine's matrix product, one that only moves
+memory with a copy, both measured in the same rounds. Implementations take turns.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from affinity import allowed_cpus, physical_cores, read_topology
+from knltrain.bench.op_cases import FLOAT_BYTES, Case, cases
+from knltrain.build import network_named
+from knltrain.errors import ConfigError, unknown_name
+from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
+
+SGEMM_SIDE = 2048
+COPIED_FLOATS = 1 << 25
+
+
+def run_ops_benchmark(
+    network: str,
+    batch: int,
+    implementations: tuple[str, ...],
+    threads: int | None,
+    rounds: int,
+) -> dict[str, Any]:
+    """Measure each operation of `network` in `rounds` alternating rounds; medians over the rounds.
+
+    The report holds the machine, sgemm_gflops, copy_gbytes_per_second (read and written), and a
+    row per operation, shape, direction and implementation: milliseconds, gflops and
+    share_of_sgemm, or gbytes_per_second and share_of_copy; `algorithm` is what was chosen for a
+    convolution, and `candidates` the milliseconds of those it was chosen from.
+    """
+    for name in implementations:
+        if name not in IMPLEMENTATIONS:
+            raise ConfigError(unknown_name("implementation", name, IMPLEMENTATIONS))
+    found = cases(network_named(network), batch)
+    cores = len(physical_cores(read_topology(), allowed_cpus()))
+    crew = cores if threads is None else threads
+    sets = {name: operations(name) for name in implementations}
+    for each in sets.values():
+        each.use_threads(crew)
+    bounds = _Bounds()
+    rows = [row for case in found for row in _measured(case, sets, bounds, rounds)]
+    return {
+        "machine": read_topology().model,
+        "network": network,
+        "batch": batch,
+        "threads": crew,
+        "rounds": rounds,
+        "sgemm_gflops": statistics.median(bounds.sgemm_gflops),
+        "copy_gbytes_per_second": statistics.median(bounds.copy_gbytes),
+        "rows": rows,
+    }
+
+
+def format_table(report: dict[str, Any]) -> str:
+    """Return the report as text for people."""
+    lines = [
+        f"{report['network']}, batch {report['batch']}, {report['threads']} threads on "
+        f"{report['machine']}, medians of {report['rounds']} alternating rounds",
+        f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, "
+        f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
+        "",
+        f"{'operation':<20}{'shape':<34}{'direction':<18}{'by':<20}{'ms':>9}{'GFLOP/s':>9}"
+        f"{'of sgemm':>10}{'GB/s':>8}{'of copy':>9}",
+    ]
+    for row in report["rows"]:
+        by = row["implementation"] + (f"/{row['algorithm']}" if row["algorithm"] else "")
+        rate = (
+            f"{row['gflops']:>9.0f}{row['share_of_sgemm']:>10.2f}{'':>17}"
+            if row["gflops"]
+            else f"{'':>19}{row['gbytes_per_second']:>8.1f}{row['share_of_copy']:>9.2f}"
+        )
+        lines.append(
+            f"{row['operation']:<20}{row['shape']:<34}{row['direction']:<18}{by:<20}"
+            f"{row['milliseconds']:>9.2f}{rate}"
+        )
+    return "\n".join(lines)
+
+
+def _measured(
+    case: Case, sets: dict[str, Operations], bounds: _Bounds, rounds: int
+) -> list[dict[str, Any]]:
+    """Return a row per direction and implementation; all take turns, and the bounds with them."""
+    prepared = {name: case.make(each) for name, each in sets.items()}
+    work = {
+        (direction, name): run
+        for name, made in prepared.items()
+        if made is not None
+        for direction, run in made.runs.items()
+    }
+    for run in work.values():
+        run()
+    seconds: dict[tuple[str, str], list[float]] = {key: [] for key in work}
+    shares: dict[tuple[str, str], list[float]] = {key: [] for key in work}
+    for _ in range(rounds):
+        gflops, gbytes = bounds.measure()
+        for key, run in work.items():
+            taken = _time(run)
+            seconds[key].append(taken)
+            moved = case.streams[key[0]] * FLOAT_BYTES
+            done = case.flops / gflops if case.flops else moved / gbytes
+            shares[key].append(done / taken / 1e9)
+    rows = []
+    for direction in case.streams:
+        for key in (key for key in work if key[0] == direction):
+            made = prepared[key[1]]
+            choice = made.choices.get(direction) if made is not None else None
+            measured = statistics.median(seconds[key]), statistics.median(shares[key])
+            rows.append(_row(case, key, choice, *measured))
+    return rows
+
+
+def _row(
+    case: Case, key: tuple[str, str], choice: Any, seconds: float, share: float
+) -> dict[str, Any]:
+    direction, implementation = key
+    moved = case.streams[direction] * FLOAT_BYTES
+    return {
+        "operation": case.operation,
+        "shape": case.shape,
+        "layers": case.layers,
+        "direction": direction,
+        "implementation": implementation,
+        "algorithm": None if choice is None else choice.name,
+        "candidates": {}
+        if choice is None
+        else {name: 1e3 * taken for name, taken in choice.seconds.items()},
+        "milliseconds": 1e3 * seconds,
+        "gflops": case.flops / seconds / 1e9 if case.flops else None,
+        "share_of_sgemm": share if case.flops else None,
+        "gbytes_per_second": None if case.flops else moved / seconds / 1e9,
+        "share_of_copy": None if case.flops else share,
+    }
+
+
+def _time(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+class _Bounds:
+    """The machine's matrix product and copy, by PyTorch, measured beside the operations."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._multiply = torch.mm
+        self._left = torch.ones(SGEMM_SIDE, SGEMM_SIDE)
+        self._right, self._out = torch.ones_like(self._left), torch.ones_like(self._left)
+        self._source, self._target = torch.ones(COPIED_FLOATS), torch.zeros(COPIED_FLOATS)
+        self.sgemm_gflops: list[float] = []
+        self.copy_gbytes: list[float] = []
+        self.measure()
+        self.sgemm_gflops.clear()
+        self.copy_gbytes.clear()
+
+    def measure(self) -> tuple[float, float]:
+        """Return GFLOP/s and GB/s of this moment."""
+        product = min(_time(self._product) for _ in range(2))
+        copy = min(_time(self._copy) for _ in range(2))
+        self.sgemm_gflops.append(2 * SGEMM_SIDE**3 / product / 1e9)
+        self.copy_gbytes.append(2 * FLOAT_BYTES * COPIED_FLOATS / copy / 1e9)
+        return self.sgemm_gflops[-1], self.copy_gbytes[-1]
+
+    def _product(self) -> None:
+        self._multiply(self._left, self._right, out=self._out)
+
+    def _copy(self) -> None:
+        self._target.copy_(self._source)

@@ -1,0 +1,47 @@
+"""The benchmark of operations: real ones, measured for a moment."""
+
+import json
+
+import pytest
+
+from knltrain.bench.ops import format_table, run_ops_benchmark
+from knltrain.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def report():
+    return run_ops_benchmark("lenet", 2, ("reference", "onednn"), threads=1, rounds=2)
+
+
+def test_report_holds_the_bounds_and_can_be_written(report):
+    assert report["sgemm_gflops"] > 0
+    assert report["copy_gbytes_per_second"] > 0
+    assert json.loads(json.dumps(report)) == report
+
+
+def test_each_operation_has_a_row_per_direction_and_implementation(report):
+    rows = [row for row in report["rows"] if row["operation"] == "convolution"]
+    keys = {(row["shape"], row["direction"], row["implementation"]) for row in rows}
+    assert len(keys) == len(rows) == 2 * 3 * 2
+    for row in report["rows"]:
+        assert row["milliseconds"] > 0
+        computes = row["operation"] in ("convolution", "dense")
+        assert (row["share_of_sgemm"] is not None) == computes
+        assert (row["share_of_copy"] is None) == computes
+
+
+def test_rates_follow_from_times(report):
+    row = next(row for row in report["rows"] if row["operation"] == "dense")
+    inputs, outputs = (int(part) for part in row["shape"].split(" -> "))
+    assert row["gflops"] == pytest.approx(2 * 2 * inputs * outputs / row["milliseconds"] / 1e6)
+
+
+def test_table_shows_every_row(report):
+    lines = format_table(report).splitlines()
+    assert "sgemm" in lines[1]
+    assert len(lines) == 4 + len(report["rows"])
+
+
+def test_unknown_implementation_is_named():
+    with pytest.raises(ConfigError, match=r"onednm.*did you mean 'onednn'"):
+        run_ops_benchmark("lenet", 2, ("onednm",), threads=1, rounds=1)
