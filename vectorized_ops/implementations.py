@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -81,9 +82,7 @@ def operations(name: str, winograd: bool = True) -> Operations:
         max_pooling=found("pooling", "MaxPooling"),
         average_pooling=found("pooling", "AveragePooling"),
         global_average_pooling=found("pooling", "GlobalAveragePooling"),
-        pooled_convolution=(
-            found("pooled_convolution", "pooled_convolution") if name == "numba" else None
-        ),
+        pooled_convolution=_pooled(found, winograd) if name == "numba" else None,
         dense=found("dense", "Dense"),
         batch_normalisation=found("normalisation", "BatchNormalisation"),
         local_response_normalisation=found("lrn", "LocalResponseNormalisation"),
@@ -94,3 +93,8 @@ def operations(name: str, winograd: bool = True) -> Operations:
         add=found("addition", "add"),
         softmax_cross_entropy=found("loss", "softmax_cross_entropy"),
     )
+
+
+def _pooled(found: Callable[[str, str], Any], winograd: bool) -> Operation:
+    make: Operation = found("pooled_convolution", "pooled_convolution")
+    return make if winograd else partial(make, algorithm="direct")

@@ -64,7 +64,8 @@ def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -
     """The kernels of `backend.implementation` on a static plan."""
     from knltrain.backends.cpu import CpuBackend
 
-    return CpuBackend(network, batch, threads, config.backend.implementation)
+    chosen = config.backend
+    return CpuBackend(network, batch, threads, chosen.implementation, chosen.winograd)
 
 
 def torch_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:

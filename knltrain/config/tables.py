@@ -200,6 +200,11 @@ class BackendConfig(Table):
         default="eager",
         description="what runs the torch backend's modules; ipex: Intel's extension for PyTorch",
     )
+    winograd: bool = Field(
+        default=True,
+        description="let numba convolve by Winograd where that is faster; its rounding errors are"
+        " larger",
+    )
     threads: CountOrAuto = Field(
         default="auto", description="threads per worker; auto: one per core"
     )

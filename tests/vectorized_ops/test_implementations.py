@@ -35,6 +35,17 @@ def test_operations_that_an_implementation_has_not_are_none(name: str) -> None:
     assert missing == MISSING[name]
 
 
+def test_without_winograd_numba_convolves_by_direct_sums() -> None:
+    direct, tuned = operations("numba", winograd=False), operations("numba")
+    assert direct.convolution.__name__ == "Convolution"
+    assert tuned.convolution.__name__ == "TunedConvolution"
+    assert direct.pooled_convolution is not None
+    assert tuned.pooled_convolution is not None
+    shape = (16, 12, 12, 20), 16, 5
+    assert direct.pooled_convolution(*shape).algorithm == "direct"
+    assert tuned.pooled_convolution(*shape).algorithm == "winograd"
+
+
 @pytest.mark.parametrize("name", [name for name in IMPLEMENTATIONS if name != "reference"])
 def test_every_implementation_has_at_least_the_methods_of_the_reference(name: str) -> None:
     reference, found = operations("reference"), operations(name)

@@ -21,17 +21,24 @@ from vectorized_ops.implementations import operations
 class CpuBackend(Backend):
     """Runs a static plan over `vectorized_ops`; a step of "numba" allocates no array.
 
-    `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS. Raises NetworkError
-    if it is not, or does not take a layer of the network, or a batch that the plan was not made
-    for.
+    `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS; without `winograd`
+    "numba" convolves by direct sums alone. Raises NetworkError for an implementation that is not
+    there or does not take a layer of the network, and for a batch that the plan was not made for.
     """
 
-    def __init__(self, network: Network, batch: int, threads: int, implementation: str) -> None:
+    def __init__(
+        self,
+        network: Network,
+        batch: int,
+        threads: int,
+        implementation: str,
+        winograd: bool = True,
+    ) -> None:
         self._network, self._batch = network, batch
         self._gaps = _gaps(network)
         self._views = ByAddress(self._named)
         try:
-            self._operations = operations(implementation)
+            self._operations = operations(implementation, winograd)
             self._operations.use_threads(threads)
             self._plan = Plan(network, batch, self._operations)
         except OperationError as error:

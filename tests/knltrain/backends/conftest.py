@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import numba
 import pytest
 import torch
 
-from knltrain.backends.cpu import backend as cpu_backend
 from knltrain.backends.torch_execution import EagerExecution, Execution
 from knltrain.network.network import Network
-from vectorized_ops.implementations import operations
 
 sys.path.append(str(Path(__file__).parent))  # modules beside tests are not importable otherwise
 pytest.register_assert_rewrite("seam.definition")
@@ -46,12 +43,3 @@ def threads_stay_as_they_were() -> Iterator[None]:
     yield
     numba.set_num_threads(numba_threads)
     torch.set_num_threads(torch_threads)
-
-
-@pytest.fixture(autouse=True)
-def convolutions_are_summed_directly(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Measuring which algorithm is fastest compiles all of them: slow tests alone do that."""
-    if request.node.get_closest_marker("slow") is None:
-        monkeypatch.setattr(cpu_backend, "operations", partial(operations, winograd=False))

@@ -10,22 +10,27 @@ import torch
 from numpy.testing import assert_array_equal
 from seam.definition import check_step, define
 from seam.graphs import GRAPHS, LENET, OUTPUTS, RESIDUAL
-from seam.material import batch_of, parameters_of
+from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.backend import Backend
-from knltrain.backends.cpu import CpuBackend
 from knltrain.backends.torch_backend import TorchBackend
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
-from knltrain.network.layers import Dense, Dropout, LocalResponseNormalisation
+from knltrain.network.layers import (
+    BatchNormalisation,
+    Convolution,
+    Dense,
+    Dropout,
+    LocalResponseNormalisation,
+)
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
 BACKENDS: dict[str, Callable[[Network, int], Backend]] = {
     "torch": lambda network, images: TorchBackend(network, images, 1),
-    "reference": lambda network, images: CpuBackend(network, images, 1, "reference"),
-    "numba": lambda network, images: CpuBackend(network, images, 1, "numba"),
-    "onednn": lambda network, images: CpuBackend(network, images, 1, "onednn"),
+    "reference": lambda network, images: direct(network, images, "reference"),
+    "numba": lambda network, images: direct(network, images, "numba"),
+    "onednn": lambda network, images: direct(network, images, "onednn"),
 }
 
 APART = {"torch": (Dropout,), "onednn": (Dropout, LocalResponseNormalisation)}
@@ -66,8 +71,8 @@ def gradient_of(backend: Backend, batch: Batch, parameters: ParameterVector) -> 
     ],
 )
 def test_step_and_evaluation_are_those_of_the_definition(name: str, network: Network) -> None:
-    backend = BACKENDS[name](network, 16)
-    check_step(backend, network, parameters_of(network).packed, batch_of(network, 16))
+    backend = BACKENDS[name](network, 20)
+    check_step(backend, network, parameters_of(network).packed, batch_of(network, 20))
     backend.close()
 
 
@@ -81,8 +86,8 @@ def test_fewer_images_than_expected_are_a_batch_of_their_own(make: Make, images:
 
 
 def test_images_of_an_earlier_batch_leave_no_trace(make: Make) -> None:
-    backend, parameters = make(RESIDUAL, 18), parameters_of(RESIDUAL)
-    batch, broken = batch_of(RESIDUAL, 11), batch_of(RESIDUAL, 18)
+    backend, parameters = make(RESIDUAL, 20), parameters_of(RESIDUAL)
+    batch, broken = batch_of(RESIDUAL, 11), batch_of(RESIDUAL, 20)
     expected = gradient_of(backend, batch, parameters)
     broken.images_nhwc[...] = np.nan
     assert not np.isfinite(gradient_of(backend, broken, parameters)).all()
@@ -90,7 +95,7 @@ def test_images_of_an_earlier_batch_leave_no_trace(make: Make) -> None:
 
 
 def test_equal_steps_are_equal_to_the_last_bit(make: Make) -> None:
-    backend, parameters = make(OUTPUTS, 16), parameters_of(OUTPUTS)
+    backend, parameters = make(OUTPUTS, 20), parameters_of(OUTPUTS)
     batch, other = batch_of(OUTPUTS, 16), batch_of(OUTPUTS, 16, seed=1)
     gradient, again = ParameterVector(OUTPUTS).packed, ParameterVector(OUTPUTS).packed
     loss = backend.loss_and_gradient(batch, parameters.packed, gradient)
@@ -101,12 +106,27 @@ def test_equal_steps_are_equal_to_the_last_bit(make: Make) -> None:
 
 
 def test_parameters_and_running_statistics_are_only_read(make: Make) -> None:
-    backend, parameters = make(RESIDUAL, 8), parameters_of(RESIDUAL)
+    backend, parameters = make(RESIDUAL, 20), parameters_of(RESIDUAL)
     batch, before = batch_of(RESIDUAL, 8), parameters.packed.copy()
     gradient_of(backend, batch, parameters)
     backend.first_non_finite(batch, parameters.packed)
     backend.evaluate(batch, parameters.packed)
     assert_array_equal(parameters.packed, before)
+
+
+def test_statistics_of_a_single_value_are_refused_in_training(make: Make) -> None:
+    layers = Convolution("conv", 8, 3), BatchNormalisation("norm"), Dense("out", 2)
+    network = Network("point", (3, 3, 8), layers)
+    backend, parameters = make(network, 20), parameters_of(network)
+    one = batch_of(network, 1)
+    for refuse in (
+        lambda: gradient_of(backend, one, parameters),
+        lambda: backend.first_non_finite(one, parameters.packed),
+    ):
+        with pytest.raises(NetworkError, match=r"normalises maps of one pixel.*two images or more"):
+            refuse()
+    assert np.isfinite(backend.evaluate(one, parameters.packed)[0])
+    check_step(backend, network, parameters.packed, batch_of(network, 2), rtol=0.01)
 
 
 def test_evaluation_sums_losses_and_counts_what_is_classified_right(make: Make) -> None:
@@ -152,7 +172,7 @@ def test_dropout_works_in_training_only(make: Make) -> None:
     ],
 )
 def test_first_layer_that_is_not_finite_is_named(make: Make, parameter: str, value: float) -> None:
-    backend, parameters = make(RESIDUAL, 8), parameters_of(RESIDUAL)
+    backend, parameters = make(RESIDUAL, 20), parameters_of(RESIDUAL)
     batch = batch_of(RESIDUAL, 5)
     assert backend.first_non_finite(batch, parameters.packed) is None
     parameters.views[parameter].flat[1] = value
@@ -161,7 +181,7 @@ def test_first_layer_that_is_not_finite_is_named(make: Make, parameter: str, val
 
 
 def test_layers_for_another_output_are_looked_at_and_running_statistics_are_not(make: Make) -> None:
-    backend, parameters = make(OUTPUTS, 8), parameters_of(OUTPUTS)
+    backend, parameters = make(OUTPUTS, 20), parameters_of(OUTPUTS)
     batch = batch_of(OUTPUTS, 5)
     parameters.views["trunk.running_mean"].fill(np.nan)
     assert backend.first_non_finite(batch, parameters.packed) is None
@@ -172,7 +192,7 @@ def test_layers_for_another_output_are_looked_at_and_running_statistics_are_not(
 def test_broken_images_are_seen_in_the_first_layer(make: Make) -> None:
     batch = batch_of(LENET, 3)
     batch.images_nhwc[2, 3, 3, 0] = np.nan
-    found = make(LENET, 3).first_non_finite(batch, parameters_of(LENET).packed)
+    found = make(LENET, 20).first_non_finite(batch, parameters_of(LENET).packed)
     assert found == "conv1"
 
 

@@ -29,6 +29,18 @@ def test_modules_of_the_torch_backend_are_run_by_its_engine(config, engine, expe
     backend.close()
 
 
+@pytest.mark.parametrize("winograd", [True, False])
+def test_winograd_can_be_switched_off(config, winograd):
+    chosen = config(
+        backend__name="cpu", backend__implementation="reference", backend__winograd=winograd
+    )
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("knltrain.backends.cpu.CpuBackend", lambda *given: asked.append(given))
+        build_backend(chosen, None, 8, 1)
+    assert asked == [(None, 8, 1, "reference", winograd)]
+
+
 def test_mnist_needs_its_folder(config, tmp_path):
     with pytest.raises(ConfigError, match=r"data.root is missing"):
         build_dataset(config(data__name="mnist", data__train_images=None))

@@ -8,6 +8,7 @@ import numpy as np
 
 from knltrain.backends.cpu.stages.stage import Run, Stage, channel_zeros
 from knltrain.backends.cpu.tensor import Flow, Tensor
+from knltrain.errors import NetworkError
 from vectorized_ops.implementations import Operations
 
 
@@ -16,7 +17,8 @@ class BatchNormalisationStage(Stage):
 
     With an `addend` the output's gradient is also the addend's: `flows[1]`, which shares its
     memory if it is the first share. A ReLU without addend is made again from the inputs in the
-    backward pass, so the output's values need not be kept.
+    backward pass, so the output's values need not be kept. Training raises NetworkError for batches
+    of a single value per channel.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class BatchNormalisationStage(Stage):
         """Normalise, by the batch's own statistics in training and the running ones otherwise."""
         operation, values = self._operation(run.images), self.inputs.values.array
         if run.training:
+            self._check_count(run.images)
             mean, variance = self._mean, self._variance
             operation.statistics(values, mean, variance)
         else:
@@ -89,8 +92,8 @@ class BatchNormalisationStage(Stage):
         return (self.inputs,) if self._addend is None else (self.inputs, self._addend)
 
     def _statistics_gradient(self, run: Run) -> None:
-        count = run.images * self.inputs.shape[0] * self.inputs.shape[1]
-        unbiased = np.float32(count / max(count - 1, 1))
+        count = self._count(run.images)
+        unbiased = np.float32(count / (count - 1))
         for statistic, found, factor in (
             ("running_mean", self._mean, np.float32(1)),
             ("running_variance", self._variance, unbiased),
@@ -99,6 +102,18 @@ class BatchNormalisationStage(Stage):
             out = run.gradients[running]
             np.multiply(found, factor, out=out)
             np.subtract(run.parameters[running], out, out=out)
+
+    def _count(self, images: int) -> int:
+        """Return how many values of a channel a batch has."""
+        height, width, _ = self.inputs.shape
+        return images * height * width
+
+    def _check_count(self, images: int) -> None:
+        if self._count(images) < 2:
+            raise NetworkError(
+                f"layer '{self.name}' normalises maps of one pixel, but the batch has one image: "
+                "the variance of one value is not defined, give two images or more"
+            )
 
     def _operation(self, images: int) -> Any:
         if images not in self._by_images:

@@ -1,9 +1,10 @@
-"""Batches and parameters without special values: no bias is zero, no statistic that of a batch."""
+"""What backends are tried with: no bias is zero, no statistic that of a batch."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from knltrain.backends.cpu import CpuBackend
 from knltrain.data.dataset import Batch
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -26,3 +27,11 @@ def parameters_of(network: Network, seed: int = 1) -> ParameterVector:
             around = 1.0 if spec.role in ("scale", "running_variance") else 0.0
             vector.views[spec.name][...] = around + rng.uniform(-0.5, 0.5, spec.shape)
     return vector
+
+
+def direct(network: Network, images: int, implementation: str, threads: int = 1) -> CpuBackend:
+    """A cpu backend that sums directly.
+
+    Measuring which algorithm is fastest would compile all of them; slow tests do that.
+    """
+    return CpuBackend(network, images, threads, implementation, winograd=False)

@@ -11,8 +11,8 @@ from knltrain.backends.cpu.memory import Buffer, Place
 from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 
-IMAGES = 16
-"""A whole vector, so that arrays of all implementations have the same shape."""
+IMAGES = 32
+"""Whole vectors, so that arrays of all implementations have the same shape."""
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 
 MakeTensor = Callable[..., Tensor]
-RUN = Run({}, {}, 16, training=True)
+RUN = Run({}, {}, 32, training=True)
 
 
 def gradient(of: Tensor) -> np.ndarray:

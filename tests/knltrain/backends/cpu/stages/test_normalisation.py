@@ -27,7 +27,7 @@ def gradient(of: Tensor) -> np.ndarray:
     return of.gradient.array
 
 
-def run_of(images: int = 16, training: bool = True) -> Run:
+def run_of(images: int = 32, training: bool = True) -> Run:
     rng = np.random.default_rng(2)
     parameters = {f"it.{name}": rng.uniform(0.5, 2, 8).astype(np.float32) for name in NAMES}
     return Run(
@@ -52,7 +52,7 @@ def stage(ops: Operations, tensor: MakeTensor) -> Callable[..., BatchNormalisati
     return make
 
 
-@pytest.mark.parametrize("images", [16, 9])
+@pytest.mark.parametrize("images", [32, 17])
 def test_training_goes_by_the_statistics_of_the_real_images(
     stage: Callable[..., BatchNormalisationStage], images: int
 ) -> None:
@@ -96,7 +96,7 @@ def test_gradients_of_values_parameters_and_addend(
     made.forward(run)
     if relu:
         arriving[made.output.values.array <= 0] = 0
-    exact = normalisation.BatchNormalisation(16, 3, 4, 8, EPSILON)
+    exact = normalisation.BatchNormalisation(32, 3, 4, 8, EPSILON)
     scale, shift = run.parameters["it.scale"], run.parameters["it.shift"]
     mean, variance, target = values.mean((0, 1, 2)), values.var((0, 1, 2)), np.empty_like(values)
     expected = np.empty_like(scale), np.empty_like(shift)
@@ -149,8 +149,8 @@ def test_local_response(ops: Operations, tensor: MakeTensor, add: bool, mask: bo
     out, target = np.empty_like(values), np.array(gradient(inputs))
     exact.forward(values, out)
     exact.backward(values, gradient(stage.output), target, add, values if mask else None)
-    stage.forward(Run({}, {}, 16, training=True))
-    stage.backward(Run({}, {}, 16, training=True))
+    stage.forward(Run({}, {}, 32, training=True))
+    stage.backward(Run({}, {}, 32, training=True))
     assert stage.values_again == (inputs,)
     assert_allclose(stage.output.values.array, out, rtol=1e-5, atol=1e-6)
     assert_allclose(gradient(inputs), target, rtol=1e-5, atol=1e-5)

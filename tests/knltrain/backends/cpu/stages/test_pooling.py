@@ -16,7 +16,7 @@ from vectorized_ops.reference import pooling
 from vectorized_ops.shapes import PoolingShape
 
 MakeTensor = Callable[..., Tensor]
-RUN = Run({}, {}, 16, training=True)
+RUN = Run({}, {}, 32, training=True)
 SHAPE = PoolingShape(5, 6, (3, 3), (2, 2), (1, 1))
 
 
@@ -41,7 +41,7 @@ def test_maxima_and_their_gradient(
     stage.forward(RUN)
     exact = pooling.MaxPooling(SHAPE)
     values, target = plain(inputs.values), plain(inputs.gradient).copy()
-    out, which = np.empty_like(plain(output.values)), np.empty((16, 3, 3, 8), np.uint8)
+    out, which = np.empty_like(plain(output.values)), np.empty((32, 3, 3, 8), np.uint8)
     exact.forward(values, out, which)
     assert_array_equal(output.values.array, out)
     stage.backward(RUN)

@@ -14,7 +14,7 @@ from vectorized_ops.implementations import Operations
 from vectorized_ops.reference import activation, dropout
 
 MakeTensor = Callable[..., Tensor]
-RUN = Run({}, {}, 16, training=True, key=5)
+RUN = Run({}, {}, 32, training=True, key=5)
 WITH_DROPOUT = pytest.mark.parametrize("implementation", ["reference", "numba"], indirect=True)
 
 
@@ -108,7 +108,7 @@ def test_dropout_lets_everything_pass_in_evaluation(
 ) -> None:
     stage = dropping(apart)
     before = np.array(stage.inputs.values.array)
-    stage.forward(Run({}, {}, 16, training=False, key=5))
+    stage.forward(Run({}, {}, 32, training=False, key=5))
     assert_array_equal(stage.output.values.array, before)
 
 
@@ -119,7 +119,7 @@ def test_keys_and_layers_drop_different_values(dropping: Callable[..., DropoutSt
         stage = dropping(True, number)
         stage.inputs.values.array[...] = 1
         for key in (0, 1, 2**40, 2**64 - 1):
-            stage.forward(Run({}, {}, 16, training=True, key=key))
+            stage.forward(Run({}, {}, 32, training=True, key=key))
             seen.add(stage.output.values.array.tobytes())
     assert len(seen) == 8
 

@@ -23,7 +23,7 @@ from vectorized_ops.reference import convolution, dense
 from vectorized_ops.shapes import ConvolutionShape, PoolingShape
 
 MakeTensor = Callable[..., Tensor]
-SHAPE = ConvolutionShape(16, 5, 6, 8, 16, (3, 3), padding=(1, 1))
+SHAPE = ConvolutionShape(32, 5, 6, 8, 16, (3, 3), padding=(1, 1))
 ROUNDING = 1e-3
 """Of sums of whole numbers up to about a thousand, by algorithms with fractions in between."""
 
@@ -40,7 +40,7 @@ def run_with(*shape: int, bias: bool = True) -> Run:
     parameters = {
         name: rng.integers(-3, 4, size).astype(np.float32) for name, size in shapes.items()
     }
-    return Run(parameters, {n: np.full_like(v, 99) for n, v in parameters.items()}, 16, True)
+    return Run(parameters, {n: np.full_like(v, 99) for n, v in parameters.items()}, 32, True)
 
 
 @pytest.mark.parametrize(("bias", "relu"), [(True, False), (False, True), (True, True)])
@@ -58,8 +58,8 @@ def test_dense_layer_with_bias_and_relu(
     ops: Operations, tensor: MakeTensor, bias: bool, relu: bool
 ) -> None:
     inputs, output = tensor(24), tensor(16)
-    stage = WeightedStage("it", ops, ops.dense(16, 24, 16), inputs, output, bias)
-    check_weighted(stage, dense.Dense(16, 24, 16), run_with(16, 24, bias=bias), relu)
+    stage = WeightedStage("it", ops, ops.dense(32, 24, 16), inputs, output, bias)
+    check_weighted(stage, dense.Dense(32, 24, 16), run_with(16, 24, bias=bias), relu)
 
 
 def check_weighted(
@@ -88,7 +88,7 @@ def check_weighted(
 
 
 def test_operation_that_needs_scratch_memory_is_named(ops: Operations, tensor: MakeTensor) -> None:
-    operation = ops.dense(16, 24, 16)
+    operation = ops.dense(32, 24, 16)
     stage = WeightedStage("it", ops, operation, tensor(24), tensor(16), True)
     assert stage.scratch_users == ((operation,) if ops.name == "numba" else ())
 
@@ -106,11 +106,11 @@ def test_fused_pooling_equals_convolution_and_pooling_one_after_the_other(
             place.array[...] = rng.uniform(-3, 3, place.array.shape)
         stages: list[Stage]
         if fused:
-            operation = ops.pooled_convolution((16, 9, 8, 8), 16, 3)  # type: ignore[misc]
+            operation = ops.pooled_convolution((32, 9, 8, 8), 16, 3)  # type: ignore[misc]
             stages = [PooledConvolutionStage("it", ops, operation, inputs, output)]
         else:
             between = tensor(7, 6, 16)
-            whole = ops.convolution(ConvolutionShape(16, 9, 8, 8, 16, (3, 3)))
+            whole = ops.convolution(ConvolutionShape(32, 9, 8, 8, 16, (3, 3)))
             pooling = ops.max_pooling(PoolingShape(7, 6, (2, 2), (2, 2)))
             stages = [
                 WeightedStage("it", ops, whole, inputs, between, True),
@@ -137,16 +137,16 @@ def test_flatten_goes_channel_by_channel_and_back(
     stage = FlattenStage("it", ops, inputs, output)
     stage.flows[0].add = add
     before = plain(inputs.gradient).copy() if add else 0
-    run = Run({}, {}, 16, training=True)
+    run = Run({}, {}, 32, training=True)
     stage.forward(run)
     stage.backward(run)
-    expected = inputs.values.array.transpose(0, 3, 1, 2).reshape(16, 48)
+    expected = inputs.values.array.transpose(0, 3, 1, 2).reshape(32, 48)
     assert_array_equal(output.values.array, expected)
-    back = plain(output.gradient).reshape(16, 8, 2, 3).transpose(0, 2, 3, 1)
+    back = plain(output.gradient).reshape(32, 8, 2, 3).transpose(0, 2, 3, 1)
     assert_array_equal(plain(inputs.gradient), before + back)
 
 
 def test_flatten_of_what_needs_no_gradient_gives_none(ops: Operations, tensor: MakeTensor) -> None:
     inputs, output = tensor(2, 3, 8, needed=False), tensor(48)
-    FlattenStage("it", ops, inputs, output).backward(Run({}, {}, 16, training=True))
+    FlattenStage("it", ops, inputs, output).backward(Run({}, {}, 32, training=True))
     assert inputs.gradient is None
