@@ -164,7 +164,8 @@ def bench() -> None:
 @click.option(
     "--peers",
     default="",
-    help="Others: torch, torch-tuned, torch-compile, ipex, unpinned; separated by commas.",
+    help="Others: torch, torch-tuned, torch-compile, torch-optimized, ipex, unpinned; "
+    "separated by commas.",
 )
 @click.option(
     "--ipex-python",

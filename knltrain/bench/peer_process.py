@@ -18,6 +18,9 @@ from knltrain.errors import KnltrainError
 
 END_SECONDS = 5.0
 
+_FORGET_PEAK = "5"
+"""What proc(5) wants in clear_refs, so that VmHWM starts from the present size anew."""
+
 
 class PeerError(KnltrainError):
     """A contestant that could not be started or broke off."""
@@ -65,8 +68,13 @@ class PeerProcess:
         self.ready: dict[str, Any] = {}
 
     def wait_ready(self) -> None:
-        """Return when the contestant is warm; `ready` then holds what it says of itself."""
+        """Return when the contestant is warm; `ready` then holds what it says of itself.
+
+        `peak_bytes` counts from here on: what compiling took has been given back.
+        """
         self.ready = self.answer()["ready"]
+        with suppress(OSError):  # the peak of all time then, on kernels that cannot forget it
+            Path(f"/proc/{self._process.pid}/clear_refs").write_text(_FORGET_PEAK)
 
     def measure(self, seconds: float) -> dict[str, Any]:
         """Let it work for about so long and return its answer."""
@@ -91,7 +99,7 @@ class PeerProcess:
 
     @property
     def peak_bytes(self) -> int:
-        """Most memory that the process held at once until now (VmHWM), its libraries counted in."""
+        """Most memory that the process held at once since it was warm (VmHWM), libraries included."""
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
         found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
         if found is None:  # A process that has ended keeps its place until it is waited for.

@@ -57,13 +57,15 @@ PEERS = {
     "torch": _TORCH,
     "torch-tuned": _TUNED,
     "torch-compile": replace(_TUNED, options=("compile",)),
+    "torch-optimized": replace(_TORCH, options=("optimized",)),
     IPEX: replace(_TUNED, program=("-E", *_TORCH.program), options=("ipex",)),
     "unpinned": replace(_CPU, pinned=False),
 }
 """`torch`: eager PyTorch in our places; `torch-tuned`: the same with MEMORY_KEPT, which helps
-`torch-compile` and `ipex`, too; `unpinned`: ours, its threads free on all allowed cpus."""
+`torch-compile` and `ipex`, too; `torch-optimized`: eager PyTorch after `vectorized_ops.torch`'s
+`optimize`; `unpinned`: ours, its threads free on all allowed cpus."""
 
-OTHERS = frozenset(PEERS) - {"unpinned"}
+OTHERS = frozenset(PEERS) - {"torch-optimized", "unpinned"}
 """Peers that are not ours."""
 
 

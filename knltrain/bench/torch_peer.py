@@ -1,6 +1,6 @@
 """PyTorch as a contestant: runs under any Python with torch 2.8 or newer, knltrain not needed.
 
-    python torch_peer.py JOB THREADS [eager|compile|ipex]
+    python torch_peer.py JOB THREADS [eager|compile|optimized|ipex]
 
 JOB is a folder written by `knltrain.bench.job`. The peer speaks the protocol of `protocol.py`, and
 builds the network by `torch_graph.py`, both of which stand beside it. It trains in float32 and
@@ -55,6 +55,13 @@ def compiled(network: Graph) -> tuple[torch.optim.Optimizer, str]:
     return _sgd(network, fused=True), f"torch {torch.__version__} compiled"
 
 
+def optimized(network: Graph) -> tuple[torch.optim.Optimizer, str]:
+    """Let `vectorized_ops.torch.optimize` exchange what it can; needs vectorized_ops."""
+    from vectorized_ops.torch import optimize
+
+    return _sgd(optimize(network), fused=True), f"torch {torch.__version__} optimized"
+
+
 def ipex(network: Graph) -> tuple[torch.optim.Optimizer, str]:
     """Let IPEX lay out the weights as its kernels want them, and bring its own fused SGD."""
     found = {name: _version(name) for name in ("torch", IPEX)}
@@ -76,7 +83,7 @@ def ipex(network: Graph) -> tuple[torch.optim.Optimizer, str]:
     return optimizer, f"IPEX {found[IPEX]}, torch {torch.__version__}"
 
 
-WAYS = {"eager": eager, "compile": compiled, "ipex": ipex}
+WAYS = {"eager": eager, "compile": compiled, "optimized": optimized, "ipex": ipex}
 
 
 def main(job: Path, threads: int, way: str = "eager") -> None:

@@ -53,6 +53,13 @@ for line in sys.stdin:
 """
 
 
+def test_memory_taken_and_given_back_before_it_was_warm_does_not_count():
+    once = f"b'x' * (256 << 20)\n{GROWS}"
+    with PeerProcess("lighter", ["-c", once], sorted(os.sched_getaffinity(0))) as peer:
+        peer.wait_ready()
+        assert peer.peak_bytes < 128 << 20
+
+
 def test_peak_memory_is_the_most_that_was_held_at_once():
     with PeerProcess("growing", ["-c", GROWS], sorted(os.sched_getaffinity(0))) as peer:
         peer.wait_ready()

@@ -37,17 +37,18 @@ def test_ours_comes_first_and_peers_in_the_order_given():
         "torch-tuned",
         "torch",
     ]
-    assert frozenset(PEERS) - OTHERS == {"unpinned"}
+    assert frozenset(PEERS) - OTHERS == {"torch-optimized", "unpinned"}
 
 
 def test_peers_differ_from_eager_pytorch_by_what_their_names_say():
-    eager, tuned, compiled, ipex = (
-        PEERS[name] for name in ("torch", "torch-tuned", "torch-compile", "ipex")
+    eager, tuned, compiled, optimized, ipex = (
+        PEERS[name] for name in ("torch", "torch-tuned", "torch-compile", "torch-optimized", "ipex")
     )
-    assert eager.environment == {}
+    assert eager.environment == optimized.environment == {}
     assert tuned.environment == compiled.environment == ipex.environment == MEMORY_KEPT
     assert (eager.options, tuned.options) == ((), ())
     assert (compiled.options, ipex.options) == (("compile",), ("ipex",))
+    assert optimized.options == ("optimized",)
 
 
 def test_unknown_peer_is_refused():

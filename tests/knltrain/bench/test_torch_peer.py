@@ -31,12 +31,12 @@ def small_residual() -> Network:
     return Network("residual", (5, 5, 1), layers)
 
 
-def run(folder, network, *way, python=sys.executable, environment=None):
+def run(folder, network, *way, python=sys.executable, environment=None, options=("-E",)):
     """What the peer says when it is asked for one short round."""
     write_job(folder, network, batch=4, seed=1)
     # -E: PYTHONPATH is not heeded, the folder of the script is.
     return subprocess.run(
-        [python, "-E", torch_peer.__file__, str(folder), "1", *way],
+        [python, *options, torch_peer.__file__, str(folder), "1", *way],
         input="0.01\n",
         capture_output=True,
         text=True,
@@ -61,6 +61,13 @@ def test_runs_without_knltrain_on_the_path(tmp_path, build):
     for name in ("torch_peer.py", "torch_graph.py", "protocol.py"):
         text = Path(torch_peer.__file__).with_name(name).read_text()
         assert not re.search(r"^\s*(import|from) knltrain", text, re.MULTILINE)
+
+
+def test_optimized_model_has_the_loss_of_the_plain_one(tmp_path):
+    plain, _ = first_loss(run(tmp_path, small_residual()))
+    optimized, version = first_loss(run(tmp_path, small_residual(), "optimized", options=()))
+    assert optimized == pytest.approx(plain, rel=1e-5)
+    assert version.endswith(" optimized")
 
 
 def test_compiling_without_a_compiler_is_refused_with_the_way_out(tmp_path):

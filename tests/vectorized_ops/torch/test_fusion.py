@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+from vectorized_ops.torch import MaxPool2d, max_pool2d
+from vectorized_ops.torch._fusion import concatenate, fuse, normalise
+from vectorized_ops.torch._tracing import TENSOR, Call, trace
+from vectorized_ops.torch.branches import hand_out, join_branches
+from vectorized_ops.torch.convolution import convolve_by
+from vectorized_ops.torch.lrn import respond_by
+from vectorized_ops.torch.normalisation import normalise_by
+from vectorized_ops.torch.pooling import pool_by
+
+
+class Block(nn.Module):
+    def __init__(self, forward: Any) -> None:
+        super().__init__()
+        self.conv, self.other = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+        self.bn, self.bn2 = nn.BatchNorm2d(4), nn.BatchNorm2d(4)
+        self.relu, self.lrn = nn.ReLU(inplace=True), nn.LocalResponseNorm(3)
+        self.pool, self.linear = MaxPool2d(2, 1), nn.Linear(4, 4)
+        self.wide = nn.Conv2d(4, 8, 1)
+        self.pass_forward = forward
+
+    def forward(self, x: Tensor) -> Any:
+        return self.pass_forward(self, x)
+
+
+def fused(forward: Any) -> tuple[list[fx.Node], Counter[str]]:
+    """The nodes of the fused graph, after a look at whether it computes the same."""
+    torch.manual_seed(0)
+    block = Block(forward).eval()
+    graph = trace(block, Block.forward, Call((TENSOR,), ()))
+    images = torch.randn(2, 4, 6, 6)
+    expected = forward(block, images.clone())
+    counts = fuse(graph, dict(block.named_modules()))
+    graph.lint()
+    found = fx.GraphModule(block, graph)(images.clone())
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    return [node for node in graph.nodes if node.op.startswith("call")], counts
+
+
+def calling(nodes: list[fx.Node], target: Any) -> fx.Node:
+    (node,) = (node for node in nodes if node.target is target)
+    return node
+
+
+def test_a_convolution_takes_the_relu_behind_it() -> None:
+    nodes, counts = fused(lambda b, x: b.other(b.relu(b.conv(x))))
+    assert [node.target for node in nodes] == [convolve_by, "other"]
+    assert counts == {"convolution + ReLU": 1}
+    assert nodes[0].kwargs == {"overwrite": True}
+
+
+def test_a_convolution_without_a_relu_is_left() -> None:
+    nodes, counts = fused(lambda b, x: torch.sigmoid(b.conv(x)))
+    assert [node.target for node in nodes] == ["conv", torch.sigmoid]
+    assert not counts
+
+
+def test_a_convolution_that_others_look_at_keeps_its_relu_apart() -> None:
+    nodes, _ = fused(lambda b, x: (lambda y: functional.relu(y) + y)(b.conv(x)))
+    assert "conv" in [node.target for node in nodes]
+
+
+def test_a_normalisation_takes_the_relu_behind_it() -> None:
+    nodes, counts = fused(lambda b, x: b.relu(b.bn(b.conv(x))).mean())
+    assert calling(nodes, normalise).kwargs == {"relu": True}
+    assert counts == {"normalisation + ReLU": 1}
+
+
+def residual(b: Block, x: Tensor) -> Tensor:
+    out = b.bn(b.conv(x))
+    out += x
+    return b.relu(out)
+
+
+def test_a_normalisation_takes_the_addition_and_relu_behind_it() -> None:
+    nodes, counts = fused(residual)
+    call = calling(nodes, normalise)
+    assert call.kwargs["addend"].op == "placeholder"
+    assert counts == {"normalisation + addition + ReLU": 1}
+
+
+def test_of_two_normalisations_that_are_added_one_is_fused() -> None:
+    nodes, _ = fused(lambda b, x: functional.relu(b.bn(b.conv(x)) + b.bn2(x)))
+    assert calling(nodes, normalise).kwargs["addend"].target == "bn2"
+
+
+def test_takers_of_a_residual_sum_get_tensors_of_their_own() -> None:
+    nodes, _ = fused(lambda b, x: (lambda y: b.conv(y) + b.other(y))(residual(b, x)))
+    call = calling(nodes, normalise_by)
+    assert call.kwargs["takers"] == 2
+    assert call.kwargs["overwrite"] is True
+
+
+def test_a_taker_that_might_write_gets_no_tensor_of_its_own() -> None:
+    nodes, _ = fused(lambda b, x: (lambda y: b.conv(y) + y)(residual(b, x)))
+    call = calling(nodes, normalise)
+    assert "takers" not in call.kwargs
+    assert "overwrite" not in call.kwargs
+
+
+def test_a_concatenation_takes_the_relu_of_convolutions() -> None:
+    def inception(b: Block, x: Tensor) -> Tensor:
+        return torch.cat([b.relu(b.conv(x)), b.other(x), x], 1)
+
+    nodes, counts = fused(lambda b, x: b.pool(inception(b, x)))
+    assert calling(nodes, concatenate).kwargs["rectify"] == (True, False, False)
+    assert "conv" in [node.target for node in nodes]
+    assert counts == {"concatenation": 1, "convolution, ReLU + concatenation": 1}
+
+
+def test_what_might_be_written_over_takes_no_relu() -> None:
+    def written(b: Block, x: Tensor) -> tuple[Tensor, ...]:
+        return torch.cat([b.relu(b.conv(x)), x], 1).mul_(2), b.pool(b.relu(b.other(x))).mul_(2)
+
+    nodes, counts = fused(written)
+    assert calling(nodes, concatenate).kwargs["rectify"] == (False, False)
+    assert counts == {"concatenation": 1, "convolution + ReLU": 2}
+
+
+def test_a_relu_that_is_concatenated_twice_is_taken_before() -> None:
+    nodes, _ = fused(lambda b, x: (lambda y: torch.cat([y, y], 1))(b.relu(b.conv(x))))
+    assert calling(nodes, concatenate).kwargs["rectify"] == (False, False)
+    assert "overwrite" not in calling(nodes, convolve_by).kwargs
+
+
+def test_response_normalisation_and_pooling_take_the_relu_of_a_convolution() -> None:
+    nodes, counts = fused(lambda b, x: b.wide(b.pool(b.relu(b.other(b.lrn(b.relu(b.conv(x))))))))
+    assert [node.target for node in nodes] == ["conv", respond_by, "other", pool_by, "wide"]
+    assert all(
+        calling(nodes, target).kwargs == {"rectify": True} for target in (respond_by, pool_by)
+    )
+    assert sum(counts.values()) == 2
+
+
+def test_several_takers_of_other_outputs_are_served_by_an_operation_of_its_own() -> None:
+    def inception(b: Block, x: Tensor) -> Tensor:
+        y = b.pool(x)
+        return torch.cat([b.conv(y), b.other(y), b.wide(y)], 1).mean()
+
+    nodes, _ = fused(inception)
+    assert calling(nodes, hand_out).args[1] == 3
+
+
+def test_several_takers_of_a_concatenation_are_served_by_it() -> None:
+    nodes, _ = fused(lambda b, x: (lambda y: b.pool(y) * b.pool(y))(torch.cat([x, x], 1)))
+    assert calling(nodes, join_branches).kwargs["takers"] == 2
+
+
+def test_functions_on_their_own_are_replaced() -> None:
+    nodes, counts = fused(lambda b, x: functional.max_pool2d(x, 2).mean())
+    assert nodes[0].target is max_pool2d
+    assert counts == {"max_pool2d": 1}
+
+
+def test_a_relu_of_anything_else_is_left() -> None:
+    nodes, counts = fused(lambda b, x: functional.relu(b.linear(functional.relu(x.mean((2, 3))))))
+    assert [node.target for node in nodes].count(functional.relu) == 2
+    assert not counts

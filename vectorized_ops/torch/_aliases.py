@@ -1,0 +1,40 @@
+"""One output handed to several takers: their gradients arrive apart and are summed in one pass.
+
+PyTorch adds the gradients of several takers pairwise, each time reading two arrays and writing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from vectorized_ops.torch._rows import rows_of
+
+
+def aliases(out: Tensor, number: int) -> tuple[Tensor, ...]:
+    """Return tensors on the memory of `out` which autograd takes for so many different ones.
+
+    Nobody may write to them if they are several: autograd would not see that the others change.
+    """
+    if number == 1:
+        return (out,)
+    memory = out.untyped_storage(), out.storage_offset(), out.shape, out.stride()
+    return tuple(torch.empty(0).set_(*memory) for _ in range(number))
+
+
+def arrived(gradients: Sequence[Tensor | None]) -> list[Tensor]:
+    """Return those gradients that there are, as rows."""
+    return [rows_of(gradient) for gradient in gradients if gradient is not None]
+
+
+def place_for(gradient: Tensor, given: Tensor, overwrite: bool) -> Tensor:
+    """Return where to write a gradient of the shape of another, which is not needed any more.
+
+    That is the other itself, if `overwrite` allows it or if it is a copy of what was `given`.
+    """
+    ours = overwrite or gradient is not given
+    if ours and gradient.is_contiguous(memory_format=torch.channels_last):
+        return gradient
+    return torch.empty_like(gradient, memory_format=torch.channels_last)

@@ -1,0 +1,149 @@
+"""What is looked for in a graph: modules and functions by what they do."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.nn import functional
+
+from vectorized_ops.torch._tracing import has_hooks
+from vectorized_ops.torch.convolution import has_plain_padding
+from vectorized_ops.torch.lrn import LocalResponseNorm, has_kernel, local_response_norm
+from vectorized_ops.torch.normalisation import BatchNorm2d
+from vectorized_ops.torch.pooling import (
+    MaxPool2d,
+    adaptive_avg_pool2d,
+    avg_pool2d,
+    has_bytes,
+    max_pool2d,
+)
+
+_RELU_FUNCTIONS = (functional.relu, functional.relu_, torch.relu, torch.relu_)
+_ADDITIONS = (operator.add, operator.iadd, torch.add)
+_CONCATENATIONS = (torch.cat, torch.concat, torch.concatenate)
+
+REPLACEMENTS: dict[Any, Callable[..., Any]] = {
+    functional.max_pool2d: max_pool2d,
+    functional.avg_pool2d: avg_pool2d,
+    functional.adaptive_avg_pool2d: adaptive_avg_pool2d,
+    functional.local_response_norm: local_response_norm,
+}
+"""Functions of PyTorch, and ours for them."""
+
+Modules = Mapping[str, nn.Module]
+
+
+def uses(node: fx.Node) -> int:
+    """Return how often the value of a node is taken; a taker may take it twice."""
+    return sum(_inputs(user).count(node) for user in node.users)
+
+
+def only_taker(node: fx.Node) -> fx.Node | None:
+    """Return the one node that takes the value of this one, once."""
+    return next(iter(node.users)) if uses(node) == 1 else None
+
+
+def module_of(node: fx.Node, modules: Modules, *kinds: type[nn.Module]) -> Any:
+    """Return the module that a node calls with one argument, if it is just one of these kinds."""
+    if node.op != "call_module" or len(node.args) != 1 or node.kwargs:
+        return None
+    module = modules[str(node.target)]
+    return module if type(module) in kinds and not has_hooks(module) else None
+
+
+def is_relu(node: fx.Node, modules: Modules) -> bool:
+    """Tell whether a node takes the ReLU of another."""
+    if node.op == "call_function":
+        return node.target in _RELU_FUNCTIONS
+    if node.op == "call_method":
+        return node.target in ("relu", "relu_")
+    return module_of(node, modules, nn.ReLU) is not None
+
+
+def convolution_of(node: fx.Node, modules: Modules) -> nn.Conv2d | None:
+    """Return the layer of a node that can be a convolution in one with the ReLU behind it."""
+    layer: nn.Conv2d | None = module_of(node, modules, nn.Conv2d)
+    return layer if layer is not None and has_plain_padding(layer) else None
+
+
+def normalisation_of(node: fx.Node, modules: Modules) -> nn.BatchNorm2d | None:
+    """Return the layer of a node that is a batch normalisation."""
+    layer: nn.BatchNorm2d | None = module_of(node, modules, nn.BatchNorm2d, BatchNorm2d)
+    return layer
+
+
+def response_of(node: fx.Node, modules: Modules) -> nn.LocalResponseNorm | None:
+    """Return the layer of a node that is a local response normalisation with a kernel."""
+    layer: nn.LocalResponseNorm | None = module_of(
+        node, modules, nn.LocalResponseNorm, LocalResponseNorm
+    )
+    return layer if layer is not None and has_kernel(layer.size, layer.beta) else None
+
+
+def max_pooling_of(node: fx.Node, modules: Modules) -> nn.MaxPool2d | None:
+    """Return the layer of a node that is a max pooling with a kernel."""
+    layer: nn.MaxPool2d | None = module_of(node, modules, nn.MaxPool2d, MaxPool2d)
+    return layer if layer is not None and has_bytes(layer) else None
+
+
+def summands_of(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
+    """Return what a node adds if it adds two nodes, perhaps writing the sum over the first.
+
+    Not if anybody looks at the first afterwards, who would see the sum.
+    """
+    adds = node.op == "call_function" and node.target in _ADDITIONS
+    writes = node.target is operator.iadd or (node.op, node.target) == ("call_method", "add_")
+    if not (adds or writes or (node.op, node.target) == ("call_method", "add")):
+        return None
+    if node.kwargs or len(node.args) != 2:
+        return None
+    first, second = node.args
+    if not isinstance(first, fx.Node) or not isinstance(second, fx.Node):
+        return None
+    if writes and any(user > node for user in first.users):
+        return None
+    return first, second
+
+
+def branches_of(node: fx.Node) -> tuple[fx.Node, ...] | None:
+    """Return what a node concatenates channel by channel."""
+    if node.op != "call_function" or node.target not in _CONCATENATIONS:
+        return None
+    given = dict(zip(("tensors", "dim"), node.args, strict=False)) | dict(node.kwargs)
+    parts, dim = given.get("tensors"), given.get("dim", 0)
+    if set(given) - {"tensors", "dim"} or dim not in (1, -3):
+        return None
+    if not isinstance(parts, (tuple, list)) or not all(isinstance(p, fx.Node) for p in parts):
+        return None
+    return tuple(part for part in parts if isinstance(part, fx.Node))
+
+
+def replacement_of(node: fx.Node) -> tuple[Callable[..., Any], dict[str, Any]] | None:
+    """Return our function for the one that a node calls, and its arguments by name."""
+    if node.op != "call_function" or node.target not in REPLACEMENTS or not node.args:
+        return None
+    options = dict(node.kwargs)
+    if node.target is functional.max_pool2d:
+        gaps, places = options.pop("dilation", 1), options.pop("return_indices", False)
+        if gaps not in (1, (1, 1), [1, 1]) or places or len(node.args) > 2:
+            return None
+    return REPLACEMENTS[node.target], options
+
+
+def is_single_operation(node: fx.Node, modules: Modules) -> bool:
+    """Tell whether a node calls a module of ours, or a convolution, that takes one tensor."""
+    if node.op != "call_module" or len(node.args) != 1 or node.kwargs:
+        return False
+    module = modules[str(node.target)]
+    ours = type(module).__module__.startswith("vectorized_ops.torch.")
+    return (ours or type(module) is nn.Conv2d) and not has_hooks(module)
+
+
+def _inputs(node: fx.Node) -> list[fx.Node]:
+    found: list[fx.Node] = []
+    fx.node.map_arg((node.args, node.kwargs), found.append)
+    return found

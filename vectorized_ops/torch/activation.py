@@ -1,0 +1,55 @@
+"""The ReLU on its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from vectorized_ops.numba import _channels_last_activation as kernels
+from vectorized_ops.torch._aliases import place_for
+from vectorized_ops.torch._rows import Pass, is_plain, pixelwise
+
+
+def relu(images: Tensor) -> Tensor:
+    """Return max(images, 0) of images (N, C, H, W), NaN where they are.
+
+    `torch.nn.functional.relu` does the work for anything but float32 images on the CPU.
+    """
+    if images.dim() != 4 or not is_plain(images):
+        return functional.relu(images)
+    out: Tensor = _rectify(images)
+    return out
+
+
+class _Rectifier(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, images: Tensor) -> Tensor:
+        images = pixelwise(images)
+        out = torch.empty_like(images)
+        Pass([out], [images]).run(kernels.rectify)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (output,) = ctx.saved_tensors
+        arriving = pixelwise(gradient)
+        out = place_for(arriving, gradient, overwrite=False)
+        Pass([out], [output], [arriving]).run(kernels.cut)
+        return out
+
+
+_rectify: Any = _Rectifier.apply
+
+
+class ReLU(nn.Module):
+    """The module of `relu`; it never works in place."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return max(images, 0)."""
+        return relu(images)

@@ -1,0 +1,270 @@
+"""Batch normalisation for training, in one with the ReLU, or the addition and ReLU, behind it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from vectorized_ops.numba import _channels_last_normalisation as kernels
+from vectorized_ops.numba._channels_last_rows import padded
+from vectorized_ops.torch._aliases import aliases, arrived, place_for
+from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, scratch
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How a batch is normalised: by its own statistics or by the running ones."""
+
+    training: bool
+    momentum: float
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Parameters and statistics of a layer, (C,) float32 each, as far as it has them."""
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    weight: Tensor | None
+    bias: Tensor | None
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """All of them, in the order of PyTorch's arguments."""
+        return self.running_mean, self.running_var, self.weight, self.bias
+
+
+def batch_norm(
+    images: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *,
+    addend: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
+    """Normalise images (N, C, H, W), add `addend` of their shape, and take the ReLU.
+
+    For the rest as `torch.nn.functional.batch_norm`, which also does the work for anything but
+    float32 on the CPU. Values are read once for the statistics and once to be normalised, values
+    and gradient twice for the gradient.
+    """
+    state = State(running_mean, running_var, weight, bias)
+    batch = Batch(training, momentum, eps)
+    return normalise(images, state, batch, addend, relu)[0]
+
+
+def normalise(
+    images: Tensor,
+    state: State,
+    batch: Batch,
+    addend: Tensor | None = None,
+    relu: bool = False,
+    takers: int = 1,
+    overwrite: bool = False,
+) -> tuple[Tensor, ...]:
+    """Return the result of `batch_norm` once for each of its takers.
+
+    With `overwrite`, the gradient that arrives is nobody else's and may be overwritten.
+    """
+    if not _is_ours(images, addend, state, batch):
+        return (_by_torch(images, state, batch, addend, relu),) * takers
+    if addend is not None and relu:
+        results: tuple[Tensor, ...] = _join(
+            images, addend, state.weight, state.bias, state, batch, takers, overwrite
+        )
+        return results
+    out: Tensor = _normalise(
+        images, state.weight, state.bias, state, batch, relu, overwrite and addend is None
+    )
+    return (out if addend is None else out + addend,) * takers
+
+
+def _is_ours(images: Tensor, addend: Tensor | None, state: State, batch: Batch) -> bool:
+    known = batch.training or state.running_mean is not None
+    return (
+        is_plain(images, addend, *state.tensors)
+        and images.dim() == 4
+        and (addend is None or addend.shape == images.shape)
+        and known
+        and not (batch.training and images.numel() == images.shape[1])
+    )
+
+
+def _by_torch(
+    images: Tensor, state: State, batch: Batch, addend: Tensor | None, relu: bool
+) -> Tensor:
+    out = functional.batch_norm(
+        images, state.running_mean, state.running_var, state.weight, state.bias, batch.training,
+        batch.momentum, batch.epsilon,
+    )  # fmt: skip
+    out = out if addend is None else out + addend
+    return functional.relu(out) if relu else out
+
+
+class _Normalisation(torch.autograd.Function):
+    """Of (images, weight, bias, state, batch, relu, overwrite)."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, *given: Any) -> Tensor:
+        _, _, state, batch, relu, overwrite = given
+        images = pixelwise(images)
+        table, out = _table(images, state, batch), torch.empty_like(images)
+        floor = 0.0 if relu else -math.inf
+        Pass([out], [images], table=table, scalar=floor).run(kernels.normalise)
+        ctx.save_for_backward(images, table)
+        ctx.training, ctx.overwrite = batch.training, overwrite
+        ctx.floor = 0.0 if relu else math.nan
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        images, table = ctx.saved_tensors
+        arriving = pixelwise(gradient)
+        sums = scratch(images, 2)
+        given = Pass([], [images, arriving], table=table, scalar=ctx.floor, sums=sums)
+        given.run(kernels.gradient_sums)
+        table, slopes = _slopes(ctx, given, table, images.shape[1], first=1)
+        if not ctx.needs_input_grad[0]:
+            return None, *slopes, *[None] * 4
+        out = place_for(arriving, gradient, ctx.overwrite)
+        Pass([out], [images, arriving], table=table, scalar=ctx.floor).run(kernels.denormalise)
+        return out, *slopes, *[None] * 4
+
+
+class _Joint(torch.autograd.Function):
+    """Of (images, addend, weight, bias, state, batch, takers, overwrite)."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, addend: Tensor, *given: Any) -> tuple[Tensor, ...]:
+        _, _, state, batch, takers, overwrite = given
+        images = pixelwise(images)
+        table, out = _table(images, state, batch), torch.empty_like(images)
+        Pass([out], [images, pixelwise(addend)], table=table, scalar=0.0).run(kernels.join)
+        ctx.save_for_backward(images, table, out)
+        ctx.set_materialize_grads(False)
+        ctx.training, ctx.overwrite = batch.training, overwrite
+        return aliases(out, takers)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        images, table, output = ctx.saved_tensors
+        arriving = arrived(gradients)
+        if not arriving:
+            return (None,) * 8
+        first = next(gradient for gradient in gradients if gradient is not None)
+        cut, sums = place_for(arriving[0], first, ctx.overwrite), scratch(images, 2)
+        given = Pass([cut], [images, output], arriving, table=table, sums=sums)
+        given.run(kernels.joint_gradient_sums)
+        table, slopes = _slopes(ctx, given, table, images.shape[1], first=2)
+        out = None
+        if ctx.needs_input_grad[0]:
+            out = torch.empty_like(images)
+            Pass([out], [images, cut], table=table, scalar=math.nan).run(kernels.denormalise)
+        return out, cut, *slopes, *[None] * 4
+
+
+_normalise: Any = _Normalisation.apply
+_join: Any = _Joint.apply
+
+
+def _table(images: Tensor, state: State, batch: Batch) -> Tensor:
+    """Return what the kernels need to know of each channel; training moves the statistics."""
+    channels = images.shape[1]
+    table = torch.zeros(kernels.TABLE_ROWS, padded(channels))
+    parameters = _addresses(state.weight, state.bias, state.running_mean, state.running_var)
+    if not batch.training:
+        kernels.running_statistics(channels, table.data_ptr(), parameters, batch.epsilon)
+        return table
+    pivots, sums = torch.empty(padded(channels)), scratch(images, 2)
+    given = Pass([], [images], table=pivots, sums=sums)
+    given.run(kernels.moments)
+    given.run(kernels.statistics, table.data_ptr(), parameters, batch.epsilon, batch.momentum)
+    return table
+
+
+def _slopes(
+    ctx: Any, given: Pass, table: Tensor, channels: int, first: int
+) -> tuple[Tensor, list[Tensor | None]]:
+    """Return the table for `denormalise`, and the gradients of weight and bias.
+
+    These are the arguments `first` and the next.
+    """
+    slopes = [
+        torch.empty(channels) if ctx.needs_input_grad[place] else None
+        for place in (first, first + 1)
+    ]
+    table = torch.empty_like(table)
+    given.run(kernels.slopes, table.data_ptr(), _addresses(*slopes), ctx.training)
+    return table, slopes
+
+
+def _addresses(*tensors: Tensor | None) -> Any:
+    return np.array([0 if t is None else t.data_ptr() for t in tensors], np.int64)
+
+
+def normalise_by(
+    layer: nn.BatchNorm2d,
+    images: Tensor,
+    addend: Tensor | None = None,
+    relu: bool = False,
+    takers: int = 1,
+    overwrite: bool = False,
+) -> tuple[Tensor, ...]:
+    """Do what the layer does, and `normalise` beyond it: in training its statistics move."""
+    layer._check_input_dim(images)
+    follows = layer.training and layer.track_running_stats
+    momentum = 0.0 if layer.momentum is None else layer.momentum
+    if follows and layer.num_batches_tracked is not None:
+        layer.num_batches_tracked.add_(1)
+        if layer.momentum is None:
+            momentum = 1.0 / float(layer.num_batches_tracked)
+    known = follows or not layer.training
+    state = State(
+        layer.running_mean if known else None,
+        layer.running_var if known else None,
+        layer.weight,
+        layer.bias,
+    )
+    training = layer.training or layer.running_mean is None
+    return normalise(
+        images, state, Batch(training, momentum, layer.eps), addend, relu, takers, overwrite
+    )
+
+
+class BatchNorm2d(nn.BatchNorm2d):
+    """`torch.nn.BatchNorm2d` by `batch_norm`."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise images (N, C, H, W)."""
+        return normalise_by(self, images)[0]
+
+
+class BatchNormReLU2d(nn.BatchNorm2d):
+    """`torch.nn.BatchNorm2d` and the ReLU of its result."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise images (N, C, H, W) and cut them off at zero."""
+        return normalise_by(self, images, relu=True)[0]
+
+
+class BatchNormAddReLU2d(nn.BatchNorm2d):
+    """`torch.nn.BatchNorm2d`, an addition and the ReLU of the sum, where residual branches join."""
+
+    def forward(self, images: Tensor, addend: Tensor) -> Tensor:  # type: ignore[override]
+        """Normalise images (N, C, H, W), add `addend` of their shape, and cut off at zero."""
+        return normalise_by(self, images, addend, relu=True)[0]

@@ -1,0 +1,258 @@
+"""Pooling for training: places of maxima take a byte, where PyTorch's take eight."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from vectorized_ops.errors import OperationError
+from vectorized_ops.numba import _channels_last_pooling as kernels
+from vectorized_ops.numba._channels_last_rows import padded
+from vectorized_ops.shapes import PoolingShape
+from vectorized_ops.torch._rows import is_plain, past_caches, pixelwise
+from vectorized_ops.torch._team import threads_for
+
+Pair = tuple[int, int]
+Extent = int | Pair
+
+
+def max_pool2d(
+    images: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Extent = 0,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Return the largest value of each window of images (N, C, H, W).
+
+    See `torch.nn.functional.max_pool2d`, which does the work for anything but float32 on the CPU
+    and windows of at most 256 pixels.
+    """
+    return take_largest(images, kernel_size, stride, padding, ceil_mode)
+
+
+def avg_pool2d(
+    images: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Extent = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Return the mean of each window of images (N, C, H, W).
+
+    See `torch.nn.functional.avg_pool2d`, which does the work for anything but float32 on the CPU.
+    """
+    shape = _shape(images, kernel_size, stride, padding, ceil_mode)
+    if shape is None:
+        return functional.avg_pool2d(
+            images, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        )
+    out: Tensor = _average(images, shape, count_include_pad, divisor_override)
+    return out
+
+
+def adaptive_avg_pool2d(images: Tensor, output_size: Any) -> Tensor:
+    """Return the mean of each map of images (N, C, H, W), for an output of one pixel.
+
+    `torch.nn.functional.adaptive_avg_pool2d` does the work for other sizes, and for anything but
+    float32 on the CPU.
+    """
+    if output_size not in (1, (1, 1), [1, 1]) or images.dim() != 4:
+        return functional.adaptive_avg_pool2d(images, output_size)
+    return avg_pool2d(images, (images.shape[2], images.shape[3]))
+
+
+def take_largest(
+    images: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Extent = 0,
+    ceil_mode: bool = False,
+    rectify: bool = False,
+) -> Tensor:
+    """Return the largest values; with `rectify`, those of the ReLU of the images."""
+    shape = _shape(images, kernel_size, stride, padding, ceil_mode)
+    if shape is None or shape.kernel[0] * shape.kernel[1] > kernels.LARGEST_WINDOW:
+        images = functional.relu(images) if rectify else images
+        return functional.max_pool2d(images, kernel_size, stride, padding, 1, ceil_mode)
+    out: Tensor = _pool(images, shape, rectify)
+    return out
+
+
+def _shape(
+    images: Tensor, kernel_size: Extent, stride: Extent | None, padding: Extent, ceil_mode: bool
+) -> PoolingShape | None:
+    """Return the shape of a pooling that kernels can do, else None."""
+    if images.dim() != 4 or not is_plain(images):
+        return None
+    kernel, border = _pair(kernel_size), _pair(padding)
+    step = _pair(stride) if stride else kernel
+    if 2 * border[0] > kernel[0] or 2 * border[1] > kernel[1]:
+        return None  # PyTorch says what is wrong with it.
+    try:
+        return PoolingShape(images.shape[2], images.shape[3], kernel, step, border, ceil_mode)
+    except OperationError:
+        return None
+
+
+class _Largest(torch.autograd.Function):
+    """Of (images, shape, rectify)."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, shape: PoolingShape, rectify: bool) -> Tensor:
+        images = pixelwise(images)
+        out = _pooled(images, shape)
+        pixels = out.numel() // out.shape[1]
+        which = torch.empty(pixels, padded(out.shape[1]), dtype=torch.uint8)
+        kernels.largest(_arguments(shape, images, out, images, rectify, which))
+        ctx.save_for_backward(which, out if rectify else None)
+        ctx.shape, ctx.size = shape, images.shape
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        which, output = ctx.saved_tensors
+        arriving = pixelwise(gradient)
+        out = _images(ctx.size)
+        rectify = output is not None
+        kernels.winners(_arguments(ctx.shape, out, out, arriving, rectify, which, output))
+        return out, None, None
+
+
+class _Means(torch.autograd.Function):
+    """Of (images, shape, count_include_pad, divisor_override)."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, shape: PoolingShape, *divisor: Any) -> Tensor:
+        images = pixelwise(images)
+        out, ctx.shares = _pooled(images, shape), _shares(shape, *divisor)
+        kernels.means(_arguments(shape, images, out, images, shares=ctx.shares))
+        ctx.shape, ctx.size = shape, images.shape
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        arriving, out = pixelwise(gradient), _images(ctx.size)
+        kernels.spread(_arguments(ctx.shape, out, out, arriving, shares=ctx.shares))
+        return out, None, None, None
+
+
+_pool: Any = _Largest.apply
+_average: Any = _Means.apply
+
+
+def _arguments(
+    shape: PoolingShape,
+    images: Tensor,
+    out: Tensor,
+    values: Tensor,
+    rectify: bool = False,
+    which: Tensor | None = None,
+    output: Tensor | None = None,
+    shares: tuple[Tensor, Tensor] | tuple[()] = (),
+) -> Any:
+    number, channels, height, width = images.shape
+    threads = threads_for(max(out.numel(), values.numel()))
+    sizes = (
+        threads, number, height, width, channels, shape.lines, shape.pixels, *shape.kernel,
+        *shape.stride, *shape.padding,
+    )  # fmt: skip
+    flags = past_caches([out], [values]), rectify
+    tensors = out, values, which, output, *(shares or (None, None))
+    addresses = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
+    return np.array([*sizes, *flags, *addresses], np.int64)
+
+
+def _images(size: torch.Size) -> Tensor:
+    return torch.empty(size, memory_format=torch.channels_last)
+
+
+def _pooled(images: Tensor, shape: PoolingShape) -> Tensor:
+    return _images(torch.Size((*images.shape[:2], shape.lines, shape.pixels)))
+
+
+@cache
+def _shares(
+    shape: PoolingShape, padding_counts: bool, divisor: int | None
+) -> tuple[Tensor, Tensor]:
+    """Return of each line and column of windows the shares of a pixel in their means."""
+    lines = _counted(shape.lines, shape.height, shape, 0, padding_counts)
+    pixels = _counted(shape.pixels, shape.width, shape, 1, padding_counts)
+    if divisor is not None:
+        lines, pixels = np.full(shape.lines, divisor), np.ones(shape.pixels)
+    down, right = (torch.from_numpy((1 / counts).astype(np.float32)) for counts in (lines, pixels))
+    return down, right
+
+
+def _counted(
+    windows: int, extent: int, shape: PoolingShape, axis: int, padding_counts: bool
+) -> Any:
+    """Return how many lines (axis 0) or columns (1) of each window count."""
+    first = np.arange(windows) * shape.stride[axis] - shape.padding[axis]
+    last = np.minimum(first + shape.kernel[axis], extent + shape.padding[axis])
+    if not padding_counts:
+        first, last = np.maximum(first, 0), np.minimum(last, extent)
+    return last - first
+
+
+def _pair(value: Extent) -> Pair:
+    return (value, value) if isinstance(value, int) else (value[0], value[-1])
+
+
+class MaxPool2d(nn.MaxPool2d):
+    """`torch.nn.MaxPool2d` by `max_pool2d`, unless it has a dilation or returns places."""
+
+    def forward(self, images: Tensor) -> Any:
+        """Pool images (N, C, H, W)."""
+        return pool_by(self, images) if is_simple(self) else super().forward(images)
+
+
+def is_simple(layer: nn.MaxPool2d) -> bool:
+    """Tell whether a layer returns maxima only, and of windows without gaps."""
+    dilation: Any = layer.dilation
+    return _pair(dilation) == (1, 1) and not layer.return_indices
+
+
+def has_bytes(layer: nn.MaxPool2d) -> bool:
+    """Tell whether a layer's places in the window are bytes, as the kernels have them."""
+    kernel: Any = layer.kernel_size
+    down, right = _pair(kernel)
+    return is_simple(layer) and down * right <= kernels.LARGEST_WINDOW
+
+
+def pool_by(layer: nn.MaxPool2d, images: Tensor, rectify: bool = False) -> Tensor:
+    """Do what the layer does; see `take_largest`."""
+    kernel, stride, padding = _window(layer)
+    return take_largest(images, kernel, stride, padding, layer.ceil_mode, rectify)
+
+
+def _window(layer: Any) -> tuple[Extent, Extent, Extent]:
+    return layer.kernel_size, layer.stride, layer.padding
+
+
+class AvgPool2d(nn.AvgPool2d):
+    """`torch.nn.AvgPool2d` by `avg_pool2d`."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Pool images (N, C, H, W)."""
+        return avg_pool2d(
+            images, *_window(self), self.ceil_mode, self.count_include_pad, self.divisor_override
+        )
+
+
+class AdaptiveAvgPool2d(nn.AdaptiveAvgPool2d):
+    """`torch.nn.AdaptiveAvgPool2d` by `adaptive_avg_pool2d`."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Pool images (N, C, H, W)."""
+        return adaptive_avg_pool2d(images, self.output_size)
