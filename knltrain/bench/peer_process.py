@@ -99,7 +99,7 @@ class PeerProcess:
 
     @property
     def peak_bytes(self) -> int:
-        """Most memory that the process held at once since it was warm (VmHWM), libraries included."""
+        """Most memory that it held at once since it was warm (VmHWM), libraries included."""
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
         found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
         if found is None:  # A process that has ended keeps its place until it is waited for.
