@@ -113,24 +113,27 @@ def sums_size(shape: ConvolutionShape, panels: Panels) -> int:
 @kernel
 def turn_pixel(
     panel: Any, index: int, width: int, sums: Any, sums_index: int, gradient: Any, source: int,
-    filters: int, images: int,
+    filters: int, row: int, images: int,
 ) -> None:  # fmt: skip
-    """Write one pixel of a panel (N, width*LANES) from `filters` rows of the gradient."""
+    """Write one pixel of a panel (images, width*LANES) from `filters` rows of the gradient.
+
+    A row, of which the first `images` are used, lies `row` floats behind the one before.
+    """
     if filters < LANES:
         for i in range(LANES):
             total = np.float32(0.0)
             for n in range(images):
-                value = gradient[source + i * images + n] if i < filters else np.float32(0.0)
+                value = gradient[source + i * row + n] if i < filters else np.float32(0.0)
                 panel[index + n * LANES + i] = value
                 total += value
             sums[sums_index + i] += total
         return
-    row = width * LANES
+    wide = width * LANES
     for n in range(0, images, LANES):
-        for i in range(0, row, LANES):
+        for i in range(0, wide, LANES):
             turn_tile(
-                panel, index + n * row + i, row, sums, sums_index + i,
-                gradient, source + i * images + n, images,
+                panel, index + n * wide + i, wide, sums, sums_index + i,
+                gradient, source + i * row + n, row,
             )  # fmt: skip
 
 
@@ -185,7 +188,7 @@ def outer_product_kernel(rows: int, images: int) -> Callable[..., None]:
                         turn_pixel(
                             panel, at * pixel_size, vectors, bias_sums[mine], column * PANEL,
                             gradient, pixel * gradient_distance + starts[column] * images,
-                            filters, images,
+                            filters, images, images,
                         )  # fmt: skip
                     group = column * groups // panels
                     for row_block in range(row_blocks):

@@ -1,8 +1,9 @@
-"""Backward-weights of a 3x3 convolution by Winograd: outer products at every point.
+"""Backward-weights of a convolution by Winograd: outer products at every point.
 
-The adjoint of F(m x m, 3 x 3): gradients of m x m pixels and inputs of n x n pixels both become
-n*n points, whose products are summed over tiles and images; at the end the sums become 3 x 3 taps.
-As in `_outer_product`, gradients are turned so that filters are lanes.
+The adjoint of F(m x m, r x r): gradients of m x m pixels and inputs of n x n pixels both become
+n*n points, whose products are summed over tiles and images; at the end the sums become r x r taps.
+As in `_squares` a thread takes some items at a time, tiles of some images, and as in
+`_outer_product` gradients are turned so that filters are lanes.
 """
 
 from __future__ import annotations
@@ -17,19 +18,22 @@ from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._outer_product import PANEL, PANEL_COLUMNS, turn_pixel
 from vectorized_ops.numba._outer_product_tiles import outer_product_tile
 from vectorized_ops.numba._square_tiles import (
-    TAPS,
     square_gradient_tile,
     square_input_tile,
     square_taps_tile,
 )
+from vectorized_ops.numba._squares import GAP
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import parallel_kernel
 
 
 @functools.cache
-def square_sums_kernel(outputs: int, rows: int, images: int) -> Callable[..., None]:
-    """Return the kernel that sums the points' products, with tiles of so many channels."""
-    points, area = (outputs + TAPS - 1) ** 2, outputs * outputs
+def square_sums_kernel(outputs: int, taps: int, rows: int, piece: int) -> Callable[..., None]:
+    """Return the kernel that sums the points' products.
+
+    Its tiles have so many `rows` (channels), its items `piece` images, a share of all.
+    """
+    points, area = (outputs + taps - 1) ** 2, outputs * outputs
 
     @parallel_kernel
     def sum_points(
@@ -41,6 +45,7 @@ def square_sums_kernel(outputs: int, rows: int, images: int) -> Callable[..., No
         gradient_distance: int,
         out_size: tuple[int, int],
         filters: int,
+        images: int,
         padding: tuple[int, int],
         starts: Any,
         widths: Any,
@@ -58,57 +63,62 @@ def square_sums_kernel(outputs: int, rows: int, images: int) -> Callable[..., No
         """
         across = (out_size[1] + outputs - 1) // outputs
         tiles = (out_size[0] + outputs - 1) // outputs * across
+        items = images // piece * tiles
         threads, columns = sums.shape[0], len(starts)
-        row_blocks, wide = (channels + rows - 1) // rows, channels * images
+        row_blocks, wide = (channels + rows - 1) // rows, channels * piece
+        left_step = at_once * wide + GAP
         for thread in numba.prange(threads):
             own, own_bias = sums[thread], bias_sums[thread]
             own[:], own_bias[:] = 0.0, 0.0
-            last = part(tiles, thread + 1, threads)
-            for first in range(part(tiles, thread, threads), last, at_once):
+            last = part(items, thread + 1, threads)
+            for first in range(part(items, thread, threads), last, at_once):
                 number = min(at_once, last - first)
                 for t in range(number):
-                    y, x = (first + t) // across * outputs, (first + t) % across * outputs
+                    begin, place = (first + t) // tiles * piece, (first + t) % tiles
+                    y, x = place // across * outputs, place % across * outputs
                     square_input_tile(
-                        outputs, transformed[thread], t * wide, at_once * wide,
-                        inputs, y - padding[0], x - padding[1], size[0], size[1], distance,
-                        zeros, wide // LANES,
+                        outputs, taps, transformed[thread], t * wide, left_step,
+                        inputs, begin, y - padding[0], x - padding[1], size[0], size[1], distance,
+                        zeros, channels, images, piece, piece // LANES,
                     )  # fmt: skip
                 for column in range(columns):
                     vectors = widths[column]
-                    pixel_size = images * vectors * LANES
+                    pixel_size = piece * vectors * LANES
+                    right_step = at_once * pixel_size + GAP
                     for t in range(number):
-                        y, x = (first + t) // across * outputs, (first + t) % across * outputs
-                        for place in range(area):
-                            line, pixel = y + place // outputs, x + place % outputs
+                        begin, place = (first + t) // tiles * piece, (first + t) % tiles
+                        y, x = place // across * outputs, place % across * outputs
+                        for cell in range(area):
+                            line, pixel = y + cell // outputs, x + cell % outputs
                             if line < out_size[0] and pixel < out_size[1]:
-                                source = (line * out_size[1] + pixel) * gradient_distance
+                                source = (line * out_size[1] + pixel) * gradient_distance + begin
                                 turn_pixel(
-                                    turned[thread], place * pixel_size, vectors, own_bias,
+                                    turned[thread], cell * pixel_size, vectors, own_bias,
                                     column * PANEL, gradient, source + starts[column] * images,
-                                    filters, images,
+                                    filters, images, piece,
                                 )  # fmt: skip
                             else:
-                                turned[thread, place * pixel_size : (place + 1) * pixel_size] = 0.0
+                                turned[thread, cell * pixel_size : (cell + 1) * pixel_size] = 0.0
                         square_gradient_tile(
-                            outputs, panels[thread], t * pixel_size, at_once * pixel_size,
+                            outputs, taps, panels[thread], t * pixel_size, right_step,
                             turned[thread], pixel_size, pixel_size // LANES,
                         )  # fmt: skip
                     for point in range(points):
-                        right = point * at_once * pixel_size
+                        right = point * right_step
                         for block in range(row_blocks):
                             c = min(block * rows, channels - rows)
                             target = ((point * columns + column) * row_blocks + block) * (
                                 rows * PANEL
                             )
-                            left = point * at_once * wide + c * images
+                            left = point * left_step + c * piece
                             if vectors == PANEL_COLUMNS:
                                 outer_product_tile(
-                                    rows, PANEL_COLUMNS, images, own, target, transformed[thread],
+                                    rows, PANEL_COLUMNS, piece, own, target, transformed[thread],
                                     left, wide, 0, panels[thread], right, pixel_size, 0, number, 1,
                                 )  # fmt: skip
                             else:
                                 outer_product_tile(
-                                    rows, 1, images, own, target, transformed[thread],
+                                    rows, 1, piece, own, target, transformed[thread],
                                     left, wide, 0, panels[thread], right, pixel_size, 0, number, 1,
                                 )  # fmt: skip
 
@@ -116,16 +126,16 @@ def square_sums_kernel(outputs: int, rows: int, images: int) -> Callable[..., No
 
 
 @functools.cache
-def square_taps_kernel(outputs: int) -> Callable[..., None]:
+def square_taps_kernel(outputs: int, taps: int) -> Callable[..., None]:
     """Return the kernel that adds the threads' sums and turns points into taps."""
-    points, area = (outputs + TAPS - 1) ** 2, TAPS * TAPS
+    points, area = (outputs + taps - 1) ** 2, taps * taps
 
     @parallel_kernel
     def write_taps(
-        sums: Any, rows: int, channels: int, starts: Any, widths: Any, of_filter: Any, taps: Any,
-        out: Any,
+        sums: Any, rows: int, channels: int, starts: Any, widths: Any, of_filter: Any,
+        scratch: Any, out: Any,
     ) -> None:  # fmt: skip
-        """Write weights (K, channels, 3, 3), flat; `taps` (threads, 9, LANES) is scratch."""
+        """Write weights (K, channels, r, r), flat; `scratch` is (threads, r*r, LANES)."""
         threads, columns = sums.shape[0], len(starts)
         row_blocks = (channels + rows - 1) // rows
         point = columns * row_blocks * rows * PANEL
@@ -138,7 +148,7 @@ def square_taps_kernel(outputs: int) -> Callable[..., None]:
                     total += sums[other, place]
                 sums[0, place] = total
         for thread in numba.prange(threads):
-            own = taps[thread]
+            own = scratch[thread]
             for item in range(
                 part(columns * channels, thread, threads),
                 part(columns * channels, thread + 1, threads),
@@ -148,7 +158,7 @@ def square_taps_kernel(outputs: int) -> Callable[..., None]:
                 begin = (column * row_blocks + c // rows) * rows * PANEL
                 begin += row * widths[column] * LANES
                 for vector in range(widths[column]):
-                    square_taps_tile(outputs, own, sums[0], begin + vector * LANES, point)
+                    square_taps_tile(outputs, taps, own, sums[0], begin + vector * LANES, point)
                     for lane in range(LANES):
                         k = starts[column] + vector * LANES + lane
                         if k < len(of_filter) and of_filter[k] == column:

@@ -1,9 +1,10 @@
-"""The loops of Winograd convolution F(m x m, 3 x 3), stride 1, over tiles, points and filters.
+"""The loops of Winograd convolution F(m x m, r x r), stride 1, over tiles, points and filters.
 
-A thread takes some tiles at a time: it transforms their inputs to points (n*n, tiles, C, N),
-multiplies at every point with that point's weights (filters x channels) into products (n*n, tiles,
-K, N), and transforms these back into pixels. Backward-data is the same with the gradient as
-input, and with the weights turned round and transposed.
+An item is a tile of some images. A thread takes some items at a time: it transforms their inputs to
+points (n*n, items, C, images), multiplies at every point with that point's weights (filters x
+channels) into products (n*n, items, K, images), and transforms these back into pixels.
+Backward-data is the same with the gradient as input, and with the weights turned round and
+transposed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,18 @@ from vectorized_ops.numba._correlation import TILE_COLUMNS
 from vectorized_ops.numba._correlation_tiles import correlation_tile
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._square_tiles import (
-    TAPS,
     square_input_tile,
     square_output_tile,
     square_weights_tile,
 )
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import parallel_kernel
+
+PIECE = TILE_COLUMNS * LANES
+"""Images of an item: those of one register tile, so that an item's points fit into the cache."""
+
+GAP = LANES
+"""Floats between points: without it all points of a vector fall into one set of a cache."""
 
 
 def block_size(rows: int, channels: int) -> int:
@@ -33,22 +39,22 @@ def block_size(rows: int, channels: int) -> int:
 
 
 @functools.cache
-def square_weights_kernel(outputs: int) -> Callable[..., None]:
-    """Return the kernel that transforms weights for F(outputs x outputs, 3 x 3)."""
+def square_weights_kernel(outputs: int, taps: int) -> Callable[..., None]:
+    """Return the kernel that transforms weights for F(outputs x outputs, taps x taps)."""
 
     @parallel_kernel
     def transform_weights(
-        weights: Any, out: Any, rows: int, filters: int, channels: int, backward: bool, taps: Any
+        weights: Any, out: Any, rows: int, filters: int, channels: int, backward: bool, scratch: Any
     ) -> None:
-        """Write weights (K, C, 3, 3), flat, as (n*n, blocks, channels, rows) with padded blocks.
+        """Write weights (K, C, r, r), flat, as (n*n, blocks, channels, rows) with padded blocks.
 
-        For backward-data `filters` and `channels` change roles and taps run backwards. `taps` is
-        scratch (threads, 9, LANES).
+        For backward-data `filters` and `channels` change roles and taps run backwards. `scratch` is
+        (threads, r*r, LANES).
         """
-        threads, blocks = taps.shape[0], (filters + rows - 1) // rows
-        area, size = TAPS * TAPS, rows * channels + LANES
+        threads, blocks = scratch.shape[0], (filters + rows - 1) // rows
+        area, size = taps * taps, rows * channels + LANES
         for thread in numba.prange(threads):
-            own = taps[thread]
+            own = scratch[thread]
             for block in range(part(blocks, thread, threads), part(blocks, thread + 1, threads)):
                 first = min(block * rows, filters - rows)
                 for c in range(channels):
@@ -58,15 +64,15 @@ def square_weights_kernel(outputs: int) -> Callable[..., None]:
                         for tap in range(area):
                             own[tap, i] = weights[begin + (area - 1 - tap if backward else tap)]
                     place = block * size + c * rows
-                    square_weights_tile(outputs, out, place, blocks * size, own)
+                    square_weights_tile(outputs, taps, out, place, blocks * size, own)
 
     return transform_weights
 
 
 @functools.cache
-def square_kernel(outputs: int, rows: int) -> Callable[..., None]:
-    """Return the kernel of F(outputs x outputs, 3 x 3) with tiles of so many filters."""
-    points = (outputs + TAPS - 1) ** 2
+def square_kernel(outputs: int, taps: int, rows: int) -> Callable[..., None]:
+    """Return the kernel of F(outputs x outputs, taps x taps) with tiles of so many filters."""
+    points = (outputs + taps - 1) ** 2
 
     @parallel_kernel
     def convolve(
@@ -94,52 +100,55 @@ def square_kernel(outputs: int, rows: int) -> Callable[..., None]:
         """`transformed` and `products` are scratch, a row per thread; segment is (0, 0, C)."""
         across = (out_size[1] + outputs - 1) // outputs
         tiles = (out_size[0] + outputs - 1) // outputs * across
+        items = (images + PIECE - 1) // PIECE * tiles
         threads, blocks = transformed.shape[0], (filters + rows - 1) // rows
-        wide, high = channels * images, filters * images
+        wide, high = channels * PIECE, filters * PIECE
+        in_step, out_step = at_once * wide + GAP, at_once * high + GAP
         for thread in numba.prange(threads):
             points_in, points_out = transformed[thread], products[thread]
-            last = part(tiles, thread + 1, threads)
-            for first in range(part(tiles, thread, threads), last, at_once):
+            last = part(items, thread + 1, threads)
+            for first in range(part(items, thread, threads), last, at_once):
                 number = min(at_once, last - first)
                 for t in range(number):
-                    y, x = (first + t) // across * outputs, (first + t) % across * outputs
+                    begin, place = (first + t) // tiles * PIECE, (first + t) % tiles
+                    y, x = place // across * outputs, place % across * outputs
                     square_input_tile(
-                        outputs, points_in, t * wide, at_once * wide,
-                        inputs, y - padding[0], x - padding[1], size[0], size[1], distance,
-                        zeros, wide // LANES,
+                        outputs, taps, points_in, t * wide, in_step, inputs, begin,
+                        y - padding[0], x - padding[1], size[0], size[1], distance, zeros,
+                        channels, images, PIECE, min(PIECE, images - begin) // LANES,
                     )  # fmt: skip
                 for point in range(points):
                     for block in range(blocks):
                         k = min(block * rows, filters - rows)
                         source = (point * blocks + block) * (rows * channels + LANES)
                         for t in range(number):
-                            target = (point * at_once + t) * high + k * images
-                            begin = (point * at_once + t) * wide
-                            lane = 0
-                            while lane + TILE_COLUMNS * LANES <= images:
+                            target = point * out_step + t * high + k * PIECE
+                            start = point * in_step + t * wide
+                            if images - (first + t) // tiles * PIECE >= PIECE:
                                 correlation_tile(
-                                    rows, TILE_COLUMNS, points_out, target + lane, images,
-                                    zeros, 0, weights, source, points_in, begin + lane,
+                                    rows, TILE_COLUMNS, points_out, target, PIECE,
+                                    zeros, 0, weights, source, points_in, start,
                                     segment, 0, 1, zeros, 0, 0, 0,
                                 )  # fmt: skip
-                                lane += TILE_COLUMNS * LANES
-                            if lane < images:
+                            else:
                                 correlation_tile(
-                                    rows, 1, points_out, target + lane, images,
-                                    zeros, 0, weights, source, points_in, begin + lane,
+                                    rows, 1, points_out, target, PIECE,
+                                    zeros, 0, weights, source, points_in, start,
                                     segment, 0, 1, zeros, 0, 0, 0,
                                 )  # fmt: skip
                 for t in range(number):
-                    y, x = (first + t) // across * outputs, (first + t) % across * outputs
+                    begin, place = (first + t) // tiles * PIECE, (first + t) % tiles
+                    y, x = place // across * outputs, place % across * outputs
                     pixel = y * out_size[1] + x
                     for k in range(filters):
-                        for lane in range(0, images, LANES):
-                            place = k * images + lane
+                        for lane in range(0, min(PIECE, images - begin), LANES):
+                            target = k * images + begin + lane
                             square_output_tile(
-                                outputs, points_out, t * high + place, at_once * high, bias, k,
-                                out, pixel * out_distance + place, out_size[1] * out_distance,
+                                outputs, taps, points_out, t * high + k * PIECE + lane,
+                                out_step, bias, k,
+                                out, pixel * out_distance + target, out_size[1] * out_distance,
                                 out_distance, out_size[0] - y, out_size[1] - x,
-                                mask, pixel * mask_distance + place, out_size[1] * mask_distance,
+                                mask, pixel * mask_distance + target, out_size[1] * mask_distance,
                                 mask_distance, mode,
                             )  # fmt: skip
 

@@ -15,7 +15,7 @@ from vectorized_ops.numba.winograd_convolution import WinogradConvolution, winog
 from vectorized_ops.shapes import ConvolutionShape
 
 ALGORITHMS = ("direct", "winograd2", "winograd4")
-"""Direct summation, and Winograd's F(2x2, 3x3) and F(4x4, 3x3) where they compute the shape."""
+"""Direct summation, and Winograd's F(2x2, r x r) and F(4x4, r x r) where they take the shape."""
 
 DIRECTIONS = ("forward", "backward_data", "backward_weights")
 

@@ -1,7 +1,8 @@
-"""Convolution 3x3, stride 1, by Winograd's minimal filtering F(2x2, 3x3) or F(4x4, 3x3).
+"""Convolution 3x3 or 5x5, stride 1, by Winograd's minimal filtering F(m x m, r x r), m = 2 or 4.
 
 Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308: 2.25 or 4
-times fewer multiplications, at the price of transforms and of rounding errors (see the tests).
+times fewer multiplications for 3x3, 2.8 or 6.25 times fewer for 5x5, at the price of transforms and
+of rounding errors (see the tests).
 """
 
 from __future__ import annotations
@@ -17,43 +18,62 @@ from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._operands import Operands
 from vectorized_ops.numba._outer_product import PANEL, gather_bias, panels_of, sums_size
 from vectorized_ops.numba._square_sums import square_sums_kernel, square_taps_kernel
-from vectorized_ops.numba._square_tiles import TAPS
-from vectorized_ops.numba._squares import block_size, square_kernel, square_weights_kernel
+from vectorized_ops.numba._squares import (
+    GAP,
+    PIECE,
+    block_size,
+    square_kernel,
+    square_weights_kernel,
+)
 from vectorized_ops.shapes import ConvolutionShape
 
-OUTPUTS = (2, 4)
-"""Pixels on a side of an output tile."""
+OUTPUTS, TAPS = (2, 4), (3, 5)
+"""Pixels on a side of an output tile, and of a kernel."""
 
-SCRATCH_BYTES = 4 * 2**20
-"""Of points and products that a thread holds at a time, roughly."""
+LEAST_PIECE = 16
+"""Images of an item of backward-weights where the batch is no multiple of PIECE."""
+
+CACHED_BYTES = 2**19
+"""Of points and products that a thread holds at a time, roughly, where more have no use."""
+
+MOST_AT_ONCE = 8
+"""Items that a thread holds at a time."""
 
 
 def winograd_takes(shape: ConvolutionShape) -> bool:
     """Tell whether a shape is one that `WinogradConvolution` computes."""
     plain = (shape.stride, shape.dilation, shape.groups) == ((1, 1), (1, 1), 1)
-    return plain and shape.kernel == (TAPS, TAPS) and max(shape.padding) < TAPS
+    side = shape.kernel[0]
+    square = shape.kernel == (side, side) and side in TAPS
+    return plain and square and max(shape.padding) < side
 
 
 class WinogradConvolution:
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
-    All directions by F(outputs x outputs, 3x3), backward-weights by its adjoint. Raises
-    OperationError for other kernels, strides, dilations, groups, and padding above 2.
+    All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Raises
+    OperationError for kernels other than 3x3 and 5x5, strides, dilations, groups, and padding as
+    wide as the kernel.
     """
 
     def __init__(self, shape: ConvolutionShape, outputs: int = 4) -> None:
         if not winograd_takes(shape) or outputs not in OUTPUTS:
             raise OperationError(
-                f"Winograd F({outputs}x{outputs}, 3x3) was asked for {shape}: expected outputs 2 "
-                "or 4, kernel 3x3, stride 1, dilation 1, one group and padding of at most 2; use "
-                "Convolution"
+                f"Winograd F({outputs}x{outputs}) was asked for {shape}: expected outputs 2 or 4, "
+                "kernel 3x3 or 5x5, stride 1, dilation 1, one group and padding narrower than the "
+                "kernel; use Convolution"
             )
-        self.shape, self._outputs, self._operands = shape, outputs, Operands(shape)
+        self.shape, self._operands = shape, Operands(shape)
+        self._outputs, self._taps = outputs, shape.kernel[0]
+        self._points = (outputs + self._taps - 1) ** 2
         self._panels = panels_of(shape.filters, 1)
         self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
         widest = max(shape.channels, shape.filters)
         self._zeros = aligned_zeros((widest * self._images,))
-        self._taps = aligned_zeros((self._threads, TAPS * TAPS, LANES))
+        self._piece = PIECE if self._images % PIECE == 0 else LEAST_PIECE
+        across, down = (-(-side // outputs) for side in shape.outputs[1:3])
+        self._items = across * down * -(-self._images // self._piece)
+        self._kernels = aligned_zeros((self._threads, self._taps**2, LANES))
         self._scratch = aligned_zeros((0,))
 
     @property
@@ -90,7 +110,8 @@ class WinogradConvolution:
     ) -> None:
         """Write the gradient of the images, or add it; zero where `mask` is not positive."""
         self._operands.check(out, gradient, weights, mask=mask)
-        padding = TAPS - 1 - self.shape.padding[0], TAPS - 1 - self.shape.padding[1]
+        last = self._taps - 1
+        padding = last - self.shape.padding[0], last - self.shape.padding[1]
         mode = ADD * add | MASK * (mask is not None)
         self._convolve(gradient, weights, self._zeros, out, padding, mask, mode, True)
 
@@ -110,15 +131,15 @@ class WinogradConvolution:
         sums, bias_sums, transformed, turned, turned_points = (
             piece.reshape(self._threads, -1) for piece in pieces
         )
-        square_sums_kernel(self._outputs, rows, self._images)(
+        square_sums_kernel(self._outputs, self._taps, rows, self._piece)(
             *pixels(images), images.shape[1:3], shape.channels, *pixels(gradient),
-            gradient.shape[1:3], shape.filters, shape.padding, panels.starts, panels.widths,
-            sums, bias_sums, transformed, turned, turned_points, self._zeros,
-            self._at_once(PANEL, shape.channels),
+            gradient.shape[1:3], shape.filters, self._images, shape.padding, panels.starts,
+            panels.widths, sums, bias_sums, transformed, turned, turned_points, self._zeros,
+            self._at_once(shape.filters, shape.channels),
         )  # fmt: skip
-        square_taps_kernel(self._outputs)(
+        square_taps_kernel(self._outputs, self._taps)(
             sums, rows, shape.channels, panels.starts, panels.widths, panels.of_filter,
-            self._taps, weights_out.reshape(-1),
+            self._kernels, weights_out.reshape(-1),
         )  # fmt: skip
         if bias_out is not None:
             gather_bias(bias_sums, panels.starts, panels.of_filter, bias_out)
@@ -139,13 +160,13 @@ class WinogradConvolution:
         sizes = self._sizes(filters, channels)
         memory = self._memory(sum(sizes))
         points, transformed, products = np.split(memory, np.cumsum(sizes)[:-1])
-        square_weights_kernel(self._outputs)(
-            weights.reshape(-1), points, rows, filters, channels, backward, self._taps
+        square_weights_kernel(self._outputs, self._taps)(
+            weights.reshape(-1), points, rows, filters, channels, backward, self._kernels
         )
         target, target_distance = pixels(out)
         masking, mask_distance = (target, 0) if mask is None else pixels(mask)
         source, distance = pixels(inputs)
-        square_kernel(self._outputs, rows)(
+        square_kernel(self._outputs, self._taps, rows)(
             source, distance, inputs.shape[1:3], channels, points, bias, target,
             target_distance, out.shape[1:3], filters, self._images, padding, masking,
             mask_distance, mode, transformed.reshape(self._threads, -1),
@@ -154,28 +175,37 @@ class WinogradConvolution:
         )  # fmt: skip
 
     def _at_once(self, filters: int, channels: int) -> int:
-        """Tiles whose points are in work together: more use the weights better, fewer the cache."""
-        per_tile = (self._outputs + TAPS - 1) ** 2 * (filters + channels) * self._images * 4
-        return int(np.clip(SCRATCH_BYTES // per_tile, 1, 8))
+        """Items whose points are in work together, while the weights pass by once.
+
+        So many that they come to half of the weights in size, but not fewer than the cache holds.
+        """
+        per_item = self._points * (filters + channels) * PIECE * 4
+        of_weights = filters * channels // (2 * (filters + channels) * PIECE)
+        most = min(MOST_AT_ONCE, -(-self._items // self._threads))
+        return int(np.clip(CACHED_BYTES // per_item, min(most, max(1, of_weights)), most))
 
     def _sizes(self, filters: int, channels: int) -> tuple[int, int, int]:
         """Floats of transformed weights, of all threads' points, and of their products."""
-        rows, squared = tile_rows(filters), (self._outputs + TAPS - 1) ** 2
-        tiles = self._threads * self._at_once(filters, channels) * squared * self._images
-        weights = squared * -(-filters // rows) * block_size(rows, channels)
-        return -(-weights // LANES) * LANES, tiles * channels, tiles * filters
+        rows = tile_rows(filters)
+        images = self._at_once(filters, channels) * PIECE
+        points = self._threads * self._points
+        weights = self._points * -(-filters // rows) * block_size(rows, channels)
+        return (
+            -(-weights // LANES) * LANES,
+            points * (images * channels + GAP),
+            points * (images * filters + GAP),
+        )
 
     def _sums_sizes(self) -> tuple[int, int, int, int, int]:
         """Floats of all threads' sums, sums of biases, points, turned pixels and their points."""
-        squared, columns = (self._outputs + TAPS - 1) ** 2, len(self._panels.starts)
-        at_once = self._at_once(PANEL, self.shape.channels)
-        panel = self._images * PANEL
+        at_once = self._at_once(self.shape.filters, self.shape.channels)
+        columns, panel = len(self._panels.starts), self._piece * PANEL
         each = (
-            squared * sums_size(self.shape, self._panels) // TAPS**2,
+            self._points * sums_size(self.shape, self._panels) // self._taps**2,
             columns * PANEL,
-            squared * at_once * self.shape.channels * self._images,
+            self._points * (at_once * self.shape.channels * self._piece + GAP),
             self._outputs**2 * panel,
-            squared * at_once * panel,
+            self._points * (at_once * panel + GAP),
         )
         sizes = [self._threads * size for size in each]
         return sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]

@@ -86,7 +86,7 @@ def test_pixel_is_turned_and_summed_with_zeros_beside_few_filters(filters: int, 
     panel = np.full(3 + images * lanes + 1, 77, np.float32)
     sums = np.full(2 + PANEL + 1, 5, np.float32)
     source = np.concatenate([[99], gradient.reshape(-1)]).astype(np.float32)
-    turn_pixel(panel, 3, width, sums, 2, source, 1, filters, images)
+    turn_pixel(panel, 3, width, sums, 2, source, 1, filters, images, images)
     expected = np.zeros((images, lanes))
     expected[:, :filters] = gradient.T
     assert_array_equal(panel, [77, 77, 77, *expected.reshape(-1), 77])

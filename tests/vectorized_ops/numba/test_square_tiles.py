@@ -10,44 +10,47 @@ from numpy.testing import assert_allclose, assert_array_equal
 from vectorized_ops.numba import _square_tiles as tiles
 from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._square_tiles import TAPS
 from vectorized_ops.numba.compiler import kernel
 from vectorized_ops.winograd import winograd_transform
 
 UNTOUCHED = 77
+SIZES = [(2, 3), (4, 3), (2, 5), (4, 5)]
+"""F(m x m, r x r) as (m, r)."""
+
 HEIGHT, WIDTH = 5, 7
 
 
 @functools.cache
-def kernels(outputs: int) -> dict[str, Any]:
+def kernels(outputs: int, taps: int) -> dict[str, Any]:
     """Kernels that run one tile each; two vectors of each pixel or point where there may be."""
 
     @kernel
     def read_inputs(out: Any, point: int, images: Any, y: int, x: int, zeros: Any) -> None:
         tiles.square_input_tile(
-            outputs, out, 5, point, images, y, x, HEIGHT, WIDTH, 3 * LANES, zeros, 2
-        )
+            outputs, taps, out, 5, point, images, LANES, y, x, HEIGHT, WIDTH, 7 * LANES, zeros,
+            2, 3 * LANES, 4 * LANES, 2,
+        )  # fmt: skip
 
     @kernel
     def write_outputs(
         points: Any, point: int, bias: Any, out: Any, height: int, width: int, mask: Any, mode: int
     ) -> None:
         tiles.square_output_tile(
-            outputs, points, 3, point, bias, 1, out, 5, WIDTH * LANES, LANES, height, width,
+            outputs, taps, points, 3, point, bias, 1, out, 5, WIDTH * LANES, LANES, height, width,
             mask, 2, (WIDTH + 1) * LANES, LANES, mode,
         )  # fmt: skip
 
     @kernel
-    def read_weights(out: Any, point: int, taps: Any) -> None:
-        tiles.square_weights_tile(outputs, out, 5, point, taps)
+    def read_weights(out: Any, point: int, weights: Any) -> None:
+        tiles.square_weights_tile(outputs, taps, out, 5, point, weights)
 
     @kernel
     def read_gradient(out: Any, point: int, pixels: Any, pixel: int) -> None:
-        tiles.square_gradient_tile(outputs, out, 5, point, pixels, pixel, 2)
+        tiles.square_gradient_tile(outputs, taps, out, 5, point, pixels, pixel, 2)
 
     @kernel
-    def write_taps(taps: Any, sums: Any, point: int) -> None:
-        tiles.square_taps_tile(outputs, taps, sums, 3, point)
+    def write_taps(weights: Any, sums: Any, point: int) -> None:
+        tiles.square_taps_tile(outputs, taps, weights, sums, 3, point)
 
     return {
         "input": read_inputs,
@@ -58,9 +61,9 @@ def kernels(outputs: int) -> dict[str, Any]:
     }
 
 
-def maps(outputs: int) -> list[np.ndarray]:
+def maps(outputs: int, taps: int) -> list[np.ndarray]:
     """A^T, G and B^T of the transform."""
-    made = winograd_transform(outputs, TAPS)
+    made = winograd_transform(outputs, taps)
     matrices = made.output_map, made.weights_map, made.input_map
     return [np.array(matrix, np.float64) for matrix in matrices]
 
@@ -74,43 +77,44 @@ def whole_numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(len(shape)).integers(-3, 4, shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
 @pytest.mark.parametrize("corner", [(0, 0), (-1, -2), (3, 4), (-2, 3), (9, 9), (-9, 0)])
 def test_inputs_outside_the_image_are_zeros_whatever_lies_there(
-    outputs: int, corner: tuple[int, int]
+    outputs: int, taps: int, corner: tuple[int, int]
 ) -> None:
-    size = outputs + TAPS - 1
-    # Three vectors lie between pixels, of which two are used.
-    memory = np.full((3 * HEIGHT * WIDTH, 3 * LANES), np.nan, np.float32)
-    image = memory[HEIGHT * WIDTH : 2 * HEIGHT * WIDTH].reshape(HEIGHT, WIDTH, 3 * LANES)
-    image[..., : 2 * LANES] = whole_numbers(HEIGHT, WIDTH, 2 * LANES)
-    bordered = np.pad(image[..., : 2 * LANES], ((20, 20), (20, 20), (0, 0)))
+    size = outputs + taps - 1
+    # Two channels of three vectors each, of which the last two are used, and a vector more.
+    memory = np.full((3 * HEIGHT * WIDTH, 7 * LANES), np.nan, np.float32)
+    image = memory[HEIGHT * WIDTH : 2 * HEIGHT * WIDTH].reshape(HEIGHT, WIDTH, 7 * LANES)
+    used = image[..., : 6 * LANES].reshape(HEIGHT, WIDTH, 2, 3 * LANES)[..., LANES:]
+    used[...] = whole_numbers(HEIGHT, WIDTH, 2, 2 * LANES)
+    bordered = np.pad(used.reshape(HEIGHT, WIDTH, -1), ((20, 20), (20, 20), (0, 0)))
     y, x = (20 + place for place in corner)
-    out = np.full((size * size * 2 + 1) * LANES * 2, UNTOUCHED, np.float32)
-    point = 4 * LANES
-    zeros = np.zeros(2 * LANES, np.float32)
-    kernels(outputs)["input"](out, point, image.reshape(-1), *corner, zeros)
+    point = 9 * LANES
+    out = np.full(5 + size * size * point, UNTOUCHED, np.float32)
+    zeros = np.zeros(6 * LANES, np.float32)
+    kernels(outputs, taps)["input"](out, point, image.reshape(-1), *corner, zeros)
     expected = np.full_like(out, UNTOUCHED)
-    wanted = mapped(maps(outputs)[2], bordered[y : y + size, x : x + size])
-    rows = expected[5 : 5 + size * size * point].reshape(size * size, point)
-    rows[:, : 2 * LANES] = wanted.reshape(size * size, -1)
+    wanted = mapped(maps(outputs, taps)[2], bordered[y : y + size, x : x + size])
+    rows = expected[5:].reshape(size * size, point)[:, : 8 * LANES].reshape(-1, 2, 4 * LANES)
+    rows[..., : 2 * LANES] = wanted.reshape(size * size, 2, 2 * LANES)
     assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
 @pytest.mark.parametrize("mode", [0, RELU, ADD, MASK, ADD | MASK])
 @pytest.mark.parametrize("extent", [(9, 9), (1, 2), (2, 1)])
 def test_outputs_that_exist_are_written_and_nothing_else(
-    outputs: int, mode: int, extent: tuple[int, int]
+    outputs: int, taps: int, mode: int, extent: tuple[int, int]
 ) -> None:
-    size = outputs + TAPS - 1
+    size = outputs + taps - 1
     points, bias = whole_numbers(size, size, 2 * LANES), np.array([99, -2], np.float32)
     out, mask = whole_numbers(5 + HEIGHT * WIDTH * LANES), whole_numbers(2 + 40 * LANES)
     mask[2:5] = np.nan, 0, -0.0
     before = out.copy()
     flat = np.concatenate([[9, 9, 9], points.reshape(-1)]).astype(np.float32)
-    kernels(outputs)["output"](flat, 2 * LANES, bias, out, *extent, mask, mode)
-    values = mapped(maps(outputs)[0], points[..., :LANES]) - 2
+    kernels(outputs, taps)["output"](flat, 2 * LANES, bias, out, *extent, mask, mode)
+    values = mapped(maps(outputs, taps)[0], points[..., :LANES]) - 2
     expected = before.copy()
     for i, j in np.ndindex(min(outputs, extent[0]), min(outputs, extent[1])):
         target = expected[5 + (i * WIDTH + j) * LANES :][:LANES]
@@ -123,33 +127,33 @@ def test_outputs_that_exist_are_written_and_nothing_else(
     assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
-def test_weights_become_points(outputs: int) -> None:
-    size, taps = outputs + TAPS - 1, whole_numbers(TAPS, TAPS, LANES)
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+def test_weights_become_points(outputs: int, taps: int) -> None:
+    size, weights = outputs + taps - 1, whole_numbers(taps, taps, LANES)
     out = np.full((size * size, 3 * LANES), UNTOUCHED, np.float32)
-    kernels(outputs)["weights"](out, 3 * LANES, taps)
-    expected = mapped(maps(outputs)[1], taps).reshape(-1, LANES)
+    kernels(outputs, taps)["weights"](out, 3 * LANES, weights)
+    expected = mapped(maps(outputs, taps)[1], weights).reshape(-1, LANES)
     assert_allclose(out[:, 5 : 5 + LANES], expected, rtol=0, atol=1e-6)
     assert (np.delete(out, range(5, 5 + LANES), axis=1) == UNTOUCHED).all()
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
-def test_gradient_of_outputs_becomes_points_by_the_adjoint(outputs: int) -> None:
-    size, pixels = outputs + TAPS - 1, whole_numbers(outputs, outputs, 3 * LANES)
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+def test_gradient_of_outputs_becomes_points_by_the_adjoint(outputs: int, taps: int) -> None:
+    size, pixels = outputs + taps - 1, whole_numbers(outputs, outputs, 3 * LANES)
     out = np.full((size * size, 4 * LANES), UNTOUCHED, np.float32)
-    kernels(outputs)["gradient"](out, 4 * LANES, pixels, 3 * LANES)
-    expected = mapped(maps(outputs)[0].T, pixels[..., : 2 * LANES]).reshape(-1, 2 * LANES)
+    kernels(outputs, taps)["gradient"](out, 4 * LANES, pixels, 3 * LANES)
+    expected = mapped(maps(outputs, taps)[0].T, pixels[..., : 2 * LANES]).reshape(-1, 2 * LANES)
     assert_array_equal(out[:, 5 : 5 + 2 * LANES], expected)
     assert (np.delete(out, range(5, 5 + 2 * LANES), axis=1) == UNTOUCHED).all()
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
-def test_points_become_gradients_of_weights_by_the_adjoint(outputs: int) -> None:
-    size = outputs + TAPS - 1
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+def test_points_become_gradients_of_weights_by_the_adjoint(outputs: int, taps: int) -> None:
+    size = outputs + taps - 1
     sums = whole_numbers(size, size, 2 * LANES)
-    taps = np.full((TAPS * TAPS + 1, LANES), UNTOUCHED, np.float32)
+    weights = np.full((taps * taps + 1, LANES), UNTOUCHED, np.float32)
     flat = np.concatenate([[9, 9, 9], sums.reshape(-1)]).astype(np.float32)
-    kernels(outputs)["taps"](taps, flat, 2 * LANES)
-    expected = mapped(maps(outputs)[1].T, sums[..., :LANES]).reshape(-1, LANES)
-    assert_allclose(taps[:-1], expected, rtol=0, atol=2e-6 * np.abs(expected).max())
-    assert (taps[-1] == UNTOUCHED).all()
+    kernels(outputs, taps)["taps"](weights, flat, 2 * LANES)
+    expected = mapped(maps(outputs, taps)[1].T, sums[..., :LANES]).reshape(-1, LANES)
+    assert_allclose(weights[:-1], expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+    assert (weights[-1] == UNTOUCHED).all()

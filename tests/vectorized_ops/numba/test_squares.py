@@ -6,11 +6,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._square_tiles import TAPS
-from vectorized_ops.numba._squares import block_size, square_kernel, square_weights_kernel
+from vectorized_ops.numba._squares import (
+    GAP,
+    PIECE,
+    block_size,
+    square_kernel,
+    square_weights_kernel,
+)
 from vectorized_ops.winograd import winograd_transform
 
-ROWS, IMAGES = 8, 16
+ROWS, SIZES = 8, [(2, 3), (4, 3), (2, 5), (4, 5)]
+"""Of a register tile; F(m x m, r x r) as (m, r)."""
 
 
 def whole_numbers(*shape: int) -> np.ndarray:
@@ -26,27 +32,27 @@ def garbage(*shape: int) -> np.ndarray:
 
 
 def packed(weights: np.ndarray, outputs: int, backward: bool, threads: int = 1) -> np.ndarray:
-    """Points of weights (K, C, 3, 3), as the kernel writes them: (points, blocks, floats)."""
-    filters, channels = weights.shape[:2]
+    """Points of weights (K, C, r, r), as the kernel writes them: (points, blocks, floats)."""
+    filters, channels, taps, _ = weights.shape
     if backward:
         filters, channels = channels, filters
-    points, blocks = (outputs + TAPS - 1) ** 2, -(-filters // ROWS)
+    points, blocks = (outputs + taps - 1) ** 2, -(-filters // ROWS)
     out = garbage(points, blocks, block_size(ROWS, channels))
-    square_weights_kernel(outputs)(
+    square_weights_kernel(outputs, taps)(
         weights.reshape(-1), out.reshape(-1), ROWS, filters, channels, backward,
-        garbage(threads, TAPS * TAPS, LANES),
+        garbage(threads, taps * taps, LANES),
     )  # fmt: skip
     return out
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
 def test_weights_are_packed_point_by_point_in_blocks_of_which_the_last_overlaps(
-    outputs: int, backward: bool, threads: int
+    outputs: int, taps: int, backward: bool, threads: int
 ) -> None:
-    weights = whole_numbers(11, 9, TAPS, TAPS)
-    matrix = np.array(winograd_transform(outputs, TAPS).weights_map, np.float64)
+    weights = whole_numbers(11, 9, taps, taps)
+    matrix = np.array(winograd_transform(outputs, taps).weights_map, np.float64)
     used = weights.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1] if backward else weights
     filters, channels = used.shape[:2]
     points = np.einsum("ai,kcij,bj->abck", matrix, used, matrix).reshape(-1, channels, filters)
@@ -60,24 +66,28 @@ def correlated(images: np.ndarray, weights: np.ndarray, padding: tuple[int, int]
     """Images (H, W, C, N) bordered with zeros, by definition: (H', W', K, N)."""
     border = [(side, side) for side in padding]
     bordered = np.pad(images, [*border, (0, 0), (0, 0)])
-    windows = np.lib.stride_tricks.sliding_window_view(bordered, (TAPS, TAPS), axis=(0, 1))
+    side = weights.shape[2:]
+    windows = np.lib.stride_tricks.sliding_window_view(bordered, side, axis=(0, 1))
     return np.einsum("yxcnij,kcij->yxkn", windows, weights)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("at_once", [1, 3, 8])
-def test_tiles_of_all_threads_and_turns_make_one_map(at_once: int, threads: int) -> None:
-    filters, channels, padding = 11, 2, (1, 0)
-    images, weights = whole_numbers(5, 8, channels, IMAGES), whole_numbers(filters, 2, TAPS, TAPS)
+@pytest.mark.parametrize("number", [LANES, PIECE, 2 * PIECE + LANES])
+def test_items_of_all_threads_and_turns_make_one_map(
+    number: int, at_once: int, threads: int
+) -> None:
+    filters, channels, padding, side = 11, 2, (1, 0), 3
+    images, weights = whole_numbers(5, 8, channels, number), whole_numbers(filters, 2, side, side)
     bias = whole_numbers(filters)
     expected = correlated(images, weights, padding) + bias[:, None]
     out, points = garbage(*expected.shape), 16
-    square_kernel(2, ROWS)(
-        images.reshape(-1), channels * IMAGES, images.shape[:2], channels,
-        packed(weights, 2, False).reshape(-1), bias, out.reshape(-1), filters * IMAGES,
-        expected.shape[:2], filters, IMAGES, padding, out.reshape(-1), 0, 0,
-        garbage(threads, points * at_once * channels * IMAGES),
-        garbage(threads, points * at_once * filters * IMAGES),
-        aligned_zeros((filters * IMAGES,)), np.array([0, 0, channels]), at_once,
+    square_kernel(2, side, ROWS)(
+        images.reshape(-1), channels * number, images.shape[:2], channels,
+        packed(weights, 2, False).reshape(-1), bias, out.reshape(-1), filters * number,
+        expected.shape[:2], filters, number, padding, out.reshape(-1), 0, 0,
+        garbage(threads, points * (at_once * channels * PIECE + GAP)),
+        garbage(threads, points * (at_once * filters * PIECE + GAP)),
+        aligned_zeros((filters * number,)), np.array([0, 0, channels]), at_once,
     )  # fmt: skip
     assert_array_equal(out, expected)

@@ -21,7 +21,7 @@ from vectorized_ops.shapes import ConvolutionShape
 TOLERANCES = {2: (), 4: (1e-5, 1e-5, 1e-5, 0)}
 """Shares of the largest result, for whole numbers, that F(2x2) computes exactly."""
 
-BOUNDS = {2: 2e-6, 4: 2e-5}
+BOUNDS = {(2, 3): 2e-6, (4, 3): 2e-5, (2, 5): 2e-5, (4, 5): 2e-5}
 """Rounding errors as shares of the largest result, for normal values of up to 512 channels."""
 
 
@@ -29,19 +29,25 @@ def place() -> Memory:
     return Memory(operations("numba"))
 
 
-def padded(side: int, padding: int = 1, **options: Any) -> ConvolutionShape:
+SIZES = [(2, 3), (4, 3), (2, 5), (4, 5)]
+"""F(m x m, r x r) as (m, r)."""
+
+
+def padded(side: int, padding: int = 1, taps: int = 3, **options: Any) -> ConvolutionShape:
     values = {"images": 16, "channels": 15, "filters": 8, **options}
     return ConvolutionShape(
-        height=side, width=side, kernel=(3, 3), padding=(padding, padding), **values
+        height=side, width=side, kernel=(taps, taps), padding=(padding, padding), **values
     )
 
 
-def check_drawn(draw: Callable[..., Any], outputs: int, counts: list[int], images: int) -> None:
-    padding = draw(st.integers(0, 2)), draw(st.integers(0, 2))
-    sides = [draw(st.integers(max(1, 3 - 2 * border), 13)) for border in padding]
+def check_drawn(
+    draw: Callable[..., Any], outputs: int, taps: int, counts: list[int], images: int
+) -> None:
+    padding = draw(st.integers(0, taps - 1)), draw(st.integers(0, taps - 1))
+    sides = [draw(st.integers(max(1, taps - 2 * border), 13)) for border in padding]
     channels, filters = (draw(st.sampled_from(counts)) for _ in ("channels", "filters"))
     shape = ConvolutionShape(
-        draw(st.integers(1, images)), *sides, channels, filters, (3, 3), padding=padding
+        draw(st.integers(1, images)), *sides, channels, filters, (taps, taps), padding=padding
     )
     seed, rng = draw_rng(draw)
     operands = replace(
@@ -55,36 +61,36 @@ def check_drawn(draw: Callable[..., Any], outputs: int, counts: list[int], image
         made = REFERENCE.convolution(shape) if of_reference else WinogradConvolution(shape, outputs)
         return operands.results(made, place)
 
-    check_agreement("numba", seed, run, TOLERANCES[outputs])
+    check_agreement("numba", seed, run, TOLERANCES[outputs if taps == 3 else 4])
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_all_directions_follow_the_reference_for_any_borders(
-    data: st.DataObject, outputs: int
+    data: st.DataObject, outputs: int, taps: int
 ) -> None:
-    check_drawn(data.draw, outputs, [8, 15], 16)
+    check_drawn(data.draw, outputs, taps, [8, 15], 16)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # every height of tile is compiled
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_all_directions_follow_the_reference_for_any_shape(
-    data: st.DataObject, outputs: int
+    data: st.DataObject, outputs: int, taps: int
 ) -> None:
-    check_drawn(data.draw, outputs, [1, 2, 3, 14, 16, 29, 33, 64], 48)
+    check_drawn(data.draw, outputs, taps, [1, 2, 3, 14, 16, 29, 33, 64], 48)
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
 @pytest.mark.parametrize("channels", [64, 512])
-def test_rounding_errors_are_bounded(channels: int, outputs: int) -> None:
+def test_rounding_errors_are_bounded(channels: int, outputs: int, taps: int) -> None:
     errors = []
     for shape, directions in (
-        (padded(8, channels=channels), [0]),
-        (padded(8, channels=8, filters=channels), [0, 1, 2, 3]),
+        (padded(8, taps=taps, channels=channels), [0]),
+        (padded(8, taps=taps, channels=8, filters=channels), [0, 1, 2, 3]),
     ):
         operands = normal_operands(shape)
         exact = operands.exact(shape)
@@ -100,15 +106,15 @@ def test_rounding_errors_are_bounded(channels: int, outputs: int) -> None:
         for number in directions:
             error = np.abs(found[number] - exact[number]).max()
             errors.append(error / np.abs(exact[number]).max())
-    assert 0 < max(errors) < BOUNDS[outputs], errors
+    assert 0 < max(errors) < BOUNDS[outputs, taps], errors
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
 def test_what_is_not_a_number_is_seen_wherever_it_should_and_in_its_image_alone(
-    broken: float, outputs: int
+    broken: float, outputs: int, taps: int
 ) -> None:
-    shape = padded(9, 1)
+    shape = padded(9, taps // 2, taps)
     operands = normal_operands(shape)
     sound = operands.results(WinogradConvolution(shape, outputs), place())
     operands.images[3, 4, 5, 2] = operands.gradient[3, 4, 5, 2] = broken
@@ -125,20 +131,20 @@ def test_what_is_not_a_number_is_seen_wherever_it_should_and_in_its_image_alone(
     assert np.isfinite(np.delete(bias_out, 2)).all()
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
 def test_neither_another_run_nor_threads_change_a_bit(
-    outputs: int, same_bits: Callable[..., None]
+    outputs: int, taps: int, same_bits: Callable[..., None]
 ) -> None:
-    shape = padded(13)
+    shape = padded(13, taps=taps)
     same_bits(
         lambda: normal_operands(shape).results(WinogradConvolution(shape, outputs), place()),
         summed_by_thread=[2, 3],
     )
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
-def test_operations_share_scratch_memory_that_holds_anything(outputs: int) -> None:
-    shapes = padded(7), padded(5, 0, filters=15)
+@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+def test_operations_share_scratch_memory_that_holds_anything(outputs: int, taps: int) -> None:
+    shapes = padded(7, taps=taps), padded(5, 0, taps, filters=15)
     made = [WinogradConvolution(shape, outputs) for shape in shapes]
     size = max(operation.scratch_size for operation in made)
     memory = aligned_zeros((size + 8,))
@@ -159,21 +165,24 @@ def test_operations_share_scratch_memory_that_holds_anything(outputs: int) -> No
     [
         ({}, True),
         ({"padding": (2, 0)}, True),
+        ({"kernel": (5, 5), "padding": (0, 4)}, True),
         ({"padding": (0, 3)}, False),
+        ({"kernel": (5, 5), "padding": (5, 0)}, False),
         ({"kernel": (3, 1)}, False),
-        ({"kernel": (5, 5)}, False),
+        ({"kernel": (3, 5)}, False),
+        ({"kernel": (7, 7)}, False),
         ({"stride": (1, 2)}, False),
         ({"dilation": (2, 1)}, False),
         ({"channels": 8, "groups": 8}, False),
     ],
 )
-def test_plain_convolutions_of_three_by_three_are_taken_and_others_refused(
+def test_plain_convolutions_of_three_or_five_taps_are_taken_and_others_refused(
     change: dict[str, Any], takes: bool
 ) -> None:
     shape = replace(padded(9), **change)
     assert winograd_takes(shape) is takes
     if not takes:
-        with pytest.raises(OperationError, match=r"F\(2x2, 3x3\) .* use Convolution"):
+        with pytest.raises(OperationError, match=r"F\(2x2\) .* use Convolution"):
             WinogradConvolution(shape, 2)
 
 
