@@ -21,7 +21,8 @@ class Operations:
     """One implementation of every operation; what each means stands in `vectorized_ops.reference`.
 
     None where the implementation has none: `pooled_convolution` where convolution and pooling are
-    not fused, `local_response_normalisation` and `dropout` where no library offers them.
+    not fused, `local_response_normalisation` and `dropout` where no library offers them, `chosen`
+    where nothing is chosen by measurement.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Operations:
     dropout: Operation | None
     add: Callable[..., None]
     softmax_cross_entropy: Callable[..., float]
+    chosen: Callable[..., Any] | None
 
 
 def operations(name: str, winograd: bool = True) -> Operations:
@@ -92,6 +94,7 @@ def operations(name: str, winograd: bool = True) -> Operations:
         dropout=found("dropout", "Dropout"),
         add=found("addition", "add"),
         softmax_cross_entropy=found("loss", "softmax_cross_entropy"),
+        chosen=found("choices", "chosen"),
     )
 
 

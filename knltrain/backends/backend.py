@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,11 @@ class Backend(ABC):
 
         Layers that are computed in one go count as the first of them.
         """
+
+    @property
+    def description(self) -> Mapping[str, object]:
+        """What was decided when the backend was made, as JSON can hold it; empty: nothing was."""
+        return {}
 
     @abstractmethod
     def close(self) -> None:

@@ -65,7 +65,9 @@ def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -
     from knltrain.backends.cpu import CpuBackend
 
     chosen = config.backend
-    return CpuBackend(network, batch, threads, chosen.implementation, chosen.winograd)
+    return CpuBackend(
+        network, batch, threads, chosen.implementation, chosen.winograd, chosen.micro_batch
+    )
 
 
 def torch_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:

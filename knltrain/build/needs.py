@@ -16,27 +16,37 @@ if TYPE_CHECKING:
 
 FLOAT_BYTES = 4
 VECTORS = 4
-"""Packed vectors of each worker: its local, gradient, velocity, and at most one center's worth."""
+"""Packed vectors of each worker: its local, gradient, velocity, and at most one center's worth.
+
+A batch in slices takes one more, for the gradient of a slice.
+"""
 
 PROGRAM_BYTES = 320 * 2**20
 """Interpreter, libraries, kernels; 295 MiB measured while LeNet's kernels were compiled."""
 
 
 def memory_needs(
-    network: Network, dataset: Dataset, images_per_worker: int, shift_pixels: int = 0
+    network: Network,
+    dataset: Dataset,
+    images_per_worker: int,
+    shift_pixels: int = 0,
+    micro_batch: int = 0,
 ) -> tuple[Need, ...]:
     """What each worker needs for its model, its data (every worker holds all) and the program.
 
     The model counts its vectors, and every layer's output with its gradient, for
-    `images_per_worker` images, as many as kernels take at a time; their own scratch memory is not
-    in it. Images that are to be moved by up to `shift_pixels` are copied into a border. The
-    program's memory is touched when the model's is, and so lies with it.
+    `images_per_worker` images or, unless it is 0, a `micro_batch` of them, as many as kernels take
+    at a time; their own scratch memory is not in it. Images that are to be moved by up to
+    `shift_pixels` are copied into a border. The program's memory is touched when the model's is,
+    and so lies with it.
     """
     from vectorized_ops.layout import padded_images
 
     elements = sum(math.prod(shape) for shape in network.shapes)
-    images = padded_images(images_per_worker)
-    model = FLOAT_BYTES * (VECTORS * network.packed_size + 2 * elements * images)
+    at_a_time = min(micro_batch or images_per_worker, images_per_worker)
+    vectors = VECTORS + (at_a_time < images_per_worker)
+    values = 2 * elements * padded_images(at_a_time)
+    model = FLOAT_BYTES * (vectors * network.packed_size + values)
     return (
         Need("model", model, "best"),
         Need("data", _data_bytes(dataset, shift_pixels), "dram"),

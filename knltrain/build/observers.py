@@ -68,6 +68,13 @@ def keeps_checkpoints(
     return KeepsCheckpoints(writer, DueSteps(period, total_steps))
 
 
+def writes_plan(run_folder: Path) -> Observer:
+    """Writes plan.json: what the backend decided when it was made."""
+    from knltrain.worker import WritesPlan
+
+    return WritesPlan(run_folder)
+
+
 def writes_result(config: RunConfig, run_folder: Path, workers: int, threads: int) -> Observer:
     """Writes result.json: how the run ended, and what it was."""
     from knltrain.worker import WritesResult

@@ -31,15 +31,19 @@ def check_run(config: RunConfig) -> RunSize:
 
     Raises the `ConfigError` or `DataError` that its workers would raise.
     """
+    from knltrain.backends.cpu.micro_batch import check_micro_batch
     from knltrain.data.order import ShardedBatches
 
     network, dataset, workers = build_network(config), build_dataset(config), int(config.workers)
     check_fit(network, dataset)
     check_method(config, workers)
     batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
+    images, micro_batch = batches.images_per_worker, config.backend.micro_batch
+    check_micro_batch(network, images, micro_batch)
+    at_a_time = 0 if micro_batch == "auto" else micro_batch
     return RunSize(
         total_steps(config, batches.steps_per_epoch),
-        memory_needs(network, dataset, batches.images_per_worker, config.data.shift_pixels),
+        memory_needs(network, dataset, images, config.data.shift_pixels, at_a_time),
     )
 
 

@@ -14,7 +14,13 @@ from knltrain.build.names import (
     build_network,
     build_optimizer,
 )
-from knltrain.build.observers import evaluates, keeps_checkpoints, logs_metrics, writes_result
+from knltrain.build.observers import (
+    evaluates,
+    keeps_checkpoints,
+    logs_metrics,
+    writes_plan,
+    writes_result,
+)
 from knltrain.build.whole_run import (
     check_fit,
     check_length,
@@ -65,6 +71,7 @@ def build_worker(
     check_length(start.step, steps)
     backend = build_backend(config, network, batches.images_per_worker, threads)
     own_observers = (
+        writes_plan(run_folder),
         logs_metrics(config, run_folder, rank, batches, start.step),
         evaluates(config, dataset, batches, backend, transport, steps),
         keeps_checkpoints(config, run_folder, identity, batches, transport, steps),

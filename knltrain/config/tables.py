@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 CountOrAuto: TypeAlias = Count | Literal["auto"]
+MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
 CpuList: TypeAlias = Annotated[str, Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -205,6 +206,11 @@ class BackendConfig(Table):
         description="let numba convolve by Winograd where that is faster; its rounding errors are"
         " larger",
     )
+    micro_batch: MicroBatch = Field(
+        default=0,
+        description="images of a worker's batch that the cpu backend computes at a time, for less"
+        " memory; 0: all; auto: all, or as many as are measured to be faster",
+    )
     threads: CountOrAuto = Field(
         default="auto", description="threads per worker; auto: one per core"
     )
@@ -215,6 +221,15 @@ class BackendConfig(Table):
             raise ValueError(
                 f"engine '{self.engine}' runs the modules of backend 'torch', not '{self.name}': "
                 "choose name = 'torch', or leave out engine"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _micro_batch_is_the_cpus(self) -> BackendConfig:
+        if self.micro_batch != 0 and self.name == "torch":
+            raise ValueError(
+                f"micro_batch = {self.micro_batch!r} is of backend 'cpu', 'torch' computes the "
+                "whole batch at a time: choose name = 'cpu', or leave out micro_batch"
             )
         return self
 

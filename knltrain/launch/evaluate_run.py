@@ -8,6 +8,7 @@ from pathlib import Path
 from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.build import build_backend, build_dataset, build_network, build_transport
 from knltrain.checkpoint import latest_checkpoint, load_checkpoint
+from knltrain.config import RunConfig
 from knltrain.errors import CheckpointError
 from knltrain.evaluation import Evaluation, Evaluator
 from knltrain.launch.run_folder import read_config
@@ -37,11 +38,12 @@ def evaluate_run(run_folder: Path) -> CheckpointEvaluation:
     network = build_network(config)
     checkpoint = load_checkpoint(folder, network)
     images = build_dataset(config).test
-    batch = min(config.train.batch, len(images.labels))  # one worker in place of all
+    whole, at_a_time = _in_whole_batches(config)
+    batch = min(at_a_time, len(images.labels))
     cores = len(physical_cores(read_topology(), allowed_cpus()))
     configured = config.backend.threads
     threads = cores if configured == "auto" else min(configured, cores)
-    backend = build_backend(config, network, batch, threads)
+    backend = build_backend(whole, network, batch, threads)
     try:
         transport = build_transport(config, None, 0)
         evaluator = Evaluator(images, backend, transport, batch)
@@ -49,3 +51,16 @@ def evaluate_run(run_folder: Path) -> CheckpointEvaluation:
     finally:
         backend.close()
     return CheckpointEvaluation(folder, checkpoint.step, found)
+
+
+def _in_whole_batches(config: RunConfig) -> tuple[RunConfig, int]:
+    """The same run, but for its micro-batch, and how many images to evaluate at a time.
+
+    That is a batch, as of one worker in place of all, or a micro-batch: nothing is to be measured
+    or added up here, as it is for a gradient.
+    """
+    at_a_time, asked = config.train.batch, config.backend.micro_batch
+    if asked != "auto" and asked > 0:
+        at_a_time = min(at_a_time, asked)
+    backend = config.backend.model_copy(update={"micro_batch": 0})
+    return config.model_copy(update={"backend": backend}), at_a_time

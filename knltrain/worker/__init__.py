@@ -3,7 +3,7 @@
 from knltrain.worker.due import DueSteps, Evaluates, KeepsCheckpoints
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer, RunResult
-from knltrain.worker.records import LogsMetrics, WritesResult
+from knltrain.worker.records import LogsMetrics, WritesPlan, WritesResult
 
 __all__ = [
     "DueSteps",
@@ -13,5 +13,6 @@ __all__ = [
     "Observer",
     "RunResult",
     "Worker",
+    "WritesPlan",
     "WritesResult",
 ]

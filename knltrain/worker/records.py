@@ -1,4 +1,4 @@
-"""What a worker leaves in the run folder to be read: its metrics, and how the run ended."""
+"""What a worker leaves in the run folder to be read: its plan, its metrics, and the result."""
 
 from __future__ import annotations
 
@@ -44,6 +44,20 @@ class LogsMetrics(Observer):
 
 
 @final
+class WritesPlan(Observer):
+    """Rank 0 writes `plan.json`: what its backend decided when it was made, if anything."""
+
+    def __init__(self, run_folder: Path) -> None:
+        self._path = run_folder / "plan.json"
+
+    def started(self, worker: Worker) -> None:
+        """Write the file."""
+        decided = worker.backend.description
+        if worker.transport.rank == 0 and decided:
+            _write_whole(self._path, dict(decided))
+
+
+@final
 class WritesResult(Observer):
     """Rank 0 writes `result.json`: the figures of the run, and `facts` about how it was made."""
 
@@ -52,9 +66,13 @@ class WritesResult(Observer):
         self._facts = dict(facts)
 
     def finished(self, worker: Worker, result: RunResult) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file."""
         if worker.transport.rank == 0:
-            partial = self._path.with_suffix(".partial")
-            figures = {**self._facts, **asdict(result)}
-            partial.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n")
-            partial.replace(self._path)
+            _write_whole(self._path, {**self._facts, **asdict(result)})
+
+
+def _write_whole(path: Path, fields: dict[str, object]) -> None:
+    """Write all of it or nothing, so that no reader ever sees half a file."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(fields, indent=2, allow_nan=False) + "\n")
+    partial.replace(path)

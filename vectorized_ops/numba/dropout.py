@@ -22,9 +22,9 @@ class Dropout:
     def __init__(self, rate: float) -> None:
         self._drop_below, self._factor = int(drop_below(rate)), np.float32(1 / (1 - rate))
 
-    def forward(self, values: AnyArray, out: AnyArray, key: int) -> None:
+    def forward(self, values: AnyArray, out: AnyArray, key: int, first_image: int = 0) -> None:
         """Write the values that are kept, and zeros; `out` may be `values`."""
-        self._deliver(values, out, key, False, None)
+        self._deliver(values, out, key, False, None, first_image)
 
     def backward(
         self,
@@ -33,19 +33,26 @@ class Dropout:
         key: int,
         add: bool = False,
         mask: AnyArray | None = None,
+        first_image: int = 0,
     ) -> None:
         """Write the gradient of the values that were kept under this key, and zeros."""
-        self._deliver(gradient, out, key, add, mask)
+        self._deliver(gradient, out, key, add, mask, first_image)
 
     def _deliver(
-        self, values: AnyArray, out: AnyArray, key: int, add: bool, mask: AnyArray | None
+        self,
+        values: AnyArray,
+        out: AnyArray,
+        key: int,
+        add: bool,
+        mask: AnyArray | None,
+        first_image: int,
     ) -> None:
         source, target = pixels(values), pixels(out)
         cut = target if mask is None else pixels(mask)
         past = not add and streamed(target[0], 4 * out.size, source[0])
-        channels = out.shape[-1]
+        channels, size = out.shape[-1], out.size // len(out)
         _keep(
-            *source, *target, *cut, out.size // (len(out) * channels), channels, len(out),
+            *source, *target, *cut, size // channels, channels, len(out), first_image * size,
             int(mixed_key(key)), self._drop_below, self._factor, add, mask is not None, past,
             numba.get_num_threads(),
         )  # fmt: skip
@@ -62,6 +69,7 @@ def _keep(
     pixels: int,
     channels: int,
     images: int,
+    first_number: int,
     key: int,
     drop_below: int,
     factor: Any,
@@ -78,8 +86,8 @@ def _keep(
             count, place = min(channels - begin, last - first), begin * images
             kept_tile(
                 out, pixel * out_distance + place, mask, pixel * mask_distance + place, values,
-                pixel * distance + place, count, images // LANES, first, total, key, drop_below,
-                factor, add, masked, past,
+                pixel * distance + place, count, images // LANES, first_number + first, total, key,
+                drop_below, factor, add, masked, past,
             )  # fmt: skip
             first += count
         finish_stores()

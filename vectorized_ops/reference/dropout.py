@@ -54,19 +54,20 @@ class Dropout:
     The value with number i in the logical order of its array (n*H*W*C + y*W*C + x*C + c, or
     n*I + i; modulo 2^32) is dropped if hashed(i ^ mixed_key(key)) < drop_below(rate): nothing is
     stored, all implementations decide alike, and the factor 1 / (1 - rate) is rounded to float32.
-    values, gradient and out (N, H, W, C) or (N, I) float32. Raises OperationError for a rate
+    In part of a larger array n counts from `first_image`, the image of it that the part begins
+    with. values, gradient and out (N, H, W, C) or (N, I) float32. Raises OperationError for a rate
     outside 0 <= rate < 1.
     """
 
     def __init__(self, rate: float) -> None:
         self._drop_below, self._factor = drop_below(rate), 1 / (1 - rate)
 
-    def forward(self, values: AnyArray, out: AnyArray, key: int) -> None:
+    def forward(self, values: AnyArray, out: AnyArray, key: int, first_image: int = 0) -> None:
         """Write the values that are kept, and zeros; `out` may be `values`.
 
         Each step and each layer needs a key of its own, 0 <= key < 2^64.
         """
-        out[...] = self._kept(values, key)
+        out[...] = self._kept(values, key, first_image)
 
     def backward(
         self,
@@ -75,15 +76,17 @@ class Dropout:
         key: int,
         add: bool = False,
         mask: AnyArray | None = None,
+        first_image: int = 0,
     ) -> None:
         """Write the gradient of the values that were kept under this key, and zeros.
 
         Without `add`, `out` may be `gradient`. `add` and `mask` as in
         `vectorized_ops.reference.gradient.write_gradient`.
         """
-        write_gradient(self._kept(gradient, key), out, add, mask)
+        write_gradient(self._kept(gradient, key, first_image), out, add, mask)
 
-    def _kept(self, values: AnyArray, key: int) -> AnyArray:
-        numbers = np.arange(values.size).astype(np.uint32).reshape(values.shape)
+    def _kept(self, values: AnyArray, key: int, first_image: int) -> AnyArray:
+        first = first_image * (values.size // len(values))
+        numbers = np.arange(first, first + values.size).astype(np.uint32).reshape(values.shape)
         keep = hashed(numbers ^ mixed_key(key)) >= self._drop_below
         return np.where(keep, values * self._factor, 0)

@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from knltrain.backends.backend import Backend, FloatArray
 from knltrain.backends.by_address import ByAddress
-from knltrain.backends.cpu.plan import Plan
-from knltrain.backends.cpu.stages import Run, Views
-from knltrain.backends.cpu.tensor import Tensor
+from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
+from knltrain.backends.cpu.stages import Views
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.network import Network
@@ -22,8 +21,11 @@ class CpuBackend(Backend):
     """Runs a static plan over `vectorized_ops`; a step of "numba" allocates no array.
 
     `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS; without `winograd`
-    "numba" convolves by direct sums alone. Raises NetworkError for an implementation that is not
-    there or does not take a layer of the network, and for a batch that the plan was not made for.
+    "numba" convolves by direct sums alone. A batch larger than `micro_batch` goes through the plan
+    in slices of so many images, whose mean loss and gradient are those of the batch within
+    rounding. Raises NetworkError for an implementation that is not there or does not take a layer
+    of the network, and for a batch that the plan was not made for; ConfigError for a micro-batch
+    that would change what a network computes.
     """
 
     def __init__(
@@ -33,14 +35,18 @@ class CpuBackend(Backend):
         threads: int,
         implementation: str,
         winograd: bool = True,
+        micro_batch: MicroBatch = 0,
     ) -> None:
-        self._network, self._batch = network, batch
+        check_micro_batch(network, batch, micro_batch)
+        self._network, self._batch, self._threads = network, batch, threads
         self._gaps = _gaps(network)
         self._views = ByAddress(self._named)
         try:
             self._operations = operations(implementation, winograd)
             self._operations.use_threads(threads)
-            self._plan = Plan(network, batch, self._operations)
+            self._passes, self._compared = make_passes(
+                network, batch, micro_batch, self._operations, f"winograd={winograd}"
+            )
         except OperationError as error:
             raise NetworkError(f"network '{network.name}' on the cpu backend: {error}") from error
 
@@ -48,51 +54,45 @@ class CpuBackend(Backend):
         self, batch: Batch, parameters: FloatArray, gradient: FloatArray
     ) -> float:
         """Mean softmax cross-entropy over the batch, summed over the outputs by their weights."""
-        run = self._run(batch, parameters, self._views.of(gradient), training=True)
-        self._load(batch)
-        for stage in self._plan.stages:
-            stage.forward(run)
-        loss = sum(self._loss(batch, *output) for output in self._plan.outputs)
-        for stage in reversed(self._plan.stages):
-            if stage.output.gradient is not None:
-                stage.backward(run)
+        self._check(batch)
+        views = self._views.of(parameters), self._views.of(gradient)
+        loss = self._passes.loss_and_gradient(batch, views[0], gradient, views[1])
         gradient[self._gaps] = 0
-        return loss / len(batch.labels)
+        return loss
 
     def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
         """Sum of the images' losses at the first output, and how many it classifies right."""
-        self._forward(batch, parameters)
-        output, _ = self._plan.outputs[0]
-        logits = output.values.array[: len(batch.labels)]
-        correct = np.count_nonzero(logits.argmax(axis=1) == batch.labels)
-        return self._loss(batch, output), int(correct)
+        self._check(batch)
+        return self._passes.evaluate(batch, self._views.of(parameters))
 
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
         """Name of the first layer whose output is not finite in training; None when all are."""
-        run = self._run(batch, parameters, {}, training=True)
-        self._load(batch)
-        for stage in self._plan.stages:
-            stage.forward(run)
-            if not np.isfinite(stage.output.values.array[: len(batch.labels)]).all():
-                return stage.name
-        return None
+        self._check(batch)
+        return self._passes.first_non_finite(batch, self._views.of(parameters))
+
+    @property
+    def description(self) -> dict[str, object]:
+        """The plan: its memory, its micro-batch, and the algorithms chosen by layer and direction.
+
+        `seconds` are those that were measured for the choice, of each candidate; none where the
+        answer needed no measurement. Layers that are computed in one way alone are left out.
+        """
+        plan = self._passes.plan
+        return {
+            "implementation": self._operations.name,
+            "threads": self._threads,
+            "batch": self._batch,
+            "micro_batch": {"images": self._passes.images, "seconds": self._compared},
+            "arena_bytes": plan.arena_bytes,
+            "layers": {stage.name: stage.choices for stage in plan.stages if stage.choices},
+        }
 
     def close(self) -> None:
         """Let go of the packed vectors and the plan's memory."""
         self._views.clear()
-        self._plan.release()
+        self._passes.release()
 
-    def _forward(self, batch: Batch, parameters: FloatArray) -> None:
-        run = self._run(batch, parameters, {}, training=False)
-        self._load(batch)
-        for stage in self._plan.evaluation:
-            stage.forward(run)
-
-    def _run(self, batch: Batch, parameters: FloatArray, gradients: Views, training: bool) -> Run:
-        views = self._views.of(parameters)
-        return Run(views, gradients, len(batch.labels), training, int(batch.key[0]))
-
-    def _load(self, batch: Batch) -> None:
+    def _check(self, batch: Batch) -> None:
         images = len(batch.labels)
         expected = images, *self._network.input_shape
         if not 0 < images <= self._batch or batch.images_nhwc.shape != expected:
@@ -101,13 +101,6 @@ class CpuBackend(Backend):
                 f"network '{self._network.name}', compiled for 1 to {self._batch} images of "
                 f"{self._network.input_shape}"
             )
-        self._operations.load_images(batch.images_nhwc, self._plan.input.values.array)
-
-    def _loss(self, batch: Batch, output: Tensor, weight: float = 1.0) -> float:
-        assert output.gradient is not None
-        return self._operations.softmax_cross_entropy(
-            output.values.array, batch.labels, output.gradient.array, weight=weight
-        )
 
     def _named(self, packed: FloatArray) -> Views:
         return ParameterVector(self._network, packed).views

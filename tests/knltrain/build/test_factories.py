@@ -29,16 +29,19 @@ def test_modules_of_the_torch_backend_are_run_by_its_engine(config, engine, expe
     backend.close()
 
 
-@pytest.mark.parametrize("winograd", [True, False])
-def test_winograd_can_be_switched_off(config, winograd):
+@pytest.mark.parametrize(("winograd", "micro_batch"), [(True, 0), (False, 16), (True, "auto")])
+def test_cpu_backend_is_made_as_configured(config, winograd, micro_batch):
     chosen = config(
-        backend__name="cpu", backend__implementation="reference", backend__winograd=winograd
+        backend__name="cpu",
+        backend__implementation="reference",
+        backend__winograd=winograd,
+        backend__micro_batch=micro_batch,
     )
     asked = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("knltrain.backends.cpu.CpuBackend", lambda *given: asked.append(given))
         build_backend(chosen, None, 8, 1)
-    assert asked == [(None, 8, 1, "reference", winograd)]
+    assert asked == [(None, 8, 1, "reference", winograd, micro_batch)]
 
 
 def test_mnist_needs_its_folder(config, tmp_path):

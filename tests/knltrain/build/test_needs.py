@@ -29,6 +29,14 @@ def test_needs_are_those_of_vectors_outputs_and_all_images():
     }
 
 
+def test_a_batch_in_slices_needs_memory_for_one_and_for_its_gradient():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    dataset = Dataset("none", images(10), images(5), 3)
+    model = [memory_needs(network, dataset, 64, micro_batch=n)[0].bytes for n in (0, 20, 64, 99)]
+    assert model[0] == model[2] == model[3] == 4 * (4 * network.packed_size + 2 * (4 + 3) * 64)
+    assert model[1] == 4 * (5 * network.packed_size + 2 * (4 + 3) * 32)
+
+
 def test_images_with_a_border_are_counted_beside_those_that_were_loaded():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
     needs = memory_needs(network, Dataset("none", images(10), images(5), 3), 7, shift_pixels=1)

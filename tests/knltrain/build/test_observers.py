@@ -40,6 +40,14 @@ def test_whole_run_leaves_a_complete_run_folder(config, run, tmp_path):
     assert f"{100 * result['test_accuracy']:.2f} % of 20 images" in summary(tmp_path)
 
 
+def test_run_of_the_cpu_backend_leaves_its_plan(config, run, tmp_path):
+    run(config(backend__name="cpu", backend__micro_batch=8), tmp_path)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert (plan["implementation"], plan["batch"], plan["threads"]) == ("reference", 16, 1)
+    assert plan["micro_batch"] == {"images": 8, "seconds": []}
+    assert plan["arena_bytes"] > 0
+
+
 def test_evaluation_takes_as_many_images_at_once_as_the_backend_can(
     config, make_worker, tmp_path, monkeypatch
 ):

@@ -6,7 +6,7 @@ import pytest
 
 from knltrain.build import check_resumable, check_run, names
 from knltrain.errors import CheckpointError, ConfigError, DataError
-from knltrain.network.layers import Dense
+from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.network import Network
 
 
@@ -31,6 +31,26 @@ def test_network_that_does_not_fit_the_data_is_refused(config, monkeypatch):
 def test_period_that_the_method_does_not_know_is_refused(config):
     with pytest.raises(ConfigError, match=r"exchange.communication_period = 2"):
         check_run(config(workers=1, exchange__method="sync_sgd", exchange__communication_period=2))
+
+
+def test_slices_that_a_network_cannot_be_given_are_refused(config, monkeypatch):
+    layers = Convolution("conv", 4, 3), BatchNormalisation("norm"), Dense("out", 10)
+    network = Network("normalised", (28, 28, 1), layers)
+    monkeypatch.setitem(names.NETWORKS, "lenet", lambda: network)
+    chosen = {"workers": 1, "backend__name": "cpu"}
+    with pytest.raises(ConfigError, match=r"backend.micro_batch = 8 .* 16 images .*layer 'norm'"):
+        check_run(config(backend__micro_batch=8, **chosen))
+    for fitting in (0, 16, "auto"):
+        assert check_run(config(backend__micro_batch=fitting, **chosen)).total_steps == 5
+
+
+def test_memory_is_foreseen_for_slices(config):
+    needs = [
+        check_run(config(workers=1, backend__name="cpu", train__batch=32, backend__micro_batch=n))
+        for n in (0, 16, "auto")
+    ]
+    whole, slices, auto = (size.needs[0].bytes for size in needs)
+    assert slices < whole == auto
 
 
 def test_run_can_go_on_with_what_it_was(config, run, tmp_path):

@@ -134,6 +134,18 @@ def test_written_optimizer_is_read_back_equal(name: str, load: Load) -> None:
     assert with_workers(config, 1).optimizer == config.optimizer
 
 
+def test_micro_batch_is_a_number_or_measured_and_of_the_cpu_backend(
+    load: Load, refusal: Refusal
+) -> None:
+    assert load().backend.micro_batch == 0
+    assert load("backend.micro_batch=16").backend.micro_batch == 16
+    assert load("backend.micro_batch=auto").backend.micro_batch == "auto"
+    for wrong in ("-1", "half", "1.5"):
+        assert "backend.micro_batch = " in refusal(f"backend.micro_batch={wrong}")
+    message = refusal("backend.name=torch", "backend.micro_batch=16")
+    assert "[backend]: micro_batch = 16 is of backend 'cpu'" in message
+
+
 def test_engine_is_one_of_the_torch_backend(load: Load, refusal: Refusal) -> None:
     assert load("backend.name=torch", "backend.engine=ipex").backend.engine == "ipex"
     message = refusal("backend.engine=ipex")

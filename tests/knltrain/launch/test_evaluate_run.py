@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,23 +31,46 @@ def test_a_run_without_a_checkpoint_is_refused(tmp_path: Path, run_toml: str) ->
         evaluate_run(tmp_path)
 
 
-def test_no_more_threads_than_cores_are_used_here(
-    tmp_path: Path, run_toml: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run may come from a larger machine."""
-    (tmp_path / "config.toml").write_text(run_toml + "[backend]\nthreads = 4096\n")
+Asked = Callable[[str], tuple[RunConfig, int, int]]
+
+
+@pytest.fixture
+def asked(tmp_path: Path, run_toml: str, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """asked(backend): config, batch, threads that a run with this table is evaluated by."""
     network = lenet()
     packed = ParameterVector(network).packed
     identity = RunIdentity(network, 1, "sync_easgd", 1)
     writer = CheckpointWriter(tmp_path, identity, Loopback(packed.size), 1)
     writer.save(WorkerState(1, packed, packed, {}, {}))
-    asked: list[int] = []
+    found: list[tuple[RunConfig, int, int]] = []
 
     def refuse(config: RunConfig, network: Network, batch: int, threads: int) -> NoReturn:
-        asked.append(threads)
+        found.append((config, batch, threads))
         raise KnltrainError("enough")
 
     monkeypatch.setattr(module, "build_backend", refuse)
-    with pytest.raises(KnltrainError, match="enough"):
-        evaluate_run(tmp_path)
-    assert asked == [len(physical_cores(read_topology(), allowed_cpus()))]
+
+    def ask(backend: str) -> tuple[RunConfig, int, int]:
+        (tmp_path / "config.toml").write_text(f"{run_toml}[backend]\n{backend}\n")
+        with pytest.raises(KnltrainError, match="enough"):
+            evaluate_run(tmp_path)
+        return found[-1]
+
+    return ask
+
+
+def test_no_more_threads_than_cores_are_used_here(asked: Asked) -> None:
+    """The run may come from a larger machine."""
+    assert asked("threads = 4096")[2] == len(physical_cores(read_topology(), allowed_cpus()))
+
+
+@pytest.mark.parametrize(
+    ("micro_batch", "expected"), [("0", 16), ('"auto"', 16), ("4", 4), ("99", 16)]
+)
+def test_as_many_images_at_once_as_the_run_took_and_nothing_is_measured(
+    asked: Asked, micro_batch: str, expected: int
+) -> None:
+    """Also where the network could not be given slices of so many workers' batches."""
+    config, batch, _ = asked(f"micro_batch = {micro_batch}")
+    assert batch == expected
+    assert config.backend.micro_batch == 0

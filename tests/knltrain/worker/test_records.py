@@ -6,7 +6,7 @@ import json
 
 from knltrain.evaluation import Evaluation
 from knltrain.metrics import MetricsLog, read_metrics
-from knltrain.worker import LogsMetrics, WritesResult
+from knltrain.worker import LogsMetrics, WritesPlan, WritesResult
 
 
 def test_metrics_hold_the_steps_and_the_evaluations(make_worker, easgd, tmp_path):
@@ -22,6 +22,28 @@ def test_metrics_hold_the_steps_and_the_evaluations(make_worker, easgd, tmp_path
     ]
     assert records[0]["learning_rate"] == 0.5
     assert (records[2]["accuracy"], records[2]["images"]) == (0.5, 10)
+
+
+def test_rank_0_writes_what_its_backend_decided(
+    in_threads, make_worker, tmp_path, initial, no_exchange, softmax_backend, monkeypatch
+):
+    monkeypatch.setattr(type(softmax_backend), "description", {"arena_bytes": 3})
+
+    def train(transport):
+        folder = tmp_path / str(transport.rank)
+        folder.mkdir()
+        make_worker(no_exchange(2), transport=transport, observers=[WritesPlan(folder)]).run()
+
+    in_threads(initial.size, 2, train)
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*")] == [
+        "0/plan.json"
+    ]
+    assert json.loads((tmp_path / "0/plan.json").read_text()) == {"arena_bytes": 3}
+
+
+def test_backend_that_decided_nothing_leaves_no_plan(make_worker, tmp_path, easgd):
+    make_worker(easgd(), observers=[WritesPlan(tmp_path)]).run()
+    assert not list(tmp_path.iterdir())
 
 
 def test_rank_0_writes_the_result_with_its_facts(make_worker, tmp_path, easgd):

@@ -141,15 +141,18 @@ def check_dropout(name: str, draw: Draw) -> None:
     )
     rate = draw(st.sampled_from([0.0, 0.1, 0.4, 0.5, 0.999, 1 - 2**-40]))
     key = draw(st.sampled_from([0, 1, 2**32 - 1, 2**32, 2**64 - 1]) | st.integers(0, 2**64 - 1))
+    first = draw(st.sampled_from([0, 0, 1, 2**31, 2**36]) | st.integers(0, 1000))
     target = draw_target(draw, rng, *shape)
 
     def run(place: Memory) -> Sequence[np.ndarray]:
         operation = place.operations.dropout(rate)
         out, back = place.garbage(*shape), target.out(place)
-        operation.forward(place.holding(values), out, key)
-        operation.backward(place.holding(gradient), back, key, **target.options(place))
+        operation.forward(place.holding(values), out, key, first)
+        operation.backward(
+            place.holding(gradient), back, key, first_image=first, **target.options(place)
+        )
         overwritten = place.to_write(values)
-        operation.forward(overwritten, overwritten, key)
+        operation.forward(overwritten, overwritten, key, first)
         return [out, back, overwritten]
 
     check_agreement(name, seed, run)

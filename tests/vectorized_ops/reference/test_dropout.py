@@ -70,6 +70,18 @@ def test_values_are_numbered_in_the_logical_order_of_images() -> None:
     assert_array_equal(out.ravel(), vector.ravel())
 
 
+def test_part_of_an_array_is_dropped_as_in_the_whole() -> None:
+    values = np.ones((7, 2, 3, 5), np.float32)
+    whole, parts, back = np.empty_like(values), np.empty_like(values), np.empty_like(values)
+    operation = Dropout(0.5)
+    operation.forward(values, whole, 9)
+    for part in (slice(0, 3), slice(3, 7)):
+        operation.forward(values[part], parts[part], 9, part.start)
+        operation.backward(values[part], back[part], 9, first_image=part.start)
+    assert_array_equal(parts, whole)
+    assert_array_equal(back, whole)
+
+
 def test_hash_gives_every_number_another_one() -> None:
     assert len(np.unique(hashed(np.arange(1 << 16, dtype=np.uint32)))) == 1 << 16
     # Computed by hand from the formula, in integers without limit.

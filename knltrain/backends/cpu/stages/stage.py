@@ -20,13 +20,17 @@ Views = Mapping[str, AnyArray]
 
 @dataclass(slots=True)
 class Run:
-    """One pass through the plan: `images` real images; `key` decides what dropout drops."""
+    """One pass through the plan: `images` real images; `key` decides what dropout drops.
+
+    `first_image` is the number that the first of them has in its batch.
+    """
 
     parameters: Views
     gradients: Views
     images: int
     training: bool
     key: int = 0
+    first_image: int = 0
 
 
 class Stage(ABC):
@@ -67,6 +71,14 @@ class Stage(ABC):
     def scratch_users(self) -> tuple[Any, ...]:
         """Operations that need `scratch_size` floats of memory during a call, and only then."""
         return ()
+
+    @property
+    def choices(self) -> dict[str, dict[str, object]]:
+        """By direction, the `algorithm` and the `seconds` of all that it was chosen from.
+
+        Empty where there is but one way to compute.
+        """
+        return {}
 
     @property
     def gradient(self) -> AnyArray:

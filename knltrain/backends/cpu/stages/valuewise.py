@@ -78,7 +78,7 @@ class DropoutStage(Stage):
         """Drop in training."""
         values, out = self.inputs.values.array, self.output.values.array
         if run.training:
-            self._operation.forward(values, out, self._key(run))
+            self._operation.forward(values, out, self._key(run), run.first_image)
         elif not _same(values, out):
             np.copyto(out, values)
 
@@ -86,7 +86,13 @@ class DropoutStage(Stage):
         """Drop the same of the gradient."""
         flow = self.flows[0]
         if flow.is_needed:
-            self._operation.backward(self.gradient, flow.out, self._key(run), **flow.manner)
+            self._operation.backward(
+                self.gradient,
+                flow.out,
+                self._key(run),
+                first_image=run.first_image,
+                **flow.manner,
+            )
 
     def _key(self, run: Run) -> int:
         return (run.key * 2**8 + self._number) % 2**64

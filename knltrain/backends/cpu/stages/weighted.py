@@ -61,6 +61,15 @@ class WeightedStage(Stage):
         """The operation, in implementations that work in scratch memory."""
         return (self.operation,) if hasattr(self.operation, "scratch_size") else ()
 
+    @property
+    def choices(self) -> dict[str, dict[str, object]]:
+        """What a tuned operation has chosen for the directions that are computed."""
+        return {
+            direction: {"algorithm": choice.name, "seconds": choice.seconds}
+            for direction, choice in getattr(self.operation, "choices", {}).items()
+            if direction != "backward_data" or self.flows[0].is_needed
+        }
+
 
 class PooledConvolutionStage(Stage):
     """A convolution and the 2x2 max pooling behind it, fused."""
@@ -96,6 +105,12 @@ class PooledConvolutionStage(Stage):
             run.gradients[self._bias],
             self.flows[0].out if self.flows[0].is_needed else None,
         )
+
+    @property
+    def choices(self) -> dict[str, dict[str, object]]:
+        """The algorithm, which follows from the shape, is that of both directions."""
+        each: dict[str, object] = {"algorithm": self.operation.algorithm, "seconds": {}}
+        return {"forward": each, "backward": each}
 
     @property
     def remembered(self) -> tuple[Place, ...]:

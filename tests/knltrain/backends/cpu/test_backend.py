@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import resource
 import tracemalloc
 import weakref
@@ -21,13 +22,15 @@ from knltrain.backends.by_address import REMEMBERED_VECTORS
 from knltrain.backends.cpu import CpuBackend
 from knltrain.backends.torch_backend import TorchBackend
 from knltrain.data.dataset import Batch
-from knltrain.errors import NetworkError
-from knltrain.network.layers import Convolution, Dense, Dropout
+from knltrain.errors import ConfigError, NetworkError
+from knltrain.network.layers import Convolution, Dense, Dropout, MaxPooling
 from knltrain.network.lenet import lenet
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.sgd import SGD
 from vectorized_ops.clipping import Clipping
+from vectorized_ops.numba import tuned_convolution
+from vectorized_ops.numba.choices import Choice
 from vectorized_ops.numba.compiler import SETTINGS
 from vectorized_ops.reference.sgd import SGDUpdate
 
@@ -35,6 +38,21 @@ LACKING = {"onednn": ("dropout", "lrn")}
 """Steps of random networks that an implementation does not take."""
 
 TINY = Network("tiny", (8, 8, 1), (Dense("out", 3),))
+
+CHOOSING = headed(
+    "choosing",
+    Convolution("first", 8, 3, padding=1),
+    Convolution("second", 8, 3, padding=1),
+    Convolution("pooled", 8, 3),
+    MaxPooling("pool", 2, 2),
+)
+"""Convolutions that Winograd's algorithms take, and one that is fused with its pooling."""
+
+MICRO_BATCHES = pytest.mark.parametrize(
+    ("network", "micro_batch"),
+    [*((network, 0) for network in TYPICAL), (ALEXNET, 16), (LENET, 16)],
+    ids=lambda given: getattr(given, "name", given),
+)
 
 
 def gradient_of(backend: CpuBackend, batch: Batch, parameters: ParameterVector) -> np.ndarray:
@@ -45,7 +63,7 @@ def gradient_of(backend: CpuBackend, batch: Batch, parameters: ParameterVector) 
 
 def poison(backend: CpuBackend) -> None:
     """Fill the memory of the plan with NaN."""
-    np.frombuffer(backend._plan._arena, np.uint8)[:] = 255
+    np.frombuffer(backend._passes.plan._arena, np.uint8)[:] = 255
 
 
 def check_in_poisoned_memory(network: Network, implementation: str, seed: int) -> None:
@@ -119,7 +137,7 @@ def test_each_dropout_decides_for_itself(implementation: str) -> None:
     backend, batch = direct(network, 20, implementation), batch_of(network, 20)
     batch.images_nhwc.fill(1)
     backend.loss_and_gradient(batch, *(parameters_of(network, n).packed for n in range(2)))
-    passed = np.count_nonzero(backend._plan.stages[1].output.values.array)
+    passed = np.count_nonzero(backend._passes.plan.stages[1].output.values.array)
     assert 0.2 < passed / batch.images_nhwc.size < 0.3
 
 
@@ -190,7 +208,7 @@ def test_many_vectors_in_turn_are_each_read_and_written(implementation: str) -> 
 
 def test_closed_backend_lets_go_of_the_vectors_and_of_its_memory(implementation: str) -> None:
     backend, packed = direct(RESIDUAL, 20, implementation), ParameterVector(RESIDUAL).packed
-    held, mapping = weakref.ref(packed), backend._plan._arena.obj
+    held, mapping = weakref.ref(packed), backend._passes.plan._arena.obj
     backend.loss_and_gradient(batch_of(RESIDUAL, 8), packed, np.zeros_like(packed))
     del packed
     gc.collect()
@@ -211,6 +229,50 @@ def test_unknown_implementation_is_refused() -> None:
         CpuBackend(lenet(), 16, 1, "numbaa")
 
 
+def test_slices_of_what_is_normalised_over_the_batch_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"backend\.micro_batch = 16 .* 20 images"):
+        CpuBackend(RESIDUAL, 20, 1, "reference", micro_batch=16)
+
+
+def test_description_tells_the_plan_and_what_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(question: str, candidates: dict[str, object]) -> Choice:
+        name = "winograd4" if "backward_data" in question else "direct"
+        return Choice(name, dict.fromkeys(candidates, 0.25))
+
+    monkeypatch.setattr(tuned_convolution, "chosen", chosen)
+    backend = CpuBackend(CHOOSING, 32, 1, "numba", micro_batch=16)
+    told = json.loads(json.dumps(backend.description))
+    layers = told.pop("layers")
+    assert told == {
+        "implementation": "numba",
+        "threads": 1,
+        "batch": 32,
+        "micro_batch": {"images": 16, "seconds": []},
+        "arena_bytes": backend._passes.plan.arena_bytes,
+    }
+    seconds = {"direct": 0.25, "winograd2": 0.25, "winograd4": 0.25}
+    direct_sum = {"algorithm": "direct", "seconds": seconds}
+    by_winograd = {"algorithm": "winograd4", "seconds": seconds}
+    unmeasured = {"algorithm": "direct", "seconds": {}}
+    assert layers == {  # nobody needs the gradient of the images
+        "first": {"forward": direct_sum, "backward_weights": direct_sum},
+        "second": {
+            "forward": direct_sum,
+            "backward_data": by_winograd,
+            "backward_weights": direct_sum,
+        },
+        "pooled": {"forward": unmeasured, "backward": unmeasured},
+    }
+    backend.close()
+
+
+def test_description_names_no_layers_where_there_is_nothing_to_choose() -> None:
+    backend = direct(LENET, 20, "reference")
+    assert backend.description["layers"] == {}
+    assert backend.description["micro_batch"] == {"images": 20, "seconds": []}
+    backend.close()
+
+
 @pytest.mark.skipif(SETTINGS.NUMBA_NUM_THREADS < 2, reason="Numba has one thread on this machine")
 @pytest.mark.parametrize("network", [RESIDUAL, ALEXNET], ids=lambda network: network.name)
 def test_gradient_is_the_same_again_and_nearly_so_with_two_threads(network: Network) -> None:
@@ -226,11 +288,11 @@ def test_gradient_is_the_same_again_and_nearly_so_with_two_threads(network: Netw
     assert_allclose(gradients[2], gradients[0], rtol=0, atol=1e-5 * np.abs(gradients[0]).max())
 
 
-@pytest.mark.parametrize("network", TYPICAL, ids=lambda network: network.name)
-def test_step_of_numba_allocates_no_array(network: Network) -> None:
+@MICRO_BATCHES
+def test_step_of_numba_allocates_no_array(network: Network, micro_batch: int) -> None:
     batch, parameters = batch_of(network, 24), parameters_of(network)
     gradient = ParameterVector(network).packed
-    backend = direct(network, 32, "numba")
+    backend = direct(network, 32, "numba", micro_batch=micro_batch)
 
     def peak_of_a_step() -> int:
         before, _ = tracemalloc.get_traced_memory()
@@ -247,11 +309,11 @@ def test_step_of_numba_allocates_no_array(network: Network) -> None:
     assert min(peaks) < 8192  # bytes: views on arrays, and what a call of a kernel takes
 
 
-@pytest.mark.parametrize("network", TYPICAL, ids=lambda network: network.name)
-def test_step_of_numba_touches_no_new_page(network: Network) -> None:
+@MICRO_BATCHES
+def test_step_of_numba_touches_no_new_page(network: Network, micro_batch: int) -> None:
     batch, parameters = batch_of(network, 24), parameters_of(network)
     gradient = ParameterVector(network).packed
-    backend = direct(network, 32, "numba")
+    backend = direct(network, 32, "numba", micro_batch=micro_batch)
 
     def faults_of_20_steps() -> int:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

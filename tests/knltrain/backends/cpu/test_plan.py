@@ -188,8 +188,8 @@ def check_in_poisoned_memory(network: Network, implementation: str) -> None:
     for poisoned in (False, True):
         backend = direct(network, 20, implementation)
         if poisoned:
-            np.frombuffer(backend._plan._arena, np.uint8)[:] = 255
-            poison_dead_memory(backend._plan)
+            np.frombuffer(backend._passes.plan._arena, np.uint8)[:] = 255
+            poison_dead_memory(backend._passes.plan)
         gradient = ParameterVector(network).packed
         loss = backend.loss_and_gradient(batch, parameters.packed, gradient)
         results.append((loss, gradient))

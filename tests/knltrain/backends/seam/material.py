@@ -29,9 +29,11 @@ def parameters_of(network: Network, seed: int = 1) -> ParameterVector:
     return vector
 
 
-def direct(network: Network, images: int, implementation: str, threads: int = 1) -> CpuBackend:
+def direct(
+    network: Network, images: int, implementation: str, threads: int = 1, micro_batch: int = 0
+) -> CpuBackend:
     """A cpu backend that sums directly.
 
     Measuring which algorithm is fastest would compile all of them; slow tests do that.
     """
-    return CpuBackend(network, images, threads, implementation, winograd=False)
+    return CpuBackend(network, images, threads, implementation, False, micro_batch)

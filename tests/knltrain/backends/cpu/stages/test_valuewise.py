@@ -113,6 +113,19 @@ def test_dropout_lets_everything_pass_in_evaluation(
 
 
 @WITH_DROPOUT
+def test_slice_of_a_batch_drops_what_the_whole_would(dropping: Callable[..., DropoutStage]) -> None:
+    stage = dropping(True)
+    stage.inputs.values.array[...] = 1
+    whole = np.ones((40, *stage.output.shape), np.float32)
+    dropout.Dropout(0.5).forward(whole, whole, 5 * 256)
+    stage.forward(Run({}, {}, 32, training=True, key=5, first_image=8))
+    assert_array_equal(stage.output.values.array, whole[8:])
+    gradient(stage.output)[...] = 1
+    stage.backward(Run({}, {}, 32, training=True, key=5, first_image=8))
+    assert_array_equal(gradient(stage.inputs), whole[8:])
+
+
+@WITH_DROPOUT
 def test_keys_and_layers_drop_different_values(dropping: Callable[..., DropoutStage]) -> None:
     seen = set()
     for number in (0, 1):

@@ -1,0 +1,122 @@
+"""How many images of a batch go through the plan at a time.
+
+A smaller number needs a smaller arena, which may stay in the caches; but the weights are read, and
+their gradient is written and added, once for each slice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property, partial
+from typing import Literal, TypeAlias, final
+
+from knltrain.backends.cpu.passes import Passes
+from knltrain.data.dataset import Batch
+from knltrain.errors import ConfigError
+from knltrain.network.layers import BatchNormalisation
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
+from vectorized_ops.implementations import Operations
+from vectorized_ops.layout import padded_images
+
+MicroBatch: TypeAlias = int | Literal["auto"]
+"""A number of images; 0: the whole batch; "auto": whichever is measured to be fastest."""
+
+LEAST_BATCH = 32
+"""Smaller batches are not worth a measurement: half of them is less than one vector."""
+
+TIMED_FLOPS = 20e9
+"""Of the steps that are timed together: a short one alone is at the mercy of the moment."""
+
+MOST_STEPS = 20
+
+
+def check_micro_batch(network: Network, batch: int, asked: MicroBatch) -> None:
+    """Refuse to cut a batch over which a network normalises: `ConfigError`."""
+    layer = _normalisation(network)
+    if layer is not None and asked != "auto" and 0 < asked < batch:
+        raise ConfigError(
+            f"backend.micro_batch = {asked} with batches of {batch} images of network "
+            f"'{network.name}', whose layer '{layer}' normalises by the statistics of the batch, "
+            f"which slices of it do not have: leave it at 0, or give {batch} or more"
+        )
+
+
+def make_passes(
+    network: Network, batch: int, asked: MicroBatch, operations: Operations, options: str = ""
+) -> tuple[Passes, list[dict[str, float]]]:
+    """Return the passes asked for, and the comparisons made: a step's seconds by micro-batch.
+
+    "auto" halves the slices for as long as that is clearly faster; what it finds is remembered for
+    this network, batch, `options`, number of threads and machine. Nothing is measured, and the
+    batch stays whole, with less than 32 images, batch normalisation, or an implementation that
+    chooses nothing by measurement.
+    """
+    if asked != "auto":
+        return Passes(network, batch, min(asked or batch, batch), operations), []
+    candidates, compared = _Candidates(network, batch, operations), list[dict[str, float]]()
+    images, question = batch, f"{candidates.steps} steps of {batch} {options} {_digest(network)}"
+    measured = operations.chosen is not None and batch >= LEAST_BATCH
+    while measured and _normalisation(network) is None and (half := _half(images)) < images:
+        assert operations.chosen is not None
+        runs = {str(number): partial(candidates.run, number) for number in (images, half)}
+        choice = operations.chosen(question, runs)
+        compared.append({name: of / candidates.steps for name, of in choice.seconds.items()})
+        measured = choice.name == str(half)
+        candidates.drop(images if measured else half)
+        images = half if measured else images
+    return candidates.of(images), compared
+
+
+@final
+class _Candidates:
+    """Passes by their number of images, made when they are needed, and steps to measure them by."""
+
+    def __init__(self, network: Network, batch: int, operations: Operations) -> None:
+        self._network, self._batch, self._operations = network, batch, operations
+        self._made: dict[int, Passes] = {}
+        flops = batch * network.training_flops_per_image
+        self.steps = int(min(max(TIMED_FLOPS / flops, 1), MOST_STEPS))
+
+    def of(self, images: int) -> Passes:
+        """Return the passes that take so many images at a time."""
+        if images not in self._made:
+            self._made[images] = Passes(self._network, self._batch, images, self._operations)
+        return self._made[images]
+
+    def run(self, images: int) -> None:
+        """Take `steps` steps."""
+        passes, (parameters, gradient) = self.of(images), self._vectors
+        for _ in range(self.steps):
+            passes.loss_and_gradient(
+                self._images, parameters.views, gradient.packed, gradient.views
+            )
+
+    def drop(self, images: int) -> None:
+        """Let go of the memory of those that take so many images."""
+        if images in self._made:
+            self._made.pop(images).release()
+
+    @cached_property
+    def _images(self) -> Batch:
+        return Batch.allocate(self._batch, self._network.input_shape)
+
+    @cached_property
+    def _vectors(self) -> tuple[ParameterVector, ParameterVector]:
+        return ParameterVector(self._network), ParameterVector(self._network)
+
+
+def _half(images: int) -> int:
+    """Return half of the images, in whole vectors."""
+    return padded_images(-(-images // 2))
+
+
+def _normalisation(network: Network) -> str | None:
+    """Return the name of a layer that normalises over the batch."""
+    found = (layer.name for layer in network.layers if isinstance(layer, BatchNormalisation))
+    return next(found, None)
+
+
+def _digest(network: Network) -> str:
+    """Return what tells networks apart: the name, and a digest of all layers and their shapes."""
+    return f"{network.name} {hashlib.sha256(repr(network).encode()).hexdigest()[:16]}"

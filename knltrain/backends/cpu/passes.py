@@ -1,0 +1,125 @@
+"""A plan at work: forward and backward through a batch, in slices where the batch is larger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import final
+
+import numpy as np
+
+from knltrain.backends.backend import FloatArray
+from knltrain.backends.cpu.plan import Plan
+from knltrain.backends.cpu.stages import Run, Views
+from knltrain.backends.cpu.tensor import Tensor
+from knltrain.data.dataset import Batch
+from knltrain.network.network import ALIGNMENT_FLOATS, Network
+from knltrain.network.parameters import ParameterVector
+from vectorized_ops.implementations import Operations
+
+
+@final
+class Passes:
+    """Runs a plan that was made for `images` images over batches of up to `batch`.
+
+    Of a batch in slices the gradient is the sum of theirs: that of the first is written where it
+    belongs, each later one into a vector of its own, which is then added: per slice two reads and
+    a write of the packed size. Networks must not normalise over the batch then.
+    """
+
+    def __init__(self, network: Network, batch: int, images: int, operations: Operations) -> None:
+        self.images, self._operations = images, operations
+        self.plan = Plan(network, images, operations)
+        self._later = ParameterVector(network) if images < batch else None
+
+    def loss_and_gradient(
+        self, batch: Batch, parameters: Views, gradient: FloatArray, gradients: Views
+    ) -> float:
+        """Mean loss over the batch; its gradient goes into `gradient`, which `gradients` views."""
+        loss = 0.0
+        for first, part in self._slices(batch):
+            share = len(part.labels) / len(batch.labels)
+            if first == 0:
+                loss += self._slice(_run(part, parameters, gradients, first), part, share)
+                continue
+            assert self._later is not None
+            loss += self._slice(_run(part, parameters, self._later.views, first), part, share)
+            total = _lines(gradient)
+            self._operations.add(total, _lines(self._later.packed), total)
+        return loss
+
+    def evaluate(self, batch: Batch, parameters: Views) -> tuple[float, int]:
+        """Sum of the images' losses at the first output, and how many it classifies right."""
+        loss, correct = 0.0, 0
+        for first, part in self._slices(batch):
+            run = _run(part, parameters, {}, first, training=False)
+            self._load(part)
+            for stage in self.plan.evaluation:
+                stage.forward(run)
+            output, _ = self.plan.outputs[0]
+            logits = output.values.array[: run.images]
+            correct += int(np.count_nonzero(logits.argmax(axis=1) == part.labels))
+            loss += self._loss(part, output)
+        return loss, correct
+
+    def first_non_finite(self, batch: Batch, parameters: Views) -> str | None:
+        """Name of the first stage whose output is not finite for any image of the batch."""
+        stages = self.plan.stages
+        found = len(stages)
+        for first, part in self._slices(batch):
+            run = _run(part, parameters, {}, first)
+            self._load(part)
+            for number, stage in enumerate(stages[:found]):
+                stage.forward(run)
+                if not np.isfinite(stage.output.values.array[: run.images]).all():
+                    found = number
+                    break
+        return stages[found].name if found < len(stages) else None
+
+    def release(self) -> None:
+        """Let go of the plan's memory."""
+        self.plan.release()
+
+    def _slices(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        """Return the parts that go through the plan at once, each with its first image's number."""
+        images, number = len(batch.labels), self.images
+        if images <= number:
+            yield 0, batch
+            return
+        for first in range(0, images, number):
+            part = slice(first, min(first + number, images))
+            yield first, Batch(batch.images_nhwc[part], batch.labels[part], batch.key)
+
+    def _slice(self, run: Run, part: Batch, share: float) -> float:
+        """Write the gradient of a part that is `share` of the batch; return its part of the loss.
+
+        That is its share of the mean: the sum of its images' losses by the number of all images.
+        """
+        self._load(part)
+        for stage in self.plan.stages:
+            stage.forward(run)
+        loss = sum(self._loss(part, output, share * weight) for output, weight in self.plan.outputs)
+        for stage in reversed(self.plan.stages):
+            if stage.output.gradient is not None:
+                stage.backward(run)
+        return loss / run.images
+
+    def _load(self, part: Batch) -> None:
+        self._operations.load_images(part.images_nhwc, self.plan.input.values.array)
+
+    def _loss(self, part: Batch, output: Tensor, weight: float = 1.0) -> float:
+        assert output.gradient is not None
+        return self._operations.softmax_cross_entropy(
+            output.values.array, part.labels, output.gradient.array, weight=weight
+        )
+
+
+def _run(
+    part: Batch, parameters: Views, gradients: Views, first: int, training: bool = True
+) -> Run:
+    return Run(parameters, gradients, len(part.labels), training, int(part.key[0]), first)
+
+
+def _lines(vector: FloatArray) -> FloatArray:
+    """Return a packed vector in the form of activations: so many values of 16 images."""
+    lines: FloatArray = vector.reshape(-1, ALIGNMENT_FLOATS).T
+    return lines
