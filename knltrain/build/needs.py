@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from knltrain.data.dataset import Dataset
 
 FLOAT_BYTES = 4
-VECTORS = 4
-"""Packed vectors of each worker: its local, gradient, velocity, and at most one center's worth.
+VECTORS = 3
+"""Packed vectors of each worker: its local, gradient, and at most one center's worth.
 
-A batch in slices takes one more, for the gradient of a slice.
+A batch in slices takes one more, for the gradient of a slice; those of optimizers come on top.
 """
+
+MOMENTS = {"sgd": 1, "lars": 1, "adamw": 2}
+"""Packed vectors that an optimizer keeps: a velocity, or two moments."""
 
 PROGRAM_BYTES = 320 * 2**20
 """Interpreter, libraries, kernels; 295 MiB measured while LeNet's kernels were compiled."""
@@ -31,20 +34,21 @@ def memory_needs(
     images_per_worker: int,
     shift_pixels: int = 0,
     micro_batch: int = 0,
+    optimizer: str = "sgd",
 ) -> tuple[Need, ...]:
     """What each worker needs for its model, its data (every worker holds all) and the program.
 
-    The model counts its vectors, and every layer's output with its gradient, for
-    `images_per_worker` images or, unless it is 0, a `micro_batch` of them, as many as kernels take
-    at a time; their own scratch memory is not in it. Images that are to be moved by up to
-    `shift_pixels` are copied into a border. The program's memory is touched when the model's is,
-    and so lies with it.
+    The model counts its vectors, those of the optimizer, and every layer's output with its
+    gradient, for `images_per_worker` images or, unless it is 0, a `micro_batch` of them, as many as
+    kernels take at a time; their own scratch memory is not in it. Images that are to be moved by
+    up to `shift_pixels` are copied into a border. The program's memory is touched when the model's
+    is, and so lies with it.
     """
     from vectorized_ops.layout import padded_images
 
     elements = sum(math.prod(shape) for shape in network.shapes)
     at_a_time = min(micro_batch or images_per_worker, images_per_worker)
-    vectors = VECTORS + (at_a_time < images_per_worker)
+    vectors = VECTORS + MOMENTS.get(optimizer, 0) + (at_a_time < images_per_worker)
     values = 2 * elements * padded_images(at_a_time)
     model = FLOAT_BYTES * (vectors * network.packed_size + values)
     return (

@@ -43,7 +43,9 @@ def check_run(config: RunConfig) -> RunSize:
     at_a_time = 0 if micro_batch == "auto" else micro_batch
     return RunSize(
         total_steps(config, batches.steps_per_epoch),
-        memory_needs(network, dataset, images, config.data.shift_pixels, at_a_time),
+        memory_needs(
+            network, dataset, images, config.data.shift_pixels, at_a_time, config.optimizer.name
+        ),
     )
 
 
@@ -60,7 +62,7 @@ def check_resumable(config: RunConfig, run_folder: Path, total_steps: int) -> No
 def check_fit(network: Network, dataset: Dataset) -> None:
     """Refuse a data set whose images or classes `network` does not take: `ConfigError`."""
     given = (dataset.train.image_shape, (dataset.classes,))
-    taken = (network.input_shape, network.shapes[-1])
+    taken = (network.input_shape, network.output_shape)
     if given != taken:
         raise ConfigError(
             f"data set {dataset.name!r} has images (H, W, C) = {given[0]} in {dataset.classes} "

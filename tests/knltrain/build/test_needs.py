@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from knltrain.build.needs import PROGRAM_BYTES, memory_needs
+from knltrain.build.needs import MOMENTS, PROGRAM_BYTES, memory_needs
 from knltrain.config import load_config
+from knltrain.config.tables import OPTIMIZER_DEFAULTS
 from knltrain.data.dataset import Dataset, LabelledImages
 from knltrain.launch.training import train
 from knltrain.network.layers import Dense
@@ -35,6 +36,16 @@ def test_a_batch_in_slices_needs_memory_for_one_and_for_its_gradient():
     model = [memory_needs(network, dataset, 64, micro_batch=n)[0].bytes for n in (0, 20, 64, 99)]
     assert model[0] == model[2] == model[3] == 4 * (4 * network.packed_size + 2 * (4 + 3) * 64)
     assert model[1] == 4 * (5 * network.packed_size + 2 * (4 + 3) * 32)
+
+
+def test_an_optimizer_with_two_moments_needs_a_vector_more():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    dataset = Dataset("none", images(10), images(5), 3)
+    sgd, adamw = (
+        memory_needs(network, dataset, 7, optimizer=name)[0].bytes for name in ("sgd", "adamw")
+    )
+    assert adamw - sgd == 4 * network.packed_size
+    assert set(MOMENTS) == set(OPTIMIZER_DEFAULTS)
 
 
 def test_images_with_a_border_are_counted_beside_those_that_were_loaded():
