@@ -204,8 +204,10 @@ def step(
     "--implementations",
     default="numba,onednn",
     show_default=True,
-    help="Of numba, onednn, reference; separated by commas.",
+    help="Of numba, onednn, reference; separated by commas, the first compared with the others.",
 )
+@click.option("--operations", default="", help="Only these, as 'convolution'; separated by commas.")
+@click.option("--winograd/--no-winograd", default=True, help="Whether numba may choose it.")
 @click.option("--threads", type=click.IntRange(min=1), help="Default: one per core.")
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
 @click.option("--json", "report_file", type=_NEW_FILE, help="Write a JSON file.")
@@ -213,15 +215,20 @@ def ops(
     network: str,
     batch: int,
     implementations: str,
+    operations: str,
+    winograd: bool,
     threads: int | None,
     rounds: int,
     report_file: Path | None,
 ) -> None:
     """Time each operation of a network by itself, and show what was chosen for it."""
-    from knltrain.bench.ops import format_table, run_ops_benchmark
+    from knltrain.bench.ops import run_ops_benchmark
+    from knltrain.bench.ops_report import format_table
 
     _check_folder_of(report_file)
-    report = run_ops_benchmark(network, batch, _listed(implementations), threads, rounds)
+    report = run_ops_benchmark(
+        network, batch, _listed(implementations), threads, rounds, _listed(operations), winograd
+    )
     click.echo(format_table(report))
     _write_report(report_file, report)
 

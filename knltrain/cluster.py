@@ -1,4 +1,4 @@
-"""Who this process is in a run: its rank, its peers, its run folder. Only this reads KNLTRAIN_*."""
+"""Who this process is in a run, and for which processor. Only this reads these variables."""
 
 from __future__ import annotations
 
@@ -67,3 +67,13 @@ def _required(environment: Mapping[str, str], name: str) -> str:
             f"{PREFIX}{name} is not set: a worker process is started by `knltrain train`, "
             "not by hand"
         ) from None
+
+
+PROCESSOR_SETTINGS = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA")
+"""Variables that have Numba or oneDNN compute for another processor than this one."""
+
+
+def processor_settings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return those of PROCESSOR_SETTINGS that are set, in os.environ by default."""
+    values = os.environ if environment is None else environment
+    return {name: values[name] for name in PROCESSOR_SETTINGS if name in values}

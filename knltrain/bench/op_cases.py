@@ -72,6 +72,12 @@ def _cases_of(layer: Layer, shapes: tuple[Shape, ...], batch: int) -> Iterator[C
         yield _local_response(layer, inputs, batch)
     elif isinstance(layer, (layers.MaxPooling, layers.AveragePooling)):
         yield _pooling(layer, inputs, batch)
+    elif isinstance(layer, layers.GlobalAveragePooling):
+        yield _global_pooling(inputs, batch)
+    elif isinstance(layer, layers.Addition):
+        yield _addition(inputs, batch)
+    elif isinstance(layer, layers.Dropout):
+        yield _dropout(layer, inputs, batch)
 
 
 def _convolution(layer: layers.Convolution, inputs: Shape, batch: int) -> Case:
@@ -206,6 +212,48 @@ def _pooling(layer: layers.MaxPooling | layers.AveragePooling, inputs: Shape, ba
     name = "max pooling" if largest else "average pooling"
     text = f"{_by(inputs)}, {_by(window.kernel)}, stride {window.stride[0]}"
     return Case(name, text, 0, {"forward": moved, "backward_data": moved}, make)
+
+
+def _global_pooling(inputs: Shape, batch: int) -> Case:
+    def make(operations: Operations) -> Prepared:
+        operation = operations.global_average_pooling()
+        values, out = _array(operations, (batch, *inputs)), _array(operations, (batch, inputs[2]))
+        runs = {
+            "forward": partial(operation.forward, values, out),
+            "backward_data": partial(operation.backward, out, values),
+        }
+        return Prepared(runs, {})
+
+    moved = batch * (int(np.prod(inputs)) + inputs[2])
+    streams = {"forward": moved, "backward_data": moved}
+    return Case("global average", _by(inputs), 0, streams, make)
+
+
+def _addition(inputs: Shape, batch: int) -> Case:
+    """Its gradient is that of either input, and moves nothing."""
+
+    def make(operations: Operations) -> Prepared:
+        left, right, out = (_array(operations, (batch, *inputs)) for _ in range(3))
+        return Prepared({"forward": partial(operations.add, left, right, out, True)}, {})
+
+    return Case("addition", _by(inputs), 0, {"forward": 3 * batch * int(np.prod(inputs))}, make)
+
+
+def _dropout(layer: layers.Dropout, inputs: Shape, batch: int) -> Case:
+    def make(operations: Operations) -> Prepared | None:
+        if operations.dropout is None:
+            return None
+        operation = operations.dropout(layer.rate)
+        values, out = (_array(operations, (batch, *inputs)) for _ in range(2))
+        runs = {
+            "forward": partial(operation.forward, values, out, 1),
+            "backward_data": partial(operation.backward, out, values, 1),
+        }
+        return Prepared(runs, {})
+
+    moved = 2 * batch * int(np.prod(inputs))
+    streams = {"forward": moved, "backward_data": moved}
+    return Case("dropout", _by(inputs), 0, streams, make)
 
 
 def _array(operations: Operations, shape: tuple[int, ...]) -> AnyArray:

@@ -13,12 +13,17 @@ from typing import Any
 
 from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.bench.op_cases import FLOAT_BYTES, Case, cases
+from knltrain.bench.ops_report import comparisons
 from knltrain.build import network_named
+from knltrain.cluster import processor_settings
 from knltrain.errors import ConfigError, unknown_name
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
 
 SGEMM_SIDE = 2048
 COPIED_FLOATS = 1 << 25
+
+ENOUGH_SECONDS = 0.01
+"""What takes less is repeated within one timing: calls and clocks must not count."""
 
 
 def run_ops_benchmark(
@@ -27,27 +32,34 @@ def run_ops_benchmark(
     implementations: tuple[str, ...],
     threads: int | None,
     rounds: int,
+    kinds: tuple[str, ...] = (),
+    winograd: bool = True,
 ) -> dict[str, Any]:
     """Measure each operation of `network` in `rounds` alternating rounds; medians over the rounds.
 
-    The report holds the machine, sgemm_gflops, copy_gbytes_per_second (read and written), and a
-    row per operation, shape, direction and implementation: milliseconds, gflops and
-    share_of_sgemm, or gbytes_per_second and share_of_copy; `algorithm` is what was chosen for a
-    convolution, and `candidates` the milliseconds of those it was chosen from.
+    `kinds` are the operations wanted, such as "convolution"; none means all. Without `winograd`
+    "numba" convolves by direct sums alone.
+
+    The report holds the machine and the processors that code was made for where that was set,
+    sgemm_gflops, copy_gbytes_per_second (read and written), and a row per operation, shape,
+    direction and implementation: milliseconds, gflops and share_of_sgemm, or gbytes_per_second and
+    share_of_copy; `algorithm` is what was chosen for a convolution, and `candidates` the
+    milliseconds of those it was chosen from. `comparisons` are those of `ops_report`.
     """
     for name in implementations:
         if name not in IMPLEMENTATIONS:
             raise ConfigError(unknown_name("implementation", name, IMPLEMENTATIONS))
-    found = cases(network_named(network), batch)
+    found = _wanted(cases(network_named(network), batch), kinds)
     cores = len(physical_cores(read_topology(), allowed_cpus()))
     crew = cores if threads is None else threads
-    sets = {name: operations(name) for name in implementations}
+    sets = {name: operations(name, winograd) for name in implementations}
     for each in sets.values():
         each.use_threads(crew)
     bounds = _Bounds()
     rows = [row for case in found for row in _measured(case, sets, bounds, rounds)]
     return {
         "machine": read_topology().model,
+        "settings": processor_settings(),
         "network": network,
         "batch": batch,
         "threads": crew,
@@ -55,32 +67,16 @@ def run_ops_benchmark(
         "sgemm_gflops": statistics.median(bounds.sgemm_gflops),
         "copy_gbytes_per_second": statistics.median(bounds.copy_gbytes),
         "rows": rows,
+        "comparisons": comparisons(rows, implementations),
     }
 
 
-def format_table(report: dict[str, Any]) -> str:
-    """Return the report as text for people."""
-    lines = [
-        f"{report['network']}, batch {report['batch']}, {report['threads']} threads on "
-        f"{report['machine']}, medians of {report['rounds']} alternating rounds",
-        f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, "
-        f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
-        "",
-        f"{'operation':<20}{'shape':<34}{'direction':<18}{'by':<20}{'ms':>9}{'GFLOP/s':>9}"
-        f"{'of sgemm':>10}{'GB/s':>8}{'of copy':>9}",
-    ]
-    for row in report["rows"]:
-        by = row["implementation"] + (f"/{row['algorithm']}" if row["algorithm"] else "")
-        rate = (
-            f"{row['gflops']:>9.0f}{row['share_of_sgemm']:>10.2f}{'':>17}"
-            if row["gflops"]
-            else f"{'':>19}{row['gbytes_per_second']:>8.1f}{row['share_of_copy']:>9.2f}"
-        )
-        lines.append(
-            f"{row['operation']:<20}{row['shape']:<34}{row['direction']:<18}{by:<20}"
-            f"{row['milliseconds']:>9.2f}{rate}"
-        )
-    return "\n".join(lines)
+def _wanted(found: list[Case], kinds: tuple[str, ...]) -> list[Case]:
+    known = {case.operation for case in found}
+    for kind in kinds:
+        if kind not in known:
+            raise ConfigError(unknown_name("operation", kind, known))
+    return [case for case in found if not kinds or case.operation in kinds]
 
 
 def _measured(
@@ -140,9 +136,14 @@ def _row(
 
 
 def _time(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+    """Return the seconds of one run, on the average of as many as ENOUGH_SECONDS need."""
+    times, start = 0, time.perf_counter()
+    while True:
+        run()
+        times += 1
+        passed = time.perf_counter() - start
+        if passed >= ENOUGH_SECONDS:
+            return passed / times
 
 
 class _Bounds:

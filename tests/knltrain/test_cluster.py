@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.cluster import WorkerIdentity, worker_identity
+from knltrain.cluster import WorkerIdentity, processor_settings, worker_identity
 from knltrain.errors import RunFolderError
 
 
@@ -30,3 +30,8 @@ def test_a_missing_variable_is_named(missing: str) -> None:
     del environment[missing]
     with pytest.raises(RunFolderError, match=f"{missing} is not set"):
         worker_identity(environment)
+
+
+def test_settings_of_the_processor_are_those_that_are_set() -> None:
+    given = {"NUMBA_CPU_NAME": "knl", "NUMBA_CPU_FEATURES": "", "HOME": "/"}
+    assert processor_settings(given) == {"NUMBA_CPU_NAME": "knl", "NUMBA_CPU_FEATURES": ""}

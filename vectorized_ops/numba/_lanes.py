@@ -152,16 +152,16 @@ class Lanes:
         zero = self.constant(0.0)
         return self._builder.select(self._builder.fcmp_ordered("<=", test, zero), zero, value)
 
-    def prefetch(self, pointer: Value) -> None:
-        """Ask for the cache line at `pointer`, which may lie anywhere."""
+    def prefetch(self, pointer: Value, level: int = 1) -> None:
+        """Ask the cache of this level for the line at `pointer`, which may lie anywhere."""
         function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
             self._builder.module,
             ir.FunctionType(ir.VoidType(), [_INT8.as_pointer(), _INT32, _INT32, _INT32]),
             "llvm.prefetch.p0",
         )
         address = self._builder.bitcast(pointer, _INT8.as_pointer())
-        for_reading, nearest, data = _INT32(0), _INT32(3), _INT32(1)
-        self._builder.call(function, [address, for_reading, nearest, data])
+        for_reading, nearness, data = _INT32(0), _INT32(4 - level), _INT32(1)
+        self._builder.call(function, [address, for_reading, nearness, data])
 
     def argmax(self, values: Sequence[Value]) -> tuple[Value, Value]:
         """Return per lane the largest value and which it was: a NaN, else the first of equals."""

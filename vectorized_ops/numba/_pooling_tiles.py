@@ -19,6 +19,7 @@ from numba import types
 from vectorized_ops.numba._delivery import Delivery
 from vectorized_ops.numba._flow import fold, groups, if_any_is_nan, repeat
 from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba._places import Places
 
 GROUP, MEAN_GROUP = 4, 8
 """Vectors that walk the table together: as many as leave registers free. Means need the fewest, and
@@ -56,7 +57,7 @@ class _Table:
             number = lanes.load_integer(lanes.at(self.fresh, lanes.sum(self.first_fresh, index)))
             pixel = lanes.at(array, lanes.product(number, distance), offset)
             for i in range(lines):
-                lanes.prefetch(lanes.at(pixel, i * LANES))
+                lanes.prefetch(lanes.at(pixel, i * LANES), level=2)
 
         repeat(lanes, lanes.builder.sub(self.last_fresh, self.first_fresh), line)
 
@@ -93,12 +94,12 @@ def maximum_tile(
         lanes = Lanes(context, builder, signature)
         target, winners = lanes.pointer(0, args[0], args[2]), lanes.pointer(1, args[1], args[3])
         values, names = lanes.pointer(4, args[4], args[5]), lanes.pointer(7, args[7])
-        table = _table(lanes, args, 10)
+        table, kinds = _table(lanes, args, 10), Places(lanes)
 
         def group(offset: Value, number: int) -> None:
             def walk(start: list[Value], better: Callable[..., list[Value]]) -> list[Value]:
                 def body(link: Value, pixel: Value, best: list[Value]) -> list[Value]:
-                    place = lanes.same(lanes.load_integer(lanes.at(names, link)))
+                    place = kinds.spread(lanes.load_integer(lanes.at(names, link)))
                     source = lanes.at(values, lanes.product(pixel, args[6]), offset)
                     results = []
                     for i in range(number):
@@ -111,9 +112,10 @@ def maximum_tile(
             def store(best: list[Value]) -> None:
                 for i in range(number):
                     lanes.store_streamed(best[i], lanes.at(target, offset, i * LANES), args[9])
-                    lanes.store_bytes(best[number + i], lanes.at(winners, offset, i * LANES))
+                    place = lanes.at(winners, offset, i * LANES)
+                    kinds.store(best[number + i], place, args[9])
 
-            first = lanes.same(lanes.load_integer(lanes.at(names, table.first)))
+            first = kinds.spread(lanes.load_integer(lanes.at(names, table.first)))
             start = [lanes.constant(-math.inf)] * number + [first] * number
             best = walk(start + [lanes.constant(0.0)] * number, _above)
             store(best)
@@ -154,17 +156,17 @@ def winners_tile(
         target, cut = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
         delivery, table = Delivery(lanes, target, cut, *args[4:7]), _table(lanes, args, 15)
         values, winners = lanes.pointer(7, args[7], args[8]), lanes.pointer(10, args[10], args[11])
-        names = lanes.pointer(13, args[13])
+        names, kinds = lanes.pointer(13, args[13]), Places(lanes)
 
         def group(offset: Value, number: int) -> None:
             def body(link: Value, pixel: Value, sums: list[Value]) -> list[Value]:
-                place = lanes.same(lanes.load_integer(lanes.at(names, link)))
+                place = kinds.spread(lanes.load_integer(lanes.at(names, link)))
                 slopes = lanes.at(values, lanes.product(pixel, args[9]), offset)
                 won, results = lanes.at(winners, lanes.product(pixel, args[12]), offset), []
                 for i, total in enumerate(sums):
                     slope = lanes.load(lanes.at(slopes, i * LANES))
-                    winner = lanes.load_bytes(lanes.at(won, i * LANES))
-                    results.append(lanes.add(total, lanes.where_same(winner, place, slope)))
+                    same = kinds.same(kinds.load(lanes.at(won, i * LANES)), place)
+                    results.append(lanes.select(same, lanes.add(total, slope), total))
                 return results
 
             delivery.write(table.walk([lanes.constant(0.0)] * number, body), offset)

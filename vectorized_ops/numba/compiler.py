@@ -49,6 +49,17 @@ def target_has_avx512() -> bool:
     return bool(llvmlite.binding.get_host_cpu_features().get("avx512f", False))
 
 
+def target_selects_bytes() -> bool:
+    """Tell whether kernels are compiled for a processor with AVX-512BW and VL: masks of bytes."""
+    features = SETTINGS.CPU_FEATURES or ""
+    if "avx512" in features:
+        return "+avx512bw" in features and "+avx512vl" in features
+    if SETTINGS.CPU_NAME:
+        return SETTINGS.CPU_NAME in set(_AVX512_PROCESSORS) - {"knl", "knm"}
+    host = llvmlite.binding.get_host_cpu_features()
+    return bool(host.get("avx512bw", False) and host.get("avx512vl", False))
+
+
 def cache_folder() -> Path:
     """Return the folder of compiled kernels: below NUMBA_CACHE_DIR, or ~/.cache/knltrain.
 

@@ -7,11 +7,14 @@ from typing import Any
 import numba
 import numpy as np
 
-from vectorized_ops.layout import IMAGE_LANES, AnyArray, pixels
+from vectorized_ops.layout import IMAGE_LANES, AnyArray, aligned_zeros, pixels
 from vectorized_ops.numba import _pooling_tiles as tiles
 from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._places import NOWHERE
 from vectorized_ops.numba._streaming import finish_stores, streamed
 from vectorized_ops.numba._threads import part
+from vectorized_ops.numba._window_blocks import blocks_fit, pixel_blocks, window_blocks
+from vectorized_ops.numba._window_kernels import STRIP_SIZE, maxima_kernel, winners_kernel
 from vectorized_ops.numba._windows import Links, window_sizes, windows
 from vectorized_ops.numba.compiler import parallel_kernel
 from vectorized_ops.reference.pooling import check_window
@@ -19,21 +22,18 @@ from vectorized_ops.shapes import PoolingShape
 
 
 class MaxPooling:
-    """See `vectorized_ops.reference.pooling.MaxPooling`; images run fastest in memory."""
+    """See `vectorized_ops.reference.pooling.MaxPooling`; images run fastest in memory.
+
+    Windows that overlap the most, small ones with a stride of 1, are made in blocks.
+    """
 
     def __init__(self, shape: PoolingShape) -> None:
         check_window(shape.kernel)
-        self._forward, self._backward = windows(shape)
-        self._threads = numba.get_num_threads()
+        self._way = _InBlocks(shape) if blocks_fit(shape) else _OneByOne(shape)
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
         """Write the largest value of each window and its place in the window."""
-        links, target = self._forward, pixels(out)
-        past = streamed(target[0], 4 * out.size)
-        _largest(
-            *pixels(images), *target, *pixels(which), _block(out), links.starts, links.sources,
-            links.places, links.fresh, past, self._threads,
-        )  # fmt: skip
+        self._way.forward(images, out, which)
 
     def backward(
         self,
@@ -44,6 +44,65 @@ class MaxPooling:
         mask: AnyArray | None = None,
     ) -> None:
         """Write the gradient of the images: the sum over the windows in which a pixel won."""
+        self._way.backward(gradient, which, out, add, mask)
+
+
+class _InBlocks:
+    """Maximum pooling whose windows share what they read with their neighbours."""
+
+    def __init__(self, shape: PoolingShape) -> None:
+        threads, (lines, columns) = numba.get_num_threads(), shape.kernel
+        self._extents = shape.height, shape.width, shape.padding[0], shape.lines, shape.pixels
+        self._windows, self._pixels = window_blocks(shape), pixel_blocks(shape)
+        self._largest, self._winners = maxima_kernel(lines, columns), winners_kernel(lines, columns)
+        self._waiting = aligned_zeros(
+            (threads, lines * max(shape.pixels, shape.width) * STRIP_SIZE)
+        )
+        self._places = aligned_zeros(self._waiting.shape, np.uint8)
+        self._tables = np.zeros((threads, 2 * lines), np.int64)
+        self._nowhere = np.full(STRIP_SIZE, NOWHERE, np.uint8)
+
+    def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
+        past = _streamed(out, which)
+        self._largest(
+            *pixels(images), *pixels(out), *pixels(which), *self._extents, _block(out),
+            self._windows, past, self._waiting, self._places, self._tables,
+        )  # fmt: skip
+
+    def backward(
+        self, gradient: AnyArray, which: AnyArray, out: AnyArray, add: bool, mask: AnyArray | None
+    ) -> None:
+        target = pixels(out)
+        cut = target if mask is None else pixels(mask)
+        past = not add and streamed(target[0], 4 * out.size)
+        self._winners(
+            *pixels(gradient), *pixels(which), *target, *cut, self._nowhere, *self._extents,
+            _block(out), self._pixels, add, mask is not None, past, self._waiting, self._tables,
+        )  # fmt: skip
+
+
+class _OneByOne:
+    """Maximum pooling for windows of any size."""
+
+    def __init__(self, shape: PoolingShape) -> None:
+        self._forward, self._backward = windows(shape)
+        self._threads = numba.get_num_threads()
+
+    def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
+        links, past = self._forward, _streamed(out, which)
+        _largest(
+            *pixels(images), *pixels(out), *pixels(which), _block(out), links.starts, links.sources,
+            links.places, links.fresh, past, self._threads,
+        )  # fmt: skip
+
+    def backward(
+        self,
+        gradient: AnyArray,
+        which: AnyArray,
+        out: AnyArray,
+        add: bool,
+        mask: AnyArray | None,
+    ) -> None:
         links, target = self._backward, pixels(out)
         cut = target if mask is None else pixels(mask)
         past = not add and streamed(target[0], 4 * out.size)
@@ -103,6 +162,12 @@ def _block(array: AnyArray) -> int:
     """Return the elements of one pixel."""
     block: int = array.shape[0] * array.shape[-1]
     return block
+
+
+def _streamed(out: AnyArray, which: AnyArray) -> bool:
+    """Tell whether to store maxima and their places past the caches."""
+    places: int = pixels(which)[0].__array_interface__["data"][0]
+    return places % LANES == 0 and streamed(pixels(out)[0], 4 * out.size)
 
 
 def _deliver_means(

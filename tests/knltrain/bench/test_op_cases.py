@@ -40,6 +40,16 @@ def test_every_direction_of_every_case_runs(name):
             run()
 
 
+def test_what_only_moves_memory_runs_too():
+    found = {case.operation: case for case in cases(resnet50(), 1)}
+    found |= {case.operation: case for case in cases(alexnet(), 1)}
+    for name in ("global average", "addition", "dropout"):
+        prepared = found[name].make(operations("reference"))
+        assert set(prepared.runs) == set(found[name].streams)
+        for run in prepared.runs.values():
+            run()
+
+
 def test_streams_are_what_a_direction_must_move():
     (pooling,) = [case for case in cases(lenet(), 2) if case.shape.startswith("24x24x20")]
     inputs, outputs = 2 * 24 * 24 * 20, 2 * 12 * 12 * 20
@@ -49,4 +59,6 @@ def test_streams_are_what_a_direction_must_move():
 
 def test_an_implementation_without_an_operation_has_no_runs():
     (local, *_) = [case for case in cases(alexnet(), 1) if case.operation == "local response"]
+    (dropout, *_) = [case for case in cases(alexnet(), 1) if case.operation == "dropout"]
     assert local.make(operations("onednn")) is None
+    assert dropout.make(operations("onednn")) is None

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from knltrain.bench.ops import format_table, run_ops_benchmark
+from knltrain.bench import ops
+from knltrain.bench.ops import run_ops_benchmark
 from knltrain.errors import ConfigError
 
 
@@ -36,12 +37,33 @@ def test_rates_follow_from_times(report):
     assert row["gflops"] == pytest.approx(2 * 2 * inputs * outputs / row["milliseconds"] / 1e6)
 
 
-def test_table_shows_every_row(report):
-    lines = format_table(report).splitlines()
-    assert "sgemm" in lines[1]
-    assert len(lines) == 4 + len(report["rows"])
+def test_what_is_short_is_repeated_within_one_timing(monkeypatch):
+    calls = []
+    seconds = ops._time(lambda: calls.append(1))
+    assert len(calls) * seconds >= ops.ENOUGH_SECONDS
+    assert len(calls) > 1
+    monkeypatch.setattr(ops, "ENOUGH_SECONDS", 0.0)
+    calls.clear()
+    ops._time(lambda: calls.append(1))
+    assert calls == [1]
 
 
 def test_unknown_implementation_is_named():
     with pytest.raises(ConfigError, match=r"onednm.*did you mean 'onednn'"):
         run_ops_benchmark("lenet", 2, ("onednm",), threads=1, rounds=1)
+
+
+def test_operations_can_be_chosen_by_name_and_the_settings_are_kept(monkeypatch):
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    report = run_ops_benchmark("lenet", 2, ("onednn",), threads=1, rounds=1, kinds=("dense",))
+    assert {row["operation"] for row in report["rows"]} == {"dense"}
+    assert report["settings"]["ONEDNN_MAX_CPU_ISA"] == "AVX2"
+    with pytest.raises(ConfigError, match=r"unknown operation 'dens'.*did you mean 'dense'"):
+        run_ops_benchmark("lenet", 2, ("onednn",), threads=1, rounds=1, kinds=("dens",))
+
+
+def test_without_winograd_nothing_but_direct_sums_is_measured():
+    report = run_ops_benchmark(
+        "cifar-quick", 1, ("numba",), threads=1, rounds=1, kinds=("convolution",), winograd=False
+    )
+    assert all(row["algorithm"] is None and not row["candidates"] for row in report["rows"])

@@ -73,6 +73,31 @@ def _convolved(operations_of: Sequence[Callable[..., Any]]) -> tuple[np.ndarray,
     return _joined(found), _joined(expected * len(operations_of))
 
 
+def pooling() -> tuple[np.ndarray, np.ndarray]:
+    """Means, and maxima one by one and in blocks, with a NaN."""
+    from vectorized_ops.numba import pooling
+    from vectorized_ops.reference import pooling as reference
+    from vectorized_ops.shapes import PoolingShape
+
+    results: list[list[np.ndarray]] = [[], []]
+    for stride in (1, 2):
+        shape = PoolingShape(9, 10, (3, 3), (stride, stride), (1, 1))
+        values = np.random.default_rng(0).integers(-3, 4, (32, 9, 10, 5)).astype(np.float32)
+        values[1, 2, 3, 4] = np.nan
+        outputs = 32, shape.lines, shape.pixels, 5
+        for operations, found in zip((pooling, reference), results, strict=True):
+            arrays = activations(values.shape), activations(outputs), activations(values.shape)
+            images, out, back = arrays
+            which, images[...] = activations(outputs, np.uint8), values
+            operation = operations.MaxPooling(shape)
+            operation.forward(images, out, which)
+            found += [np.nan_to_num(out, nan=9), which]
+            operation.backward(np.nan_to_num(out, nan=9), which, back)
+            operations.AveragePooling(shape).forward(back, out)
+            found += [back, out]
+    return _joined(results[0]), _joined(results[1])
+
+
 def lenet() -> tuple[np.ndarray, np.ndarray]:
     """LeNet's loss and gradient, by Numba and by the reference."""
     from knltrain.backends.cpu import CpuBackend

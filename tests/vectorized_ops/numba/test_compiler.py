@@ -166,15 +166,16 @@ def run_elsewhere(processor: str, kernels: str, folder: Path) -> tuple[str, int]
         return (folder / "assembly.txt").read_text(), int(results["lanes"])
 
 
-def check_instructions(processor: str, assembly: str) -> None:
+def check_instructions(processor: str, assembly: str, registers: int = 24) -> None:
+    """The code keeps to the processor and uses more of its registers, on AVX2 than half as many."""
     lines = assembly.splitlines()
     assert any(line.split()[:1] == ["vfmadd231ps"] for line in lines)
     if processor == "knl":
-        assert len(set(re.findall(r"%zmm\d+", assembly))) > 24
+        assert len(set(re.findall(r"%zmm\d+", assembly))) > registers
         wrong = {line.strip(): found for line in lines if (found := beyond_knl(line))}
         assert wrong == {}
     else:
-        assert len(set(re.findall(r"%ymm\d+", assembly))) > 12
+        assert len(set(re.findall(r"%ymm\d+", assembly))) > registers // 2
         assert "zmm" not in assembly
         assert not re.search(r"%xmm(1[6-9]|2\d|3[01])|%k\d", assembly)
 
@@ -256,6 +257,13 @@ def test_lenet_for_another_processor_equals_the_reference(processor: str, tmp_pa
     check_instructions(processor, assembly)
 
 
+@pytest.mark.parametrize("processor", ["knl", "haswell"])
+def test_pooling_for_another_processor_equals_the_reference(processor: str, tmp_path: Path) -> None:
+    assembly, lanes = run_elsewhere(processor, "pooling", tmp_path)
+    assert lanes == LANES[processor]
+    check_instructions(processor, assembly, registers=16)
+
+
 @pytest.mark.parametrize(
     ("name", "features", "expected"),
     [
@@ -275,6 +283,26 @@ def test_lanes_follow_numbas_settings(
     assert compiler.target_has_avx512() is expected
 
 
+@pytest.mark.parametrize(
+    ("name", "features", "expected"),
+    [
+        ("knl", None, False),
+        ("knl", "", False),
+        ("haswell", "", False),
+        ("skylake-avx512", "", True),
+        ("generic", "+avx512f,+avx512bw,+avx512vl", True),
+        ("generic", "+avx512f,+avx512bw", False),
+        ("skylake-avx512", "-avx512bw", False),
+    ],
+)
+def test_bytes_are_selected_where_the_settings_allow_it(
+    name: str, features: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", name)
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", features)
+    assert compiler.target_selects_bytes() is expected
+
+
 def test_lanes_are_those_of_the_host_without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", None)
     monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", None)
@@ -282,6 +310,17 @@ def test_lanes_are_those_of_the_host_without_settings(monkeypatch: pytest.Monkey
         features = {"avx2": True, "avx512f": has}
         monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", lambda it=features: it)
         assert compiler.target_has_avx512() is has
+
+
+def test_bytes_are_selected_as_the_host_can_without_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", None)
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", None)
+    for has in (True, False):
+        features = {"avx512f": True, "avx512bw": True, "avx512vl": has}
+        monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", lambda it=features: it)
+        assert compiler.target_selects_bytes() is has
 
 
 @pytest.fixture
