@@ -1,4 +1,7 @@
-"""Who this process is in a run, and for which processor. Only this reads these variables."""
+"""Who this process is in a run, and what its environment says of processors.
+
+Only this reads the variables KNLTRAIN_*.
+"""
 
 from __future__ import annotations
 

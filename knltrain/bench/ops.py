@@ -1,7 +1,8 @@
 """`knltrain bench ops`: every operation of a network, by each implementation, beside the bounds.
 
 An operation that computes is compared with the machine's matrix product, one that only moves
-memory with a copy, both measured in the same rounds. Implementations take turns.
+memory with a copy, both measured in the same rounds. Implementations take turns. An operation of
+less than 10 ms is repeated, and so finds in the caches what fits there; the copy is of 128 MiB.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def run_ops_benchmark(
     `kinds` are the operations wanted, such as "convolution"; none means all. Without `winograd`
     "numba" convolves by direct sums alone.
 
-    The report holds the machine and the processors that code was made for where that was set,
+    The report holds the machine, what the environment says of processors (`settings`),
     sgemm_gflops, copy_gbytes_per_second (read and written), and a row per operation, shape,
     direction and implementation: milliseconds, gflops and share_of_sgemm, or gbytes_per_second and
     share_of_copy; `algorithm` is what was chosen for a convolution, and `candidates` the
@@ -49,6 +50,10 @@ def run_ops_benchmark(
     for name in implementations:
         if name not in IMPLEMENTATIONS:
             raise ConfigError(unknown_name("implementation", name, IMPLEMENTATIONS))
+    if not implementations:
+        raise ConfigError(
+            f"no implementation was named: expected at least one of {', '.join(IMPLEMENTATIONS)}"
+        )
     found = _wanted(cases(network_named(network), batch), kinds)
     cores = len(physical_cores(read_topology(), allowed_cpus()))
     crew = cores if threads is None else threads

@@ -20,11 +20,15 @@ _LARGEST_KERNEL = 3
 _LEAST_LINES = 8
 """Of an image: on a small one too much is done for windows that share nothing."""
 
+_MOST_PIXELS = 64
+"""Side by side: the lines that wait, 512 values of 5 bytes for each pixel, must stay in a cache."""
+
 
 def blocks_fit(shape: PoolingShape) -> bool:
     """Tell whether a pooling is better made in blocks."""
     least = min(shape.lines, shape.pixels, shape.height, shape.width)
-    return shape.stride == (1, 1) and max(shape.kernel) <= _LARGEST_KERNEL and least >= _LEAST_LINES
+    large = max(shape.kernel) > _LARGEST_KERNEL or max(shape.width, shape.pixels) > _MOST_PIXELS
+    return shape.stride == (1, 1) and least >= _LEAST_LINES and not large
 
 
 def seen_by_block(kernel: int) -> int:

@@ -99,7 +99,7 @@ def winners_kernel(lines: int, columns: int) -> Callable[..., None]:
     """Return the kernel of the gradient for windows of lines x columns pixels.
 
     `across` is the table of `pixel_blocks`; sums are (T, lines * width * STRIP_SIZE), tables
-    (T, lines), `outputs` and `windows` the lines of windows and how many are side by side.
+    (T, 2 * lines), `outputs` and `windows` the lines of windows and how many are side by side.
     """
 
     @parallel_kernel

@@ -52,7 +52,7 @@ def target_has_avx512() -> bool:
 def target_selects_bytes() -> bool:
     """Tell whether kernels are compiled for a processor with AVX-512BW and VL: masks of bytes."""
     features = SETTINGS.CPU_FEATURES or ""
-    if "avx512" in features:
+    if "avx512bw" in features or "avx512vl" in features:
         return "+avx512bw" in features and "+avx512vl" in features
     if SETTINGS.CPU_NAME:
         return SETTINGS.CPU_NAME in set(_AVX512_PROCESSORS) - {"knl", "knm"}

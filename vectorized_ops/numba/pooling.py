@@ -1,4 +1,4 @@
-"""Pooling: each target pixel gathers its sources, in both directions, and is written once."""
+"""Pooling, in both directions: each target pixel is written once, when its sources are gathered."""
 
 from __future__ import annotations
 

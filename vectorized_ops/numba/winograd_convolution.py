@@ -52,8 +52,8 @@ class WinogradConvolution:
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
     All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Raises
-    OperationError for kernels other than 3x3 and 5x5, strides, dilations, groups, and padding as
-    wide as the kernel.
+    OperationError for kernels other than 3x3 and 5x5, strides, dilations, groups, padding as wide as
+    the kernel, and outputs other than 2 and 4.
     """
 
     def __init__(self, shape: ConvolutionShape, outputs: int = 4) -> None:
@@ -71,17 +71,16 @@ class WinogradConvolution:
         widest = max(shape.channels, shape.filters)
         self._zeros = aligned_zeros((widest * self._images,))
         self._piece = PIECE if self._images % PIECE == 0 else LEAST_PIECE
-        across, down = (-(-side // outputs) for side in shape.outputs[1:3])
-        self._items = across * down * -(-self._images // self._piece)
         self._kernels = aligned_zeros((self._threads, self._taps**2, LANES))
         self._scratch = aligned_zeros((0,))
 
     @property
     def scratch_size(self) -> int:
         """Floats of scratch memory that a call needs."""
-        counts = self.shape.filters, self.shape.channels
-        own = max(sum(self._sizes(*counts)), sum(self._sizes(*reversed(counts))))
-        return max(own, sum(self._sums_sizes()))
+        shape = self.shape
+        forward = self._sizes(shape.filters, shape.channels, shape.outputs)
+        backward = self._sizes(shape.channels, shape.filters, shape.inputs)
+        return max(sum(forward), sum(backward), sum(self._sums_sizes()))
 
     def use_scratch(self, memory: AnyArray) -> None:
         """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
@@ -135,7 +134,7 @@ class WinogradConvolution:
             *pixels(images), images.shape[1:3], shape.channels, *pixels(gradient),
             gradient.shape[1:3], shape.filters, self._images, shape.padding, panels.starts,
             panels.widths, sums, bias_sums, transformed, turned, turned_points, self._zeros,
-            self._at_once(shape.filters, shape.channels),
+            self._at_once(shape.filters, shape.channels, shape.outputs),
         )  # fmt: skip
         square_taps_kernel(self._outputs, self._taps)(
             sums, rows, shape.channels, panels.starts, panels.widths, panels.of_filter,
@@ -157,7 +156,7 @@ class WinogradConvolution:
     ) -> None:
         channels, filters = inputs.shape[3], out.shape[3]
         rows = tile_rows(filters)
-        sizes = self._sizes(filters, channels)
+        sizes = self._sizes(filters, channels, out.shape)
         memory = self._memory(sum(sizes))
         points, transformed, products = np.split(memory, np.cumsum(sizes)[:-1])
         square_weights_kernel(self._outputs, self._taps)(
@@ -171,23 +170,26 @@ class WinogradConvolution:
             target_distance, out.shape[1:3], filters, self._images, padding, masking,
             mask_distance, mode, transformed.reshape(self._threads, -1),
             products.reshape(self._threads, -1), self._zeros,
-            np.array([0, 0, channels]), self._at_once(filters, channels),
+            np.array([0, 0, channels]), self._at_once(filters, channels, out.shape),
         )  # fmt: skip
 
-    def _at_once(self, filters: int, channels: int) -> int:
+    def _at_once(self, filters: int, channels: int, out: tuple[int, ...]) -> int:
         """Items whose points are in work together, while the weights pass by once.
 
-        So many that they come to half of the weights in size, but not fewer than the cache holds.
+        So many that they come to half of the weights in size, but not fewer than the cache holds,
+        nor more than a thread has for results of shape `out`.
         """
+        across, down = (-(-side // self._outputs) for side in out[1:3])
+        items = across * down * -(-self._images // self._piece)
         per_item = self._points * (filters + channels) * PIECE * 4
         of_weights = filters * channels // (2 * (filters + channels) * PIECE)
-        most = min(MOST_AT_ONCE, -(-self._items // self._threads))
+        most = min(MOST_AT_ONCE, -(-items // self._threads))
         return int(np.clip(CACHED_BYTES // per_item, min(most, max(1, of_weights)), most))
 
-    def _sizes(self, filters: int, channels: int) -> tuple[int, int, int]:
+    def _sizes(self, filters: int, channels: int, out: tuple[int, ...]) -> tuple[int, int, int]:
         """Floats of transformed weights, of all threads' points, and of their products."""
         rows = tile_rows(filters)
-        images = self._at_once(filters, channels) * PIECE
+        images = self._at_once(filters, channels, out) * PIECE
         points = self._threads * self._points
         weights = self._points * -(-filters // rows) * block_size(rows, channels)
         return (
@@ -198,7 +200,7 @@ class WinogradConvolution:
 
     def _sums_sizes(self) -> tuple[int, int, int, int, int]:
         """Floats of all threads' sums, sums of biases, points, turned pixels and their points."""
-        at_once = self._at_once(self.shape.filters, self.shape.channels)
+        at_once = self._at_once(self.shape.filters, self.shape.channels, self.shape.outputs)
         columns, panel = len(self._panels.starts), self._piece * PANEL
         each = (
             self._points * sums_size(self.shape, self._panels) // self._taps**2,

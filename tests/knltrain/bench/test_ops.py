@@ -48,6 +48,11 @@ def test_what_is_short_is_repeated_within_one_timing(monkeypatch):
     assert calls == [1]
 
 
+def test_no_implementation_is_refused_before_anything_is_measured():
+    with pytest.raises(ConfigError, match="no implementation was named: expected at least one of"):
+        run_ops_benchmark("lenet", 2, (), threads=1, rounds=1)
+
+
 def test_unknown_implementation_is_named():
     with pytest.raises(ConfigError, match=r"onednm.*did you mean 'onednn'"):
         run_ops_benchmark("lenet", 2, ("onednm",), threads=1, rounds=1)

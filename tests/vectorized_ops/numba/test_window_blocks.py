@@ -56,5 +56,6 @@ def test_each_pixel_is_in_one_block_that_sees_all_windows_that_hold_it(shape: Po
 def test_blocks_are_for_small_windows_that_overlap_on_maps_of_some_size() -> None:
     assert all(blocks_fit(shape) for shape in SHAPES)
     assert not blocks_fit(PoolingShape(20, 20, (4, 3), (1, 1)))
+    assert not blocks_fit(PoolingShape(20, 66, (3, 3), (1, 1)))
     assert not blocks_fit(PoolingShape(20, 20, (3, 3), (2, 1)))
     assert not blocks_fit(PoolingShape(20, 7, (3, 3), (1, 1), (1, 1)))

@@ -24,8 +24,8 @@ TOLERANCES = {
     (2, 5): (1e-5, 1e-5, 1e-5, 0),
     (4, 5): (1e-4, 1e-4, 1e-4, 0),
 }
-"""Shares of the largest result, for whole numbers, that F(2x2, 3x3) computes exactly. Where a map is
-one pixel the largest result may be much smaller than what it is the sum of."""
+"""Shares of the largest result, for whole numbers, that F(2x2, 3x3) computes exactly. Where a map
+is one pixel the largest result may be much smaller than what it is the sum of."""
 
 BOUNDS = {(2, 3): 2e-6, (4, 3): 2e-5, (2, 5): 2e-5, (4, 5): 2e-5}
 """Rounding errors as shares of the largest result, for normal values of up to 512 channels."""
