@@ -52,8 +52,8 @@ class WinogradConvolution:
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
     All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Raises
-    OperationError for kernels other than 3x3 and 5x5, strides, dilations, groups, padding as wide as
-    the kernel, and outputs other than 2 and 4.
+    OperationError for kernels other than 3x3 and 5x5, strides, dilations, groups, padding as wide
+    as the kernel, and outputs other than 2 and 4.
     """
 
     def __init__(self, shape: ConvolutionShape, outputs: int = 4) -> None:
