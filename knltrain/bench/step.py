@@ -23,6 +23,7 @@ from knltrain.bench.peers import OURS, Start, starts
 from knltrain.bench.step_report import Measured, best_peer, rows
 from knltrain.build import network_named
 from knltrain.errors import ConfigError
+from knltrain.launch.signals import signals_raise
 from knltrain.network.layers import Dropout
 from knltrain.network.network import Network
 
@@ -53,17 +54,18 @@ def run_step_benchmark(
     contestants hold their memory until the last round is over. The report holds machine, its
     sgemm_gflops and copy_gbytes_per_second, the `rows` and the `best_peer` of `step_report`, and
     losses_agree: True, or None where dropout draws differently in each. Raises PeerError when a
-    contestant cannot run, or computes another first loss than ours without dropout.
+    contestant cannot run, or computes another first loss than ours without dropout, and RunAborted
+    when a signal asks for the end; nothing is left behind then.
     """
     started = starts(peers, ipex_python)
     described = network_named(network)
     batch = batch or BATCHES.get(network, BATCH)
     groups = _groups(threads, workers)
     cpus = [cpu for group in groups for cpu in group]
-    with ExitStack() as stack:
-        job = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="knltrain-bench-")))
-        write_job(job, described, batch, SEED)
-        contestants = _warm_contestants(stack, started, job, groups)
+    with signals_raise(), ExitStack() as stack:
+        with tempfile.TemporaryDirectory(prefix="knltrain-bench-") as job:
+            write_job(Path(job), described, batch, SEED)
+            contestants = _warm_contestants(stack, started, Path(job), groups)
         losses = {contestant.name: contestant.ready["loss"] for contestant in contestants}
         agree = _losses_agree(described, losses)
         machine = stack.enter_context(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, final
+
+from knltrain.errors import RunAborted
 
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a run to end."""
@@ -65,3 +69,25 @@ class SignalPipe:
 
 def _wake(number: int, frame: FrameType | None) -> None:
     """Receive a signal without acting: the wake-up descriptor has already carried its number."""
+
+
+@contextmanager
+def signals_raise() -> Iterator[None]:
+    """While entered, SIGINT, SIGTERM and SIGHUP raise RunAborted, so that what is open is closed.
+
+    A SIGHUP that was already ignored stays ignored (`nohup`). Main thread only.
+    """
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise RunAborted(f"stopped by {signal_name(number)}", number)
+
+    previous = {
+        number: signal.signal(number, stop)
+        for number in STOPPING
+        if not (number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

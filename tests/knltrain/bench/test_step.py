@@ -3,7 +3,12 @@
 import json
 import math
 import os
+import signal
 import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +91,29 @@ def test_peer_that_cannot_run_is_named_with_what_it_says(tmp_path):
     python.chmod(0o755)
     with pytest.raises(PeerError, match="'ipex' ended with exit code 1: no torch here, install it"):
         step.run_step_benchmark("lenet", 8, ("ipex",), threads=1, rounds=1, ipex_python=python)
+
+
+def test_a_benchmark_that_is_stopped_leaves_no_process_and_no_file(tmp_path):
+    python, told, temporary = tmp_path / "python", tmp_path / "pid", tmp_path / "temporary"
+    python.write_text(f"#!/bin/sh\necho $$ >{told}.new\nmv {told}.new {told}\nexec sleep 600\n")
+    python.chmod(0o755)
+    temporary.mkdir()
+    command = [sys.executable, "-m", "knltrain", "bench", "step", "--peers", "ipex"]
+    stopped = subprocess.Popen(
+        [*command, "--ipex-python", str(python)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    while not told.exists():
+        assert stopped.poll() is None, stopped.stderr
+        time.sleep(0.05)
+    assert list(temporary.iterdir())
+    stopped.send_signal(signal.SIGTERM)
+    _, said = stopped.communicate()
+    assert (stopped.returncode, said.strip()) == (143, "error: stopped by SIGTERM")
+    assert not list(temporary.iterdir())
+    assert not Path(f"/proc/{int(told.read_text())}").exists()
 
 
 def test_unknown_peer_and_network_are_refused_with_a_suggestion():

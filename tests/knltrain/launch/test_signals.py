@@ -8,7 +8,8 @@ import signal
 
 import pytest
 
-from knltrain.launch.signals import SignalPipe, signal_name
+from knltrain.errors import RunAborted
+from knltrain.launch.signals import STOPPING, SignalPipe, signal_name, signals_raise
 
 
 def _readable(pipe: SignalPipe) -> bool:
@@ -56,3 +57,12 @@ def test_a_hangup_that_was_ignored_stays_ignored() -> None:
 def test_a_number_without_a_name_is_still_told() -> None:
     assert signal_name(signal.SIGSEGV) == "SIGSEGV"
     assert signal_name(63) == "signal 63"
+
+
+@pytest.mark.parametrize("number", STOPPING)
+def test_a_signal_raises_what_it_ends_with_and_only_within(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(RunAborted, match=f"stopped by {number.name}") as caught, signals_raise():
+        os.kill(os.getpid(), number)
+    assert caught.value.exit_code == 128 + number
+    assert signal.getsignal(number) == before
