@@ -91,11 +91,13 @@ def check_agreement(
     seed: int,
     run: Callable[[Memory], Sequence[np.ndarray]],
     tolerances: Sequence[float] = (),
+    least: float = 0,
 ) -> None:
     """What `run` returns for an implementation equals what it returns for the reference.
 
     To the last bit; with `tolerances`, each result to this share of the largest value of the
-    reference in float64. Images beyond those of the reference are not looked at.
+    reference in float64, but of no less than `least`: what cancels out leaves errors. Images beyond
+    those of the reference are not looked at.
     """
     expected = run(Memory(REFERENCE, exact=bool(tolerances)))
     place = Memory(operations(name), np.random.default_rng(seed))
@@ -103,7 +105,7 @@ def check_agreement(
     place.check_surroundings()
     tolerances = tolerances or [0] * len(expected)
     for number, (wanted, got) in enumerate(zip(expected, found, strict=True)):
-        largest = np.abs(wanted).max(where=np.isfinite(wanted), initial=0)
+        largest = np.abs(wanted).max(where=np.isfinite(wanted), initial=least)
         bound = tolerances[number] * largest
         assert_allclose(got[: len(wanted)], wanted, 0, bound, err_msg=f"result {number}")
 

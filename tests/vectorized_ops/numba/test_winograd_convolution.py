@@ -67,7 +67,7 @@ def check_drawn(
         made = REFERENCE.convolution(shape) if of_reference else WinogradConvolution(shape, outputs)
         return operands.results(made, place)
 
-    check_agreement("numba", seed, run, TOLERANCES[outputs, taps])
+    check_agreement("numba", seed, run, TOLERANCES[outputs, taps], least=1)
 
 
 @pytest.mark.parametrize(("outputs", "taps"), SIZES)
