@@ -14,7 +14,7 @@ from numba import types
 
 from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU, store_in_a_way
 from vectorized_ops.numba._lanes import Lanes, Value, tile
-from vectorized_ops.numba._winograd_tiles import linear_map, square_map
+from vectorized_ops.numba._winograd_tiles import square_map, store_points
 from vectorized_ops.winograd import transposed, winograd_transform
 
 
@@ -61,10 +61,8 @@ def square_input_tile(
                 def load(i: int, j: int) -> Value:
                     return lanes.load(lanes.at(sources[i * size + j], begin, shift))
 
-                for i, row in enumerate(square_map(lanes, transform.input_map, load)):
-                    for j, value in enumerate(row):
-                        place = lanes.product(args[4], i * size + j)
-                        lanes.store(value, lanes.at(own, shift, place))
+                points = square_map(lanes, transform.input_map, load)
+                store_points(lanes, points, lanes.at(own, shift), args[4])
                 return []
 
             lanes.loop(args[16], [], vector)
@@ -138,20 +136,13 @@ def square_weights_tile(
     transform = winograd_transform(outputs.literal_value, taps.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = Lanes(context, builder, signature)
-        size, side = transform.points, transform.taps
+        lanes, side = Lanes(context, builder, signature), transform.taps
         target = lanes.pointer(2, args[2], args[3])
 
         def load(i: int, j: int) -> Value:
             return lanes.load(lanes.pointer(5, args[5], (i * side + j) * lanes.width))
 
-        columns = [
-            linear_map(lanes, transform.weights_map, [load(i, j) for i in range(side)])
-            for j in range(side)
-        ]
-        for i, row in enumerate(zip(*columns, strict=True)):
-            for j, value in enumerate(linear_map(lanes, transform.weights_map, row)):
-                lanes.store(value, lanes.at(target, lanes.product(args[4], i * size + j)))
+        store_points(lanes, square_map(lanes, transform.weights_map, load), target, args[4])
         return context.get_dummy_value()
 
     return signature, generate
@@ -171,7 +162,7 @@ def square_gradient_tile(
     transform = winograd_transform(outputs.literal_value, taps.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes, size = Lanes(context, builder, signature), transform.points
+        lanes = Lanes(context, builder, signature)
         target, source = lanes.pointer(2, args[2], args[3]), lanes.pointer(5, args[5])
 
         def vector(number: Value, _: list[Value]) -> list[Value]:
@@ -181,11 +172,8 @@ def square_gradient_tile(
                 place = lanes.product(args[6], i * transform.outputs + j)
                 return lanes.load(lanes.at(source, shift, place))
 
-            results = square_map(lanes, transposed(transform.output_map), load)
-            for i, row in enumerate(results):
-                for j, value in enumerate(row):
-                    place = lanes.product(args[4], i * size + j)
-                    lanes.store(value, lanes.at(target, shift, place))
+            points = square_map(lanes, transposed(transform.output_map), load)
+            store_points(lanes, points, lanes.at(target, shift), args[4])
             return []
 
         lanes.loop(args[7], [], vector)
@@ -214,10 +202,8 @@ def square_taps_tile(
         def load(i: int, j: int) -> Value:
             return lanes.load(lanes.at(source, lanes.product(args[5], i * size + j)))
 
-        for i, row in enumerate(square_map(lanes, transposed(transform.weights_map), load)):
-            for j, value in enumerate(row):
-                place = (i * transform.taps + j) * lanes.width
-                lanes.store(value, lanes.pointer(2, args[2], place))
+        weights = square_map(lanes, transposed(transform.weights_map), load)
+        store_points(lanes, weights, lanes.pointer(2, args[2]), lanes.width)
         return context.get_dummy_value()
 
     return signature, generate

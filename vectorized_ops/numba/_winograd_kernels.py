@@ -17,6 +17,7 @@ import numpy as np
 
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._product import product_column
+from vectorized_ops.numba._square_tiles import square_taps_tile, square_weights_tile
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS, dot_tile
 from vectorized_ops.numba._winograd_tiles import (
@@ -27,8 +28,6 @@ from vectorized_ops.numba._winograd_tiles import (
     input_tile,
     pooled_gradient_tile,
     pooled_output_tile,
-    weights_gradient_tile,
-    weights_tile,
 )
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
 
@@ -59,7 +58,7 @@ def _transform_group(weights: Any, group: int, swapped: bool, out: Any, taps: An
         for r in range(TAPS):
             for s in range(TAPS):
                 taps[r * TAPS + s, lane] = weights[k, c, r, s]
-    weights_tile(out, group * LANES, out.shape[1], taps)
+    square_weights_tile(OUTPUTS, TAPS, out, group * LANES, out.shape[1], taps)
 
 
 @parallel_kernel
@@ -304,7 +303,7 @@ def _transform_back(points: Any, group: int, out: Any, taps: Any) -> None:
     channels, first = out.shape[1], group * LANES
     for other in range(1, points.shape[0]):
         points[0, :, first : first + LANES] += points[other, :, first : first + LANES]
-    weights_gradient_tile(taps, points, first, points.shape[2])
+    square_taps_tile(OUTPUTS, TAPS, taps, points, first, points.shape[2])
     for lane in range(min(LANES, out.shape[0] * channels - group * LANES)):
         pair = group * LANES + lane
         for r in range(TAPS):

@@ -99,7 +99,8 @@ def square_map(
     return [linear_map(lanes, matrix, row) for row in rows]
 
 
-def _store_points(lanes: Lanes, results: list[list[Value]], target: Value, stride: Value) -> None:
+def store_points(lanes: Lanes, results: list[list[Value]], target: Value, stride: Value) -> None:
+    """Emit stores of a square of vectors, one behind the other at multiples of `stride`."""
     for i, row in enumerate(results):
         for j, value in enumerate(row):
             lanes.store(value, lanes.at(target, lanes.product(stride, i * len(row) + j)))
@@ -124,7 +125,7 @@ def input_tile(
             return lanes.load(lanes.pointer(3, args[3], args[4], *shift))
 
         points = square_map(lanes, TRANSFORM.input_map, load)
-        _store_points(lanes, points, lanes.pointer(0, args[0], args[1]), args[2])
+        store_points(lanes, points, lanes.pointer(0, args[0], args[1]), args[2])
         return context.get_dummy_value()
 
     return signature, generate
@@ -151,43 +152,6 @@ def input_gradient_tile(
             for j, value in enumerate(row):
                 target = lanes.at(start, lanes.product(args[3], j))
                 lanes.store(lanes.add(lanes.load(target), value), target)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@tile
-def weights_tile(typingctx: Any, out: Any, out_index: Any, out_point: Any, taps: Any) -> Any:
-    """Write G g G^T of the TAPS x TAPS vectors g in `taps` to out[out_index + point*out_point]."""
-    signature = types.void(out, types.int64, types.int64, taps)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = Lanes(context, builder, signature)
-
-        def load(i: int, j: int) -> Value:
-            return lanes.load(lanes.pointer(3, args[3], (i * TAPS + j) * lanes.width))
-
-        points = square_map(lanes, TRANSFORM.weights_map, load)
-        _store_points(lanes, points, lanes.pointer(0, args[0], args[1]), args[2])
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@tile
-def weights_gradient_tile(typingctx: Any, taps: Any, points: Any, index: Any, point: Any) -> Any:
-    """Write G^T p G of the points p at points[index + number*point] to `taps`."""
-    signature = types.void(taps, points, types.int64, types.int64)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = Lanes(context, builder, signature)
-        source = lanes.pointer(1, args[1], args[2])
-
-        def load(i: int, j: int) -> Value:
-            return lanes.load(lanes.at(source, lanes.product(args[3], i * POINTS + j)))
-
-        results = square_map(lanes, transposed(TRANSFORM.weights_map), load)
-        _store_points(lanes, results, lanes.pointer(0, args[0]), lanes.width)
         return context.get_dummy_value()
 
     return signature, generate
@@ -251,7 +215,7 @@ def pooled_gradient_tile(
             return lanes.where_equal(number, i % 2 * 2 + j % 2, value)
 
         points = square_map(lanes, transposed(TRANSFORM.output_map), load)
-        _store_points(lanes, points, lanes.pointer(8, args[8], args[9]), args[10])
+        store_points(lanes, points, lanes.pointer(8, args[8], args[9]), args[10])
         return context.get_dummy_value()
 
     return signature, generate

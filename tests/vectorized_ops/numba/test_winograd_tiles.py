@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.numba import _winograd_tiles as tiles
 from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._square_tiles import square_taps_tile, square_weights_tile
 from vectorized_ops.numba._winograd_tiles import OUTPUTS, POINTS, TAPS, TRANSFORM
 from vectorized_ops.numba.compiler import kernel
 
@@ -33,12 +34,12 @@ def add_input_gradient(images: Any, points: Any) -> None:
 
 @kernel
 def weights_points(out: Any, taps: Any) -> None:
-    tiles.weights_tile(out, LANES, WIDTH * LANES, taps)
+    square_weights_tile(OUTPUTS, TAPS, out, LANES, WIDTH * LANES, taps)
 
 
 @kernel
 def weights_gradient(taps: Any, points: Any) -> None:
-    tiles.weights_gradient_tile(taps, points, LANES, WIDTH * LANES)
+    square_taps_tile(OUTPUTS, TAPS, taps, points, LANES, WIDTH * LANES)
 
 
 @kernel
