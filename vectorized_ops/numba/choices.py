@@ -22,6 +22,7 @@ import llvmlite.binding
 import numba
 
 from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS
+from vectorized_ops.timing import mean_seconds
 
 ROUNDS = 3
 ENOUGH_SECONDS = 2.0
@@ -69,21 +70,10 @@ def _measure(candidates: Mapping[str, Callable[[], object]]) -> dict[str, float]
     begin = time.perf_counter()
     for _ in range(ROUNDS):
         for name, run in candidates.items():
-            times[name].append(_seconds(run))
+            times[name].append(mean_seconds(run, LEAST_SECONDS))
         if time.perf_counter() - begin > ENOUGH_SECONDS:
             break
     return {name: statistics.median(measured) for name, measured in times.items()}
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    """Return what one run takes, on the average of as many as LEAST_SECONDS need."""
-    times, start = 0, time.perf_counter()
-    while True:
-        run()
-        times += 1
-        passed = time.perf_counter() - start
-        if passed >= LEAST_SECONDS:
-            return passed / times
 
 
 def _answer_path(question: str, names: list[str]) -> Path:

@@ -16,7 +16,7 @@ from vectorized_ops.numba._threads import part
 from vectorized_ops.numba._window_blocks import blocks_fit, pixel_blocks, window_blocks
 from vectorized_ops.numba._window_kernels import STRIP_SIZE, maxima_kernel, winners_kernel
 from vectorized_ops.numba._windows import Links, window_sizes, windows
-from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.numba.compiler import kernel, parallel_kernel
 from vectorized_ops.reference.pooling import check_window
 from vectorized_ops.shapes import PoolingShape
 
@@ -187,6 +187,23 @@ def _deliver_means(
     )  # fmt: skip
 
 
+@kernel
+def _share(starts: Any, size: int, thread: int, threads: int) -> tuple[int, int]:
+    """Return the share of a thread in the targets, `size` rows of lanes each."""
+    rows = (len(starts) - 1) * size
+    return part(rows, thread, threads), part(rows, thread + 1, threads)
+
+
+@kernel
+def _piece(first: int, last: int, size: int) -> tuple[int, int, int]:
+    """Return what the next piece is of a share: its target, and where it begins and its elements.
+
+    A piece ends with its target, or with the share.
+    """
+    target, row = first // size, first % size
+    return target, row * IMAGE_LANES, min(size - row, last - first) * IMAGE_LANES
+
+
 @parallel_kernel
 def _largest(
     images: Any,
@@ -205,11 +222,9 @@ def _largest(
 ) -> None:
     size = block // IMAGE_LANES
     for thread in numba.prange(threads):
-        first = part((len(starts) - 1) * size, thread, threads)
-        last = part((len(starts) - 1) * size, thread + 1, threads)
+        first, last = _share(starts, size, thread, threads)
         while first < last:
-            pixel, begin = first // size, first % size * IMAGE_LANES
-            count = min(block - begin, (last - first) * IMAGE_LANES)
+            pixel, begin, count = _piece(first, last, size)
             tiles.maximum_tile(
                 out, which, pixel * out_distance + begin, pixel * which_distance + begin, images,
                 begin, distance, places, count // LANES, past, sources, starts[pixel, 0],
@@ -241,11 +256,9 @@ def _winners(
 ) -> None:
     size = block // IMAGE_LANES
     for thread in numba.prange(threads):
-        first = part((len(starts) - 1) * size, thread, threads)
-        last = part((len(starts) - 1) * size, thread + 1, threads)
+        first, last = _share(starts, size, thread, threads)
         while first < last:
-            pixel, begin = first // size, first % size * IMAGE_LANES
-            count = min(block - begin, (last - first) * IMAGE_LANES)
+            pixel, begin, count = _piece(first, last, size)
             tiles.winners_tile(
                 out, pixel * out_distance + begin, mask, pixel * mask_distance + begin, add, masked,
                 past, gradient, begin, gradient_distance, which, begin, which_distance, places,
@@ -276,11 +289,9 @@ def _means(
 ) -> None:
     size = block // IMAGE_LANES
     for thread in numba.prange(threads):
-        first = part((len(starts) - 1) * size, thread, threads)
-        last = part((len(starts) - 1) * size, thread + 1, threads)
+        first, last = _share(starts, size, thread, threads)
         while first < last:
-            pixel, begin = first // size, first % size * IMAGE_LANES
-            count = min(block - begin, (last - first) * IMAGE_LANES)
+            pixel, begin, count = _piece(first, last, size)
             tiles.mean_tile(
                 out, pixel * out_distance + begin, mask, pixel * mask_distance + begin, add, masked,
                 past, values, begin, distance, factors, count // LANES, sources, starts[pixel, 0],

@@ -7,6 +7,9 @@ of rounding errors (see the tests).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numba
 import numpy as np
 
@@ -39,10 +42,13 @@ CACHED_BYTES = 2**19
 MOST_AT_ONCE = 8
 """Items that a thread holds at a time."""
 
+MOST_GROUPS = 4
+"""Groups come one after another; of many each would have too few channels to be worth it."""
+
 
 def winograd_takes(shape: ConvolutionShape) -> bool:
     """Tell whether a shape is one that `WinogradConvolution` computes."""
-    plain = (shape.stride, shape.dilation, shape.groups) == ((1, 1), (1, 1), 1)
+    plain = (shape.stride, shape.dilation) == ((1, 1), (1, 1)) and shape.groups <= MOST_GROUPS
     side = shape.kernel[0]
     square = shape.kernel == (side, side) and side in TAPS
     return plain and square and max(shape.padding) < side
@@ -52,23 +58,29 @@ class WinogradConvolution:
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
     All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Raises
-    OperationError for kernels other than 3x3 and 5x5, strides, dilations, groups, padding as wide
-    as the kernel, and outputs other than 2 and 4.
+    OperationError for kernels other than 3x3 and 5x5, strides, dilations, more than 4 groups,
+    padding as wide as the kernel, and outputs other than 2 and 4.
     """
 
     def __init__(self, shape: ConvolutionShape, outputs: int = 4) -> None:
         if not winograd_takes(shape) or outputs not in OUTPUTS:
             raise OperationError(
                 f"Winograd F({outputs}x{outputs}) was asked for {shape}: expected outputs 2 or 4, "
-                "kernel 3x3 or 5x5, stride 1, dilation 1, one group and padding narrower than the "
-                "kernel; use Convolution"
+                f"kernel 3x3 or 5x5, stride 1, dilation 1, at most {MOST_GROUPS} groups, padding "
+                "narrower than the kernel; use Convolution"
             )
         self.shape, self._operands = shape, Operands(shape)
+        self._group = replace(
+            shape,
+            channels=shape.channels // shape.groups,
+            filters=shape.filters // shape.groups,
+            groups=1,
+        )
         self._outputs, self._taps = outputs, shape.kernel[0]
         self._points = (outputs + self._taps - 1) ** 2
-        self._panels = panels_of(shape.filters, 1)
+        self._panels = panels_of(self._group.filters, 1)
         self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
-        widest = max(shape.channels, shape.filters)
+        widest = max(self._group.channels, self._group.filters)
         self._zeros = aligned_zeros((widest * self._images,))
         self._piece = PIECE if self._images % PIECE == 0 else LEAST_PIECE
         self._kernels = aligned_zeros((self._threads, self._taps**2, LANES))
@@ -77,7 +89,7 @@ class WinogradConvolution:
     @property
     def scratch_size(self) -> int:
         """Floats of scratch memory that a call needs."""
-        shape = self.shape
+        shape = self._group
         forward = self._sizes(shape.filters, shape.channels, shape.outputs)
         backward = self._sizes(shape.channels, shape.filters, shape.inputs)
         return max(sum(forward), sum(backward), sum(self._sums_sizes()))
@@ -96,8 +108,12 @@ class WinogradConvolution:
     ) -> None:
         """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
         self._operands.check(images, out, weights, bias)
-        given = self._zeros if bias is None else bias
-        self._convolve(images, weights, given, out, self.shape.padding, None, RELU * relu, False)
+        for inputs, filters in self._groups():
+            given = self._zeros if bias is None else bias[filters]
+            self._convolve(
+                images[..., inputs], weights[filters], given, out[..., filters],
+                self.shape.padding, None, RELU * relu, False,
+            )  # fmt: skip
 
     def backward_data(
         self,
@@ -112,7 +128,11 @@ class WinogradConvolution:
         last = self._taps - 1
         padding = last - self.shape.padding[0], last - self.shape.padding[1]
         mode = ADD * add | MASK * (mask is not None)
-        self._convolve(gradient, weights, self._zeros, out, padding, mask, mode, True)
+        for inputs, filters in self._groups():
+            self._convolve(
+                gradient[..., filters], weights[filters], self._zeros, out[..., inputs], padding,
+                None if mask is None else mask[..., inputs], mode, True,
+            )  # fmt: skip
 
     def backward_weights(
         self,
@@ -123,7 +143,29 @@ class WinogradConvolution:
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
         self._operands.check(images, gradient, weights_out, bias_out)
-        shape, panels = self.shape, self._panels
+        for inputs, filters in self._groups():
+            self._sum_up(
+                images[..., inputs], gradient[..., filters], weights_out[filters],
+                None if bias_out is None else bias_out[filters],
+            )  # fmt: skip
+
+    def _groups(self) -> Iterator[tuple[slice, slice]]:
+        """The channels and the filters of each group."""
+        channels, filters = self._group.channels, self._group.filters
+        for number in range(self.shape.groups):
+            yield (
+                slice(number * channels, (number + 1) * channels),
+                slice(number * filters, (number + 1) * filters),
+            )
+
+    def _sum_up(
+        self,
+        images: AnyArray,
+        gradient: AnyArray,
+        weights_out: AnyArray,
+        bias_out: AnyArray | None,
+    ) -> None:
+        shape, panels = self._group, self._panels
         rows = tile_rows(shape.channels)
         sizes = self._sums_sizes()
         pieces = np.split(self._memory(sum(sizes)), np.cumsum(sizes)[:-1])
@@ -200,12 +242,13 @@ class WinogradConvolution:
 
     def _sums_sizes(self) -> tuple[int, int, int, int, int]:
         """Floats of all threads' sums, sums of biases, points, turned pixels and their points."""
-        at_once = self._at_once(self.shape.filters, self.shape.channels, self.shape.outputs)
+        shape = self._group
+        at_once = self._at_once(shape.filters, shape.channels, shape.outputs)
         columns, panel = len(self._panels.starts), self._piece * PANEL
         each = (
-            self._points * sums_size(self.shape, self._panels) // self._taps**2,
+            self._points * sums_size(shape, self._panels) // self._taps**2,
             columns * PANEL,
-            self._points * (at_once * self.shape.channels * self._piece + GAP),
+            self._points * (at_once * shape.channels * self._piece + GAP),
             self._outputs**2 * panel,
             self._points * (at_once * panel + GAP),
         )

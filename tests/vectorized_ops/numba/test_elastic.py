@@ -18,6 +18,7 @@ PAIRS: list[tuple[Update, Update]] = [
         lambda locals_, center: reference.synchronous_elastic_update(locals_, center, 0.3),
     ),
     (elastic.synchronous_average, reference.synchronous_average),
+    (elastic.synchronous_sum, reference.synchronous_sum),
 ]
 
 
@@ -28,7 +29,7 @@ def random_rows(workers: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     return wide[:, 3 : 3 + size], rng.standard_normal(size, np.float32)
 
 
-@pytest.mark.parametrize("compiled, plain", PAIRS, ids=["elastic", "average"])
+@pytest.mark.parametrize("compiled, plain", PAIRS, ids=["elastic", "average", "sum"])
 @pytest.mark.parametrize("size", [0, 1, 15, 17, 1023, 1024, 1025, 5000])
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_equals_reference_to_the_last_bit(
@@ -42,7 +43,38 @@ def test_equals_reference_to_the_last_bit(
     assert np.array_equal(center.view(np.int32), expected_center.view(np.int32))
 
 
-@pytest.mark.parametrize("compiled", [pair[0] for pair in PAIRS], ids=["elastic", "average"])
+@pytest.mark.parametrize("size", [0, 1, 17, 5000])
+def test_exchange_of_one_worker_equals_reference_to_the_last_bit(size: int) -> None:
+    locals_, center = random_rows(1, size)
+    expected, expected_center = locals_[0].copy(), center.copy()
+    elastic.elastic_update(locals_[0], center, 0.3)
+    reference.elastic_update(expected, expected_center, 0.3)
+    assert np.array_equal(locals_[0].view(np.int32), expected.view(np.int32))
+    assert np.array_equal(center.view(np.int32), expected_center.view(np.int32))
+
+
+@pytest.mark.parametrize("size", [0, 1, 17, 5000])
+def test_increment_equals_reference_to_the_last_bit(size: int) -> None:
+    locals_, center = random_rows(1, size)
+    expected, before = locals_[0].copy(), center.copy()
+    found, expected_increment = np.full((2, size), np.nan, np.float32)
+    elastic.elastic_increment(locals_[0], center, found, 0.3)
+    reference.elastic_increment(expected, before, expected_increment, 0.3)
+    assert np.array_equal(locals_[0].view(np.int32), expected.view(np.int32))
+    assert np.array_equal(found.view(np.int32), expected_increment.view(np.int32))
+    assert np.array_equal(center, before)
+
+
+def test_local_of_another_length_is_refused() -> None:
+    three, four = np.zeros(3, np.float32), np.zeros(4, np.float32)
+    with pytest.raises(ValueError, match="same length"):
+        elastic.elastic_update(three, four, 0.1)
+    for wrong in ((three, four, four), (four, three, four), (four, four, three)):
+        with pytest.raises(ValueError, match="same length"):
+            elastic.elastic_increment(*wrong, 0.1)
+
+
+@pytest.mark.parametrize("compiled", [pair[0] for pair in PAIRS], ids=["elastic", "average", "sum"])
 def test_result_does_not_depend_on_where_stripes_are_cut(compiled: Update) -> None:
     locals_, center = random_rows(3, 4000)
     whole, whole_center = locals_.copy(), center.copy()
@@ -53,7 +85,7 @@ def test_result_does_not_depend_on_where_stripes_are_cut(compiled: Update) -> No
     assert np.array_equal(center, whole_center)
 
 
-@pytest.mark.parametrize("compiled", [pair[0] for pair in PAIRS], ids=["elastic", "average"])
+@pytest.mark.parametrize("compiled", [pair[0] for pair in PAIRS], ids=["elastic", "average", "sum"])
 def test_columns_outside_the_stripe_stay_untouched(compiled: Update) -> None:
     wide = np.full((2, 3000), 5.0, np.float32)
     wide[0, 100:2900] = 1.0
@@ -81,8 +113,10 @@ def test_center_of_another_length_is_refused() -> None:
     [
         (elastic.synchronous_elastic_update, {"subps", "mulps", "addps"}),
         (elastic.synchronous_average, {"addps", "divps"}),
+        (elastic.synchronous_sum, {"addps"}),
+        (elastic.elastic_increment, {"subps", "mulps"}),
     ],
-    ids=["elastic", "average"],
+    ids=["elastic", "average", "sum", "increment"],
 )
 def test_inner_loops_are_compiled_to_vector_instructions(
     compiled: Any, instructions: set[str]

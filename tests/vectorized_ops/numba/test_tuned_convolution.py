@@ -63,7 +63,7 @@ def test_candidates_are_asked_for_by_direction_and_shape(monkeypatch: pytest.Mon
     [
         ConvolutionShape(16, 8, 8, 8, 8, (3, 3), stride=(2, 2)),
         ConvolutionShape(16, 8, 8, 8, 8, (1, 1)),
-        ConvolutionShape(16, 8, 8, 8, 8, (3, 3), groups=2),
+        ConvolutionShape(16, 8, 8, 8, 8, (3, 3), groups=8),
     ],
 )
 def test_without_a_rival_nothing_is_measured(

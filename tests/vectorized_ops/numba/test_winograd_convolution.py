@@ -15,7 +15,11 @@ from numpy.testing import assert_array_equal
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import aligned_zeros
-from vectorized_ops.numba.winograd_convolution import WinogradConvolution, winograd_takes
+from vectorized_ops.numba.winograd_convolution import (
+    MOST_GROUPS,
+    WinogradConvolution,
+    winograd_takes,
+)
 from vectorized_ops.shapes import ConvolutionShape
 
 TOLERANCES = {
@@ -51,10 +55,12 @@ def check_drawn(
 ) -> None:
     padding = draw(st.integers(0, taps - 1)), draw(st.integers(0, taps - 1))
     sides = [draw(st.integers(max(1, taps - 2 * border), 13)) for border in padding]
-    channels, filters = (draw(st.sampled_from(counts)) for _ in ("channels", "filters"))
+    groups = draw(st.sampled_from([1, 2, MOST_GROUPS]))
+    channels, filters = (groups * draw(st.sampled_from(counts)) for _ in ("channels", "filters"))
     shape = ConvolutionShape(
-        draw(st.integers(1, images)), *sides, channels, filters, (taps, taps), padding=padding
-    )
+        draw(st.integers(1, images)), *sides, channels, filters, (taps, taps), padding=padding,
+        groups=groups,
+    )  # fmt: skip
     seed, rng = draw_rng(draw)
     operands = replace(
         whole_operands(shape),
@@ -179,6 +185,7 @@ def test_operations_share_scratch_memory_that_holds_anything(outputs: int, taps:
         ({"kernel": (7, 7)}, False),
         ({"stride": (1, 2)}, False),
         ({"dilation": (2, 1)}, False),
+        ({"channels": 8, "groups": MOST_GROUPS}, True),
         ({"channels": 8, "groups": 8}, False),
     ],
 )

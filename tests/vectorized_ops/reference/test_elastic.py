@@ -3,7 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vectorized_ops.reference.elastic import synchronous_average, synchronous_elastic_update
+from vectorized_ops.reference.elastic import (
+    elastic_increment,
+    elastic_update,
+    synchronous_average,
+    synchronous_elastic_update,
+)
 
 ROUNDING = 2.0**-24
 
@@ -59,3 +64,15 @@ def test_average_is_the_mean_and_makes_all_replicas_bit_equal(workers: int) -> N
     synchronous_average(locals_, center)
     assert np.all(np.abs(center - expected) <= ROUNDING * scale)
     assert all(np.array_equal(local, center) for local in locals_)
+
+
+def test_increment_is_half_of_an_exchange() -> None:
+    """The other half, equation (7), adds it to the center."""
+    (local,), center = random_vectors(1, 1000)
+    expected, expected_center = local.copy(), center.copy()
+    elastic_update(expected, expected_center, 0.3)
+    increment = np.empty_like(center)
+    elastic_increment(local, center, increment, 0.3)
+    assert np.array_equal(local, expected)
+    assert np.array_equal(center + increment, expected_center)
+    assert np.array_equal(increment, np.float32(0.3) * (random_vectors(1, 1000)[0][0] - center))

@@ -1,0 +1,34 @@
+"""An optimizer's step at the center, by how far the mean of the locals has come, in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float32]
+
+
+def synchronous_outer_step(
+    locals_: FloatArray,
+    center: FloatArray,
+    velocity: FloatArray,
+    decay: float,
+    gain: float,
+    velocity_rate: float,
+    rate: float,
+) -> None:
+    """Move the center by what all locals have moved by, and set all locals to it.
+
+    With d = mean of the locals − center, the locals added in rank order:
+
+        velocity <- decay velocity + gain d;  center <- center + velocity_rate velocity + rate d
+
+    ``locals_`` has shape (P, n), ``center`` and ``velocity`` (n,), all float32, no overlap.
+    """
+    total = np.zeros_like(center)
+    for local in locals_:
+        total += local
+    difference = total / np.float32(len(locals_)) - center
+    velocity[:] = np.float32(decay) * velocity + np.float32(gain) * difference
+    center += np.float32(velocity_rate) * velocity + np.float32(rate) * difference
+    locals_[:] = center
