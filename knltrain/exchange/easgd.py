@@ -1,18 +1,41 @@
+# ruff: noqa: ARG002 (a rule is given all vectors, and needs some)
 """Elastic averaging SGD: every local is pulled to the center, and the center to all locals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.rule import ExchangeRule, FloatArray
+from knltrain.exchange.rule import FloatArray, SynchronousRule
+
+
+class ElasticKernels(Protocol):
+    """The arithmetic of elastic and plain averaging on one stripe."""
+
+    def synchronous_elastic_update(
+        self, locals_: FloatArray, center: FloatArray, moving_rate: float, /
+    ) -> None:
+        """Pull all locals and the center."""
+
+    def synchronous_average(self, locals_: FloatArray, center: FloatArray, /) -> None:
+        """Set all locals and the center to the mean of the locals."""
+
+    def synchronous_sum(self, locals_: FloatArray, center: FloatArray, /) -> None:
+        """Set all locals and the center to the sum of the locals."""
+
+    def elastic_update(self, local: FloatArray, center: FloatArray, moving_rate: float, /) -> None:
+        """Pull one local and the center."""
+
+    def elastic_increment(
+        self, local: FloatArray, center: FloatArray, increment: FloatArray, moving_rate: float, /
+    ) -> None:
+        """Pull one local, and write what the center is to be given."""
 
 
 @final
-class EASGD(ExchangeRule):
+class EASGD(SynchronousRule):
     """The elastic terms of EASGD; the gradient step is the optimizer's.
 
     The loss's gradient is that at W_t, which the pull starts from, too. Weight decay is not: the
@@ -29,43 +52,45 @@ class EASGD(ExchangeRule):
     exchange keeps Σ_i local_i + center, up to one rounding each of the P locals and the center
     and P − 1 roundings of the sum of the pulls.
 
-    ``kernel`` does one exchange of all workers on one stripe:
-    ``vectorized_ops.<implementation>.elastic.synchronous_elastic_update``. Zhang uses β = 0.9, a
-    moving rate of 0.9 / P. Raises ConfigError unless 0 < α and β <= 1: past that, the center
-    overshoots the mean of the locals.
+    A worker that comes to the center alone exchanges with it what the center is then: Zhang's
+    Algorithm 1, and equation (2') of SC17.
+
+    ``kernels`` are those of ``vectorized_ops.<implementation>.elastic``. Zhang uses β = 0.9, a
+    moving rate of 0.9 / P; `knltrain.exchange.stability` tells where it becomes doubtful. Raises
+    ConfigError unless 0 < α < 1.
     """
+
+    follows = False
 
     def __init__(
         self,
         moving_rate: float,
-        workers: int,
-        kernel: Callable[[FloatArray, FloatArray, float], None],
+        kernels: ElasticKernels,
     ) -> None:
-        if not moving_rate > 0:
-            raise ConfigError(f"exchange.moving_rate = {moving_rate}: expected more than 0")
-        # Not as α P > 1: that product may come out above 1 by a rounding for the allowed α = 1 / P.
-        if moving_rate > 1 / workers:
+        if not 0 < moving_rate < 1:
             raise ConfigError(
-                f"exchange.moving_rate = {moving_rate} with {workers} workers: expected at most "
-                f"1 / workers = {1 / workers:.6g} (beta = workers x moving_rate <= 1, past that "
-                f"the center overshoots); leave it out to get 0.9 / workers = {0.9 / workers:.6g}"
+                f"exchange.moving_rate = {moving_rate}: expected more than 0 and less than 1"
             )
         self.moving_rate = moving_rate
-        self._kernel = kernel
+        self._kernels = kernels
 
-    def contribute(self, local: FloatArray, center: FloatArray, out: FloatArray) -> None:
-        """Write e = α (local − center) to ``out``, and take it from ``local``."""
-        np.subtract(local, center, out=out)
-        np.multiply(out, np.float32(self.moving_rate), out=out)
-        np.subtract(local, out, out=local)
+    def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
+        """Write e = α (local − center), and take it from ``local``; 4 memory accesses."""
+        self._kernels.elastic_increment(local, center, contribution, self.moving_rate)
 
-    def absorb(self, center: FloatArray, contribution: FloatArray) -> None:
+    def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
         """Add one e, or a sum of them, to the center."""
         np.add(center, contribution, out=center)
 
-    def follow(self, local: FloatArray, center: FloatArray) -> None:
+    def follow(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
         """Do nothing: ``contribute`` has already moved the local."""
 
-    def synchronise(self, locals_: FloatArray, center: FloatArray) -> None:
+    def visit(
+        self, local: FloatArray, center: FloatArray, kept: FloatArray, contribution: FloatArray
+    ) -> None:
+        """Pull one local and the center, as both are now; 4 memory accesses per element."""
+        self._kernels.elastic_update(local, center, self.moving_rate)
+
+    def synchronise(self, locals_: FloatArray, center: FloatArray, kept: FloatArray) -> None:
         """Do one whole exchange; 2 P + 2 memory accesses and 4 P flops per element."""
-        self._kernel(locals_, center, self.moving_rate)
+        self._kernels.synchronous_elastic_update(locals_, center, self.moving_rate)

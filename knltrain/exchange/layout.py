@@ -3,11 +3,14 @@
     page-aligned
     0      header          magic, layout version, workers, size, bytes in all, bytes of a page
     128    abort word
-    256    state of rank 0, 256 bytes: sequence number, process that holds it | scratch sums
+    256    state of rank 0, 256 bytes: sequence number, process that holds it, steps done |
+           scratch sums
     512    state of rank 1 ...
+    ...    locks of the center's pieces, 128 bytes each, then the turn
     pages  local of rank 0, padded to whole pages
     pages  local of rank 1 ...
-    pages  center
+    pages  spare of rank 0 ..., where exchanges go on beside the locals
+    pages  center, then the vectors that a rule keeps beside it
 
 Words that one worker writes and others poll have 128 bytes to themselves, because processors fetch
 cache lines in pairs. Long vectors begin at huge pages, so that the kernel can use these; what is
@@ -23,8 +26,15 @@ WORD_BYTES = 8
 ABORT_WORD = 16
 FIRST_STATE_WORD = 32
 STATE_WORDS = 32
-SEQUENCE, HOLDER, SCRATCH = 0, 1, 16
+SEQUENCE, HOLDER, STEPS_DONE, SCRATCH = 0, 1, 2, 16
 """Words inside a worker's state; two sets of eight sums begin at SCRATCH."""
+LOCK_WORDS = 16
+"""From one lock to the next."""
+
+PIECE_FLOATS = 2**16
+"""Of the center under one lock: 256 KiB stay in a second-level cache while a worker has them, and
+to take a lock costs some percent of the time to move them."""
+_MOST_PIECES = 1024
 
 FLOAT_BYTES = 4
 _CACHE_LINE_FLOATS = 16
@@ -45,17 +55,21 @@ def page_bytes_for(size: int) -> int:
 class Layout:
     """The places of the parts of a segment for ``workers`` vectors of ``size`` float32 elements.
 
-    Every part begins at a multiple of ``page_bytes``. Raises ValueError unless ``size`` and
-    ``workers`` are at least 1 and ``page_bytes`` is the kernel's page or a huge one.
+    The center has ``center_vectors`` of them: itself, and what a rule keeps beside it. With
+    ``spares`` each worker has two: its local, and another one. Every part begins at a multiple of
+    ``page_bytes``. Raises ValueError unless ``size``, ``workers`` and ``center_vectors`` are at
+    least 1 and ``page_bytes`` is the kernel's page or a huge one.
     """
 
     size: int
     workers: int
     page_bytes: int = mmap.PAGESIZE
+    center_vectors: int = 1
+    spares: bool = False
 
     def __post_init__(self) -> None:
-        if self.size < 1 or self.workers < 1:
-            raise ValueError(f"{self}: expected at least 1 worker and 1 element")
+        if min(self.size, self.workers, self.center_vectors) < 1:
+            raise ValueError(f"{self}: expected at least 1 worker, 1 element and 1 center")
         if self.page_bytes not in (mmap.PAGESIZE, HUGE_PAGE_BYTES):
             raise ValueError(f"{self}: expected pages of {mmap.PAGESIZE} or {HUGE_PAGE_BYTES}")
 
@@ -67,7 +81,7 @@ class Layout:
     @property
     def used_header_bytes(self) -> int:
         """Bytes of header and states that hold something."""
-        return (FIRST_STATE_WORD + self.workers * STATE_WORDS) * WORD_BYTES
+        return (self.lock_word(self.pieces) + LOCK_WORDS) * WORD_BYTES
 
     @property
     def row_bytes(self) -> int:
@@ -76,30 +90,60 @@ class Layout:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of the whole segment: header, P locals, center."""
-        return self.header_bytes + (self.workers + 1) * self.row_bytes
+        """Bytes of the whole segment: header, locals and spares, the center's vectors."""
+        return self.row_offset(self.center_row + self.center_vectors)
+
+    @property
+    def center_row(self) -> int:
+        """Which of the rows is the center: one for each local and spare come before it."""
+        return self.workers * (1 + self.spares)
+
+    def rows_of(self, rank: int) -> tuple[int, ...]:
+        """The rows of a worker's local and, if there are spares, of its spare."""
+        return tuple(range(rank, self.center_row, self.workers))
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces the center has for those who come to it alone; a lock for each."""
+        return min(max(1, self.size // PIECE_FLOATS), _MOST_PIECES)
+
+    def piece(self, number: int) -> slice:
+        """Elements of a piece; they cover all, in order, and begin at cache lines."""
+        lines = -(-self.size // _CACHE_LINE_FLOATS)
+        begin, end = (
+            min(lines * n // self.pieces * _CACHE_LINE_FLOATS, self.size)
+            for n in (number, number + 1)
+        )
+        return slice(begin, end)
+
+    def lock_word(self, piece: int) -> int:
+        """Word of a piece's lock, counted from the start; ``piece`` = ``pieces`` gives the turn."""
+        return self.state_word(self.workers) + piece * LOCK_WORDS
 
     def state_word(self, rank: int) -> int:
         """First word of a worker's state, counted from the start of the segment."""
         return FIRST_STATE_WORD + rank * STATE_WORDS
 
-    def local_offset(self, rank: int) -> int:
-        """First byte of a worker's local; ``rank`` = P gives the center."""
-        return self.header_bytes + rank * self.row_bytes
+    def row_offset(self, row: int) -> int:
+        """First byte of a row: locals, spares, then the center's vectors."""
+        return self.header_bytes + row * self.row_bytes
 
-    def stripe(self, rank: int) -> slice:
+    def stripe(self, rank: int, part: slice = slice(None)) -> slice:
         """Elements that ``rank`` works on in an exchange; the P stripes cover all, in rank order.
 
         Stripes begin at whole pages, so that each page of the center has one owner, or at smaller
         ones or cache lines where the vector is too short for that. Those at the end may be empty.
+        Stripes of a ``part`` of the vectors begin at cache lines.
         """
+        first, last, _ = part.indices(self.size)
+        if (first, last) != (0, self.size):
+            lines = range(first // _CACHE_LINE_FLOATS, -(-last // _CACHE_LINE_FLOATS))
+            return _share(rank, self.workers, lines, _CACHE_LINE_FLOATS, first, last)
         unit = next(
             (page // FLOAT_BYTES for page in self._stripe_pages() if self._has_stripes_of(page)),
             _CACHE_LINE_FLOATS,
         )
-        units = -(-self.size // unit)
-        begin, end = (min(units * r // self.workers * unit, self.size) for r in (rank, rank + 1))
-        return slice(begin, end)
+        return _share(rank, self.workers, range(-(-self.size // unit)), unit, 0, self.size)
 
     def _stripe_pages(self) -> tuple[int, ...]:
         return (self.page_bytes, mmap.PAGESIZE)
@@ -109,3 +153,10 @@ class Layout:
 
     def _whole_pages(self, bytes_: int) -> int:
         return -(-bytes_ // self.page_bytes) * self.page_bytes
+
+
+def _share(rank: int, workers: int, units: range, unit: int, first: int, last: int) -> slice:
+    """The elements from ``first`` to ``last`` in ``rank``'s share of the units of that size."""
+    ends = (units.start + len(units) * r // workers for r in (rank, rank + 1))
+    begin, end = (min(max(number * unit, first), last) for number in ends)
+    return slice(begin, end)

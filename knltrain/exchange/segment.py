@@ -26,6 +26,7 @@ from knltrain.exchange.layout import (
     SCRATCH,
     SEQUENCE,
     STATE_WORDS,
+    STEPS_DONE,
     WORD_BYTES,
     Layout,
     page_bytes_for,
@@ -34,18 +35,20 @@ from knltrain.exchange.rule import FloatArray
 from knltrain.exchange.transport import SUM_LIMIT
 
 _MAGIC = int.from_bytes(b"knltrain", "little")
-_LAYOUT_VERSION = 2
-_HEADER_WORDS = 6
+_LAYOUT_VERSION = 4
+_HEADER_WORDS = 8
 
 
 @final
 class Segment:
     """One node's shared memory, mapped into this process.
 
-    ``locals_`` has shape (P, n) with contiguous rows at whole pages, ``center`` (n,), both
-    float32. ``words`` are the int64 words of header and states (see ``layout``), ``sequences``
-    (P,) those of them that say how many barriers a worker has reached, ``abort_word`` (1,) why the
-    run is being aborted, 0 if it is not.
+    ``locals_`` has shape (P, n) with contiguous rows at whole pages, ``spares`` the same or, if
+    there are none, (0, n), ``center`` (n,), ``kept`` (C − 1, n) what a rule keeps beside the
+    center, all float32. ``words`` are the int64 words of
+    header, states and locks (see ``layout``), ``sequences`` (P,) those of them that say how many
+    barriers a worker has reached, ``steps_done`` (P,) how many steps it has done, ``abort_word``
+    (1,) why the run is being aborted, 0 if it is not.
     """
 
     def __init__(self, fd: int, layout: Layout) -> None:
@@ -63,14 +66,16 @@ class Segment:
         self.words: npt.NDArray[np.int64] = np.frombuffer(
             memory, np.int64, layout.header_bytes // WORD_BYTES
         )
-        self.sequences = self.words[layout.state_word(0) + SEQUENCE :: STATE_WORDS][
-            : layout.workers
-        ]
+        states = self.words[layout.state_word(0) : layout.state_word(layout.workers)]
+        self.sequences = states[SEQUENCE::STATE_WORDS]
+        self.steps_done = states[STEPS_DONE::STATE_WORDS]
         self.abort_word = self.words[ABORT_WORD : ABORT_WORD + 1]
         floats = np.frombuffer(memory, np.float32, offset=layout.header_bytes)
-        rows = floats.reshape(layout.workers + 1, -1)[:, : layout.size]
-        self.locals_: FloatArray = rows[:-1]
-        self.center: FloatArray = rows[-1]
+        rows = floats.reshape(-1, layout.row_bytes // FLOAT_BYTES)[:, : layout.size]
+        self.locals_: FloatArray = rows[: layout.workers]
+        self.spares: FloatArray = rows[layout.workers : layout.center_row]
+        self.center: FloatArray = rows[layout.center_row]
+        self.kept: FloatArray = rows[layout.center_row + 1 :]
 
     @classmethod
     def create(
@@ -79,8 +84,12 @@ class Segment:
         workers: int,
         kind: unnamed_file.FileKind = "shm",
         directory: Path = Path("/dev/shm"),
+        center_vectors: int = 1,
+        spares: bool = False,
     ) -> Segment:
         """Make a segment for ``workers`` vectors of ``size`` elements, all zero.
+
+        The center takes ``center_vectors`` of that size, and with ``spares`` each worker another.
 
         ``shm`` is a file without a name in ``directory``, ``memfd`` one outside every file system,
         which the size of /dev/shm does not limit, ``hugetlb`` such a one made of huge pages that
@@ -88,7 +97,7 @@ class Segment:
         Raises SegmentError if there is no room, before anything is written.
         """
         page_bytes = HUGE_PAGE_BYTES if kind == "hugetlb" else page_bytes_for(size)
-        layout = Layout(size, workers, page_bytes)
+        layout = Layout(size, workers, page_bytes, center_vectors, spares)
         fd = unnamed_file.create(kind, directory, layout.total_bytes)
         # Only the header: each worker reserves its own pages, to have them near its cores.
         try:
@@ -121,19 +130,18 @@ class Segment:
     def place(self, rank: int, memory: MemoryPlan) -> tuple[str, ...]:
         """Have the pages of worker ``rank`` come from the memory that its placement names.
 
-        Those are the pages of its local, and of its stripe of the center where that has pages of
-        its own. Done by the process that creates the segment, before any worker claims its rank,
-        it holds in all processes; for ``hugetlb``, where it would not, the workers' own policies
-        hold. Vectors are part of the arena "model", where the placement has arenas. Returns what
-        could not be had as asked; raises SegmentError if a ``strict`` place cannot be had.
+        Those are the pages of its local and its spare, and of its stripe of the center where that
+        has pages of its own. Done by the process that creates the segment, before any worker claims
+        its rank, it holds in all processes; for ``hugetlb``, where it would not, the workers' own
+        policies hold. Vectors are part of the arena "model", where the placement has arenas.
+        Returns what could not be had as asked; raises SegmentError if a ``strict`` place cannot be
+        had.
         """
         wanted = memory.arena("model") or memory
         if wanted.mode == "default" or not self._keeps_policy:
             return ()
-        first = self.layout.local_offset(rank)
-        parts = [self._memory[first : first + self.layout.row_bytes]]
-        if stripe := self._own_stripe_pages(rank):
-            parts.append(stripe)
+        parts = [self._memory[begin:end] for begin, end in self._row_bytes(rank)]
+        parts += [pages for pages in self._own_stripe_pages(rank) if pages]
         required = memory.policy == "strict"
         try:
             done = [
@@ -146,9 +154,9 @@ class Segment:
     def claim(self, rank: int) -> None:
         """Become worker ``rank``: reserve and touch its pages from here, note who this process is.
 
-        The pages of its local and of its stripe of the center come from where ``place`` said, or
-        else from the NUMA node that this process runs on. Raises SegmentError if there is no
-        memory left, if a living process has this rank, or if there is no such rank.
+        The pages of its local, its spare and its stripe of the center come from where ``place``
+        said, or else from the NUMA node that this process runs on. Raises SegmentError if there is
+        no memory left, if a living process has this rank, or if there is no such rank.
         """
         if not 0 <= rank < self.workers:
             raise SegmentError(f"rank {rank}: expected 0 to {self.workers - 1}")
@@ -159,7 +167,8 @@ class Segment:
                 "expected one process per rank"
             )
         self._reserve_pages(rank)
-        self.locals_[rank] = 0
+        for vectors in (self.locals_, self.spares):
+            vectors[rank : rank + 1] = 0
         for part in self._huge_parts(rank):
             collapse(part)
         self.words[self.layout.state_word(rank) + HOLDER] = process.own_identity()
@@ -190,38 +199,45 @@ class Segment:
             os.close(self.fd)
         self.fd = -1
         self._memory = memoryview(b"")
-        self.words = self.sequences = self.abort_word = np.zeros(0, np.int64)
-        self.locals_ = np.zeros((0, 0), np.float32)
+        self.words = self.sequences = self.steps_done = self.abort_word = np.zeros(0, np.int64)
+        self.locals_ = self.spares = self.kept = np.zeros((0, 0), np.float32)
         self.center = np.zeros(0, np.float32)
 
     def _reserve_pages(self, rank: int) -> None:
-        begin, end = self._stripe_bytes(rank)
-        unnamed_file.reserve(self.fd, self.layout.local_offset(rank), self.layout.row_bytes)
-        if end > begin:
-            unnamed_file.reserve(self.fd, begin, end - begin)
+        for begin, end in (*self._row_bytes(rank), *self._stripe_bytes(rank)):
+            if end > begin:
+                unnamed_file.reserve(self.fd, begin, end - begin)
 
-    def _stripe_bytes(self, rank: int) -> tuple[int, int]:
-        """First byte of a worker's stripe of the center, and the byte after its last."""
-        stripe, center = self.layout.stripe(rank), self.layout.local_offset(self.workers)
-        return center + stripe.start * FLOAT_BYTES, center + stripe.stop * FLOAT_BYTES
+    def _row_bytes(self, rank: int) -> list[tuple[int, int]]:
+        """Where a worker's local and its spare begin and end, in bytes."""
+        begins = [self.layout.row_offset(row) for row in self.layout.rows_of(rank)]
+        return [(begin, begin + self.layout.row_bytes) for begin in begins]
 
-    def _own_stripe_pages(self, rank: int) -> memoryview:
+    def _stripe_bytes(self, rank: int) -> list[tuple[int, int]]:
+        """Where a worker's stripe of each vector of the center begins and ends, in bytes."""
+        stripe, found = self.layout.stripe(rank), []
+        for vector in range(self.layout.center_vectors):
+            center = self.layout.row_offset(self.layout.center_row + vector)
+            found.append((center + stripe.start * FLOAT_BYTES, center + stripe.stop * FLOAT_BYTES))
+        return found
+
+    def _own_stripe_pages(self, rank: int) -> list[memoryview]:
         """The pages of the center that begin in a worker's stripe; empty where it has none."""
-        begin, end = (-(-at // mmap.PAGESIZE) * mmap.PAGESIZE for at in self._stripe_bytes(rank))
-        return self._memory[begin:end]
+        return [
+            self._memory[slice(*(-(-at // mmap.PAGESIZE) * mmap.PAGESIZE for at in ends))]
+            for ends in self._stripe_bytes(rank)
+        ]
 
     def _huge_parts(self, rank: int) -> tuple[memoryview, ...]:
-        """A worker's local and the whole huge pages of its stripe, if vectors begin at such."""
+        """A worker's rows and the whole huge pages of its stripe, if vectors begin at such."""
         unit = self.layout.page_bytes
         if unit == mmap.PAGESIZE or unnamed_file.is_in_huge_pages(self.fd):
             return ()
-        first = self.layout.local_offset(rank)
-        begin, end = self._stripe_bytes(rank)
         # A huge page that two stripes share stays in small ones, each near its own worker.
-        ranges = (
-            (first, first + self.layout.row_bytes),
-            (-(-begin // unit) * unit, end // unit * unit),
-        )
+        ranges = self._row_bytes(rank) + [
+            (-(-begin // unit) * unit, end // unit * unit)
+            for begin, end in self._stripe_bytes(rank)
+        ]
         return tuple(self._memory[start:stop] for start, stop in ranges if start < stop)
 
 
@@ -232,18 +248,18 @@ def lost_worker(rank: int) -> int:
 
 def _header(layout: Layout) -> list[int]:
     numbers = (layout.workers, layout.size, layout.total_bytes, layout.page_bytes)
-    return [_MAGIC, _LAYOUT_VERSION, *numbers]
+    return [_MAGIC, _LAYOUT_VERSION, *numbers, layout.center_vectors, layout.spares]
 
 
 def _checked_layout(header: list[int], file_bytes: int) -> Layout:
-    _, version, workers, size, total_bytes, page_bytes = header
+    _, version, workers, size, total_bytes, page_bytes, center_vectors, spares = header
     if version != _LAYOUT_VERSION:
         raise SegmentError(
             f"the segment has layout version {version}, this knltrain expects {_LAYOUT_VERSION}: "
             "start all processes of a run from one installation"
         )
     try:
-        layout = Layout(size, workers, page_bytes)
+        layout = Layout(size, workers, page_bytes, center_vectors, bool(spares))
     except ValueError:
         layout = None
     if layout is None or not layout.total_bytes == total_bytes == file_bytes:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.exchange.rule import ExchangeRule, FloatArray
+from knltrain.clocks import ExchangeClocks
+from knltrain.exchange.rule import ExchangeRule, FloatArray, SynchronousRule
+
+Order: TypeAlias = Literal["first_come", "round_robin", "lock_free"]
+"""How workers that come to the center alone keep out of each other's way: one at a time for each
+piece of it, as they come; one after the other by rank; or not at all."""
 
 
-class Transport(ABC):
-    """One worker's way to the center and to its peers.
+WHOLE = slice(None)
+"""All elements of the vectors."""
 
-    The collective calls (``exchange``, ``start_from``, ``all_sum``, ``barrier``) return after every
-    worker has made the same call; the workers must make them in the same order. While a worker
-    waits, it notices within about a millisecond that the run was aborted, within about a tenth of a
-    second that a peer's process is gone, and after the time limit that a peer is alive but
-    does not come. It raises what ``check`` raises, PeerLost or ExchangeTimeout.
+
+class Team(ABC):
+    """The workers of a run, and what they do together besides exchanges.
+
+    The collective calls return after every worker has made the same call; the workers must make
+    them in the same order. While a worker waits, it notices within about a millisecond that the run
+    was aborted, within about a tenth of a second that a peer's process is gone, and after the time
+    limit that a peer is alive but does not come. It raises what ``check`` raises, PeerLost or
+    ExchangeTimeout.
     """
 
     rank: int
@@ -26,22 +36,8 @@ class Transport(ABC):
     workers: int
     """How many workers take part, P."""
 
-    local: FloatArray
-    """This worker's vector, shape (n,) float32; the transport's memory, which the worker fills."""
-
-    center: FloatArray
-    """The vector common to all workers, shape (n,) float32; moved by ``exchange`` only."""
-
-    @abstractmethod
-    def exchange(self, rule: ExchangeRule) -> None:
-        """Apply ``rule`` once to the locals of all workers and the center (collective)."""
-
-    @abstractmethod
-    def start_from(self, values: FloatArray | None = None) -> None:
-        """Give the center and every local the values of rank 0 (collective).
-
-        ``values`` has shape (n,) float32. Only rank 0's count; the others may pass None.
-        """
+    clocks: ExchangeClocks
+    """What the worker itself spends in exchanges, waiting and as a master."""
 
     @abstractmethod
     def all_sum(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -52,7 +48,16 @@ class Transport(ABC):
 
     @abstractmethod
     def barrier(self, timeout_seconds: float | None = None) -> None:
-        """Wait until every worker is here (collective), with another time limit if one is given."""
+        """Wait until every worker is here (collective), with a longer time limit if given."""
+
+    @abstractmethod
+    def progress(self, steps: int) -> npt.NDArray[np.int64]:
+        """Say that this worker has done ``steps`` steps; return what all have said, (P,) int64.
+
+        Waits for nobody, except for those that it takes every step with: they call it together, and
+        all get the same. Who has said nothing yet has done 0. Of two workers that call it at once,
+        one at least finds what the other says.
+        """
 
     @abstractmethod
     def check(self) -> None:
@@ -60,7 +65,81 @@ class Transport(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the memory; ``local`` and ``center`` must not be used afterwards."""
+        """Let go of the memory that the workers share; views of it must not be used afterwards."""
+
+
+class Transport(Team):
+    """One worker's way to the center and to its peers; also a ``Team``.
+
+    The exchanges of all workers at once, and ``start_from``, are collective.
+    """
+
+    local: FloatArray
+    """This worker's vector, shape (n,) float32; the transport's memory, which the worker fills."""
+
+    spare: FloatArray
+    """Another one, or (0,) where the transport was made without; peers can read it, too."""
+
+    center: FloatArray
+    """The vector common to all workers, shape (n,) float32; moved by exchanges only."""
+
+    kept: FloatArray
+    """What a rule keeps beside the center, shape (C − 1, n) float32."""
+
+    @abstractmethod
+    def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
+        """Apply ``rule`` once to a part of the locals of all workers and the center."""
+
+    @abstractmethod
+    def exchange_beside(
+        self, rule: SynchronousRule, part: slice = WHOLE, *, of_locals: bool = True
+    ) -> None:
+        """Apply ``rule`` to the spares in place of the locals; these may be read meanwhile.
+
+        With ``of_locals`` the spares begin as copies of the locals, which nobody may write
+        meanwhile. Can be called by another thread, as the only collective call of this worker.
+        """
+
+    @abstractmethod
+    def swap(self) -> None:
+        """Let spares be locals, and locals spares; all workers must do so between exchanges."""
+
+    @abstractmethod
+    def exchange_at_master(self, rule: SynchronousRule) -> None:
+        """Apply ``rule`` once, as one where rank 0 moves the center.
+
+        Contributions are made by the workers, into their spares, and added up along a binomial
+        tree, which leaves parts of the sum in them; it is absorbed by rank 0 alone. For rules that
+        follow the center without a look at their contribution.
+        """
+
+    @abstractmethod
+    def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
+        """Apply ``rule`` to this worker's local and the center, whatever the others do.
+
+        ``contribution`` (n,) float32 is this worker's own. With "first_come" nobody else touches a
+        piece of the center meanwhile, with "round_robin" nobody else is at it before rank r has
+        come once more than rank r + 1, and as often as rank r − 1. With "lock_free" others may
+        write what is read, and what one of them adds may be lost.
+        """
+
+    @abstractmethod
+    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
+        """Let the center absorb what this worker contributed; can be called by another thread.
+
+        That thread must be the only one of this worker that visits or pushes meanwhile.
+        """
+
+    @abstractmethod
+    def await_turn(self) -> None:
+        """Wait until it is this worker's turn to visit by "round_robin"."""
+
+    @abstractmethod
+    def start_from(self, values: FloatArray | None = None) -> None:
+        """Give the center and every local the values of rank 0 (collective); ``kept`` becomes 0.
+
+        ``values`` has shape (n,) float32. Only rank 0's count; the others may pass None.
+        """
 
 
 SUM_LIMIT = 8

@@ -21,6 +21,12 @@ from vectorized_ops.numba.compiler import kernel
 
 Words = npt.NDArray[np.int64]
 
+PATIENT_LOOKS = 600
+"""At a lock that another has, before who wants it goes to sleep: some seventy microseconds."""
+
+_PAUSED_LOOKS = 300
+"""As many of them with a pause between two, the others give the core away."""
+
 ABORTED = -1
 """What ``watch`` returns when the abort word is set."""
 
@@ -52,6 +58,33 @@ def _emit_store(_typing: Any, words: Any, index: Any, value: Any) -> tuple[Any, 
     return types.void(words, index, value), generate
 
 
+def _emit_exchange(
+    _typing: Any, words: Any, index: Any, _expected: Any, _value: Any
+) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _word_pointer(context, builder, signature, arguments)
+        found = builder.cmpxchg(pointer, arguments[2], arguments[3], "acq_rel", "acquire")
+        return builder.extract_value(found, 0)
+
+    return types.int64(words, index, types.int64, types.int64), generate
+
+
+def _emit_add(_typing: Any, words: Any, index: Any, _value: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _word_pointer(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", pointer, arguments[2], "acq_rel")
+
+    return types.int64(words, index, types.int64), generate
+
+
+def _emit_fence(_typing: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
 def _emit_pause(_typing: Any) -> tuple[Any, Callable[..., Any]]:
     def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
         if platform.machine() in _PAUSE_INSTRUCTIONS:
@@ -70,6 +103,9 @@ def _word_pointer(context: Any, builder: Any, signature: Any, arguments: Any) ->
 
 _load_acquire: Any = intrinsic(_emit_load)
 _store_release: Any = intrinsic(_emit_store)
+_compare_exchange: Any = intrinsic(_emit_exchange)
+_fetch_add: Any = intrinsic(_emit_add)
+_fence: Any = intrinsic(_emit_fence)
 _pause: Any = intrinsic(_emit_pause)
 """Leaves the core to its other hardware threads for some cycles."""
 
@@ -78,6 +114,18 @@ _pause: Any = intrinsic(_emit_pause)
 def publish(sequences: Words, rank: int, sequence: int) -> None:
     """Say that worker ``rank`` has reached ``sequence``, and everything that it wrote before."""
     _store_release(sequences, rank, sequence)
+
+
+@kernel
+def publish_and_read(words: Words, rank: int, value: int, found: Words) -> None:
+    """Write the word of worker ``rank``, then copy the words of all into ``found`` (P,).
+
+    Of two workers that do so at once, one at least finds what the other wrote.
+    """
+    _store_release(words, rank, value)
+    _fence()
+    for other in range(words.shape[0]):
+        found[other] = _load_acquire(words, other)
 
 
 @kernel
@@ -102,3 +150,54 @@ def watch(sequences: Words, abort_word: Words, sequence: int, pauses: int, yield
         else:
             _sched_yield()
     return rank
+
+
+@kernel
+def read(words: Words, index: int) -> int:
+    """Return a word, and let what its writer wrote before be seen."""
+    value: int = _load_acquire(words, index)
+    return value
+
+
+@kernel
+def add(words: Words, index: int, value: int) -> int:
+    """Add to a word, whole even where others do the same at once; return what it was."""
+    before: int = _fetch_add(words, index, value)
+    return before
+
+
+@kernel
+def take(locks: Words, index: int, holder: int, looks: int) -> int:
+    """Take a lock whose word is 0 for ``holder``, looking at most so many times.
+
+    Returns 0 if it was taken, else who has it. Pauses after each of the first looks, gives the core
+    away after each of the others.
+    """
+    found = 0
+    for look in range(looks):
+        found = _load_acquire(locks, index)
+        if found == 0:
+            found = _compare_exchange(locks, index, 0, holder)
+            if found == 0:
+                return 0
+        if look < _PAUSED_LOOKS:
+            _pause()
+        else:
+            _sched_yield()
+    return found
+
+
+@kernel
+def take_over(locks: Words, index: int, ended: int, holder: int) -> int:
+    """Take a lock for ``holder`` from a process that has ``ended`` with it.
+
+    Returns ``ended`` if it was taken, else who has it by now.
+    """
+    found: int = _compare_exchange(locks, index, ended, holder)
+    return found
+
+
+@kernel
+def give_back(locks: Words, index: int) -> None:
+    """Give a lock back, and everything that was written under it."""
+    _store_release(locks, index, 0)

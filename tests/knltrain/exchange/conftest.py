@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,38 +10,28 @@ import pytest
 
 from knltrain.exchange.segment import Segment
 
-REPOSITORY = Path(__file__).parents[3]
+from ..ranks import Ranks, Started
+
 SCENARIO = Path(__file__).with_name("scenario.py")
 LIMIT_SECONDS = 120
 
 
-class Peers:
+class Peers(Ranks):
     """Worker processes that run one scenario, and what they found."""
 
     def __init__(
         self, folder: Path, name: str, segments: list[Segment], workers: int, argument: str
     ) -> None:
         self._files = [folder / f"{rank}.npz" for rank in range(workers)]
-        places = ",".join(str(segment.fd) for segment in segments) or argument
-        self.processes = [
-            self._start([name, places, str(rank), str(self._files[rank]), argument], segments)
-            for rank in range(workers)
-        ]
-
-    def _start(self, arguments: list[str], segments: list[Segment]) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, str(SCENARIO), *arguments],
-            pass_fds=[segment.fd for segment in segments],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            stdout=subprocess.PIPE,
-            text=True,
+        fds = [segment.fd for segment in segments]
+        places = ",".join(map(str, fds)) or argument
+        super().__init__(
+            [
+                [str(SCENARIO), name, places, str(rank), str(file), argument]
+                for rank, file in enumerate(self._files)
+            ],
+            pass_fds=fds,
         )
-
-    def hear(self, rank: int) -> str:
-        """Return the next line that a worker prints."""
-        stream = self.processes[rank].stdout
-        assert stream is not None
-        return stream.readline().strip()
 
     def result(self, rank: int) -> dict[str, np.ndarray]:
         """Return what a worker found, once it has ended."""
@@ -60,38 +47,31 @@ class Peers:
         kind, text = self.result(rank)["error"]
         return str(kind), str(text)
 
-    def end(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
 
-
-class Start:
+class Start(Started):
     """Starts peers on new segments, and ends whatever is left of both."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.peers: list[Peers] = []
+        super().__init__(folder)
         self.segments: list[Segment] = []
 
     def __call__(
-        self, name: str, workers: int, sizes: tuple[int, ...] = (1000,), argument: str = "60"
+        self,
+        name: str,
+        workers: int,
+        sizes: tuple[int, ...] = (1000,),
+        argument: str = "60",
+        center_vectors: int = 1,
     ) -> Peers:
-        segments = [Segment.create(size, workers) for size in sizes]
+        segments = [Segment.create(size, workers, center_vectors=center_vectors) for size in sizes]
         self.segments += segments
         return self.start(name, segments, workers, argument)
 
     def start(self, name: str, segments: list[Segment], workers: int, argument: str) -> Peers:
-        folder = self._folder / str(len(self.peers))
-        folder.mkdir()
-        self.peers.append(Peers(folder, name, segments, workers, argument))
-        return self.peers[-1]
+        return self.add(Peers(self.new_folder(), name, segments, workers, argument))
 
     def end(self) -> None:
-        for peers in self.peers:
-            peers.end()
+        super().end()
         for segment in self.segments:
             segment.close()
 

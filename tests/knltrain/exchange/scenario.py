@@ -18,9 +18,11 @@ from knltrain.exchange.averaging import ModelAveraging
 from knltrain.exchange.easgd import EASGD
 from knltrain.exchange.loopback import Loopback
 from knltrain.exchange.node_shared import NodeShared
+from knltrain.exchange.rule import ExchangeRule
 from knltrain.exchange.segment import Segment
 from knltrain.exchange.transport import Transport
-from vectorized_ops.numba.elastic import synchronous_average, synchronous_elastic_update
+from vectorized_ops.numba import elastic
+from vectorized_ops.numba.elastic import synchronous_average
 
 Arrays = dict[str, np.ndarray]
 
@@ -41,13 +43,13 @@ def contract(transport: Transport) -> Arrays:
         found[f"{name}_local"] = transport.local.copy()
         found[f"{name}_center"] = transport.center.copy()
 
-    elastic = EASGD(0.9 / workers, workers, synchronous_elastic_update)
+    rule = EASGD(0.9 / workers, elastic)
     average = ModelAveraging(workers, synchronous_average)
     transport.start_from(vector(99, size) if rank == 0 else None)
     keep("start")
     transport.local[:] = vector(rank, size)
     for exchange in range(EXCHANGES):
-        transport.exchange(elastic)
+        transport.exchange(rule)
         keep(f"elastic{exchange}")
     transport.local[:] = vector(rank, size)
     transport.exchange(average)
@@ -62,29 +64,81 @@ def contract(transport: Transport) -> Arrays:
     return found
 
 
-def stress(transports: list[Transport], rounds: int) -> Arrays:
-    """Exchanges of different sizes and kinds in a random order that all workers share."""
-    rank, workers = transports[0].rank, transports[0].workers
-    order, pace = random.Random(5), random.Random(rank)
-    average = ModelAveraging(workers, synchronous_average)
-    wrong = 0
-    for number in range(rounds):
-        transport = order.choice(transports)
-        action = order.random()
-        if pace.random() < 0.02:
-            time.sleep(pace.random() * 0.003)
-        if action < 0.6:
-            transport.local[:] = workers * number + rank
-            transport.exchange(average)
-            expected = np.float32(workers * number + (workers - 1) / 2)
-            wrong += int(np.any(transport.local != expected))
-            wrong += int(np.any(transport.center != expected))
-        elif action < 0.9:
-            total = transport.all_sum(np.array([float(number), float(rank)]))
-            wrong += int(total.tolist() != [workers * number, workers * (workers - 1) / 2])
-        else:
-            transport.barrier()
-    return {"wrong": np.array(wrong), "rounds": np.array(rounds)}
+VISITS = 50
+
+
+class AddsUp(ExchangeRule):
+    """Adds the local to the center, and notes what the center was: nothing may get lost."""
+
+    center_vectors = 2
+
+    def contribute(self, local: np.ndarray, center: np.ndarray, contribution: np.ndarray) -> None:
+        contribution[:] = center
+
+    def absorb(self, center: np.ndarray, kept: np.ndarray, contribution: np.ndarray) -> None:
+        kept[0] += 1
+        center[:] = contribution + self.number
+
+    def follow(self, local: np.ndarray, center: np.ndarray, contribution: np.ndarray) -> None:
+        local[:] = contribution
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def visits(transport: Transport) -> Arrays:
+    """Every worker comes to the center alone, often, in each order that loses nothing."""
+    found: Arrays = {}
+    rule, contribution = AddsUp(transport.rank + 1), np.zeros_like(transport.local)
+    pace = random.Random(transport.rank)
+    for order in ("first_come", "round_robin"):
+        transport.start_from(np.zeros_like(transport.local))
+        seen = []
+        for _ in range(VISITS):
+            if pace.random() < 0.1:
+                time.sleep(pace.random() * 0.003)
+            transport.visit(rule, contribution, order)
+            seen.append(transport.local[0])
+        transport.barrier()
+        found[f"{order}_center"] = transport.center.copy()
+        found[f"{order}_kept"] = transport.kept.copy()
+        found[f"{order}_seen"] = np.array(seen)
+        transport.barrier()
+    transport.start_from(np.full_like(transport.local, 3))
+    transport.visit(EASGD(0.5 / transport.workers, elastic), contribution, "lock_free")
+    transport.barrier()
+    found["still"] = transport.center.copy()
+    return found
+
+
+ROUNDS = 5000
+
+
+def progress(transport: Transport) -> Arrays:
+    """Every worker says how far it is and looks at the others, at its own pace."""
+    transport.barrier()
+    seen = np.array([transport.progress(number + 1) for number in range(ROUNDS)])
+    transport.barrier()
+    return {"seen": seen, "end": transport.progress(ROUNDS)}
+
+
+def late_holder(transport: Transport) -> Arrays:
+    """The last worker takes a lock and sleeps; the others want to pass."""
+    transport.start_from(np.zeros_like(transport.local))
+    contribution = np.zeros_like(transport.local)
+    last = transport.rank == transport.workers - 1
+
+    class Sleeps(AddsUp):
+        def contribute(self, *vectors: np.ndarray) -> None:
+            print("inside", flush=True)
+            time.sleep(1000)
+
+    if last:
+        transport.visit(Sleeps(1), contribution, "first_come")
+    time.sleep(0.5)
+    print("waiting", flush=True)
+    transport.visit(AddsUp(1), contribution, "first_come")
+    return {}
 
 
 def late_last(transport: Transport) -> Arrays:
@@ -94,7 +148,7 @@ def late_last(transport: Transport) -> Arrays:
         print("asleep", flush=True)
         time.sleep(1000)
     print("waiting", flush=True)
-    transport.exchange(EASGD(0.1, transport.workers, synchronous_elastic_update))
+    transport.exchange(EASGD(0.1, elastic))
     return {}
 
 
@@ -126,9 +180,14 @@ def run(name: str, transports: list[Transport], argument: str) -> Arrays:
             for transport in transports
             for key, value in contract(transport).items()
         }
-    if name == "stress":
-        return stress(transports, int(argument))
-    return {"late_last": late_last, "late_but_comes": late_but_comes}[name](transports[0])
+    scenarios = {
+        "late_last": late_last,
+        "late_but_comes": late_but_comes,
+        "late_holder": late_holder,
+        "progress": progress,
+        "visits": visits,
+    }
+    return scenarios[name](transports[0])
 
 
 def main() -> None:

@@ -13,7 +13,9 @@ ROUNDING = 2.0**-24
 def test_exchange_of_two_workers_worked_out_by_hand() -> None:
     locals_ = np.array([[4.0], [7.0]], np.float32)
     center = np.array([100.0], np.float32)
-    ModelAveraging(2, synchronous_average).synchronise(locals_, center)
+    ModelAveraging(2, synchronous_average).synchronise(
+        locals_, center, np.zeros((0, 1), np.float32)
+    )
     assert locals_.tolist() == [[5.5], [5.5]]
     assert center.tolist() == [5.5]
 
@@ -23,7 +25,8 @@ def test_exchange_keeps_the_sum_of_the_locals_up_to_rounding() -> None:
     locals_ = rng.standard_normal((3, 2000), np.float32)
     before = locals_.sum(axis=0, dtype=np.float64)
     scale = np.abs(locals_).sum(axis=0, dtype=np.float64)
-    ModelAveraging(3, synchronous_average).synchronise(locals_, np.zeros(2000, np.float32))
+    kept = np.zeros((0, 2000), np.float32)
+    ModelAveraging(3, synchronous_average).synchronise(locals_, np.zeros(2000, np.float32), kept)
     # Two roundings of the sum, one of the division.
     bound = 3 * ROUNDING * 1.001 * scale
     assert np.all(np.abs(locals_.sum(axis=0, dtype=np.float64) - before) <= bound)

@@ -41,7 +41,7 @@ def test_stripes_of_long_vectors_begin_at_pages_and_are_even() -> None:
 def test_parts_begin_at_pages_and_do_not_overlap(size: int, workers: int) -> None:
     layout = Layout(size, workers)
     states_end = (FIRST_STATE_WORD + workers * STATE_WORDS) * WORD_BYTES
-    begins = [layout.local_offset(rank) for rank in range(workers + 1)]
+    begins = [layout.row_offset(rank) for rank in range(workers + 1)]
     assert begins[0] >= states_end
     assert all(begin % mmap.PAGESIZE == 0 for begin in begins)
     ends = [begin + 4 * size for begin in begins]
@@ -51,7 +51,7 @@ def test_parts_begin_at_pages_and_do_not_overlap(size: int, workers: int) -> Non
 
 @pytest.mark.parametrize("size, workers", [(0, 1), (1, 0), (-5, 2)])
 def test_layout_of_nothing_is_refused(size: int, workers: int) -> None:
-    with pytest.raises(ValueError, match="at least 1 worker and 1 element"):
+    with pytest.raises(ValueError, match="at least 1 worker, 1 element and 1 center"):
         Layout(size, workers)
 
 
@@ -59,7 +59,7 @@ def test_long_vectors_begin_at_huge_pages_and_short_ones_at_small_ones() -> None
     assert page_bytes_for(1000) == mmap.PAGESIZE
     assert page_bytes_for(431_080) == HUGE_PAGE_BYTES  # LeNet's 1.6 MiB
     layout = Layout(431_080, 2, HUGE_PAGE_BYTES)
-    assert [layout.local_offset(rank) // HUGE_PAGE_BYTES for rank in range(3)] == [1, 2, 3]
+    assert [layout.row_offset(rank) // HUGE_PAGE_BYTES for rank in range(3)] == [1, 2, 3]
     assert layout.used_header_bytes < mmap.PAGESIZE
     assert layout.total_bytes == 4 * HUGE_PAGE_BYTES
 

@@ -39,6 +39,12 @@ def test_sum_is_a_copy() -> None:
     assert total.tolist() == [1.5, 2.5]
 
 
+def test_its_own_steps_are_those_of_all() -> None:
+    transport = Loopback(1)
+    assert transport.progress(7).tolist() == [7]
+    assert transport.progress(8).tolist() == [8]
+
+
 def test_vector_without_elements_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1 element"):
         Loopback(0)

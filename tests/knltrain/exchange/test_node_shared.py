@@ -73,13 +73,6 @@ def test_suspension_of_the_whole_job_does_not_count_as_waiting(start: Any) -> No
     assert all("error" not in result for result in peers.results())
 
 
-def test_thousands_of_mixed_rounds_with_random_delays_stay_in_step(start: Any) -> None:
-    peers = start("stress", 3, sizes=(3, 900, 30_000), argument="3000")
-    for found in peers.results():
-        assert found["rounds"] == 3000
-        assert found["wrong"] == 0
-
-
 def test_rank_of_a_living_process_cannot_be_claimed_again() -> None:
     segment = Segment.create(10, 2)
     transport = NodeShared(segment, 0)

@@ -62,10 +62,12 @@ def test_attached_segment_shares_every_vector_and_word(kind: FileKind) -> None:
     created.locals_[:] = np.arange(9000, dtype=np.float32).reshape(3, 3000)
     created.center[:] = -1
     created.sequences[2] = 5
+    created.steps_done[1] = 7
     created.sums(1)[:] = 0.5
     assert np.array_equal(attached.locals_, created.locals_)
     assert np.all(attached.center == -1)
     assert attached.sequences.tolist() == [0, 0, 5]
+    assert attached.steps_done.tolist() == [0, 7, 0]
     assert np.all(attached.sums(1) == 0.5)
     assert not attached.sums(0).any()
     assert not attached.sums(2).any()
@@ -88,7 +90,7 @@ def test_space_that_nobody_uses_stays_zero() -> None:
     transport.all_sum(np.ones(8))
     layout = segment.layout
     found = os.pread(segment.fd, layout.total_bytes, 0)
-    begins = [layout.local_offset(rank) for rank in range(2)]
+    begins = [layout.row_offset(rank) for rank in range(2)]
     assert all(not any(found[b + 4 * 3000 : b + layout.row_bytes]) for b in begins)
     assert not any(found[layout.state_word(1) * 8 : layout.header_bytes])
     transport.close()

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from knltrain.errors import ExchangeTimeout, PeerLost, RunAborted
+from knltrain.errors import ExchangeTimeout, PeerLost
 from knltrain.exchange import process
 from knltrain.exchange.layout import HOLDER
+from knltrain.exchange.patience import Patience
 from knltrain.exchange.segment import Segment, lost_worker
 from knltrain.exchange.waiting import Barrier
 
@@ -38,7 +39,7 @@ def hold(segment: Segment, rank: int, identity: int) -> None:
 
 def test_worker_that_never_joined_is_named_when_time_is_up(segment: Segment) -> None:
     with pytest.raises(ExchangeTimeout, match=r"0\.2 s in vain for worker 1 \(has not joined\)"):
-        Barrier(segment, 0, timeout_seconds=0.2).wait()
+        Barrier(segment, 0, Patience(segment, 0.2)).wait()
 
 
 def test_worker_that_runs_but_does_not_come_is_named_when_time_is_up(segment: Segment) -> None:
@@ -47,14 +48,14 @@ def test_worker_that_runs_but_does_not_come_is_named_when_time_is_up(segment: Se
         assert identity is not None
         hold(segment, 1, identity)
         with pytest.raises(ExchangeTimeout, match=rf"worker 1 \(process {child.pid}, running\)"):
-            Barrier(segment, 0, timeout_seconds=0.3).wait()
+            Barrier(segment, 0, Patience(segment, 0.3)).wait()
         child.kill()
 
 
 def test_long_wait_leaves_the_core_to_others(segment: Segment) -> None:
     begin, begin_busy = time.monotonic(), time.thread_time()
     with pytest.raises(ExchangeTimeout):
-        Barrier(segment, 0, timeout_seconds=0.4).wait()
+        Barrier(segment, 0, Patience(segment, 0.4)).wait()
     busy = time.thread_time() - begin_busy
     assert busy < 0.5 * (time.monotonic() - begin)
 
@@ -63,7 +64,7 @@ def test_ended_worker_is_lost_and_the_others_are_told(segment: Segment, ended: i
     hold(segment, 1, ended)
     lost = f"worker 1 is gone: its process {process.process_id(ended)} has ended"
     with pytest.raises(PeerLost, match=lost):
-        Barrier(segment, 0, timeout_seconds=60).wait()
+        Barrier(segment, 0, Patience(segment, 60)).wait()
     assert segment.abort_word[0] == lost_worker(1)
 
 
@@ -76,7 +77,7 @@ def test_worker_that_comes_and_ends_while_it_is_looked_for_is_not_lost(
 
     hold(segment, 1, ended)
     monkeypatch.setattr(process, "is_alive", come_and_end)
-    Barrier(segment, 0, timeout_seconds=60).wait()
+    Barrier(segment, 0, Patience(segment, 60)).wait()
     assert segment.abort_word[0] == 0
 
 
@@ -87,25 +88,5 @@ def test_worker_that_comes_while_the_other_sleeps_is_noticed(segment: Segment) -
 
     with_peer = threading.Thread(target=come)
     with_peer.start()
-    Barrier(segment, 0, timeout_seconds=60).wait()
+    Barrier(segment, 0, Patience(segment, 60)).wait()
     with_peer.join()
-
-
-@pytest.mark.parametrize(
-    "code, kind, text",
-    [
-        (143, RunAborted, "stopped by SIGTERM"),
-        (128 + 63, RunAborted, "stopped by signal 63"),
-        (1, PeerLost, "another worker failed"),
-        (lost_worker(1), PeerLost, "worker 1 is gone"),
-    ],
-)
-def test_abort_code_says_why_the_run_ends(
-    segment: Segment, code: int, kind: type[Exception], text: str
-) -> None:
-    barrier = Barrier(segment, 0, timeout_seconds=60)
-    barrier.check()
-    segment.abort(code)
-    for look in (barrier.check, barrier.wait):
-        with pytest.raises(kind, match=text):
-            look()

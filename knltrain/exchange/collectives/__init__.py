@@ -1,0 +1,12 @@
+"""Collective operations between processes of one node, through memory that they share.
+
+A group of P ranks has one segment: a word of progress for each rank and a slot that only this rank
+writes. An operation is a row of steps. In a step a rank copies or reduces what the others published
+in the step before, writes what they need next, publishes that it has, and meets the others.
+"""
+
+from knltrain.exchange.collectives.group import Group
+from knltrain.exchange.collectives.mail import Mail
+from knltrain.exchange.collectives.segment import GroupSegment
+
+__all__ = ["Group", "GroupSegment", "Mail"]

@@ -1,0 +1,37 @@
+"""One worker's part in the exchanges of its run: what it does at the moments of a step."""
+
+from __future__ import annotations
+
+from knltrain.exchange.grouped import GroupedTeam
+from knltrain.exchange.method import Method
+from knltrain.exchange.participation.alone import ComesAlone, WritesBehind
+from knltrain.exchange.participation.base import Participation, ThroughTransport
+from knltrain.exchange.participation.in_groups import MeetsInGroups
+from knltrain.exchange.participation.together import MeetsAll, MeetsInFragments, MeetsMeanwhile
+from knltrain.exchange.transport import Team, Transport
+
+__all__ = ["Participation", "participation_in"]
+
+
+def participation_in(method: Method, team: Team) -> Participation:
+    """A worker's part in the exchanges of ``method``.
+
+    ``team`` is a GroupedTeam where the method has an exchange inside groups, else a Transport.
+    """
+    if method.inside is None:
+        assert isinstance(team, Transport)
+        return _through(method, team)
+    assert isinstance(team, GroupedTeam)
+    outside = None if team.outside is None else _through(method, team.outside)
+    return MeetsInGroups(method, team, _through(method.inside, team.inside), outside)
+
+
+def _through(method: Method, transport: Transport) -> ThroughTransport:
+    if method.schedule != "synchronous":
+        kind = WritesBehind if method.overlap == "writes" else ComesAlone
+        return kind(method, transport, method.schedule)
+    if method.stream is not None:
+        return MeetsInFragments(method, transport)
+    if method.overlap == "gradient":
+        return MeetsMeanwhile(method, transport)
+    return MeetsAll(method, transport)

@@ -1,0 +1,46 @@
+"""A thread beside the computing ones, which does one thing of a worker at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import final
+
+from affinity import PlacementError, bind_thread, own_placement
+
+
+@final
+class Background:
+    """Does what it is given in a thread of this name; its waiting costs the worker nothing.
+
+    The thread runs on the cores that the worker's place keeps for communication, or else on all of
+    its cpus, in the gaps of the computing threads.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._doing: Future[None] | None = None
+        self._thread = ThreadPoolExecutor(1, name, initializer=_take_place)
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Let the thread do ``work``; what it did before must have been waited for."""
+        assert self._doing is None
+        self._doing = self._thread.submit(work)
+
+    def wait(self) -> None:
+        """Return when nothing is left to do; raise what the thread could not do."""
+        doing, self._doing = self._doing, None
+        if doing is not None:
+            doing.result()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(cancel_futures=True)
+
+
+def _take_place() -> None:
+    """Leave the core of the thread that has started this one, which may be pinned."""
+    place = own_placement()
+    if place is not None:
+        with suppress(PlacementError):  # the worker's own proof of its place tells of it
+            bind_thread(place.communication_cpus or place.cpus)

@@ -1,0 +1,29 @@
+"""How pictures look, whatever they show."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+GRID_COLOUR = "#d9d9d9"
+DASHES = ("-", "--", ":", "-.")
+
+
+def empty_figure(width: float, height: float) -> Figure:
+    """A figure of so many inches, whose parts make room for each other."""
+    # On a slow machine the first picture ever would tell of a font cache where errors belong.
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+
+def finish(axes: Axes) -> None:
+    """Put a grid behind what is drawn, and take the frame's upper and right side away."""
+    axes.grid(visible=True, color=GRID_COLOUR, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,77 @@
+"""Puts a `Seam` between the real exchange code and what it touches of other workers.
+
+Looks are few: how often a worker looks before it sleeps does not matter to what it may see.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from interleaving.seam import Seam
+
+from knltrain.exchange import patience, process, visiting, waiting, words
+from knltrain.exchange.soft_memory import box, buffer, stripes
+from vectorized_ops.reference import vectors
+
+KERNELS = ("publish", "watch", "read", "add", "take", "take_over", "give_back")
+LOOKS = {
+    waiting: {"_PAUSES": 1, "_YIELDS": 0},
+    visiting: {"PATIENT_LOOKS": 2, "_LOOKS_AT_TURN": 1},
+    buffer: {"PATIENT_LOOKS": 2, "_LOOKS": 2},
+    box: {"PATIENT_LOOKS": 2},
+    stripes: {},
+}
+CALLS: tuple[tuple[type, str], ...] = (
+    (waiting.Barrier, "wait"),
+    (waiting.Barrier, "_all_are_here"),
+    (waiting.Barrier, "_missing"),
+    (patience.Patience, "check"),
+    (patience.Patience, "_check_alive"),
+    (visiting.Visits, "_holder_word"),
+    (visiting.Visits, "_is_past"),
+)
+"""Of which a worker remembers no more than the result: they change nothing else of its own."""
+
+
+def install(seam: Seam, patch: pytest.MonkeyPatch) -> None:
+    """Put the seam between the real code and its shared memory."""
+    patch.setattr(words, "_load_acquire", seam.load_acquire)
+    patch.setattr(words, "_store_release", seam.store_release)
+    patch.setattr(words, "_compare_exchange", seam.compare_exchange)
+    patch.setattr(words, "_fetch_add", seam.fetch_add)
+    patch.setattr(words, "_pause", lambda: None)
+    patch.setattr(words, "_sched_yield", lambda: None)
+    patch.setattr(process, "own_identity", seam.own_identity)
+    patch.setattr(process, "is_alive", seam.is_alive)
+    patch.setattr(patience, "time", SimpleNamespace(monotonic=seam.seconds, sleep=seam.sleep))
+    for module in (patience, buffer, box):
+        patch.setattr(module, "nap_until", seam.nap_until)
+    for module, settings in LOOKS.items():
+        for name in KERNELS:
+            if hasattr(module, name):
+                patch.setattr(module, name, _remembered(seam, getattr(words, name).py_func))
+        for name, value in settings.items():
+            patch.setattr(module, name, value)
+    patch.setattr(buffer, "work_on_stripes", stripes.work_on_stripes.py_func)  # type: ignore[attr-defined]
+    patch.setattr(stripes, "_operate", stripes._operate.py_func)  # type: ignore[attr-defined]
+    for name in ("accumulate", "axpby", "scale"):
+        patch.setattr(stripes, name, getattr(vectors, name))
+    for owner, name in CALLS:
+        patch.setattr(owner, name, _remembered(seam, getattr(owner, name)))
+
+
+def _remembered(seam: Seam, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function after whose return its result is all that a worker remembers of it."""
+
+    @functools.wraps(function)
+    def run(*arguments: Any) -> Any:
+        with seam.machine.remembering_result_only(function.__name__) as remember:
+            result = function(*arguments)
+            remember(result)
+        return result
+
+    return run

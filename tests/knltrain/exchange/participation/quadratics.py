@@ -1,0 +1,112 @@
+"""Workers that train together on quadratics, each from a formula that the tests can follow."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from knltrain.build.factories import reference_kernels
+from knltrain.build.method_order import MethodOrder
+from knltrain.build.methods import build
+from knltrain.config import RunConfig
+from knltrain.exchange.joining import join
+from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.node_memory import NodeMemory
+from knltrain.exchange.participation import participation_in
+from knltrain.exchange.transport import Team
+from knltrain.network.layers import Dense
+from knltrain.network.network import Network
+
+NETWORK = Network("small", (1, 1, 40), (Dense("a", 30), Dense("b", 20), Dense("c", 10)))
+SIZE = NETWORK.packed_size
+RATE = 0.2
+
+
+def rate_at(step: int) -> float:
+    return RATE / (1 + 0.1 * step)
+
+
+def start() -> np.ndarray:
+    return np.random.default_rng(99).standard_normal(SIZE, np.float32)
+
+
+def target(rank: int) -> np.ndarray:
+    """Where worker `rank` would go alone: its loss is half the squared distance from there."""
+    return np.random.default_rng(rank).standard_normal(SIZE, np.float32)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """After each step: parameters of all workers, (steps, P, n), and the model, (steps, n)."""
+
+    parameters: np.ndarray
+    models: np.ndarray
+
+
+def _config(method: str, workers: int, exchange: dict[str, object]) -> RunConfig:
+    return RunConfig.model_validate(
+        {
+            "workers": workers,
+            "network": {"name": "lenet"},
+            "data": {"name": "digits"},
+            "train": {"steps": 1, "batch": workers},
+            "learning_rate": {"base": RATE},
+            "exchange": {"method": method, **exchange},
+        }
+    )
+
+
+def train(
+    name: str, workers: int, steps: int, *, freely: bool = False, **exchange: object
+) -> Trained:
+    """Let workers train by a method of that name, as threads; ``exchange`` are its settings.
+
+    All settle and meet after every step, or else only after the last one.
+    """
+    config = _config(name, workers, exchange)
+    method = build(MethodOrder(config, workers, NETWORK, reference_kernels(), rate_at))
+    parameters = np.zeros((steps, workers, SIZE), np.float32)
+    models = np.zeros((steps, SIZE), np.float32)
+    memory = NodeMemory(SIZE, workers, method, "memfd") if workers > 1 else None
+
+    def work(rank: int) -> None:
+        part = participation_in(method, connect(rank))
+        try:
+            part.start_from(start())
+            part.begin()
+            part.team.barrier()
+            for step in range(steps):
+                part.step_begins(step)
+                part.gradient[:] = part.parameters - target(rank)
+                part.gradient_ready(step)
+                part.parameters[:] -= np.float32(rate_at(step)) * part.gradient
+                part.stepped(step)
+                parameters[step, rank] = part.parameters
+                if freely and step < steps - 1:
+                    continue
+                part.settle()
+                part.team.barrier()
+                models[step] = part.model
+                part.team.barrier()
+        except BaseException:
+            if memory is not None:
+                memory.abort(1)
+            raise
+        finally:
+            part.close()
+
+    def connect(rank: int) -> Team:
+        if memory is None:
+            return Loopback(SIZE, method.rule.center_vectors, method.spares)
+        return join([os.dup(fd) for fd in memory.fds_of(rank)], rank, 20)
+
+    try:
+        with ThreadPoolExecutor(workers) as threads:
+            list(threads.map(work, range(workers)))
+    finally:
+        if memory is not None:
+            memory.close()
+    return Trained(parameters, models)

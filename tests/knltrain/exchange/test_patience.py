@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from knltrain.errors import ExchangeTimeout, PeerLost, RunAborted
+from knltrain.exchange.patience import Patience, nap_until
+from knltrain.exchange.segment import Segment, lost_worker
+
+
+@pytest.fixture
+def segment() -> Iterator[Segment]:
+    created = Segment.create(10, 2)
+    yield created
+    created.close()
+
+
+def test_what_is_there_is_not_waited_for(segment: Segment) -> None:
+    segment.abort(1)
+    Patience(segment, 0.1).wait(lambda: True, list)
+
+
+@pytest.mark.parametrize(("usual", "once"), [(0.1, 0.2), (0.2, 0.1), (0.2, None)])
+def test_longer_time_limit_holds(segment: Segment, usual: float, once: float | None) -> None:
+    with pytest.raises(ExchangeTimeout, match=r"waited 0\.2 s in vain for worker 1"):
+        Patience(segment, usual).wait(lambda: False, lambda: [1], once)
+
+
+def test_nap_ends_when_what_is_looked_for_comes() -> None:
+    looks = iter([False] * 5 + [True])
+    assert nap_until(lambda: next(looks), lambda: None, lambda: None, 20)
+
+
+def test_peers_are_looked_after_now_and_then() -> None:
+    checks: list[str] = []
+    assert not nap_until(
+        lambda: False, lambda: checks.append("cheap"), lambda: checks.append("dear"), 0.35
+    )
+    assert 1 <= checks.count("dear") <= 3 < checks.count("cheap")
+
+
+@pytest.mark.parametrize(
+    "code, kind, text",
+    [
+        (143, RunAborted, "stopped by SIGTERM"),
+        (128 + 63, RunAborted, "stopped by signal 63"),
+        (1, PeerLost, "another worker failed"),
+        (lost_worker(1), PeerLost, "worker 1 is gone"),
+    ],
+)
+def test_abort_code_says_why_the_run_ends(
+    segment: Segment, code: int, kind: type[Exception], text: str
+) -> None:
+    patience = Patience(segment, 60)
+    patience.check()
+    segment.abort(code)
+    for look in (patience.check, lambda: patience.wait(lambda: False, list)):
+        with pytest.raises(kind, match=text):
+            look()

@@ -1,0 +1,70 @@
+"""Real processes that each run one rank of a scenario, for the tests of exchanges."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+class Ranks:
+    """The processes of one scenario by rank, started with these arguments, the program first."""
+
+    def __init__(self, arguments: Sequence[Sequence[str]], pass_fds: Sequence[int] = ()) -> None:
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, *each],
+                pass_fds=pass_fds,
+                env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for each in arguments
+        ]
+
+    def hear(self, rank: int) -> str:
+        """Return the next line that a rank prints."""
+        stream = self.processes[rank].stdout
+        assert stream is not None
+        return stream.readline().strip()
+
+    def end(self) -> None:
+        """Kill what is left."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+class CanEnd(Protocol):
+    def end(self) -> None: ...
+
+
+Kind = TypeVar("Kind", bound=CanEnd)
+
+
+class Started:
+    """What a test has started, each with a folder of its own; ends whatever is left."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._all: list[CanEnd] = []
+
+    def new_folder(self) -> Path:
+        folder = self._folder / str(len(self._all))
+        folder.mkdir()
+        return folder
+
+    def add(self, one: Kind) -> Kind:
+        self._all.append(one)
+        return one
+
+    def end(self) -> None:
+        for each in self._all:
+            each.end()
