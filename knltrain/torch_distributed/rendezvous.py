@@ -1,0 +1,124 @@
+"""How the ranks of a new group come to one segment: by an address in the group's store."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from torch._C._distributed_c10d import Store
+
+from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
+from knltrain.exchange import process
+from knltrain.exchange.address import Doorkeeper, fd_behind
+from knltrain.exchange.collectives import Group, GroupSegment, Mail
+from knltrain.exchange.patience import nap_until
+from knltrain.torch_distributed.process_group import KnlshmProcessGroup
+
+_KEY = "knlshm"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PAUSE_SECONDS = 0.01
+
+
+def create_process_group(options: Any, _backend_options: Any) -> KnlshmProcessGroup:
+    """Meet the other ranks of a group and share memory with them; torch calls this.
+
+    Raises SegmentError if the ranks are not on one computer or there is no memory, ExchangeTimeout
+    if a rank does not come within the group's timeout, PeerLost if it came and has ended.
+    """
+    rank, ranks = options.group_rank, options.group_size
+    limit_seconds = options.timeout.total_seconds()
+    numbers = list(options.global_ranks_in_group) or list(range(ranks))
+    segment = (
+        GroupSegment.create(ranks) if rank == 0 else _attach(options.store, limit_seconds, ranks)
+    )
+    try:
+        segment.claim(rank)
+        if rank == 0:
+            _let_in(options.store, segment, limit_seconds)
+        else:
+            _await_all(segment, limit_seconds)
+    except BaseException:
+        segment.leave(rank)
+        raise
+    group = Group(segment, rank, [f"rank {number}" for number in numbers], limit_seconds)
+    return KnlshmProcessGroup(segment, group, Mail(segment, rank, group.vigil))
+
+
+def _let_in(store: Store, segment: GroupSegment, limit_seconds: float) -> None:
+    """Hand the segment to all other ranks."""
+    door = Doorkeeper(segment.fd)
+    try:
+        store.set(_KEY, f"{_boot_id()} {door.address}")
+        _await_all(segment, limit_seconds)
+    finally:
+        door.close()
+        with suppress(RuntimeError, NotImplementedError):  # not every store can forget a key
+            store.delete_key(_KEY)
+
+
+def _attach(store: Store, limit_seconds: float, ranks: int) -> GroupSegment:
+    """Map the segment of rank 0, whose address may still be that of an earlier group."""
+    deadline = time.monotonic() + limit_seconds
+    while True:
+        boot_id, address = _address(store, deadline, limit_seconds)
+        if boot_id != _boot_id():
+            raise SegmentError(
+                "the ranks of the group run on several computers: expected one, as knlshm is "
+                'shared memory; use the backend "gloo" between computers'
+            )
+        try:
+            fd = fd_behind(address)
+        except SegmentError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        try:
+            return GroupSegment.attach(fd, ranks)
+        except SegmentError:
+            os.close(fd)
+            raise
+
+
+def _address(store: Store, deadline: float, limit_seconds: float) -> list[str]:
+    """Return what rank 0 has written, once it has: its computer, and the segment's address."""
+    while True:
+        with suppress(RuntimeError):  # rank 0 may delete it between the two
+            if store.check([_KEY]):
+                return str(store.get(_KEY), "ascii").split()
+        if time.monotonic() > deadline:
+            raise ExchangeTimeout(
+                f"waited {limit_seconds:g} s in vain for the first rank of a new group"
+            )
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _await_all(segment: GroupSegment, limit_seconds: float) -> None:
+    """Wait until every rank has the segment."""
+    ranks = range(segment.ranks)
+
+    def missing() -> list[int]:
+        return [rank for rank in ranks if not segment.holder(rank)]
+
+    def check_alive() -> None:
+        for rank in ranks:
+            holder = segment.holder(rank)
+            if holder and not process.is_alive(holder):
+                raise PeerLost(
+                    f"rank {rank} of a new group is gone: process {process.process_id(holder)} has "
+                    "ended, or runs where its process number means another (a container)"
+                )
+
+    if not nap_until(lambda: not missing(), lambda: None, check_alive, limit_seconds):
+        raise ExchangeTimeout(
+            f"waited {limit_seconds:g} s in vain for ranks {missing()} of a new group: expected "
+            "all of its ranks to create it"
+        )
+    check_alive()
+
+
+def _boot_id() -> str:
+    return _BOOT.read_text(encoding="ascii").strip()

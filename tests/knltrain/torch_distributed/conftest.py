@@ -1,0 +1,89 @@
+"""Real ranks for the tests of the backend: processes that run one scenario, and what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ..ranks import Ranks, Started
+
+SCENARIO = Path(__file__).with_name("scenario.py")
+LIMIT_SECONDS = 240
+
+
+class Members(Ranks):
+    """The ranks of one group."""
+
+    def __init__(self, folder: Path, name: str, ranks: int) -> None:
+        store = folder / "store"
+        self._results = [folder / f"{rank}.pt" for rank in range(ranks)]
+        super().__init__(
+            [
+                [str(SCENARIO), name, str(rank), str(ranks), str(store), str(file)]
+                for rank, file in enumerate(self._results)
+            ]
+        )
+
+    def result(self, rank: int) -> dict[str, Any]:
+        """Return what a rank found, once it has ended."""
+        assert self.processes[rank].wait(LIMIT_SECONDS) == 0
+        found: dict[str, Any] = torch.load(self._results[rank])
+        return found
+
+    def results(self) -> list[dict[str, Any]]:
+        found = [self.result(rank) for rank in range(len(self.processes))]
+        for rank, one in enumerate(found):
+            assert "error" not in one, f"rank {rank}: {one['trace']}"
+        return found
+
+
+class Start(Started):
+    """Starts ranks, and ends what is left of them."""
+
+    def __call__(self, name: str, ranks: int = 2) -> Members:
+        return self.add(Members(self.new_folder(), name, ranks))
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start ranks: `start(scenario, ranks)`."""
+    starter = Start(tmp_path)
+    yield starter
+    starter.end()
+
+
+@pytest.fixture(scope="session")
+def common(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What two ranks found in the scenario `common`."""
+    return _found(tmp_path_factory.mktemp("common"), "common", 2)
+
+
+@pytest.fixture(scope="session", params=[2, 3])
+def every_case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What two and three ranks found in the scenario `every_case`."""
+    return _found(tmp_path_factory.mktemp("cases"), "every_case", request.param)
+
+
+def _found(folder: Path, name: str, ranks: int) -> list[Any]:
+    starter = Start(folder)
+    try:
+        return starter(name, ranks).results()
+    finally:
+        starter.end()
+
+
+@pytest.fixture(scope="session")
+def differences() -> Any:
+    """differences(found, kinds): which cases of some kinds differ from gloo's."""
+
+    def look(found: list[Any], kinds: set[str]) -> list[str]:
+        names = [name for name in found[0]["cases"] if name.split()[0] in kinds]
+        assert names
+        differing = [(name, one["cases"][name][0]) for one in found for name in names]
+        return [f"{name}: {difference}" for name, difference in differing if difference]
+
+    return look

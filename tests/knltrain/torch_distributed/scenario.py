@@ -1,0 +1,222 @@
+"""What one rank of the tests does: `scenario.py NAME RANK RANKS STORE RESULT`.
+
+What it found goes to RESULT, written by torch.save; an error as its kind and text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+import time
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torch
+import torch.distributed as dist
+from cases import CASES, RARE, Case, difference, values
+from training import in_parallel, parallel, sharded
+
+import knltrain.torch_distributed  # noqa: F401 (registers the backend)
+from knltrain.errors import CollectiveError, KnltrainError
+
+Found = dict[str, Any]
+
+LONG = timedelta(seconds=60)
+SHORT = timedelta(seconds=2)
+
+
+def start(rank: int, ranks: int, store: str, timeout: timedelta = LONG) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "knlshm", store=dist.FileStore(store, ranks), rank=rank, world_size=ranks, timeout=timeout
+    )
+
+
+def common(rank: int, ranks: int, store: str) -> Found:
+    """What is seen of one group while all goes well, cases with few kernels only."""
+    few = {name: case for name, case in CASES.items() if not name.endswith(RARE)}
+    return {
+        "cases": like_gloo(few),
+        "refused": refused(ranks),
+        "losses": in_parallel(rank, {"plain": {}}),
+        "again": again(rank, ranks, store),
+    }
+
+
+def every_case(rank: int, ranks: int) -> Found:
+    return {"cases": like_gloo(CASES)}
+
+
+def like_gloo(cases: dict[str, Case]) -> Found:
+    """Cases on our group and on one of gloo: the differences, and digests of our results."""
+    ours, gloo = dist.group.WORLD, dist.new_group(backend="gloo", timeout=LONG)
+    found: Found = {}
+    for name, case in cases.items():
+        got = case(ours)
+        expected = case(gloo)
+        digest = hashlib.sha256(b"".join(bytes_of(tensor) for tensor in got)).hexdigest()
+        found[name] = difference(name, got, expected), digest
+        if not all(bytes_of(a) == bytes_of(b) for a, b in zip(got, case(ours), strict=True)):
+            found[name] = "not the same bits when repeated", digest
+    return found
+
+
+def bytes_of(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+
+
+def subgroups(rank: int, ranks: int) -> Found:
+    """Groups of some ranks, at work at the same time and asked for in different orders."""
+    evens = dist.new_group([0, 2])
+    low = dist.new_group([0, 1])
+    high = dist.new_group([1, 2])
+    groups = [group for group in (evens, low, high) if group != dist.GroupMember.NON_GROUP_MEMBER]
+    found: Found = {"many": []}
+    for turn in range(20):
+        mine = groups if (turn + rank) % 2 else groups[::-1]
+        tensors = {group: values(rank, 1000 * turn + 1) for group in mine}
+        works = [dist.all_reduce(tensors[group], group=group, async_op=True) for group in mine]
+        everyone = values(rank, 100)
+        dist.all_reduce(everyone)
+        for work in works:
+            work.wait()
+        wanted = [
+            sum(values(r, 1000 * turn + 1) for r in dist.get_process_group_ranks(group))
+            for group in groups
+        ]
+        got = [tensors[group] for group in groups]
+        found["many"].append(all(torch.allclose(a, b) for a, b in zip(got, wanted, strict=True)))
+    dist.destroy_process_group(groups[0])
+    found["after"] = values(rank, 10)
+    dist.all_reduce(found["after"])
+    return found
+
+
+def refused(ranks: int) -> Found:
+    """What cannot be exchanged, and that the group goes on afterwards."""
+    attempts = {
+        "meta": lambda: dist.all_reduce(torch.zeros(3, device="meta")),
+        "transposed": lambda: dist.all_reduce(torch.zeros(3, 4).t()),
+        "sparse": lambda: dist.all_reduce(torch.zeros(3, 4).to_sparse()),
+        "dtype": lambda: dist.all_reduce(torch.zeros(3, dtype=torch.float8_e4m3fn)),
+        "mean of integers": lambda: dist.all_reduce(
+            torch.zeros(3, dtype=torch.int32), dist.ReduceOp.AVG
+        ),
+        "bits of floats": lambda: dist.all_reduce(torch.zeros(3), dist.ReduceOp.BAND),
+        "sizes": lambda: dist.all_gather_into_tensor(torch.zeros(5), torch.zeros(3)),
+        "splits": lambda: dist.all_to_all_single(torch.zeros(4), torch.zeros(4), [1, 2], [1, 3]),
+        "odd": lambda: dist.all_gather([torch.zeros(4)] * ranks, torch.zeros(3)),
+    }
+    found: Found = {}
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+        except CollectiveError as error:
+            found[name] = str(error)
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    found["after"] = tensor.tolist()
+    return found
+
+
+def different(rank: int, ranks: int) -> Found:
+    """Ranks that call different operations."""
+    if rank == 0:
+        dist.all_reduce(torch.zeros(10))
+    else:
+        dist.broadcast(torch.zeros(30), 0)
+    return {}
+
+
+def last_sleeps(rank: int, ranks: int) -> Found:
+    """The last rank does not come; what the others wait in comes in the order of `attempts`."""
+    dist.barrier()
+    if rank == ranks - 1:
+        say("asleep")
+        time.sleep(1000)
+    works = [dist.all_reduce(torch.zeros(10), async_op=True)]
+    works.append(dist.broadcast(torch.zeros(10), 0, async_op=True))
+    future = works[0].get_future()
+    received = dist.irecv(torch.zeros(10), ranks - 1)
+    found: Found = {}
+    attempts = {
+        "work": works[0].wait,
+        "next": works[1].wait,
+        "future": future.wait,
+        "received": received.wait,
+        "later": lambda: dist.all_reduce(torch.zeros(10)),
+    }
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+        except (KnltrainError, RuntimeError) as error:
+            found[name] = type(error).__name__, str(error)
+    found["success"] = works[0].is_success()
+    return found
+
+
+def inside_ddp(rank: int, ranks: int) -> Found:
+    """The last rank is gone in the middle of a training step."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(5, 5))
+    if rank == ranks - 1:
+        say("asleep")
+        time.sleep(1000)
+    model(torch.ones(2, 5)).sum().backward()
+    return {}
+
+
+def again(rank: int, ranks: int, store: str) -> Found:
+    """Groups made, destroyed and made again with one store, and one that is just dropped."""
+    found: Found = {"sums": [], "held": []}
+    for turn in range(3):
+        if turn:
+            start(rank, ranks, store)
+        tensor = torch.full((3,), float(turn + 1))
+        dist.all_reduce(tensor)
+        found["sums"].append(tensor.tolist())
+        dist.destroy_process_group()
+        found["held"].append(Path("/proc/self/maps").read_text().count("memfd:knltrain"))
+        found["threads"] = [thread.name for thread in threading.enumerate()]
+    start(rank, ranks, store)
+    return found
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    name, rank, ranks, store, result = sys.argv[1:]
+    found: Found
+    try:
+        start(int(rank), int(ranks), store, SHORT if name == "last_sleeps_long" else LONG)
+        if name == "common":
+            found = common(int(rank), int(ranks), store)
+        elif name == "sharded":
+            found = sharded(int(rank), int(ranks), Path(store).parent)
+        else:
+            found = SCENARIOS[name](int(rank), int(ranks))
+        dist.destroy_process_group()
+    except (KnltrainError, RuntimeError) as error:
+        found = {"error": (type(error).__name__, str(error)), "trace": traceback.format_exc()}
+    torch.save(found, result)
+
+
+SCENARIOS = {
+    "every_case": every_case,
+    "subgroups": subgroups,
+    "different": different,
+    "last_sleeps": last_sleeps,
+    "last_sleeps_long": last_sleeps,
+    "inside_ddp": inside_ddp,
+    "parallel": parallel,
+}
+
+if __name__ == "__main__":
+    main()

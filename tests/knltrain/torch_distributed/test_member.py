@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def test_operations_of_a_group_are_done_in_order(common: Any, differences: Any) -> None:
+    assert differences(common, {"in"}) == []
+
+
+def test_ranks_that_call_different_operations_are_told(start: Any) -> None:
+    ranks = start("different")
+    for rank in range(2):
+        kind, text = ranks.result(rank)["error"]
+        assert kind == "CollectiveError"
+        assert "rank 0 called all_reduce of 10 float32 (sum); rank 1 called broadcast" in text or (
+            "found that the ranks called different operations" in text
+        )
+
+
+def test_killed_rank_is_named_to_whatever_waits(start: Any) -> None:
+    ranks = start("last_sleeps", 2)
+    assert ranks.hear(1) == "asleep"
+    ranks.processes[1].kill()
+    found = ranks.result(0)
+    text = f"rank 1 is gone: its process {ranks.processes[1].pid} has ended"
+    for name in ("work", "next", "received", "later"):
+        assert found[name] == ("PeerLost", text), name
+    kind, said = found["future"]
+    assert kind == "RuntimeError"
+    assert f"PeerLost: {text}" in said
+    assert found["success"] is False
+
+
+@pytest.mark.slow
+def test_rank_that_lets_wait_is_named_when_time_is_up(start: Any) -> None:
+    ranks = start("last_sleeps_long", 2)
+    assert ranks.hear(1) == "asleep"
+    found = ranks.result(0)
+    kind, text = found["work"]
+    assert kind == "ExchangeTimeout"
+    assert text.startswith("waited 2 s in vain for rank 1")
+    assert "running" in text
+
+
+@pytest.mark.slow
+def test_killed_rank_ends_a_training_step(start: Any) -> None:
+    ranks = start("inside_ddp", 2)
+    assert ranks.hear(1) == "asleep"
+    ranks.processes[1].kill()
+    kind, text = ranks.result(0)["error"]
+    assert kind in ("RuntimeError", "PeerLost")
+    assert "rank 1 is gone" in text
