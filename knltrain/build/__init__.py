@@ -7,11 +7,11 @@ needs it is picked.
 from __future__ import annotations
 
 from knltrain.build.factories import Kernels
+from knltrain.build.methods import BUILDERS, doubts_about
 from knltrain.build.names import (
     BACKENDS,
     DATASETS,
     KERNELS,
-    METHODS,
     NETWORKS,
     OPTIMIZERS,
     build_backend,
@@ -19,10 +19,11 @@ from knltrain.build.names import (
     build_method,
     build_network,
     build_optimizer,
-    build_transport,
+    build_team,
     check_names,
     network_named,
     network_size,
+    plain_method,
 )
 from knltrain.build.resolve import BETA, LEAST_IMAGES, resolve_workers, resolved
 from knltrain.build.whole_run import check_resumable, check_run
@@ -31,10 +32,10 @@ from knltrain.build.worker import build_worker
 __all__ = [
     "BACKENDS",
     "BETA",
+    "BUILDERS",
     "DATASETS",
     "KERNELS",
     "LEAST_IMAGES",
-    "METHODS",
     "NETWORKS",
     "OPTIMIZERS",
     "Kernels",
@@ -43,13 +44,15 @@ __all__ = [
     "build_method",
     "build_network",
     "build_optimizer",
-    "build_transport",
+    "build_team",
     "build_worker",
     "check_names",
     "check_resumable",
     "check_run",
+    "doubts_about",
     "network_named",
     "network_size",
+    "plain_method",
     "resolve_workers",
     "resolved",
 ]

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from knltrain.build.resolve import moving_rate_of
 from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
-    from knltrain.backends.backend import Backend, FloatArray
+    from knltrain.backends.backend import Backend
     from knltrain.backends.torch_execution import Execution
     from knltrain.data.dataset import Dataset
-    from knltrain.exchange.method import Method
+    from knltrain.exchange.averaged_center import AverageKernels
+    from knltrain.exchange.downpour import DownpourKernels
+    from knltrain.exchange.easgd import ElasticKernels
+    from knltrain.exchange.outer_step import OuterKernel
     from knltrain.network.network import Network
     from knltrain.optimizers.adamw import AdamWKernel
     from knltrain.optimizers.lars import LARSKernel
@@ -37,8 +39,10 @@ class Kernels:
     sgd: SGDKernel
     lars: LARSKernel
     adamw: AdamWKernel
-    synchronous_elastic_update: Callable[[FloatArray, FloatArray, float], None]
-    synchronous_average: Callable[[FloatArray, FloatArray], None]
+    elastic: ElasticKernels
+    downpour: DownpourKernels
+    averages: AverageKernels
+    outer_step: OuterKernel
 
 
 def digits(config: DataConfig) -> Dataset:
@@ -58,6 +62,13 @@ def mnist(config: DataConfig) -> Dataset:
             "--set data.root=/data/mnist"
         )
     return load_mnist(Path(config.root), config.train_images, config.test_images)
+
+
+def synthetic(config: DataConfig) -> Dataset:
+    """Images of CIFAR-10's size, drawn from a fixed seed."""
+    from knltrain.data.synthetic import load_synthetic
+
+    return load_synthetic(config.train_images, config.test_images)
 
 
 def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
@@ -99,27 +110,31 @@ ENGINES: dict[str, Callable[[Network], Execution]] = {
 
 def numba_kernels() -> Kernels:
     """Kernels compiled for this processor."""
-    from vectorized_ops.numba import adamw, elastic, lars, sgd
+    from vectorized_ops.numba import adamw, averages, downpour, elastic, lars, outer_step, sgd
 
     return Kernels(
         sgd.SGDUpdate,
         lars.LARSUpdate,
         adamw.AdamWUpdate,
-        elastic.synchronous_elastic_update,
-        elastic.synchronous_average,
+        elastic,
+        downpour,
+        averages,
+        outer_step.synchronous_outer_step,
     )
 
 
 def reference_kernels() -> Kernels:
     """Kernels in plain NumPy."""
-    from vectorized_ops.reference import adamw, elastic, lars, sgd
+    from vectorized_ops.reference import adamw, averages, downpour, elastic, lars, outer_step, sgd
 
     return Kernels(
         sgd.SGDUpdate,
         lars.LARSUpdate,
         adamw.AdamWUpdate,
-        elastic.synchronous_elastic_update,
-        elastic.synchronous_average,
+        elastic,
+        downpour,
+        averages,
+        outer_step.synchronous_outer_step,
     )
 
 
@@ -181,26 +196,3 @@ def _given(value: Value | None) -> Value:
     """A key that the optimizer reads; OptimizerConfig has filled it in."""
     assert value is not None
     return value
-
-
-def sync_easgd(config: RunConfig, workers: int, kernels: Kernels) -> Method:
-    """Workers and center pull on each other, all at once."""
-    from knltrain.exchange.easgd import EASGD
-    from knltrain.exchange.method import Method
-
-    rule = EASGD(moving_rate_of(config, workers), workers, kernels.synchronous_elastic_update)
-    return Method("sync_easgd", rule, "parameters", config.exchange.communication_period)
-
-
-def sync_sgd(config: RunConfig, workers: int, kernels: Kernels) -> Method:
-    """Every worker steps by the mean of all gradients."""
-    from knltrain.exchange.averaging import ModelAveraging
-    from knltrain.exchange.method import Method
-
-    rule = ModelAveraging(workers, kernels.synchronous_average)
-    return Method("sync_sgd", rule, "gradient", config.exchange.communication_period)
-
-
-def no_exchange(config: RunConfig, workers: int, kernels: Kernels) -> Method:
-    """Every worker for itself; an evaluation then measures each model on its worker's share."""
-    return replace(sync_sgd(config, workers, kernels), name="none", period=None)

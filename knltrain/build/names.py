@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from knltrain.backends.ipex_installation import check_ipex
 from knltrain.build import factories
 from knltrain.build.factories import Kernels
+from knltrain.build.method_order import MethodOrder
+from knltrain.build.methods import BUILDERS, build
 from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.alexnet import alexnet
@@ -22,13 +24,12 @@ if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.method import Method
-    from knltrain.exchange.segment import Segment
-    from knltrain.exchange.transport import Transport
+    from knltrain.exchange.transport import Team
     from knltrain.optimizers.optimizer import Optimizer
 
 Choice = TypeVar("Choice")
 
-NETWORKS: dict[str, Callable[[], Network]] = {
+NETWORKS: dict[str, Callable[..., Network]] = {
     "alexnet": alexnet,
     "cifar-quick": cifar_quick,
     "googlenet": googlenet,
@@ -41,6 +42,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
 DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {
     "digits": factories.digits,
     "mnist": factories.mnist,
+    "synthetic": factories.synthetic,
 }
 BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "cpu": factories.cpu_backend,
@@ -50,11 +52,6 @@ OPTIMIZERS: dict[str, Callable[[RunConfig, Network, Kernels], Optimizer]] = {
     "sgd": factories.sgd,
     "lars": factories.lars,
     "adamw": factories.adamw,
-}
-METHODS: dict[str, Callable[[RunConfig, int, Kernels], Method]] = {
-    "sync_easgd": factories.sync_easgd,
-    "sync_sgd": factories.sync_sgd,
-    "none": factories.no_exchange,
 }
 # oneDNN computes networks; optimizers and exchange rules beside it run Numba's kernels.
 KERNELS: dict[str, Callable[[], Kernels]] = {
@@ -69,17 +66,16 @@ def check_names(config: RunConfig) -> None:
     _pick("network.name", config.network.name, NETWORKS)
     _pick("data.name", config.data.name, DATASETS)
     _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
-    _pick("exchange.method", config.exchange.method, METHODS)
+    _pick("exchange.method", config.exchange.method, BUILDERS)
     _pick("backend.name", config.backend.name, BACKENDS)
     _pick("backend.implementation", config.backend.implementation, KERNELS)
     if config.backend.engine == "ipex":
         check_ipex()
 
 
-def check_method(config: RunConfig, workers: int) -> None:
-    """Refuse what the method of `[exchange]` cannot do, compiling nothing: `ConfigError`."""
-    method = _pick("exchange.method", config.exchange.method, METHODS)
-    method(config, workers, factories.reference_kernels())
+def plain_method(config: RunConfig, workers: int) -> Method:
+    """The method with kernels that need not be compiled; ConfigError for what it cannot do."""
+    return _method(config, workers, factories.reference_kernels(), None)
 
 
 def network_size(config: RunConfig) -> int:
@@ -88,18 +84,25 @@ def network_size(config: RunConfig) -> int:
 
 
 def build_network(config: RunConfig) -> Network:
-    """The network that `network.name` stands for."""
-    return network_named(config.network.name)
+    """The network that `network.name` stands for, with outputs for `network.classes`."""
+    return network_named(config.network.name, config.network.classes)
 
 
-def network_named(name: str) -> Network:
+def network_named(name: str, classes: int | None = None) -> Network:
     """The network known by `name`; `ConfigError` if there is none."""
-    return _pick("network.name", name, NETWORKS)()
+    make = _pick("network.name", name, NETWORKS)
+    return make() if classes is None else make(classes)
 
 
 def build_dataset(config: RunConfig) -> Dataset:
-    """The images of `[data]`, read and normalised."""
-    return _pick("data.name", config.data.name, DATASETS)(config.data)
+    """The images of `[data]`, read, normalised and enlarged."""
+    dataset = _pick("data.name", config.data.name, DATASETS)(config.data)
+    side = config.data.side_pixels
+    if side is None:
+        return dataset
+    from knltrain.data.enlarging import enlarged_dataset
+
+    return enlarged_dataset(dataset, side)
 
 
 def build_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
@@ -113,21 +116,45 @@ def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
     return build(config, network, _kernels(config))
 
 
-def build_method(config: RunConfig, workers: int) -> Method:
-    """The method of `[exchange]` for that many workers."""
-    build = _pick("exchange.method", config.exchange.method, METHODS)
-    return build(config, workers, _kernels(config))
+def build_method(
+    config: RunConfig, workers: int, learning_rate: Callable[[int], float] | None = None
+) -> Method:
+    """The method of `[exchange]` for that many workers.
+
+    Its learning rate is that of the steps, from 0, or always that which the policy starts from.
+    """
+    return _method(config, workers, _kernels(config), learning_rate)
 
 
-def build_transport(config: RunConfig, segment: Segment | None, rank: int) -> Transport:
-    """A worker's way to its peers: through the node's `segment`, or without one to itself alone."""
-    if segment is None:
+def build_team(config: RunConfig, segment_fds: Sequence[int], rank: int) -> Team:
+    """A worker's way to its peers: through the node's segments, or without any to itself alone."""
+    if not segment_fds:
         from knltrain.exchange.loopback import Loopback
 
-        return Loopback(network_size(config))
-    from knltrain.exchange.node_shared import NodeShared
+        method = plain_method(config, workers=1)
+        return Loopback(network_size(config), method.rule.center_vectors, method.spares)
+    from knltrain.exchange.joining import join
 
-    return NodeShared(segment, rank, config.exchange.timeout_seconds)
+    return join(segment_fds, rank, _patience_seconds(config))
+
+
+def _method(
+    config: RunConfig,
+    workers: int,
+    kernels: Kernels,
+    learning_rate: Callable[[int], float] | None,
+) -> Method:
+    _pick("exchange.method", config.exchange.method, BUILDERS)
+    rate = learning_rate or (lambda _step: config.learning_rate.base)
+    return build(MethodOrder(config, workers, build_network(config), kernels, rate))
+
+
+def _patience_seconds(config: RunConfig) -> float:
+    """How long a worker may be late: so much in each step since all last met, up to a meeting's."""
+    from knltrain.worker.meeting import MEETING_SECONDS
+
+    limit, period = config.exchange.timeout_seconds, config.exchange.communication_period
+    return min(limit * period, max(limit, MEETING_SECONDS))
 
 
 def _kernels(config: RunConfig) -> Kernels:

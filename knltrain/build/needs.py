@@ -35,20 +35,22 @@ def memory_needs(
     shift_pixels: int = 0,
     micro_batch: int = 0,
     optimizer: str = "sgd",
+    exchange_vectors: int = 0,
 ) -> tuple[Need, ...]:
     """What each worker needs for its model, its data (every worker holds all) and the program.
 
-    The model counts its vectors, those of the optimizer, and every layer's output with its
-    gradient, for `images_per_worker` images or, unless it is 0, a `micro_batch` of them, as many as
-    kernels take at a time; their own scratch memory is not in it. Images that are to be moved by
-    up to `shift_pixels` are copied into a border. The program's memory is touched when the model's
-    is, and so lies with it.
+    The model counts its vectors, those of the optimizer and of exchanges, and every layer's output
+    with its gradient, for `images_per_worker` images or, unless it is 0, a `micro_batch` of them,
+    as many as kernels take at a time; their own scratch memory is not in it. Images that are to be
+    moved by up to `shift_pixels` are copied into a border. The program's memory is touched when the
+    model's is, and so lies with it.
     """
     from vectorized_ops.layout import padded_images
 
     elements = sum(math.prod(shape) for shape in network.shapes)
     at_a_time = min(micro_batch or images_per_worker, images_per_worker)
-    vectors = VECTORS + MOMENTS.get(optimizer, 0) + (at_a_time < images_per_worker)
+    vectors = VECTORS + MOMENTS.get(optimizer, 0) + exchange_vectors
+    vectors += at_a_time < images_per_worker
     values = 2 * elements * padded_images(at_a_time)
     model = FLOAT_BYTES * (vectors * network.packed_size + values)
     return (

@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from knltrain.checkpoint import RunIdentity
     from knltrain.data.dataset import Dataset
     from knltrain.data.order import ShardedBatches
-    from knltrain.exchange.transport import Transport
+    from knltrain.exchange.transport import Team
     from knltrain.worker import Observer
 
 
 def logs_metrics(
-    config: RunConfig, run_folder: Path, rank: int, batches: ShardedBatches, resumed_step: int
+    run_folder: Path, rank: int, batches: ShardedBatches, resumed_step: int, resumed_run_step: int
 ) -> Observer:
-    """Writes metrics-<rank>.jsonl; what is in it after `resumed_step` is dropped."""
+    """Writes metrics-<rank>.jsonl; what is in it after the steps of worker and run is dropped."""
     from knltrain.metrics import MetricsLog
     from knltrain.worker import LogsMetrics
 
     log = MetricsLog(
         run_folder,
         rank,
-        images_per_step=config.train.batch,
         steps_per_epoch=batches.steps_per_epoch,
         resumed_step=resumed_step,
+        resumed_run_step=resumed_run_step,
     )
     return LogsMetrics(log)
 
@@ -38,7 +38,7 @@ def evaluates(
     dataset: Dataset,
     batches: ShardedBatches,
     backend: Backend,
-    transport: Transport,
+    team: Team,
     total_steps: int,
 ) -> Observer:
     """Evaluates as often as `[evaluation]` says, and after the last step."""
@@ -47,7 +47,7 @@ def evaluates(
 
     period = config.evaluation.every_epochs * batches.steps_per_epoch
     # The backend is compiled for a worker's share of the training batch, and takes no more.
-    evaluator = Evaluator(dataset.test, backend, transport, batches.images_per_worker)
+    evaluator = Evaluator(dataset.test, backend, team, batches.images_per_worker)
     return Evaluates(evaluator, DueSteps(period, total_steps))
 
 
@@ -56,7 +56,7 @@ def keeps_checkpoints(
     run_folder: Path,
     identity: RunIdentity,
     batches: ShardedBatches,
-    transport: Transport,
+    team: Team,
     total_steps: int,
 ) -> Observer:
     """Writes checkpoints as often as `[checkpoint]` says, and after the last step."""
@@ -64,7 +64,7 @@ def keeps_checkpoints(
     from knltrain.worker import DueSteps, KeepsCheckpoints
 
     period = config.checkpoint.every_epochs * batches.steps_per_epoch
-    writer = CheckpointWriter(run_folder, identity, transport, config.checkpoint.keep)
+    writer = CheckpointWriter(run_folder, identity, team, config.checkpoint.keep)
     return KeepsCheckpoints(writer, DueSteps(period, total_steps))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from knltrain.config import RunConfig, with_workers
+from knltrain.config.methods import METHODS
 
 LEAST_IMAGES = 16
 """Images that "auto" gives each worker at least: with fewer, lanes of its vectors stay empty."""
@@ -25,20 +26,28 @@ def resolve_workers(config: RunConfig, most: int) -> int:
 
 
 def resolved(config: RunConfig, most: int = 1) -> RunConfig:
-    """The same run with nothing left open: its workers, and the moving rate that follows.
+    """The same run with nothing left open: its workers, and what follows from their number.
 
     `most` is where "auto" ends.
     """
     config = with_workers(config, resolve_workers(config, most))
-    exchange = config.exchange
-    if exchange.method != "sync_easgd" or exchange.moving_rate is not None:
-        return config
-    moving_rate = moving_rate_of(config, int(config.workers))
-    return config.model_copy(
-        update={"exchange": exchange.model_copy(update={"moving_rate": moving_rate})}
-    )
+    exchange, workers = config.exchange, int(config.workers)
+    facts = METHODS.get(exchange.method)
+    reads = () if facts is None else facts.reads
+    found: dict[str, float] = {}
+    if "group_size" in reads and workers > 1:
+        found["group_size"] = group_size_of(config, workers)
+    if "moving_rate" in reads:
+        found["moving_rate"] = moving_rate_of(config, workers)
+    return config.model_copy(update={"exchange": exchange.model_copy(update=found)})
 
 
 def moving_rate_of(config: RunConfig, workers: int) -> float:
     """The moving rate α as configured, or else β / workers."""
     return config.exchange.moving_rate or BETA / workers
+
+
+def group_size_of(config: RunConfig, workers: int) -> int:
+    """Workers of a group S as configured, or else the most with which there are two groups."""
+    divisors = (size for size in range(workers // 2, 0, -1) if workers % size == 0)
+    return config.exchange.group_size or next(divisors, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from affinity import Need
-from knltrain.build.names import build_dataset, build_network, check_method
+from knltrain.build.names import build_dataset, build_network, plain_method
 from knltrain.build.needs import memory_needs
 from knltrain.config import RunConfig
 from knltrain.errors import CheckpointError, ConfigError
@@ -16,14 +16,19 @@ from knltrain.network.network import Network
 if TYPE_CHECKING:
     from knltrain.checkpoint import Checkpoint, RunIdentity
     from knltrain.data.dataset import Dataset
+    from knltrain.exchange.method import Method
 
 
 @dataclass(frozen=True, slots=True)
 class RunSize:
-    """How long a run takes, and how much memory each of its workers needs."""
+    """How long a run takes, and how much memory each of its workers needs.
+
+    `notes` are what a user should know about what the run will not do.
+    """
 
     total_steps: int
     needs: tuple[Need, ...]
+    notes: tuple[str, ...] = ()
 
 
 def check_run(config: RunConfig) -> RunSize:
@@ -36,17 +41,70 @@ def check_run(config: RunConfig) -> RunSize:
 
     network, dataset, workers = build_network(config), build_dataset(config), int(config.workers)
     check_fit(network, dataset)
-    check_method(config, workers)
+    method = plain_method(config, workers)
     batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
     images, micro_batch = batches.images_per_worker, config.backend.micro_batch
     check_micro_batch(network, images, micro_batch)
     at_a_time = 0 if micro_batch == "auto" else micro_batch
+    steps = total_steps(config, batches.steps_per_epoch)
+    check_period(method, steps)
     return RunSize(
-        total_steps(config, batches.steps_per_epoch),
+        steps,
         memory_needs(
-            network, dataset, images, config.data.shift_pixels, at_a_time, config.optimizer.name
+            network,
+            dataset,
+            images,
+            config.data.shift_pixels,
+            at_a_time,
+            config.optimizer.name,
+            exchange_vectors=method.vectors,
         ),
+        (*left_over(method, steps), *idle_cores(config, method)),
     )
+
+
+def check_period(method: Method, steps: int) -> None:
+    """Refuse a run that would end before all workers first meet: `ConfigError`."""
+    if not _meets_seldom(method) or method.every_step_until:
+        return
+    assert method.period is not None
+    if method.period > steps:
+        raise ConfigError(
+            f"exchange.communication_period = {method.period}: {method.name} would not exchange "
+            f"once in {steps} steps, and its model would be that which the run starts from; "
+            f"expected at most {steps}"
+        )
+
+
+def left_over(method: Method, steps: int) -> list[str]:
+    """Tell of steps that come after the last exchange, and so are not in the model."""
+    if not _meets_seldom(method):
+        return []
+    assert method.period is not None
+    rest = 0 if steps <= method.every_step_until else steps % method.period
+    if not rest:
+        return []
+    return [
+        f"exchange.communication_period = {method.period}: the last {rest} of {steps} steps come "
+        "after the last exchange, and are not in the model; a multiple of the period has them all"
+    ]
+
+
+def idle_cores(config: RunConfig, method: Method) -> list[str]:
+    """Tell of cores that are kept for exchanges which nothing does beside computing."""
+    cores = config.placement.communication_cores
+    if not cores or method.overlap != "nothing" or method.stream is not None:
+        return []
+    return [
+        f"placement.communication_cores = {cores}: {method.name} exchanges between computing, so "
+        "that these stay idle; sync_easgd3, seasgd and streaming_diloco use them"
+    ]
+
+
+def _meets_seldom(method: Method) -> bool:
+    """Whether all workers have steps between exchanges, which the model does not have."""
+    synchronous = method.schedule == "synchronous" and method.after == "step"
+    return synchronous and method.period is not None and method.period > 1
 
 
 def check_resumable(config: RunConfig, run_folder: Path, total_steps: int) -> None:
@@ -61,14 +119,19 @@ def check_resumable(config: RunConfig, run_folder: Path, total_steps: int) -> No
 
 def check_fit(network: Network, dataset: Dataset) -> None:
     """Refuse a data set whose images or classes `network` does not take: `ConfigError`."""
-    given = (dataset.train.image_shape, (dataset.classes,))
-    taken = (network.input_shape, network.output_shape)
-    if given != taken:
-        raise ConfigError(
-            f"data set {dataset.name!r} has images (H, W, C) = {given[0]} in {dataset.classes} "
-            f"classes, but network {network.name!r} takes {taken[0]} and has outputs {taken[1]}: "
-            "choose another data.name or network.name"
-        )
+    image, classes = dataset.train.image_shape, (dataset.classes,)
+    if (image, classes) == (network.input_shape, network.output_shape):
+        return
+    ways = ["choose another data.name or network.name"]
+    if image[2:] == network.input_shape[2:] and image != network.input_shape:
+        ways.append(f"set data.side_pixels = {network.input_shape[0]}")
+    if classes != network.output_shape:
+        ways.append(f"set network.classes = {dataset.classes}")
+    raise ConfigError(
+        f"data set {dataset.name!r} has images (H, W, C) = {image} in {dataset.classes} classes, "
+        f"but network {network.name!r} takes {network.input_shape} and has outputs "
+        f"{network.output_shape}: {', or '.join(ways)}"
+    )
 
 
 def total_steps(config: RunConfig, steps_per_epoch: int) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from affinity import arena
 from knltrain.build.names import (
@@ -31,76 +31,134 @@ from knltrain.build.whole_run import (
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
+    from knltrain.backends.backend import Backend
     from knltrain.checkpoint import RunIdentity, WorkerState
-    from knltrain.exchange.transport import Transport
+    from knltrain.clocks import Clocks
+    from knltrain.data.dataset import Dataset
+    from knltrain.data.order import ShardedBatches
+    from knltrain.exchange.participation import Participation
+    from knltrain.exchange.transport import Team
     from knltrain.optimizers.optimizer import Optimizer
     from knltrain.worker import Observer, Worker
 
 
 def build_worker(
     config: RunConfig,
-    transport: Transport,
+    team: Team,
     *,
     run_folder: Path,
     threads: int,
     resume: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Worker:
-    """One worker with all that belongs to it; `transport` says which, and of how many.
+    """One worker with all that belongs to it; `team` says which, and of how many.
 
     With `resume` it goes on from the newest checkpoint in `run_folder`. `observers` hear of every
     moment before metrics, evaluation and checkpoints do. Raises `ConfigError`, `DataError` or
     `CheckpointError`.
     """
-    from knltrain.data.order import ShardedBatches
-    from knltrain.optimizers.learning_rate import learning_rate_at
+    from knltrain.clocks import Clocks
     from knltrain.worker import Worker
 
-    network = build_network(config)
-    rank, workers = transport.rank, transport.workers
-    with arena("data"):
-        dataset = build_dataset(config)
-        check_fit(network, dataset)
-        batches = ShardedBatches(
-            dataset.train, config.train.batch, rank, workers, config.seed, config.data.shift_pixels
-        )
-    steps = total_steps(config, batches.steps_per_epoch)
+    clocks = Clocks.over(team.clocks)
+    task = _task(config, team, clocks)
+    network, batches = task.identity.network, task.batches
     optimizer = build_optimizer(config, network)
-    identity = identity_of(config, network, workers)
-    start = _start(identity, optimizer, rank, run_folder if resume else None)
-    check_length(start.step, steps)
+    participation = _participation(config, team, task)
+    since, start = _start(task, optimizer, participation, run_folder if resume else None)
     backend = build_backend(config, network, batches.images_per_worker, threads)
-    own_observers = (
-        writes_plan(run_folder),
-        logs_metrics(config, run_folder, rank, batches, start.step),
-        evaluates(config, dataset, batches, backend, transport, steps),
-        keeps_checkpoints(config, run_folder, identity, batches, transport, steps),
-        writes_result(config, run_folder, workers, threads),
-    )
+    own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
     return Worker(
         start=start,
-        total_steps=steps,
+        total_steps=task.steps,
         batches=batches,
         image_shape=network.input_shape,
         backend=backend,
         optimizer=optimizer,
-        learning_rate=lambda step: learning_rate_at(config.learning_rate, step, steps),
-        method=build_method(config, workers),
-        transport=transport,
-        observers=(*observers, *own_observers),
+        learning_rate=task.learning_rate,
+        participation=participation,
+        termination=config.exchange.termination,
+        clocks=clocks,
+        observers=(*observers, *own),
     )
 
 
+class _Task(NamedTuple):
+    """What a worker is to do: of which run, with which images, in how many steps of which size."""
+
+    identity: RunIdentity
+    dataset: Dataset
+    batches: ShardedBatches
+    steps: int
+    learning_rate: Callable[[int], float]
+
+
+def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
+    from knltrain.data.order import ShardedBatches
+    from knltrain.optimizers.learning_rate import learning_rate_at
+
+    network, workers = build_network(config), team.workers
+    with arena("data"), clocks.reading:
+        dataset = build_dataset(config)
+        check_fit(network, dataset)
+        batch, shift = config.train.batch, config.data.shift_pixels
+        batches = ShardedBatches(dataset.train, batch, team.rank, workers, config.seed, shift)
+    steps = total_steps(config, batches.steps_per_epoch)
+
+    def learning_rate(step: int) -> float:
+        return learning_rate_at(config.learning_rate, step, steps)
+
+    return _Task(identity_of(config, network, workers), dataset, batches, steps, learning_rate)
+
+
+def _participation(config: RunConfig, team: Team, task: _Task) -> Participation:
+    from knltrain.exchange.participation import participation_in
+
+    return participation_in(build_method(config, team.workers, task.learning_rate), team)
+
+
+def _own_observers(
+    config: RunConfig,
+    run_folder: Path,
+    team: Team,
+    threads: int,
+    task: _Task,
+    backend: Backend,
+    since: tuple[int, int],
+) -> list[Observer]:
+    """What the configuration asks for; `since` are the worker's and the run's steps so far."""
+    batches, steps = task.batches, task.steps
+    return [
+        writes_plan(run_folder),
+        logs_metrics(run_folder, team.rank, batches, *since),
+        evaluates(config, task.dataset, batches, backend, team, steps),
+        keeps_checkpoints(config, run_folder, task.identity, batches, team, steps),
+        writes_result(config, run_folder, team.workers, threads),
+    ]
+
+
 def _start(
-    identity: RunIdentity, optimizer: Optimizer, rank: int, resumed: Path | None
-) -> WorkerState:
-    """Where a worker begins: at its seed's parameters, or at the newest checkpoint in `resumed`."""
+    task: _Task, optimizer: Optimizer, participation: Participation, resumed: Path | None
+) -> tuple[int, WorkerState]:
+    """The run's step and a worker's state at the beginning.
+
+    Of its seed's parameters, or of the newest checkpoint in `resumed`.
+    """
     from knltrain.checkpoint import WorkerState, load_worker_state
     from knltrain.network.parameters import ParameterVector
 
+    identity = task.identity
     if resumed is None:
         parameters = ParameterVector(identity.network)
         parameters.initialise(identity.seed)
-        return WorkerState(0, parameters.packed, parameters.packed, {}, {})
+        return 0, WorkerState(0, parameters.packed, parameters.packed, {}, {})
     checkpoint = newest_checkpoint(resumed, identity.network)
-    return load_worker_state(checkpoint, rank, identity=identity, optimizer_state=optimizer.state)
+    state = load_worker_state(
+        checkpoint,
+        participation.team.rank,
+        identity=identity,
+        optimizer_state=optimizer.state,
+        exchange_state=participation.state(),
+    )
+    check_length(checkpoint.step, task.steps)
+    return checkpoint.step, state

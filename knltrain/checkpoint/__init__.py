@@ -1,9 +1,9 @@
 """Keeping a run on disk so that it can go on, bit for bit, as if it had never stopped.
 
-A checkpoint is a folder `checkpoint-<step>`: `center.safetensors` (the model, one named tensor
-per parameter), `worker-<rank>.safetensors` (that worker's packed local and its optimizer's state)
-and `state.json`. It is written beside its place and renamed when complete, so a folder of that
-name is always whole.
+A checkpoint is a folder `checkpoint-<step>`, the run's step: `center.safetensors` (the model, one
+named tensor per parameter), `worker-<rank>.safetensors` (that worker's packed local, the state of
+its optimizer, and how many steps it has done itself) and `state.json`. It is written beside its
+place and renamed when complete, so a folder of that name is always whole.
 """
 
 from knltrain.checkpoint.contents import RunIdentity, WorkerState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,14 @@ from knltrain.optimizers.optimizer import StateArray
 
 FloatArray = npt.NDArray[np.float32]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 CENTER = "center.safetensors"
 DESCRIPTION = "state.json"
 
 LOCAL = "local"
 OPTIMIZER = "optimizer."
-"""The worker's tensors: its local, and the optimizer's state by names that begin so."""
+EXCHANGE = "exchange."
+"""The worker's tensors: its local, and the state of optimizer and exchange by such names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """All that one worker needs to go on after `step` steps; n is the packed size."""
+    """All that one worker needs to go on after `step` steps of its own; n is the packed size."""
 
     step: int
     center: FloatArray
@@ -45,6 +46,8 @@ class WorkerState:
     optimizer: Mapping[str, StateArray]
     seconds: Mapping[str, float]
     """Readings of the worker's clocks."""
+    exchange: Mapping[str, FloatArray] = field(default_factory=dict)
+    """What the method of exchange keeps from one to the next, arrays (n,)."""
 
 
 def worker_file(folder: Path, rank: int) -> Path:

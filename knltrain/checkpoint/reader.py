@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,9 +16,11 @@ from safetensors import SafetensorError, safe_open
 from knltrain.checkpoint.contents import (
     CENTER,
     DESCRIPTION,
+    EXCHANGE,
     FORMAT_VERSION,
     LOCAL,
     OPTIMIZER,
+    FloatArray,
     RunIdentity,
     WorkerState,
     shapes,
@@ -37,7 +40,7 @@ _DESCRIPTION_KEYS = _FACTS | {"format", "network", "parameters"}
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint that was found whole and of the right network."""
+    """A checkpoint that was found whole and of the right network; `step` is that of the run."""
 
     folder: Path
     step: int
@@ -87,10 +90,12 @@ def load_worker_state(
     *,
     identity: RunIdentity,
     optimizer_state: Mapping[str, StateArray],
+    exchange_state: Mapping[str, FloatArray] = MappingProxyType({}),
 ) -> WorkerState:
     """Read what one worker needs to resume the run.
 
-    `optimizer_state` says by example what the optimizer needs to find. Raises `CheckpointError`
+    `optimizer_state` says by example what the optimizer needs to find, `exchange_state` what the
+    exchange does. Raises `CheckpointError`
     when the checkpoint is not of the run that `identity` describes or of another optimizer, or
     when the worker's file is missing or damaged.
     """
@@ -99,7 +104,7 @@ def load_worker_state(
     tensors, metadata = _read_tensors(path)
     center = checkpoint.center.packed
     return WorkerState(
-        step=checkpoint.step,
+        step=_own_step(metadata, path),
         center=center,
         local=_tensor(tensors, LOCAL, center, path),
         optimizer={
@@ -107,6 +112,10 @@ def load_worker_state(
             for name, values in optimizer_state.items()
         },
         seconds=json.loads(metadata.get("seconds", "{}")),
+        exchange={
+            name: _tensor(tensors, EXCHANGE + name, values, path)
+            for name, values in exchange_state.items()
+        },
     )
 
 
@@ -138,6 +147,13 @@ def _read_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, st
             return tensors, dict(file.metadata() or {})
     except (OSError, SafetensorError) as error:
         raise _damaged(path, error) from error
+
+
+def _own_step(metadata: Mapping[str, str], path: Path) -> int:
+    try:
+        return int(metadata["step"])
+    except (KeyError, ValueError):
+        raise _damaged(path, ValueError("it does not tell its worker's step")) from None
 
 
 def _tensor(

@@ -17,9 +17,11 @@ from safetensors.numpy import save_file
 from knltrain.checkpoint.contents import (
     CENTER,
     DESCRIPTION,
+    EXCHANGE,
     FORMAT_VERSION,
     LOCAL,
     OPTIMIZER,
+    FloatArray,
     RunIdentity,
     WorkerState,
     shapes,
@@ -27,7 +29,7 @@ from knltrain.checkpoint.contents import (
 )
 from knltrain.checkpoint.folders import by_step, folder_at
 from knltrain.errors import CheckpointError
-from knltrain.exchange.transport import Transport
+from knltrain.exchange.transport import Team
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.optimizer import StateArray
 
@@ -42,34 +44,33 @@ class CheckpointWriter:
     of the run, so it counts as none of the `keep`.
     """
 
-    def __init__(
-        self, run_folder: Path, identity: RunIdentity, transport: Transport, keep: int
-    ) -> None:
+    def __init__(self, run_folder: Path, identity: RunIdentity, team: Team, keep: int) -> None:
         self._run_folder = run_folder
         self._identity = identity
-        self._transport = transport
-        self._leads = transport.rank == 0
+        self._team = team
+        self._leads = team.rank == 0
         self._keep = keep
 
-    def save(self, state: WorkerState) -> Path:
-        """Write `checkpoint-<step>` and return its folder.
+    def save(self, state: WorkerState, run_step: int | None = None) -> Path:
+        """Write `checkpoint-<run_step>` and return its folder; None: the step of the worker.
 
         Collective: every worker writes its own file, rank 0 the rest. Raises `CheckpointError`
         in the workers that cannot write, and leaves the older checkpoints as they were; the
-        others wait, and raise what the transport does when a worker fails.
+        others wait, and raise what the team does when a worker fails.
         """
-        folder = folder_at(self._run_folder, state.step)
+        step = state.step if run_step is None else run_step
+        folder = folder_at(self._run_folder, step)
         partial = _hidden(folder)
         try:
             if self._leads:
                 self._clear_partial_folders()
                 partial.mkdir()
-            self._transport.barrier()
-            self._write_together(partial, state)
+            self._team.barrier()
+            self._write_together(partial, state, step)
             if self._leads:
                 _publish(partial, folder)
-                self._prune(state.step)
-            self._transport.barrier()
+                self._prune(step)
+            self._team.barrier()
         except (OSError, SafetensorError) as error:
             if self._leads:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -88,44 +89,44 @@ class CheckpointWriter:
         """
         folder = folder_at(self._run_folder, step)
         aside = folder.with_name(f"{folder.name}.diverged")
-        own = _hidden(folder, f".diverged-{self._transport.rank}")
+        own = _hidden(folder, f".diverged-{self._team.rank}")
         with suppress(OSError):
             folder.rename(own)  # one worker alone can do that, and goes on
             shutil.rmtree(aside, ignore_errors=True)
             own.rename(aside)
 
-    def _write_together(self, partial: Path, state: WorkerState) -> None:
+    def _write_together(self, partial: Path, state: WorkerState, step: int) -> None:
         """Write this worker's files; who cannot raises, but not before all have stopped writing.
 
         Else one would remove the folder under the others, who would then tell of that instead.
         """
         failure: Exception | None = None
         try:
-            self._write_own(partial, state)
+            self._write_own(partial, state, step)
         except (OSError, SafetensorError) as error:
             failure = error
-        failures = self._transport.all_sum(np.array([failure is not None], np.float64))
+        failures = self._team.all_sum(np.array([failure is not None], np.float64))
         if not failures[0]:
             return
         if self._leads:
             shutil.rmtree(partial, ignore_errors=True)
         if failure is not None:
             raise failure
-        self._transport.barrier()  # raises: a worker that could not write never comes here
+        self._team.barrier()  # raises: a worker that could not write never comes here
 
-    def _write_own(self, partial: Path, state: WorkerState) -> None:
+    def _write_own(self, partial: Path, state: WorkerState, step: int) -> None:
         if self._leads:
-            self._write_shared(partial, state)
-        _write_worker(worker_file(partial, self._transport.rank), state)
+            self._write_shared(partial, state.center, step)
+        _write_worker(worker_file(partial, self._team.rank), state)
 
-    def _write_shared(self, partial: Path, state: WorkerState) -> None:
+    def _write_shared(self, partial: Path, center: FloatArray, step: int) -> None:
         network = self._identity.network
-        center = ParameterVector(network, state.center)
-        origin = json.dumps({"network": network.name, "step": state.step})
-        _write_tensors(partial / CENTER, center.views, {"checkpoint": origin})
+        views = ParameterVector(network, center).views
+        origin = json.dumps({"network": network.name, "step": step})
+        _write_tensors(partial / CENTER, views, {"checkpoint": origin})
         description = {
             "format": FORMAT_VERSION,
-            "step": state.step,
+            "step": step,
             "seed": self._identity.seed,
             "workers": self._identity.workers,
             "method": self._identity.method,
@@ -154,9 +155,11 @@ def _hidden(folder: Path, role: str = "") -> Path:
 
 
 def _write_worker(path: Path, state: WorkerState) -> None:
-    optimizer = {OPTIMIZER + name: values for name, values in state.optimizer.items()}
-    seconds = json.dumps(dict(state.seconds))
-    _write_tensors(path, {LOCAL: state.local, **optimizer}, {"seconds": seconds})
+    tensors: dict[str, StateArray] = {LOCAL: state.local}
+    for prefix, states in ((OPTIMIZER, state.optimizer), (EXCHANGE, state.exchange)):
+        tensors.update({prefix + name: values for name, values in states.items()})
+    metadata = {"step": str(state.step), "seconds": json.dumps(dict(state.seconds))}
+    _write_tensors(path, tensors, metadata)
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, StateArray], metadata: dict[str, str]) -> None:

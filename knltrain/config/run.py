@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from knltrain.config.exchange_table import ExchangeConfig
+from knltrain.config.methods import METHODS, OPTIONS, MethodFacts
 from knltrain.config.tables import (
     BackendConfig,
     CheckpointConfig,
     CountOrAuto,
     DataConfig,
     EvaluationConfig,
-    ExchangeConfig,
     LearningRateConfig,
     NetworkConfig,
     OptimizerConfig,
@@ -51,12 +52,69 @@ class RunConfig(Table):
     checkpoint: CheckpointConfig = CheckpointConfig()
     placement: PlacementConfig = PlacementConfig()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_the_method(cls, given: Any) -> Any:
+        """Let the method say what its tables begin with, where nothing else was given."""
+        if not isinstance(given, dict):
+            return given
+        tables = {name: _given_keys(given.get(name, {})) for name in ("exchange", "optimizer")}
+        exchange, optimizer = tables["exchange"], tables["optimizer"]
+        name = exchange.get("method") if exchange is not None else None
+        facts = METHODS.get(name) if isinstance(name, str) else None
+        if facts is None or exchange is None or optimizer is None:
+            return given
+        theirs = facts.optimizer.get("name", "sgd")
+        of_theirs = facts.optimizer if optimizer.get("name", theirs) == theirs else {}
+        return {
+            **given,
+            "exchange": {**facts.exchange, **exchange},
+            "optimizer": {**of_theirs, **optimizer},
+        }
+
+    @model_validator(mode="after")
+    def _method_reads_its_keys(self) -> RunConfig:
+        facts, exchange = METHODS.get(self.exchange.method), self.exchange
+        if facts is None:
+            return self  # An unknown name is refused where names become objects.
+        for key in OPTIONS:
+            if getattr(exchange, key) is not None and key not in facts.reads:
+                known = ", ".join(name for name, each in METHODS.items() if key in each.reads)
+                raise ValueError(
+                    f"exchange.{key} = {getattr(exchange, key)} is read by {known}, not by "
+                    f"{exchange.method}: leave it out"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _method_can_end_so(self) -> RunConfig:
+        facts, exchange = METHODS.get(self.exchange.method), self.exchange
+        if facts is None or exchange.termination == "each" or _comes_at_any_time(facts):
+            return self
+        known = ", ".join(name for name, each in METHODS.items() if _comes_at_any_time(each))
+        raise ValueError(
+            f"exchange.termination = '{exchange.termination}' is for methods whose workers come to "
+            f"the center at any time ({known}), not for {exchange.method}: leave it out, or set it "
+            "to 'each'"
+        )
+
     @model_validator(mode="after")
     def _workers_fit(self) -> RunConfig:
         if isinstance(self.workers, int):
             _check_batch(self.train.batch, self.workers)
-            _check_moving_rate(self.exchange.moving_rate, self.workers)
         return self
+
+
+def _comes_at_any_time(facts: MethodFacts) -> bool:
+    """Whether no worker, or no group of them, waits for another one's next step."""
+    return facts.schedule in ("first_come", "lock_free")
+
+
+def _given_keys(table: Any) -> dict[str, Any] | None:
+    """What was given of a table, itself or its content; None for what is no table."""
+    if isinstance(table, Table):
+        return table.model_dump(exclude_unset=True, exclude_none=True)
+    return table if isinstance(table, dict) else None
 
 
 def _check_batch(batch: int, workers: int) -> None:
@@ -65,13 +123,4 @@ def _check_batch(batch: int, workers: int) -> None:
         raise ValueError(
             f"train.batch = {batch} images do not divide evenly among {workers} workers: "
             f"use a multiple of {workers}, such as {fitting}"
-        )
-
-
-def _check_moving_rate(moving_rate: float | None, workers: int) -> None:
-    if moving_rate is not None and moving_rate > 1 / workers:
-        raise ValueError(
-            f"exchange.moving_rate = {moving_rate} with {workers} workers: expected at most "
-            f"1 / workers = {1 / workers:.4g}, past which the center overshoots the workers' mean; "
-            f"0.9 / workers = {0.9 / workers:.4g} is the usual choice"
         )

@@ -46,17 +46,23 @@ class NetworkConfig(Table):
     """[network]: what is trained."""
 
     name: Name = Field(description="network to train, such as 'lenet'")
+    classes: Annotated[int, Field(ge=2)] | None = Field(
+        default=None, description="classes that it tells apart; left out: those it is known for"
+    )
 
 
 class DataConfig(Table):
     """[data]: what it is trained and tested on."""
 
-    name: Name = Field(description="data set, such as 'digits' or 'mnist'")
+    name: Name = Field(description="data set: 'digits', 'mnist' or 'synthetic'")
     root: str | None = Field(default=None, description="folder with the data set's files")
     train_images: Count | None = Field(
         default=None, description="use only the first N training images"
     )
     test_images: Count | None = Field(default=None, description="use only the first N test images")
+    side_pixels: Count | None = Field(
+        default=None, description="enlarge all images to so many pixels of height and width"
+    )
     shift_pixels: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0, description="move training images by up to so many pixels, anew in every epoch"
     )
@@ -173,23 +179,6 @@ class LearningRateConfig(Table):
         return self
 
 
-class ExchangeConfig(Table):
-    """[exchange]: how the workers' models are brought together."""
-
-    method: Name = Field(default="sync_easgd", description="'sync_easgd', 'sync_sgd' or 'none'")
-    moving_rate: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
-        description="pull between a worker and the center (α); left out: 0.9 / workers",
-    )
-    communication_period: Count = Field(
-        default=1, description="steps from exchange to exchange (τ)"
-    )
-    segment: Literal["shm", "memfd", "hugetlb"] = Field(
-        default="shm", description="kind of shared memory; hugetlb: huge pages that were set aside"
-    )
-    timeout_seconds: Positive = Field(default=60.0, description="longest wait for another worker")
-
-
 class BackendConfig(Table):
     """[backend]: what computes loss and gradient."""
 
@@ -265,6 +254,10 @@ class PlacementConfig(Table):
     )
     os_cores: Annotated[int, Field(ge=0)] = Field(
         default=0, description="cores of each package that are left to the system"
+    )
+    communication_cores: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="cores of each worker for exchanges that go on while its others compute",
     )
     memory: Literal["strict", "spill", "split", "weighted", "cache", "none"] = Field(
         default="spill", description="how a worker's memory is tied to its nodes"

@@ -18,11 +18,10 @@ from affinity import (
     own_placement,
     remarks,
 )
-from knltrain.build import build_transport, build_worker
+from knltrain.build import build_team, build_worker
 from knltrain.cluster import WorkerIdentity, worker_identity
 from knltrain.errors import KnltrainError, Misplaced
 from knltrain.evaluation import Evaluation
-from knltrain.exchange.segment import Segment
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker import Observer, RunResult, Worker
@@ -54,13 +53,14 @@ class TellsParent(Observer):
         self._events = events
         self._leads = rank == 0
         self._placement_told = self._failure_told = False
-        self._told_step = self._told_kernels = 0
+        self._told_images = self._told_kernels = 0
         self._told_seconds = 0.0
 
     def started(self, worker: Worker) -> None:
         """Remember where the worker sets out; by now it has nearly all of its kernels."""
         self._log_kernels()
-        self.step = self._told_step = worker.step
+        self.step = worker.step
+        self._told_images = worker.images_done
         self._told_seconds = worker.clocks.train_seconds
 
     def step_done(self, worker: Worker, step: int, loss: float, *_: float) -> None:
@@ -68,14 +68,14 @@ class TellsParent(Observer):
         self.step = step
         if not self._placement_told:
             self._tell_placement()
-        if self._leads and self._events.progress_is_due(last=step == worker.total_steps):
-            self._tell_progress(worker, step, loss)
+        if self._leads and self._events.progress_is_due(last=worker.progress.ended):
+            self._tell_progress(worker, loss)
 
     def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
         """Tell accuracy and loss on the test images."""
         if self._leads:
             accuracy, loss = evaluation.accuracy, evaluation.loss
-            self._events.send("evaluation", step=worker.step, accuracy=accuracy, loss=loss)
+            self._events.send("evaluation", step=worker.progress.step, accuracy=accuracy, loss=loss)
 
     def finished(self, *_: object) -> None:
         """Tell the place if no step was left to do it after."""
@@ -120,31 +120,28 @@ class TellsParent(Observer):
                 f"or ask for less by placement.memory = {weaker}"
             )
 
-    def _tell_progress(self, worker: Worker, step: int, loss: float) -> None:
-        seconds = worker.clocks.train_seconds
-        images = (step - self._told_step) * worker.batches.images_per_worker
-        images_per_second = images * worker.transport.workers / (seconds - self._told_seconds)
+    def _tell_progress(self, worker: Worker, loss: float) -> None:
+        images, seconds = worker.images_done, worker.clocks.train_seconds
+        images_per_second = (images - self._told_images) / (seconds - self._told_seconds)
         self._events.send(
             "progress",
-            step=step,
-            total=worker.total_steps,
+            step=worker.progress.step,
+            total=worker.progress.total_steps,
             loss=loss,
             images_per_second=images_per_second,
         )
-        self._told_step, self._told_seconds = step, seconds
+        self._told_images, self._told_seconds = images, seconds
 
 
 def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult:
     config = read_config(identity.run_folder)
-    fd = identity.segment_fd
-    segment = None if fd is None else Segment.attach(fd)
-    transport = build_transport(config, segment, identity.rank)
+    team = build_team(config, identity.segment_fds, identity.rank)
     # For as long as the worker lives: much of its memory is touched in the first step only.
     with (
         arena("model"),
         build_worker(
             config,
-            transport,
+            team,
             run_folder=identity.run_folder,
             threads=identity.threads,
             resume=identity.resume,

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from affinity import allowed_cpus, physical_cores, read_topology
-from knltrain.build import build_backend, build_dataset, build_network, build_transport
+from knltrain.build import build_backend, build_dataset, build_network
 from knltrain.checkpoint import latest_checkpoint, load_checkpoint
 from knltrain.config import RunConfig
 from knltrain.errors import CheckpointError
 from knltrain.evaluation import Evaluation, Evaluator
+from knltrain.exchange.loopback import Loopback
 from knltrain.launch.run_folder import read_config
 
 
@@ -45,8 +46,7 @@ def evaluate_run(run_folder: Path) -> CheckpointEvaluation:
     threads = cores if configured == "auto" else min(configured, cores)
     backend = build_backend(whole, network, batch, threads)
     try:
-        transport = build_transport(config, None, 0)
-        evaluator = Evaluator(images, backend, transport, batch)
+        evaluator = Evaluator(images, backend, Loopback(1), batch)
         found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step)
     finally:
         backend.close()

@@ -25,7 +25,7 @@ from affinity import (
     read_topology,
     tiles_of,
 )
-from knltrain.build import check_names, check_run, resolved
+from knltrain.build import check_names, check_run, doubts_about, resolved
 from knltrain.config import RunConfig, with_workers
 
 _KEY_OF_OPTION = {
@@ -77,15 +77,18 @@ def _plan(config: RunConfig) -> RunPlan:
     topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
     allowed = read_allowed()
     config = _at_home_anywhere(_counted(config, topology, allowed))
+    doubts = doubts_about(config, int(config.workers))
     if not config.placement.pin:
         plan = _unpinned(config, topology, allowed)
-        notes = (*allowed.notes, *plan.notes)
-        return RunPlan(config, plan.workers, check_run(config).total_steps, notes)
+        size = check_run(config)
+        notes = (*doubts, *size.notes, *allowed.notes, *plan.notes)
+        return RunPlan(config, plan.workers, size.total_steps, notes)
     request = request_of(config)
     place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
     size = check_run(config)
     plan = place_workers(topology, allowed, replace(request, needs=size.needs))
-    return RunPlan(config, plan.workers, size.total_steps, (*allowed.notes, *plan.notes))
+    notes = (*doubts, *size.notes, *allowed.notes, *plan.notes)
+    return RunPlan(config, plan.workers, size.total_steps, notes)
 
 
 def request_of(config: RunConfig) -> Request:
@@ -94,7 +97,11 @@ def request_of(config: RunConfig) -> Request:
     return Request(
         workers=1 if config.workers == "auto" else config.workers,
         threads_per_core=wanted.threads_per_core,
-        reserve=Reserve(os_cpus=parse_cpulist(wanted.os_cpus), os_cores=wanted.os_cores),
+        reserve=Reserve(
+            os_cpus=parse_cpulist(wanted.os_cpus),
+            os_cores=wanted.os_cores,
+            communication_cores=wanted.communication_cores,
+        ),
         policy=wanted.memory,
         kind=wanted.memory_kind,
     )

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
-from knltrain.build import check_resumable, network_size
+from knltrain.build import check_resumable, network_size, plain_method
 from knltrain.checkpoint import latest_checkpoint
 from knltrain.cluster import WorkerIdentity
 from knltrain.config import RunConfig
 from knltrain.errors import ConfigError, KnltrainError, RunAborted, WorkerFailed
-from knltrain.exchange.segment import Segment
+from knltrain.exchange.node_memory import NodeMemory
 from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
@@ -31,18 +31,18 @@ CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin")
 """What may be other in the second part of a run than in the first."""
 
 
-def train(config: RunConfig) -> Path:
-    """Carry out a new run; returns its folder.
+def train(config: RunConfig, kept_fds: Sequence[int] = ()) -> Path:
+    """Carry out a new run; returns its folder. Workers keep the descriptors `kept_fds` open.
 
     Raises what `plan_run` raises, SegmentError and RunFolderError before anything is started;
     WorkerFailed or RunAborted after every worker has ended.
     """
     plan = plan_run(config)
-    with _segment(plan) as (segment, notes):
+    with _memory(plan) as (memory, notes):
         run_folder = create_run_folder(Path(plan.config.runs_folder), plan.config.name)
         with held(run_folder):
             write_config(run_folder, plan.config)
-            _carry_out(plan.noting(notes), run_folder, segment, resume=False)
+            _carry_out(plan.noting(notes), run_folder, memory, kept_fds, resume=False)
     return run_folder
 
 
@@ -67,15 +67,15 @@ def resume(run_folder: Path, overrides: Sequence[str] = ()) -> Path:
             "resumed run keeps its workers; widen the cpuset, or let them share cores by --set "
             "placement.pin=false"
         ) from error
-    with held(run_folder), _segment(plan) as (segment, notes):
+    with held(run_folder), _memory(plan) as (memory, notes):
         check_resumable(plan.config, run_folder, plan.total_steps)
         write_config(run_folder, plan.config)
-        _carry_out(plan.noting(notes), run_folder, segment, resume=True)
+        _carry_out(plan.noting(notes), run_folder, memory, (), resume=True)
     return run_folder
 
 
 @contextmanager
-def _segment(plan: RunPlan) -> Iterator[tuple[Segment | None, tuple[str, ...]]]:
+def _memory(plan: RunPlan) -> Iterator[tuple[NodeMemory | None, tuple[str, ...]]]:
     """The memory that the workers share, and how it differs from what was asked.
 
     A worker alone needs none.
@@ -83,26 +83,35 @@ def _segment(plan: RunPlan) -> Iterator[tuple[Segment | None, tuple[str, ...]]]:
     if plan.workers == 1:
         yield None, ()
         return
-    size = network_size(plan.config)
-    segment = Segment.create(size, plan.workers, plan.config.exchange.segment)
+    config = plan.config
+    method = plain_method(config, plan.workers)
+    memory = NodeMemory(network_size(config), plan.workers, method, config.exchange.segment)
     try:
-        placed = [segment.place(place.rank, place.memory) for place in plan.placements]
-        yield segment, tuple(dict.fromkeys(note for notes in placed for note in notes))
+        yield memory, memory.place(plan.placements)
     finally:
-        segment.close()
+        memory.close()
 
 
-def _carry_out(plan: RunPlan, run_folder: Path, segment: Segment | None, *, resume: bool) -> None:
+def _carry_out(
+    plan: RunPlan,
+    run_folder: Path,
+    memory: NodeMemory | None,
+    kept_fds: Sequence[int],
+    *,
+    resume: bool,
+) -> None:
     def abort(code: int) -> None:
-        if segment is not None:
-            segment.abort(code)
+        if memory is not None:
+            memory.abort(code)
 
     with SignalPipe() as signals, display_on(sys.stdout) as display, ExitStack() as started:
         for line in (_heading(plan, run_folder), *(f"note: {note}" for note in plan.notes)):
             display.note(line)
         listener = Listener(plan, run_folder, display)
         workers = [
-            started.enter_context(_start_worker(plan, placement, run_folder, segment, resume))
+            started.enter_context(
+                _start_worker(plan, placement, run_folder, memory, kept_fds, resume)
+            )
             for placement in plan.placements
         ]
         ending = Supervisor(workers, signals, abort, listener.hear).watch()
@@ -111,10 +120,15 @@ def _carry_out(plan: RunPlan, run_folder: Path, segment: Segment | None, *, resu
 
 
 def _start_worker(
-    plan: RunPlan, placement: Placement, run_folder: Path, segment: Segment | None, resume: bool
+    plan: RunPlan,
+    placement: Placement,
+    run_folder: Path,
+    memory: NodeMemory | None,
+    kept_fds: Sequence[int],
+    resume: bool,
 ) -> WorkerProcess:
     threads = threads_of(plan.config, placement)
-    segment_fd = None if segment is None else segment.fd
+    segment_fds = () if memory is None else memory.fds_of(placement.rank)
 
     def command(events_fd: int) -> list[str]:
         identity = WorkerIdentity(
@@ -122,7 +136,7 @@ def _start_worker(
             workers=plan.workers,
             run_folder=run_folder,
             events_fd=events_fd,
-            segment_fd=segment_fd,
+            segment_fds=segment_fds,
             threads=threads,
             resume=resume,
         )
@@ -134,8 +148,8 @@ def _start_worker(
             pin_threads=plan.config.placement.pin,
         )
 
-    kept_fds = () if segment_fd is None else (segment_fd,)
-    return WorkerProcess(placement.rank, command, log_of(run_folder, placement.rank), kept_fds)
+    log = log_of(run_folder, placement.rank)
+    return WorkerProcess(placement.rank, command, log, (*segment_fds, *kept_fds))
 
 
 def log_of(run_folder: Path, rank: int) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +21,15 @@ from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import FAILURE, KernelCacheError
+from knltrain.exchange.joining import join
 from knltrain.exchange.loopback import Loopback
 from knltrain.exchange.method import Method
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.segment import Segment
-from knltrain.exchange.transport import Transport
+from knltrain.exchange.node_memory import NodeMemory
+from knltrain.exchange.participation import participation_in
+from knltrain.exchange.transport import Team
 from knltrain.launch.plan import plan_run, threads_of
 from knltrain.network.parameters import aligned_zeros
+from knltrain.worker import RunProgress, Termination
 from vectorized_ops.numba.compiler import CACHE_FOLDER, cache_is_writable
 from vectorized_ops.numba.journal import JOURNAL, MadeKernel, told
 
@@ -53,7 +56,7 @@ def warm_up(config: RunConfig) -> WarmUp:
     """Make every kernel of a run, in this process, for the processor that it is on.
 
     Does what each worker does in its first step and evaluation, with as many images and threads,
-    and an exchange between two threads in place of workers. Raises what `plan_run` raises, and
+    and an exchange between threads in place of workers. Raises what `plan_run` raises, and
     KernelCacheError where nothing can be kept.
     """
     if not cache_is_writable():
@@ -90,28 +93,39 @@ def _take_step(config: RunConfig, threads: int) -> None:
 
 
 def _exchange(config: RunConfig) -> None:
-    """Let two meet as all workers of the run do, or one with itself if there is only one."""
-    method = build_method(config, int(config.workers))
-    if config.workers == 1:
-        _meet(Loopback(_EXCHANGED_VALUES), method)
+    """Let all workers of the run, as threads, exchange once."""
+    workers, ends = int(config.workers), config.exchange.termination
+    method = build_method(config, workers)
+    if workers == 1:
+        alone = Loopback(_EXCHANGED_VALUES, method.rule.center_vectors, method.spares)
+        _meet(alone, method, ends)
         return
-    segment = Segment.create(_EXCHANGED_VALUES, 2)
+    memory = NodeMemory(_EXCHANGED_VALUES, workers, method)
 
     def meet(rank: int) -> None:
+        fds = [os.dup(fd) for fd in memory.fds_of(rank)]
         try:
-            _meet(NodeShared(segment, rank), method)
+            _meet(join(fds, rank, config.exchange.timeout_seconds), method, ends)
         except BaseException:
-            segment.abort(FAILURE)  # the other one must not wait
+            memory.abort(FAILURE)  # the others must not wait
             raise
 
     try:
-        with ThreadPoolExecutor(2) as threads:
-            list(threads.map(meet, range(2)))
+        with ThreadPoolExecutor(workers) as threads:
+            list(threads.map(meet, range(workers)))
     finally:
-        segment.close()
+        memory.close()
 
 
-def _meet(transport: Transport, method: Method) -> None:
-    transport.barrier()
-    if method.period is not None:
-        transport.exchange(method.rule)
+def _meet(team: Team, method: Method, termination: Termination) -> None:
+    part = participation_in(method, team)
+    try:
+        team.barrier()
+        RunProgress(termination, 0, team).look(0)
+        if method.period is not None:
+            part.begin()
+            part.exchange(0)
+            part.settle()
+            part.team.barrier()
+    finally:
+        part.close()

@@ -2,8 +2,10 @@
 
 from knltrain.worker.due import DueSteps, Evaluates, KeepsCheckpoints
 from knltrain.worker.loop import Worker
-from knltrain.worker.observer import Observer, RunResult
+from knltrain.worker.observer import Observer
 from knltrain.worker.records import LogsMetrics, WritesPlan, WritesResult
+from knltrain.worker.result import RunResult
+from knltrain.worker.termination import RunProgress, Termination, step_of_run
 
 __all__ = [
     "DueSteps",
@@ -11,8 +13,11 @@ __all__ = [
     "KeepsCheckpoints",
     "LogsMetrics",
     "Observer",
+    "RunProgress",
     "RunResult",
+    "Termination",
     "Worker",
     "WritesPlan",
     "WritesResult",
+    "step_of_run",
 ]

@@ -9,11 +9,12 @@ from knltrain.checkpoint import CheckpointWriter
 from knltrain.evaluation import Evaluator
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
+from knltrain.worker.state import state_of
 
 
 @dataclass(frozen=True, slots=True)
 class DueSteps:
-    """After which steps something is done: every `period` steps, and after the last one.
+    """After which steps of a run something is done: every `period` steps, and after the last one.
 
     A `period` of 0 means only after the last one; it need not be whole, as when something is
     done ten times per epoch of 48 steps.
@@ -22,10 +23,11 @@ class DueSteps:
     period: float
     total_steps: int
 
-    def __contains__(self, step: int) -> bool:
-        if step == self.total_steps:
+    def between(self, since: int, step: int) -> bool:
+        """Whether one of the steps after `since`, up to `step`, is among them."""
+        if since < self.total_steps <= step:
             return True
-        return self.period > 0 and step // self.period > (step - 1) // self.period
+        return self.period > 0 and step // self.period > since // self.period
 
 
 @final
@@ -38,15 +40,18 @@ class Evaluates(Observer):
 
     def started(self, worker: Worker) -> None:
         """Evaluate now where no step is left to do it after."""
-        if worker.step == worker.total_steps:
-            worker.evaluation = self._evaluator.evaluate(worker.model, worker.step)
+        if worker.progress.ended:
+            worker.evaluation = self._evaluator.evaluate(worker.model, worker.progress.step)
 
-    def step_done(self, worker: Worker, step: int, *_: float) -> None:
-        """Evaluate after the steps that are due."""
-        if step in self._due:
-            with worker.clocks.evaluation:
-                found = self._evaluator.evaluate(worker.model, step)
-            worker.evaluated(found)
+    def is_due(self, since: int, step: int) -> bool:
+        """After the steps that are due."""
+        return self._due.between(since, step)
+
+    def met(self, worker: Worker) -> None:
+        """Evaluate; nobody moves the center while it is measured."""
+        with worker.clocks.evaluation:
+            found = self._evaluator.evaluate(worker.model, worker.progress.step)
+        worker.evaluated(found)
 
 
 @final
@@ -61,12 +66,17 @@ class KeepsCheckpoints(Observer):
         self._writer = writer
         self._due = due
 
-    def step_done(self, worker: Worker, step: int, *_: float) -> None:
-        """Save after the steps that are due."""
-        if step in self._due:
-            with worker.clocks.checkpoint:
-                self._writer.save(worker.state())
+    def is_due(self, since: int, step: int) -> bool:
+        """After the steps that are due."""
+        return self._due.between(since, step)
 
-    def diverged(self, step: int) -> None:
+    def met(self, worker: Worker) -> None:
+        """Save."""
+        with worker.clocks.checkpoint:
+            self._writer.save(state_of(worker), worker.progress.step)
+
+    def diverged(self, worker: Worker, step: int) -> None:  # noqa: ARG002
         """Leave no checkpoint that holds the very model whose loss is not finite."""
-        self._writer.set_aside(step)
+        kept = worker.meetings.unmoved_since(worker.step)
+        if kept is not None:
+            self._writer.set_aside(kept)

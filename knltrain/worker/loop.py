@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import final
 
-import numpy as np
-
 from knltrain.backends.backend import Backend
 from knltrain.checkpoint import WorkerState
-from knltrain.data.dataset import Batch
+from knltrain.clocks import Clocks
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation
-from knltrain.exchange.method import Method
-from knltrain.exchange.transport import Transport
-from knltrain.metrics import Clocks
-from knltrain.network.parameters import aligned_zeros
+from knltrain.exchange.participation import Participation
+from knltrain.exchange.rule import FloatArray
 from knltrain.optimizers.optimizer import Optimizer
-from knltrain.worker.observer import Observer, RunResult
-
-START_SECONDS = 1800.0
-"""How long workers wait for each other before the first step: one may be compiling kernels."""
+from knltrain.worker.meeting import Meetings
+from knltrain.worker.observer import Observer
+from knltrain.worker.result import RunResult, result_of
+from knltrain.worker.state import restore
+from knltrain.worker.step import TrainingStep
+from knltrain.worker.termination import RunProgress, Termination
 
 
 @final
 class Worker:
     """Trains one local model and lets it take part in the exchanges of its run.
 
-    `parameters` and `gradient` are float32 vectors of the packed size; the one that the method
-    moves is `transport.local` itself, so an exchange copies nothing.
+    `parameters`, `gradient` and `model` are float32 vectors of the packed size. Of the first two,
+    the one that the method moves is the transport's own memory, so a plain exchange copies nothing.
+
+    `step` counts the steps of this worker, `progress` those of the run; see `termination`. `clocks`
+    are given where they have been running since before, and are over those of the team.
     """
 
     def __init__(
@@ -43,32 +43,50 @@ class Worker:
         backend: Backend,
         optimizer: Optimizer,
         learning_rate: Callable[[int], float],
-        method: Method,
-        transport: Transport,
+        participation: Participation,
+        termination: Termination = "each",
+        clocks: Clocks | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
-        own = aligned_zeros(transport.local.size)
-        moves_parameters = method.moves == "parameters"
-        self.parameters, self.gradient = (
-            (transport.local, own) if moves_parameters else (own, transport.local)
-        )
-        self.model = transport.center if moves_parameters else self.parameters
         self.step = start.step
-        self.total_steps = total_steps
+        self.progress = RunProgress(termination, total_steps, participation.team)
+        self.meetings = Meetings(participation, self.progress)
         self.batches = batches
         self.backend = backend
         self.optimizer = optimizer
         self.learning_rate = learning_rate
-        self.method = method
-        self.transport = transport
+        self.participation = participation
+        self.team = participation.team
         self.observers = list(observers)
-        self.clocks = Clocks()
+        self.clocks = Clocks.over(self.team.clocks) if clocks is None else clocks
         self.evaluation: Evaluation | None = None
         self._start: WorkerState | None = start
-        self._batch = Batch.allocate(batches.images_per_worker, image_shape)
+        self._training_step = TrainingStep(
+            batches, image_shape, backend, optimizer, learning_rate, participation, self.clocks
+        )
+
+    @property
+    def parameters(self) -> FloatArray:
+        """This worker's parameters."""
+        return self.participation.parameters
+
+    @property
+    def gradient(self) -> FloatArray:
+        """This worker's gradient."""
+        return self.participation.gradient
+
+    @property
+    def model(self) -> FloatArray:
+        """The parameters that are evaluated and kept."""
+        return self.participation.model
+
+    @property
+    def images_done(self) -> int:
+        """Training images that all workers together have taken, as far as this one knows."""
+        return sum(self.progress.worker_steps) * self.batches.images_per_worker
 
     def run(self) -> RunResult:
-        """Train until `total_steps` steps are done; collective over all workers of the run.
+        """Train until the run is at `total_steps`; collective over all workers of the run.
 
         Raises `NonFiniteLoss` when the loss is not finite, and what the transport raises when
         another worker fails or the run is stopped.
@@ -78,36 +96,24 @@ class Worker:
             self._take_steps()
         except NonFiniteLoss as error:
             for observer in self.observers:
-                observer.diverged(error.step)
+                observer.diverged(self, error.step)
             raise
         return self._finish()
 
-    def _take_steps(self) -> None:
-        self.clocks.set_out()
-        for step in range(self.step, self.total_steps):
-            self.transport.check()
-            with self.clocks.compute:
-                loss = self._loss_and_gradient(step)
-            if self.method.due(step):
-                with self.clocks.exchange:
-                    self.transport.exchange(self.method.rule)
-            with self.clocks.compute:
-                learning_rate = self.learning_rate(step)
-                self.optimizer.step(self.parameters, self.gradient, learning_rate)
-            self.step = step + 1
-            self.clocks.step_done()
-            for observer in self.observers:
-                observer.step_done(self, self.step, loss, learning_rate)
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Take note of an evaluation of the model as it is now."""
+        self.evaluation = evaluation
+        for observer in self.observers:
+            observer.evaluated(self, evaluation)
 
     def close(self) -> None:
         """Close observers, backend and transport; the vectors are empty afterwards.
 
         Closes all of them even if some cannot be closed, and then raises the first error.
         """
-        self.parameters = self.gradient = self.model = np.zeros(0, np.float32)
         errors: list[Exception] = []
         closing = [observer.close for observer in self.observers]
-        for close in (*closing, self.backend.close, self.transport.close):
+        for close in (*closing, self.backend.close, self.participation.close):
             try:
                 close()
             except Exception as error:  # noqa: BLE001  (the others still hold something)
@@ -121,71 +127,46 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def evaluated(self, evaluation: Evaluation) -> None:
-        """Take note of an evaluation of the model as it is now."""
-        self.evaluation = evaluation
-        for observer in self.observers:
-            observer.evaluated(self, evaluation)
-
-    def state(self) -> WorkerState:
-        """What this worker would need to go on from here; its arrays are views, not copies."""
-        return WorkerState(
-            step=self.step,
-            center=self.model,
-            local=self.parameters,
-            optimizer=self.optimizer.state,
-            seconds=self.clocks.seconds(),
-        )
-
     def _set_out(self) -> None:
-        self._rehearse()
+        self._training_step.rehearse()
         start, self._start = self._start, None  # vectors that nobody needs from here on
         assert start is not None
-        self.transport.start_from(start.center if self.transport.rank == 0 else None)
-        self.parameters[:] = start.local
-        for name, values in self.optimizer.state.items():
-            values[:] = start.optimizer.get(name, 0)  # the rehearsal has left its trace in them
-        self.clocks.go_on_from(start.seconds)
+        restore(self, start)
+        self.meetings.agree(self.step)
         for observer in self.observers:
             observer.started(self)
-        self.transport.barrier()
+        self.team.barrier()
 
-    def _rehearse(self) -> None:
-        """One step that leaves no trace, so that no kernel is compiled while the clocks run."""
-        self.parameters.fill(0.0)
-        self.batches.fill(0, self._batch)
-        self.backend.loss_and_gradient(self._batch, self.parameters, self.gradient)
-        self.transport.barrier(START_SECONDS)
-        if self.method.due(0):
-            self.transport.exchange(self.method.rule)
-        self.optimizer.step(self.parameters, self.gradient, 0.0)
+    def _take_steps(self) -> None:
+        self.clocks.set_out()
+        while not self.progress.ended:
+            self._take_step()
+            if self._due(self.meetings.step):
+                self._meet_for_what_is_due()
 
-    def _loss_and_gradient(self, step: int) -> float:
-        self.batches.fill(step, self._batch)
-        loss = self.backend.loss_and_gradient(self._batch, self.parameters, self.gradient)
-        if not math.isfinite(loss):
-            layer = self.backend.first_non_finite(self._batch, self.parameters)
-            raise NonFiniteLoss(step, layer)
-        return loss
+    def _take_step(self) -> None:
+        loss, learning_rate = self._training_step.take(self.step)
+        self.step += 1
+        with self.clocks.exchange:
+            self.progress.look(self.step)
+        self.clocks.step_done()
+        for observer in self.observers:
+            observer.step_done(self, self.step, loss, learning_rate)
+
+    def _due(self, since: int) -> list[Observer]:
+        """What all are to meet for now, if the run was at step `since` when they last did."""
+        return [each for each in self.observers if each.is_due(since, self.progress.step)]
+
+    def _meet_for_what_is_due(self) -> None:
+        with self.clocks.meeting:
+            since = self.meetings.agree(self.step)
+        for observer in self._due(since):
+            observer.met(self)
 
     def _finish(self) -> RunResult:
-        result = self._result()
+        self.meetings.agree(self.step)
+        result = result_of(self)
         for observer in self.observers:
             observer.finished(self, result)
-        self.transport.barrier()
+        self.meetings.wait()
         return result
-
-    def _result(self) -> RunResult:
-        clocks = np.array([self.clocks.train_seconds, self.clocks.exchange_share], np.float64)
-        train_seconds, share = (self.transport.all_sum(clocks) / self.transport.workers).tolist()
-        images = self.step * len(self._batch.labels) * self.transport.workers
-        found = self.evaluation
-        return RunResult(
-            steps=self.step,
-            test_accuracy=found.accuracy if found else None,
-            test_loss=found.loss if found else None,
-            test_images=found.images if found else None,
-            images_per_second=images / train_seconds if train_seconds else 0.0,
-            exchange_share=share,
-            train_seconds=train_seconds,
-        )

@@ -5,29 +5,13 @@
 from __future__ import annotations
 
 from abc import ABC
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from knltrain.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from knltrain.worker.loop import Worker
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """The figures of a finished run, the same for every worker; times are means over the workers.
-
-    A run that was resumed counts the training time of all its parts.
-    """
-
-    steps: int
-    test_accuracy: float | None
-    test_loss: float | None
-    test_images: int | None
-    images_per_second: float
-    exchange_share: float
-    train_seconds: float
+    from knltrain.worker.result import RunResult
 
 
 class Observer(ABC):
@@ -37,13 +21,29 @@ class Observer(ABC):
         """Memory is set up and the workers are about to leave for the first step."""
 
     def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:
-        """`step` steps are done; `loss` is the mean over this worker's part of the last batch."""
+        """This worker has done `step` steps; `loss` is that of its part of the last batch."""
+
+    def is_due(self, since: int, step: int) -> bool:  # noqa: ARG002
+        """Whether all are to meet for this, where the run was at step `since` when they last did.
+
+        `step` is where it is now. The same for all workers, and true from some step on.
+        """
+        return False
+
+    def met(self, worker: Worker) -> None:
+        """It is due, and all workers are here, the run being at step `worker.progress.step`.
+
+        Whatever is done here is done by all of them, and none takes a step meanwhile.
+        """
 
     def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
-        """The model was evaluated after `worker.step` steps."""
+        """The model was evaluated at step `worker.progress.step` of the run."""
 
-    def diverged(self, step: int) -> None:
-        """The loss of the model that `step` steps have led to is not finite; the run ends."""
+    def diverged(self, worker: Worker, step: int) -> None:
+        """The loss of the model that `step` steps have led to is not finite; the run ends.
+
+        Those are this worker's own, or the run's if it was an evaluation that found it.
+        """
 
     def finished(self, worker: Worker, result: RunResult) -> None:
         """All steps are done."""

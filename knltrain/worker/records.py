@@ -11,7 +11,8 @@ from typing import final
 from knltrain.evaluation import Evaluation
 from knltrain.metrics import MetricsLog
 from knltrain.worker.loop import Worker
-from knltrain.worker.observer import Observer, RunResult
+from knltrain.worker.observer import Observer
+from knltrain.worker.result import RunResult
 
 
 @final
@@ -23,19 +24,25 @@ class LogsMetrics(Observer):
 
     def started(self, worker: Worker) -> None:
         """Let the rates begin here."""
-        self._log.start(worker.clocks)
+        self._log.start(worker.clocks, worker.images_done)
 
     def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:
         """Count the step."""
-        last = step == worker.total_steps
-        self._log.step_done(step, loss, learning_rate, worker.clocks, last=last)
+        self._log.step_done(
+            step,
+            loss,
+            learning_rate,
+            worker.clocks,
+            images=worker.images_done,
+            last=worker.progress.ended,
+        )
 
     def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
         """Write what was found: it is the same for all workers."""
-        if worker.transport.rank == 0:
+        if worker.team.rank == 0:
             found = evaluation
             self._log.evaluated(
-                worker.step, found.accuracy, found.loss, found.images, worker.clocks
+                worker.progress.step, found.accuracy, found.loss, found.images, worker.clocks
             )
 
     def close(self) -> None:
@@ -53,7 +60,7 @@ class WritesPlan(Observer):
     def started(self, worker: Worker) -> None:
         """Write the file."""
         decided = worker.backend.description
-        if worker.transport.rank == 0 and decided:
+        if worker.team.rank == 0 and decided:
             _write_whole(self._path, dict(decided))
 
 
@@ -67,7 +74,7 @@ class WritesResult(Observer):
 
     def finished(self, worker: Worker, result: RunResult) -> None:
         """Write the file."""
-        if worker.transport.rank == 0:
+        if worker.team.rank == 0:
             _write_whole(self._path, {**self._facts, **asdict(result)})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.build import build_transport, build_worker
+from knltrain.build import build_team, build_worker
 from knltrain.config import RunConfig
 
 
@@ -34,20 +34,20 @@ def make_worker():
     """make_worker(config, run_folder, ...): the only worker of a run."""
 
     def make(configuration, run_folder, **options):
-        transport = build_transport(configuration, None, 0)
-        return build_worker(configuration, transport, run_folder=run_folder, threads=1, **options)
+        team = build_team(configuration, (), 0)
+        return build_worker(configuration, team, run_folder=run_folder, threads=1, **options)
 
     return make
 
 
 @pytest.fixture
 def run(make_worker):
-    """run(config, run_folder, ...): parameters, model and velocity that a whole run ends with."""
+    """run(config, run_folder, ...): parameters, model and optimizer state at the end of a run."""
 
     def finish(configuration, run_folder, **options):
         with make_worker(configuration, run_folder, **options) as worker:
             worker.run()
-            velocity = worker.optimizer.state["velocity"]
-            return worker.parameters.copy(), worker.model.copy(), velocity.copy()
+            state = [values.copy() for values in worker.optimizer.state.values()]
+            return worker.parameters.copy(), worker.model.copy(), *state
 
     return finish

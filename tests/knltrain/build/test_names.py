@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -15,14 +16,14 @@ from knltrain.build.names import (
     build_method,
     build_network,
     build_optimizer,
-    build_transport,
+    build_team,
     check_names,
     network_size,
 )
 from knltrain.errors import ConfigError
 from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.node_memory import NodeMemory
 from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.segment import Segment
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_kernels_beside_the_network_follow_the_implementation(
     optimizer = build_optimizer(chosen, build_network(chosen))
     method = build_method(chosen, 1)
     assert optimizer._update.__module__ == f"vectorized_ops.{kernels}.{name}"
-    assert method.rule._kernel.__module__ == f"vectorized_ops.{kernels}.elastic"
+    assert method.rule._kernels.__name__ == f"vectorized_ops.{kernels}.elastic"
 
 
 @pytest.mark.parametrize(("name", "expected"), [("torch", "TorchBackend"), ("cpu", "CpuBackend")])
@@ -109,14 +110,15 @@ def test_backend_is_the_one_that_is_named(config, name, expected):
 
 
 def test_worker_alone_needs_no_segment(config):
-    transport = build_transport(config(), None, 0)
-    assert isinstance(transport, Loopback)
-    assert transport.local.size == network_size(config())
+    team = build_team(config(), (), 0)
+    assert isinstance(team, Loopback)
+    assert team.local.size == network_size(config())
 
 
 def test_several_workers_meet_in_the_segment(config):
-    segment = Segment.create(network_size(config()), 2, "memfd")
-    transport = build_transport(config(), segment, 1)
-    assert isinstance(transport, NodeShared)
-    assert (transport.rank, transport.workers) == (1, 2)
-    transport.close()
+    memory = NodeMemory(network_size(config()), 2, build_method(config(), 2), "memfd")
+    team = build_team(config(), [os.dup(fd) for fd in memory.fds_of(1)], 1)
+    assert isinstance(team, NodeShared)
+    assert (team.rank, team.workers) == (1, 2)
+    team.close()
+    memory.close()

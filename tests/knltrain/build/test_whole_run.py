@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knltrain.build import check_resumable, check_run, names
+from knltrain.config import DataConfig
 from knltrain.errors import CheckpointError, ConfigError, DataError
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.network import Network
@@ -13,7 +14,7 @@ from knltrain.network.network import Network
 def test_length_is_that_of_the_worker(config, make_worker, tmp_path):
     for chosen in (config(workers=1), config(workers=1, train__steps=None, train__epochs=3)):
         with make_worker(chosen, tmp_path) as worker:
-            assert check_run(chosen).total_steps == worker.total_steps
+            assert check_run(chosen).total_steps == worker.progress.total_steps
 
 
 def test_batch_larger_than_the_training_set_is_refused(config):
@@ -26,6 +27,24 @@ def test_network_that_does_not_fit_the_data_is_refused(config, monkeypatch):
     monkeypatch.setitem(names.NETWORKS, "lenet", lambda: network)
     with pytest.raises(ConfigError, match=r"\(28, 28, 1\).*takes \(8, 8, 1\)"):
         check_run(config(workers=1))
+
+
+@pytest.mark.parametrize(
+    ("network", "data", "ways"),
+    [
+        ("googlenet", {"name": "digits"}, "network.name, or set network.classes = 10$"),
+        (
+            "googlenet",
+            {"name": "synthetic", "train_images": 8, "test_images": 8},
+            "network.name, or set data.side_pixels = 224, or set network.classes = 10$",
+        ),
+        ("cifar-quick", {"name": "digits"}, "choose another data.name or network.name$"),
+    ],
+)
+def test_ways_to_make_data_fit_are_those_that_would(config, network, data, ways):
+    chosen = config(workers=1, network__name=network)
+    with pytest.raises(ConfigError, match=ways):
+        check_run(chosen.model_copy(update={"data": DataConfig(**data)}))
 
 
 def test_period_that_the_method_does_not_know_is_refused(config):
@@ -63,3 +82,31 @@ def test_run_can_go_on_with_what_it_was(config, run, tmp_path):
         check_resumable(chosen, tmp_path, 2)
     with pytest.raises(CheckpointError, match=r"seed = 1, but seed = 2 was asked for"):
         check_resumable(config(workers=1, seed=2), tmp_path, 3)
+
+
+def test_run_that_ends_before_its_workers_meet_is_refused(config):
+    short = config(exchange__method="diloco", workers=1)  # every 500 steps, but the run has 5
+    with pytest.raises(ConfigError, match=r"period = 500: diloco would not exchange once in 5"):
+        check_run(short)
+    often = config(exchange__method="post_local_sgd", exchange__communication_period=9, workers=1)
+    assert check_run(often).notes == ()  # the first steps all have an exchange
+
+
+def test_steps_after_the_last_exchange_are_told(config):
+    for period, rest in ((2, 1), (3, 2), (5, 0)):
+        chosen = config(
+            exchange__method="local_sgd", exchange__communication_period=period, workers=1
+        )
+        notes = check_run(chosen).notes
+        assert len(notes) == (rest > 0)
+        if rest:
+            assert f"the last {rest} of 5 steps come after the last exchange" in notes[0]
+    assert check_run(config(exchange__method="easgd", workers=1)).notes == ()
+
+
+def test_cores_that_no_exchange_needs_are_told(config):
+    for method, idle in (("sync_easgd", True), ("sync_easgd3", False), ("seasgd", False)):
+        chosen = config(exchange__method=method, placement__communication_cores=1, workers=1)
+        assert [note.partition(" =")[0] for note in check_run(chosen).notes] == (
+            ["placement.communication_cores"] if idle else []
+        )

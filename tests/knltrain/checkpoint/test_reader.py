@@ -25,6 +25,23 @@ def test_everything_comes_back_bit_for_bit(writer, state, tiny_network, load_bot
     np.testing.assert_array_equal(loaded.optimizer["velocity"], saved.optimizer["velocity"])
 
 
+def test_worker_s_own_step_comes_back_beside_that_of_the_run(writer, state, load_both):
+    saved = state(7)
+    folder = writer().save(saved, run_step=9)
+    checkpoint, loaded = load_both(folder, saved)
+    assert (folder.name, checkpoint.step, loaded.step) == ("checkpoint-9", 9, 7)
+
+
+def test_worker_s_file_that_does_not_tell_its_step_is_damaged(writer, state, load_both):
+    from safetensors.numpy import load_file, save_file
+
+    saved = state(7)
+    path = writer().save(saved) / "worker-0.safetensors"
+    save_file(load_file(path), path)
+    with pytest.raises(CheckpointError, match=r"worker-0.safetensors: .*step.*damaged"):
+        load_both(path.parent, saved)
+
+
 def test_missing_checkpoint_is_named(tmp_path, tiny_network):
     with pytest.raises(CheckpointError, match="checkpoint-3: no such checkpoint"):
         load_checkpoint(tmp_path / "checkpoint-3", tiny_network)
@@ -144,7 +161,7 @@ def test_state_without_a_needed_entry_is_damaged(writer, state, tiny_network):
 
 def test_format_of_a_later_version_is_refused(writer, state, tiny_network):
     folder = writer().save(state(1))
-    description = json.loads((folder / "state.json").read_text()) | {"format": 3}
+    description = json.loads((folder / "state.json").read_text()) | {"format": 4}
     (folder / "state.json").write_text(json.dumps(description))
-    with pytest.raises(CheckpointError, match=r"has format 3, this version .* reads format 2"):
+    with pytest.raises(CheckpointError, match=r"has format 4, this version .* reads format 3"):
         load_checkpoint(folder, tiny_network)

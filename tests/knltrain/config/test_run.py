@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from knltrain.config import RunConfig, with_workers
+from knltrain.config.exchange_table import ExchangeConfig
 from knltrain.errors import ConfigError
 
 Load = Callable[..., RunConfig]
@@ -22,19 +23,71 @@ def test_batch_that_workers_cannot_share_is_refused(
     assert message.endswith(f"such as {fitting}")
 
 
-def test_moving_rate_that_overshoots_with_the_workers_is_refused(
-    load: Load, refusal: Refusal
-) -> None:
-    assert load("workers=4", "exchange.moving_rate=0.25").exchange.moving_rate == 0.25
-    message = refusal("workers=4", "exchange.moving_rate=0.26")
-    assert "expected at most 1 / workers = 0.25" in message
-    assert "0.9 / workers = 0.225" in message
-
-
 def test_workers_decided_later_are_checked_like_given_ones(load: Load) -> None:
     config = load("exchange.moving_rate=0.5")
     assert with_workers(config, 2).workers == 2
     with pytest.raises(ConfigError, match="64 images do not divide evenly among 3 workers"):
         with_workers(config, 3)
-    with pytest.raises(ConfigError, match=r"exchange\.moving_rate = 0\.5 with 4 workers"):
-        with_workers(config, 4)
+
+
+def test_method_says_what_its_tables_begin_with(load: Load) -> None:
+    config = load("exchange.method=mdownpour")
+    assert (config.exchange.center_momentum, config.exchange.center_nesterov) == (0.99, True)
+    assert config.optimizer.momentum == 0.0
+    assert load("exchange.method=easgd").exchange.communication_period == 10
+    assert load("exchange.method=sync_easgd").optimizer.momentum == 0.9
+
+
+def test_what_is_given_stands_before_what_the_method_says(load: Load) -> None:
+    config = load(
+        "exchange.method=eamsgd", "exchange.communication_period=3", "optimizer.momentum=0.5"
+    )
+    assert (config.exchange.communication_period, config.optimizer.momentum) == (3, 0.5)
+
+
+def test_table_that_was_made_before_gets_what_the_method_begins_with(load: Load) -> None:
+    tables = load().model_dump()
+    tables["exchange"] = ExchangeConfig(method="easgd")
+    tables["optimizer"] = {"weight_decay": 0.1}
+    config = RunConfig.model_validate(tables)
+    assert (config.exchange.communication_period, config.optimizer.momentum) == (10, 0.0)
+    assert config.optimizer.weight_decay == 0.1
+
+
+def test_name_of_a_method_that_is_no_name_is_refused(refusal: Refusal) -> None:
+    assert "exchange.method" in refusal('exchange.method=["easgd"]')
+
+
+def test_momentum_of_the_center_is_refused_where_nobody_pushes(refusal: Refusal) -> None:
+    message = refusal("exchange.method=async_easgd", "exchange.center_momentum=0.9")
+    assert "exchange.center_momentum = 0.9 is read by async_sgd, async_msgd, " in message
+    assert message.endswith("not by async_easgd: leave it out")
+
+
+def test_another_optimizer_is_not_given_what_sgd_begins_with(load: Load) -> None:
+    config = load("exchange.method=async_easgd", "optimizer.name=adamw")
+    assert config.optimizer.momentum is None
+
+
+@pytest.mark.parametrize("rule", ["master", "fastest", "average"])
+@pytest.mark.parametrize("method", ["async_easgd", "hogwild_sgd", "seasgd", "shmcaffe_h"])
+def test_workers_that_come_at_any_time_may_end_together(load: Load, method: str, rule: str) -> None:
+    config = load(f"exchange.method={method}", f"exchange.termination={rule}")
+    assert config.exchange.termination == rule
+
+
+@pytest.mark.parametrize("method", ["sync_easgd", "hierarchical_sgd", "original_easgd", "none"])
+def test_workers_that_wait_for_each_other_end_each_by_itself(
+    load: Load, refusal: Refusal, method: str
+) -> None:
+    assert load(f"exchange.method={method}").exchange.termination == "each"
+    load(f"exchange.method={method}", "exchange.termination=each")
+    message = refusal(f"exchange.method={method}", "exchange.termination=fastest")
+    assert "exchange.termination = 'fastest' is for methods whose workers come" in message
+    assert message.endswith(f"not for {method}: leave it out, or set it to 'each'")
+
+
+def test_seasgd_ends_by_the_average_unless_told_otherwise(load: Load) -> None:
+    assert load("exchange.method=seasgd").exchange.termination == "average"
+    given = load("exchange.method=seasgd", "exchange.termination=each")
+    assert given.exchange.termination == "each"

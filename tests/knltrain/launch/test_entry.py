@@ -28,7 +28,7 @@ def _run(
 ) -> tuple[int, str, list[dict[str, Any]]]:
     (folder / "config.toml").write_text(toml)
     read_fd, write_fd = os.pipe()
-    identity = WorkerIdentity(0, 1, folder, write_fd, None, 1, False)
+    identity = WorkerIdentity(0, 1, folder, write_fd, (), 1, False)
     done = subprocess.run(
         COMMAND,
         env={**os.environ, "PYTHONPATH": str(ROOT), **identity.to_environment(), **place},
@@ -73,7 +73,7 @@ def test_an_unforeseen_error_is_told_with_its_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     read_fd, write_fd = os.pipe()
-    identity = WorkerIdentity(0, 1, tmp_path, write_fd, None, 1, False)
+    identity = WorkerIdentity(0, 1, tmp_path, write_fd, (), 1, False)
     for name, value in identity.to_environment().items():
         monkeypatch.setenv(name, value)
 
@@ -98,7 +98,7 @@ def test_the_error_is_told_before_the_worker_is_closed(
     (tmp_path / "config.toml").write_text(run_toml.replace("workers = 2", "workers = 1"))
     read_fd, write_fd = os.pipe()
     reader = EventReader(read_fd)
-    identity = WorkerIdentity(0, 1, tmp_path, write_fd, None, 1, False)
+    identity = WorkerIdentity(0, 1, tmp_path, write_fd, (), 1, False)
     for name, value in identity.to_environment().items():
         monkeypatch.setenv(name, value)
     told: list[dict[str, Any]] = []

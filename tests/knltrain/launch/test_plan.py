@@ -136,3 +136,13 @@ def test_data_is_found_from_another_working_directory(
     monkeypatch.chdir(tmp_path)
     plan = plan_run(config_with("workers=1", "data.root=images"))
     assert plan.config.data.root == str(tmp_path / "images")
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_cores_for_communication_are_taken_from_those_that_compute(config_with: Load) -> None:
+    plan = plan_run(config_with("workers=1", "placement.communication_cores=1"))
+    (place,) = plan.placements
+    cores = len(physical_cores(read_topology(), allowed_cpus()))
+    assert (len(place.cores), place.threads) == (cores - 1, cores - 1)
+    assert place.communication_cpus
+    assert not set(place.communication_cpus) & set(place.cpus)

@@ -9,12 +9,16 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from affinity import PlacementError, parse_cpulist
+from knltrain.build.names import network_named
+from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError
 from knltrain.launch import training
+from knltrain.network.parameters import ParameterVector
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 
@@ -27,9 +31,9 @@ def _finish(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def _assert_same_end(one: Path, other: Path) -> None:
-    """The same model to the last bit, and the same state of both workers."""
-    for name in ("center", "worker-0", "worker-1"):
+def _assert_same_end(one: Path, other: Path, workers: int = 2) -> None:
+    """The same model to the last bit, and the same state of all workers."""
+    for name in ("center", *(f"worker-{rank}" for rank in range(workers))):
         ours, theirs = (
             load_file(run / f"checkpoint-12/{name}.safetensors") for run in (one, other)
         )
@@ -99,21 +103,103 @@ def test_a_run_repeats_from_its_folder(
     _assert_same_end(two_at_once[0], folder / "runs/again")
 
 
-@pytest.mark.parametrize("method", ["sync_easgd", "sync_sgd"])
+STREAMING = {"communication_period": 4, "fragments": 2, "delay_steps": 1}
+REPEATABLE: dict[str, dict[str, int]] = {
+    "sync_easgd": {},
+    "sync_sgd": {},
+    "sync_easgd3": {},
+    "streaming_diloco": STREAMING,  # step 6 is after a fragment's slot; 5 and 7 are inside one
+    "original_easgd": {},
+    "sync_easgd1": {},
+    "hierarchical_sgd": {"communication_period": 4, "group_period": 2},
+    "slowmo": {"communication_period": 4},
+}
+SLOW = {"original_easgd", "sync_easgd1", "hierarchical_sgd", "slowmo"}
+
+
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in REPEATABLE],
+)
 def test_a_resumed_run_ends_bit_equal(
     method: str, folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
 ) -> None:
     run = two_at_once[0]
-    if method == "sync_sgd":
-        run = folder / "runs/sgd"
-        setting = ("--set", f"exchange.method={method}", "--name", "sgd")
-        _finish(start_knltrain("train", "run.toml", *setting, cwd=folder))
+    if method != "sync_easgd":
+        run = folder / "runs" / method
+        settings = ["--set", f"exchange.method={method}", "--name", method]
+        for key, value in REPEATABLE[method].items():
+            settings += ["--set", f"exchange.{key}={value}"]
+        _finish(start_knltrain("train", "run.toml", *settings, cwd=folder))
     resumed = _cut_off_after_step_6(run)
     _finish(start_knltrain("train", "--resume", str(resumed), cwd=folder))
     _assert_same_end(run, resumed)
     lines = (resumed / "metrics-0.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in lines]
     assert steps == sorted(steps)
+
+
+OF_ONE_WORKER = {"asgd", "mvasgd"}
+ALONE = [
+    name
+    for name, facts in METHODS.items()
+    if facts.schedule in ("first_come", "lock_free") and name not in OF_ONE_WORKER
+]
+QUICK = {"seasgd", "mdownpour", "hogwild_easgd"}
+
+
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in ALONE],
+)
+def test_workers_that_come_alone_train_and_can_go_on(
+    method: str, folder: Path, start_knltrain: Start
+) -> None:
+    run, settings = folder / "runs" / method, ["--set", f"exchange.method={method}"]
+    if method == "mdownpour":  # the paper's 0.99 is for smaller learning rates, and 0.9 diverges
+        settings += ["--set", "exchange.center_momentum=0.5"]
+    if method == "async_msgd":  # the center takes the steps of both, with momentum
+        settings += ["--set", "learning_rate.base=0.005"]
+    if method == "mvadownpour":  # the paper's 0.001 is for more than 24 updates
+        settings += ["--set", "exchange.averaging_rate=0.2"]
+    _finish(start_knltrain("train", "run.toml", *settings, "--name", method, cwd=folder))
+    result = json.loads((run / "result.json").read_text())
+    assert result["steps"] == 12
+    # Twelve steps are few for methods without momentum, but better than one guess in ten.
+    assert result["test_accuracy"] > 0.15
+    resumed = _cut_off_after_step_6(run)
+    _finish(start_knltrain("train", "--resume", str(resumed), cwd=folder))
+    assert json.loads((resumed / "result.json").read_text())["steps"] == 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", sorted(OF_ONE_WORKER))
+def test_one_worker_whose_model_is_an_average_trains_and_resumes_bit_equal(
+    method: str, folder: Path, start_knltrain: Start
+) -> None:
+    run = folder / "runs" / method
+    settings = ["--workers", "1", "--set", f"exchange.method={method}", "--name", method]
+    if method == "mvasgd":  # as with mvadownpour
+        settings += ["--set", "exchange.averaging_rate=0.2"]
+    _finish(start_knltrain("train", "run.toml", *settings, cwd=folder))
+    result = json.loads((run / "result.json").read_text())
+    assert (result["steps"], result["worker_steps"], result["workers"]) == (12, [12], 1)
+    assert result["test_accuracy"] > 0.15
+    model, kept = (
+        load_file(run / f"checkpoint-12/{name}.safetensors") for name in ("center", "worker-0")
+    )
+    assert np.array_equal(kept["local"], kept["exchange.center"])
+    average = ParameterVector(network_named("lenet"), kept["exchange.kept0"]).views
+    last = ParameterVector(network_named("lenet"), kept["local"]).views
+    assert model.keys() == average.keys()
+    for name, values in model.items():
+        assert np.array_equal(values, average[name])
+        assert not np.array_equal(values, last[name])
+    found = json.loads(_finish(start_knltrain("evaluate", str(run), "--json", cwd=folder)))
+    assert found["accuracy"] == result["test_accuracy"]
+    resumed = _cut_off_after_step_6(run)
+    _finish(start_knltrain("train", "--resume", str(resumed), cwd=folder))
+    _assert_same_end(run, resumed, workers=1)
 
 
 def _refused(process: subprocess.Popen[str]) -> str:

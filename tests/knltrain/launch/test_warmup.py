@@ -21,7 +21,7 @@ SHORT = ("--set", "train.steps=2", "--set", "data.test_images=20")
 RUN_AFTER_WARM_UP = """
 import sys
 from pathlib import Path
-from knltrain.build import build_transport, build_worker
+from knltrain.build import build_team, build_worker
 from knltrain.config import load_config
 from knltrain.launch.plan import plan_run, threads_of
 from knltrain.launch.warmup import warm_up
@@ -31,9 +31,9 @@ config = load_config(Path(folder, "run.toml"), overrides)
 warmed = warm_up(config)
 assert len(warmed.made) > 10
 known = len(JOURNAL.made)
-transport = build_transport(config, None, 0)
+team = build_team(config, (), 0)
 threads = threads_of(config, plan_run(config).placements[0])
-with build_worker(config, transport, run_folder=Path(folder), threads=threads) as worker:
+with build_worker(config, team, run_folder=Path(folder), threads=threads) as worker:
     result = worker.run()
 assert result.test_images == 20, result
 print([(one.name, one.signature) for one in JOURNAL.made[known:]])

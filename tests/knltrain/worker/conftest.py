@@ -13,13 +13,15 @@ from knltrain.exchange.averaging import ModelAveraging
 from knltrain.exchange.easgd import EASGD
 from knltrain.exchange.loopback import Loopback
 from knltrain.exchange.method import Method
+from knltrain.exchange.participation import participation_in
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.sgd import SGD
 from knltrain.worker import Observer, Worker
 from vectorized_ops.clipping import Clipping
-from vectorized_ops.reference.elastic import synchronous_average, synchronous_elastic_update
+from vectorized_ops.reference import elastic
+from vectorized_ops.reference.elastic import synchronous_average
 from vectorized_ops.reference.sgd import SGDUpdate
 
 MOVING_RATE = 0.3
@@ -52,7 +54,7 @@ def every_method(request):
 
 
 def _easgd(workers=1, period=1):
-    rule = EASGD(MOVING_RATE, workers, synchronous_elastic_update)
+    rule = EASGD(MOVING_RATE, elastic)
     return Method("sync_easgd", rule, "parameters", period)
 
 
@@ -136,6 +138,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
         start=None,
         learning_rate=lambda step: 0.5 / (1 + step),
         optimizer=None,
+        termination="each",
     ):
         transport = transport or Loopback(tiny_network.packed_size)
         return Worker(
@@ -146,8 +149,8 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
             backend=softmax_backend,
             optimizer=optimizer or plain_sgd(tiny_network.segments),
             learning_rate=learning_rate,
-            method=method,
-            transport=transport,
+            participation=participation_in(method, transport),
+            termination=termination,
             observers=observers,
         )
 
@@ -171,7 +174,7 @@ class Recorder(Observer):
     def evaluated(self, worker, evaluation):
         self.moments.append(("evaluated", worker.step, evaluation.accuracy))
 
-    def diverged(self, step):
+    def diverged(self, worker, step):
         self.moments.append(("diverged", step))
 
     def finished(self, worker, result):

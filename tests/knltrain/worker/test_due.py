@@ -30,7 +30,15 @@ from knltrain.worker import DueSteps, Evaluates, KeepsCheckpoints, Observer
 )
 def test_due_steps(period, total, expected):
     due = DueSteps(period, total)
-    assert [step for step in range(1, total + 1) if step in due] == expected
+    assert [step for step in range(1, total + 1) if due.between(step - 1, step)] == expected
+
+
+@pytest.mark.parametrize(
+    ("since", "step", "expected"),
+    [(0, 2, False), (0, 3, True), (2, 8, True), (3, 5, False), (6, 7, True), (7, 7, False)],
+)
+def test_due_steps_are_found_in_a_stretch_of_several(since, step, expected):
+    assert DueSteps(3, 7).between(since, step) is expected
 
 
 def test_model_is_evaluated_after_the_steps_that_are_due(make_worker, easgd, recorder):
@@ -60,7 +68,8 @@ def test_checkpoints_are_saved_after_the_steps_that_are_due(make_worker, no_exch
     saved = []
 
     class Writer:
-        def save(self, state):
+        def save(self, state, run_step):
+            assert run_step == state.step
             saved.append((state.step, state.local.copy(), state.optimizer["velocity"].copy()))
 
     worker = make_worker(
@@ -119,7 +128,7 @@ class SpoilsOne(Observer):
     """Leaves one worker without a finite local after step 3."""
 
     def step_done(self, worker, step, loss, learning_rate):
-        if step == 3 and worker.transport.rank == 1:
+        if step == 3 and worker.team.rank == 1:
             worker.parameters[0] = np.nan
 
 

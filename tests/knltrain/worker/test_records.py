@@ -10,7 +10,7 @@ from knltrain.worker import LogsMetrics, WritesPlan, WritesResult
 
 
 def test_metrics_hold_the_steps_and_the_evaluations(make_worker, easgd, tmp_path):
-    log = LogsMetrics(MetricsLog(tmp_path, 1, images_per_step=12, steps_per_epoch=4))
+    log = LogsMetrics(MetricsLog(tmp_path, 1, steps_per_epoch=4))
     with make_worker(easgd(), steps=2, observers=[log]) as worker:
         worker.run()
         worker.evaluated(Evaluation(0.5, 1.0, 10))

@@ -1,0 +1,81 @@
+"""The table that says how workers come together: which keys it has, and what each may be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from knltrain.config.tables import Count, Fraction, Name, NotNegative, Positive, Table
+
+
+class ExchangeConfig(Table):
+    """[exchange]: how the workers' models are brought together.
+
+    Keys that may be None belong to some methods, which say what they begin with.
+    """
+
+    method: Name = Field(
+        default="sync_easgd", description="method, as 'knltrain methods' lists them"
+    )
+    communication_period: Count = Field(
+        default=1, description="steps from exchange to exchange (τ)"
+    )
+    moving_rate: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="pull between a worker and the center (α); left out: 0.9 / workers",
+    )
+    center_learning_rate: Positive | None = Field(
+        default=None,
+        description="share of what the workers have moved by that the center moves by (ηo)",
+    )
+    center_momentum: Fraction | None = Field(
+        default=None, description="share of the center's velocity kept from push to push (μ)"
+    )
+    center_nesterov: bool | None = Field(
+        default=None, description="Nesterov's form of the center's momentum"
+    )
+    averaging_rate: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="share of the center in the moving average of it (a)"
+    )
+    group_size: Count | None = Field(
+        default=None,
+        description="workers of a group (S); left out: the largest divisor with two groups or more",
+    )
+    group_period: Count | None = Field(
+        default=None, description="steps from exchange to exchange inside a group"
+    )
+    synchronous_steps: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="first steps, each of which has an exchange"
+    )
+    fragments: Count | None = Field(
+        default=None, description="parts of the parameters that are exchanged in turn"
+    )
+    delay_steps: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="steps that the exchange of a fragment may take"
+    )
+    mixing: Fraction | None = Field(
+        default=None, description="share of a worker's own parameters after such an exchange (m)"
+    )
+    packing: Literal["packed", "per_layer"] = Field(
+        default="packed",
+        description="per_layer: an exchange for each layer's parameters, to see what packing saves",
+    )
+    termination: Literal["each", "master", "fastest", "average"] = Field(
+        default="each",
+        description="what ends the run of workers, or groups, that come to the center alone: each"
+        " has done all steps, rank 0 has, the fastest has, or their average is so many",
+    )
+    emulated_link_gbits: Positive | None = Field(
+        default=None,
+        description="let exchanges take as long as over a link of so many Gbit/s for each worker",
+    )
+    emulated_latency_us: NotNegative = Field(
+        default=0.0, description="latency of a message over that link, in microseconds"
+    )
+    segment: Literal["shm", "memfd", "hugetlb"] = Field(
+        default="shm", description="kind of shared memory; hugetlb: huge pages that were set aside"
+    )
+    timeout_seconds: Positive = Field(
+        default=60.0, description="longest wait for another worker, by step since all last met"
+    )

@@ -1,0 +1,66 @@
+"""What has come of a run: its figures, which all workers agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from knltrain.clocks import COMMUNICATION
+from knltrain.exchange.transport import SUM_LIMIT, Team
+
+if TYPE_CHECKING:
+    from knltrain.worker.loop import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The figures of a finished run, the same for every worker; times are means over the workers.
+
+    A run that was resumed counts the training time of all its parts.
+    """
+
+    steps: int
+    """The run's: those that were asked for."""
+    worker_steps: tuple[int, ...]
+    """Of each worker, by rank; they differ where the run ended by what all have done."""
+    test_accuracy: float | None
+    test_loss: float | None
+    test_images: int | None
+    images_per_second: float
+    exchange_share: float
+    communication_share: float
+    """Of the training time: waiting for others, and moving parameters."""
+    train_seconds: float
+    cost_seconds: Mapping[str, float] = field(hash=False)
+    """By the classes of `knltrain.clocks`, COSTS and BESIDES."""
+
+
+def result_of(worker: Worker) -> RunResult:
+    """The result of the run of a worker that is at its end, as all others are (collective)."""
+    clocks, found, progress = worker.clocks, worker.evaluation, worker.progress
+    train_seconds, share = _means(worker.team, [clocks.train_seconds, clocks.exchange_share])
+    costs = clocks.costs()
+    costs = dict(zip(costs, _means(worker.team, list(costs.values())), strict=True))
+    communication = sum(costs[name] for name in COMMUNICATION)
+    return RunResult(
+        steps=progress.step,
+        worker_steps=progress.worker_steps,
+        test_accuracy=found.accuracy if found else None,
+        test_loss=found.loss if found else None,
+        test_images=found.images if found else None,
+        images_per_second=worker.images_done / train_seconds if train_seconds else 0.0,
+        exchange_share=share,
+        communication_share=communication / train_seconds if train_seconds else 0.0,
+        train_seconds=train_seconds,
+        cost_seconds=costs,
+    )
+
+
+def _means(team: Team, values: Sequence[float]) -> list[float]:
+    """Over the workers (collective)."""
+    parts = [values[at : at + SUM_LIMIT] for at in range(0, len(values), SUM_LIMIT)]
+    sums = [team.all_sum(np.array(part, np.float64)) for part in parts]
+    return [total / team.workers for part in sums for total in part.tolist()]

@@ -1,0 +1,40 @@
+"""What a worker needs to go on from between two steps: taken from it, and given back to one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knltrain.checkpoint import WorkerState
+
+if TYPE_CHECKING:
+    from knltrain.worker.loop import Worker
+
+
+def state_of(worker: Worker) -> WorkerState:
+    """What a worker would need to go on from here; its arrays are views, not copies."""
+    return WorkerState(
+        step=worker.step,
+        center=worker.model,
+        local=worker.parameters,
+        optimizer=worker.optimizer.state,
+        exchange=worker.participation.state(),
+        seconds=worker.clocks.seconds(),
+    )
+
+
+def restore(worker: Worker, state: WorkerState) -> None:
+    """Give a worker that is at the step of `state` all the rest of it (collective).
+
+    The state of its optimizer is zero where that says nothing of it; of its exchanges, it is what
+    the rule makes of the center.
+    """
+    participation = worker.participation
+    participation.start_from(state.center)
+    worker.parameters[:] = state.local
+    for name, values in worker.optimizer.state.items():
+        values[:] = state.optimizer.get(name, 0)
+    participation.begin()
+    for name, vector in participation.state().items():
+        if name in state.exchange:
+            vector[:] = state.exchange[name]
+    worker.clocks.go_on_from(state.seconds)

@@ -1,0 +1,93 @@
+"""One step of training at one worker: a batch, its gradient, a move by it, and the exchanges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import final
+
+from knltrain.backends.backend import Backend
+from knltrain.clocks import Clocks
+from knltrain.data.dataset import Batch
+from knltrain.data.order import ShardedBatches
+from knltrain.errors import NonFiniteLoss
+from knltrain.exchange.participation import Participation
+from knltrain.optimizers.optimizer import Optimizer
+from knltrain.worker import meeting
+
+
+@final
+class TrainingStep:
+    """What a worker does in every step of its run.
+
+    Images have `image_shape` (H, W, C), `learning_rate` is that of a step, from 0. What each part
+    takes is counted by `clocks`.
+    """
+
+    def __init__(
+        self,
+        batches: ShardedBatches,
+        image_shape: tuple[int, int, int],
+        backend: Backend,
+        optimizer: Optimizer,
+        learning_rate: Callable[[int], float],
+        participation: Participation,
+        clocks: Clocks,
+    ) -> None:
+        self._batches = batches
+        self._batch = Batch.allocate(batches.images_per_worker, image_shape)
+        self._backend = backend
+        self._optimizer = optimizer
+        self._learning_rate = learning_rate
+        self._participation = participation
+        self._clocks = clocks
+
+    def take(self, step: int) -> tuple[float, float]:
+        """Take step `step`, from 0; return loss and learning rate.
+
+        Raises `NonFiniteLoss` when the loss is not finite, and what the transport raises when
+        another worker fails or the run is stopped.
+        """
+        part, clocks = self._participation, self._clocks
+        part.team.check()
+        with clocks.exchange:
+            part.step_begins(step)
+        loss = self._loss_and_gradient(step)
+        with clocks.exchange:
+            part.gradient_ready(step)
+        with clocks.update:
+            learning_rate = self._learning_rate(step)
+            self._optimizer.step(part.parameters, part.gradient, learning_rate)
+        with clocks.exchange:
+            part.stepped(step)
+        return loss, learning_rate
+
+    def rehearse(self) -> None:
+        """Take a step before the first one, so that no kernel is compiled while the clocks run.
+
+        It leaves its traces in the vectors and in the optimizer's state, none in the clocks
+        (collective).
+        """
+        part, backend, batch = self._participation, self._backend, self._batch
+        before = part.parameters
+        before.fill(0.0)
+        self._batches.fill(0, batch)
+        backend.loss_and_gradient(batch, part.parameters, part.gradient)
+        part.team.barrier(meeting.MEETING_SECONDS)
+        if part.method.period is not None:
+            part.exchange(0)
+            part.settle()
+            if part.parameters is not before:  # backends make things for each vector
+                backend.loss_and_gradient(batch, part.parameters, part.gradient)
+        self._optimizer.step(part.parameters, part.gradient, 0.0)
+        part.team.clocks.clear()
+
+    def _loss_and_gradient(self, step: int) -> float:
+        part, backend, batch = self._participation, self._backend, self._batch
+        with self._clocks.batch:
+            self._batches.fill(step, batch)
+        with self._clocks.gradient:
+            loss = backend.loss_and_gradient(batch, part.parameters, part.gradient)
+        if not math.isfinite(loss):
+            raise NonFiniteLoss(step, backend.first_non_finite(batch, part.parameters))
+        return loss

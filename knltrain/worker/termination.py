@@ -1,0 +1,84 @@
+"""How far a run is when its workers have done different numbers of steps, and when it ends.
+
+Workers that come to the center alone differ in speed. Left to themselves (`each`) all do as many
+steps, and the fast ones wait for the slow ones in the end; with aligned termination (ShmCaffe: Ahn,
+Kim, Kang, Lim, ICDCS 2018) they share their progress and end together. Either way a run has one
+number of steps, by which it ends, evaluates, and names its checkpoints: the *run's step*.
+
+Why nobody waits in vain, and all agree. Where a meeting (evaluation, checkpoint, the end) is due at
+the run's step b, every worker goes on until it finds the run's step to be b or more, looking after
+each of its steps; then it waits for the others.
+
+- Somebody comes: as long as nobody waits, everybody steps, and with them grow rank 0's count, the
+  largest one and the mean. (With `each` all come to their own step b.)
+- All others follow: counts never fall, so what one worker has found another finds after the step
+  that it is in. No step of a worker needs one that waits: locks of the center are held for the time
+  of a visit only. Schedules where it would (`synchronous`, `round_robin`) are for `each` alone.
+- All know the same: once all are there, counts stand still, and each reads them anew. What the
+  meeting is for, and whether the run has ended, is decided by that reading, so all do the same.
+- The numbers come out even: after the first count by which the run is at b each of the others adds
+  at most the one step that it is in, which leaves the largest count at b, since whoever has b sees
+  it, and the mean below b + 1. So a run ends at exactly its number of steps.
+- A group is one worker: its workers take all steps together, and look together, after each, at what
+  its root has found. So they go on, meet and end together.
+- All take part: after a meeting everybody takes a step before it looks, so that between two
+  checkpoints each worker has judged the first one by the loss of a step.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.exchange.transport import Team
+
+Termination: TypeAlias = Literal["each", "master", "fastest", "average"]
+"""What ends a run: every worker has done all steps, rank 0 has, the first one has, or their mean
+has come to that number."""
+
+
+def step_of_run(rule: Termination, steps_done: npt.NDArray[np.int64], rank: int) -> int:
+    """The run's step as `rank` counts it, where the workers have done `steps_done`, (P,) int64.
+
+    Never falls while counts rise. With "each" it is the step of `rank` itself, with "average" the
+    mean rounded down.
+    """
+    if rule == "each":
+        return int(steps_done[rank])
+    if rule == "master":
+        return int(steps_done[0])
+    if rule == "fastest":
+        return int(steps_done.max())
+    return int(steps_done.sum()) // len(steps_done)
+
+
+@final
+class RunProgress:
+    """How far the run of one worker is, as far as this worker knows.
+
+    `step` is the run's step, `worker_steps` those of all by rank. With "each" nobody looks at the
+    others: they are taken to be as far as this worker, which is true where all meet.
+    """
+
+    def __init__(self, rule: Termination, total_steps: int, team: Team) -> None:
+        self.step = 0
+        self.worker_steps: tuple[int, ...] = (0,) * team.workers
+        self.total_steps = total_steps
+        self._rule: Termination = rule
+        self._team = team
+
+    def look(self, own_steps: int) -> None:
+        """Tell that this worker has done `own_steps` steps, and see how far the run is."""
+        if self._rule == "each":
+            self.step, self.worker_steps = own_steps, (own_steps,) * self._team.workers
+            return
+        found = self._team.progress(own_steps)
+        self.step = step_of_run(self._rule, found, self._team.rank)
+        self.worker_steps = tuple(found.tolist())
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is at its last step."""
+        return self.step >= self.total_steps

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from knltrain.config.exchange_table import ExchangeConfig
+
+
+def test_keys_of_some_methods_are_left_open() -> None:
+    table = ExchangeConfig()
+    assert (table.method, table.communication_period, table.packing) == ("sync_easgd", 1, "packed")
+    assert table.moving_rate is table.center_momentum is table.group_size is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"moving_rate": 1.0},
+        {"center_learning_rate": 0.0},
+        {"averaging_rate": 1.5},
+        {"group_size": 0},
+        {"synchronous_steps": -1},
+        {"fragments": 0},
+        {"mixing": 1.0},
+        {"packing": "by layer"},
+        {"timeout_seconds": 0.0},
+    ],
+)
+def test_values_out_of_range_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        ExchangeConfig.model_validate(wrong)

@@ -1,0 +1,107 @@
+"""What a worker does in a step, and in the rehearsal of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from knltrain.errors import NonFiniteLoss, RunAborted
+from knltrain.optimizers.adamw import AdamW
+from knltrain.worker import Observer
+from vectorized_ops.clipping import Clipping
+from vectorized_ops.reference.adamw import AdamWUpdate
+
+
+def test_exchanges_happen_in_the_steps_that_are_due(make_worker, monkeypatch, tiny_network, easgd):
+    exchanges = []
+    worker = make_worker(easgd(period=3), steps=8)
+
+    def exchange(rule, part):
+        exchanges.append(worker.step)
+
+    monkeypatch.setattr(worker.team, "exchange", exchange)
+    worker.run()
+    assert exchanges[1:] == [0, 3, 6]  # the first is the rehearsal's
+
+
+def test_rehearsal_leaves_no_trace(make_worker, initial, easgd):
+    worker = make_worker(easgd(), steps=0)
+    worker.run()
+    np.testing.assert_array_equal(worker.parameters, initial)
+    np.testing.assert_array_equal(worker.model, initial)
+    np.testing.assert_array_equal(worker.optimizer.state["velocity"], 0)
+    assert worker.clocks.train_seconds == 0
+
+
+def test_rehearsal_leaves_no_trace_in_an_optimizer_whose_moments_it_moves(
+    make_worker, tiny_network, easgd
+):
+    optimizer = AdamW(tiny_network.segments, 0.9, 0.999, 1e-8, 0.0, Clipping(), AdamWUpdate)
+    make_worker(easgd(), steps=0, optimizer=optimizer).run()
+    assert set(optimizer.state) == {"first_moment", "second_moment", "steps"}
+    for name, values in optimizer.state.items():
+        assert not values.any(), name
+
+
+def test_rehearsal_is_over_before_the_clocks_run(make_worker, softmax_backend, monkeypatch, easgd):
+    """Kernels compile at their first call, which must not count as training."""
+    readings = []
+    worker = make_worker(easgd(), steps=2)
+    compute = softmax_backend.loss_and_gradient
+
+    def measured(*arguments):
+        readings.append(worker.clocks.gradient._entered != 0.0)
+        return compute(*arguments)
+
+    monkeypatch.setattr(softmax_backend, "loss_and_gradient", measured)
+    worker.run()
+    assert readings == [False, True, True]
+
+
+def test_not_finite_loss_names_step_and_layer(make_worker, tiny_images, softmax_backend, easgd):
+    compute = softmax_backend.loss_and_gradient
+    calls = Counter()
+
+    def loss_and_gradient(*arguments):
+        calls["all"] += 1
+        # The rehearsal is call 1, step 0 is call 2.
+        return float("nan") if calls["all"] == 5 else compute(*arguments)
+
+    softmax_backend.loss_and_gradient = loss_and_gradient
+    worker = make_worker(easgd(), steps=9)
+    with pytest.raises(NonFiniteLoss, match="step 3: layer 'out'") as raised:
+        worker.run()
+    assert (raised.value.step, raised.value.layer) == (3, "out")
+
+
+def test_not_finite_local_never_reaches_the_center(
+    make_worker, tiny_images, softmax_backend, easgd
+):
+    worker = make_worker(easgd(), steps=9)
+
+    class Spoils(Observer):
+        def step_done(self, worker, step, loss, learning_rate):
+            if step == 2:
+                worker.parameters[0] = np.nan
+
+    worker.observers.append(Spoils())
+    with pytest.raises(NonFiniteLoss):
+        worker.run()
+    assert np.isfinite(worker.model).all()
+
+
+def test_abort_is_noticed_in_the_next_step_without_any_exchange(
+    make_worker, monkeypatch, no_exchange, recorder
+):
+    worker = make_worker(no_exchange(), steps=100, observers=[recorder])
+
+    def check():
+        if worker.step == 3:
+            raise RunAborted("stopped")
+
+    monkeypatch.setattr(worker.team, "check", check)
+    with pytest.raises(RunAborted):
+        worker.run()
+    assert recorder.moments[-1][:2] == ("step", 3)
