@@ -8,17 +8,16 @@ less than 10 ms is repeated, and so finds in the caches what fits there; the cop
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
 from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.bench.op_cases import FLOAT_BYTES, Case, cases
-from knltrain.bench.ops_report import comparisons
+from knltrain.bench.ops_report import bandwidths, comparisons
 from knltrain.build import network_named
 from knltrain.cluster import processor_settings
 from knltrain.errors import ConfigError, unknown_name
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
+from vectorized_ops.timing import mean_seconds
 
 SGEMM_SIDE = 2048
 COPIED_FLOATS = 1 << 25
@@ -45,7 +44,8 @@ def run_ops_benchmark(
     sgemm_gflops, copy_gbytes_per_second (read and written), and a row per operation, shape,
     direction and implementation: milliseconds, gflops and share_of_sgemm, or gbytes_per_second and
     share_of_copy; `algorithm` is what was chosen for a convolution, and `candidates` the
-    milliseconds of those it was chosen from. `comparisons` are those of `ops_report`.
+    milliseconds of those it was chosen from. `comparisons` and `bandwidths` are those of
+    `ops_report`.
     """
     for name in implementations:
         if name not in IMPLEMENTATIONS:
@@ -73,6 +73,7 @@ def run_ops_benchmark(
         "copy_gbytes_per_second": statistics.median(bounds.copy_gbytes),
         "rows": rows,
         "comparisons": comparisons(rows, implementations),
+        "bandwidths": bandwidths(rows),
     }
 
 
@@ -102,7 +103,7 @@ def _measured(
     for _ in range(rounds):
         gflops, gbytes = bounds.measure()
         for key, run in work.items():
-            taken = _time(run)
+            taken = mean_seconds(run, ENOUGH_SECONDS)
             seconds[key].append(taken)
             moved = case.streams[key[0]] * FLOAT_BYTES
             done = case.flops / gflops if case.flops else moved / gbytes
@@ -140,17 +141,6 @@ def _row(
     }
 
 
-def _time(run: Callable[[], object]) -> float:
-    """Return the seconds of one run, on the average of as many as ENOUGH_SECONDS need."""
-    times, start = 0, time.perf_counter()
-    while True:
-        run()
-        times += 1
-        passed = time.perf_counter() - start
-        if passed >= ENOUGH_SECONDS:
-            return passed / times
-
-
 class _Bounds:
     """The machine's matrix product and copy, by PyTorch, measured beside the operations."""
 
@@ -169,8 +159,8 @@ class _Bounds:
 
     def measure(self) -> tuple[float, float]:
         """Return GFLOP/s and GB/s of this moment."""
-        product = min(_time(self._product) for _ in range(2))
-        copy = min(_time(self._copy) for _ in range(2))
+        product = min(mean_seconds(self._product, ENOUGH_SECONDS) for _ in range(2))
+        copy = min(mean_seconds(self._copy, ENOUGH_SECONDS) for _ in range(2))
         self.sgemm_gflops.append(2 * SGEMM_SIDE**3 / product / 1e9)
         self.copy_gbytes.append(2 * FLOAT_BYTES * COPIED_FLOATS / copy / 1e9)
         return self.sgemm_gflops[-1], self.copy_gbytes[-1]

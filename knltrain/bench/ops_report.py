@@ -27,20 +27,51 @@ def comparisons(rows: Sequence[Row], implementations: Sequence[str]) -> list[dic
                 ratio = theirs / row["milliseconds"]
                 by_direction.setdefault(key, []).append((row["layers"], ratio))
         for (operation, direction), ratios in by_direction.items():
-            layers = sum(count for count, _ in ratios)
-            mean = exp(sum(count * log(ratio) for count, ratio in ratios) / layers)
             found.append(
                 {
                     "operation": operation,
                     "direction": direction,
                     "implementation": first,
                     "other": other,
-                    "ratio": mean,
-                    "layers": layers,
+                    "ratio": _mean(ratios),
+                    "layers": sum(count for count, _ in ratios),
                     "shapes": len(ratios),
                 }
             )
     return found
+
+
+def bandwidths(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return what share of a copy's bandwidth each operation that only moves memory reaches.
+
+    By operation, direction and implementation: `share_of_copy` is the geometric mean over all
+    layers, `least` the lowest of them, at shape `least_shape`.
+    """
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        if row["share_of_copy"] is not None:
+            key = row["operation"], row["direction"], row["implementation"]
+            groups.setdefault(key, []).append(row)
+    found = []
+    for (operation, direction, implementation), members in groups.items():
+        least = min(members, key=lambda row: float(row["share_of_copy"]))
+        found.append(
+            {
+                "operation": operation,
+                "direction": direction,
+                "implementation": implementation,
+                "share_of_copy": _mean([(row["layers"], row["share_of_copy"]) for row in members]),
+                "least": least["share_of_copy"],
+                "least_shape": least["shape"],
+            }
+        )
+    return found
+
+
+def _mean(weighted: Sequence[tuple[int, float]]) -> float:
+    """Return the geometric mean of values that each count so many times."""
+    total = sum(count for count, _ in weighted)
+    return exp(sum(count * log(value) for count, value in weighted) / total)
 
 
 def _place(row: Row) -> tuple[str, ...]:
@@ -75,5 +106,11 @@ def format_table(report: dict[str, Any]) -> str:
             f"{row['operation']} {row['direction']}: {row['implementation']} "
             f"{row['ratio']:.2f} times as fast as {row['other']} "
             f"(geometric mean over {row['layers']} layers, {row['shapes']} shapes)"
+        )
+    for row in report["bandwidths"]:
+        lines.append(
+            f"{row['operation']} {row['direction']} by {row['implementation']}: "
+            f"{row['share_of_copy']:.2f} of a copy's bandwidth "
+            f"(geometric mean; least {row['least']:.2f}, {row['least_shape']})"
         )
     return "\n".join(lines)

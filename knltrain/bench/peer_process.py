@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,8 @@ class PeerProcess:
     """Talks to a process that speaks the protocol of `knltrain.bench.protocol`.
 
     The process is `python` with `arguments`. It runs on `cpus` with a thread on each, or with
-    `threads` that roam among them; `environment` adds to the inherited one.
+    `threads` that roam among them; `environment` adds to the inherited one, and `pass_fds` are
+    open in it, too.
     Raises PeerError, with the end of what the process wrote to its standard error, when it ends
     instead of answering.
     """
@@ -45,6 +47,7 @@ class PeerProcess:
         *,
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self.name = name
         of_threads = (
@@ -63,6 +66,7 @@ class PeerProcess:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 text=True,
+                pass_fds=pass_fds,
             )
             until_started.pop_all()  # from here on `close` sees to it
         self.ready: dict[str, Any] = {}
@@ -81,12 +85,25 @@ class PeerProcess:
         self.ask(seconds)
         return self.answer()
 
-    def ask(self, seconds: float) -> None:
-        """Let it work for about so long; `answer` must follow."""
+    def ask(self, what: Any) -> None:
+        """Let it work for so many seconds, or do whatever else it knows; `answer` must follow."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # the missing answer tells why
-            self._process.stdin.write(f"{seconds}\n")
+            self._process.stdin.write(f"{json.dumps(what)}\n")
             self._process.stdin.flush()
+
+    def fileno(self) -> int:
+        """Return the descriptor that an answer can be read from, or its end, for selectors."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    def suspend(self) -> None:
+        """Have it use no core until `resume`, whatever its threads wait for in a loop."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
 
     def answer(self) -> dict[str, Any]:
         """Wait for what it has to say next."""
@@ -108,6 +125,7 @@ class PeerProcess:
 
     def close(self) -> None:
         """End the process, by force where the end of its input does not; can be called twice."""
+        self.resume()  # who is suspended would not see the end of its input
         try:
             # stdin.close() would raise for a line that the process did not live to read.
             self._process.communicate(timeout=END_SECONDS)
@@ -122,6 +140,11 @@ class PeerProcess:
         code = self._process.wait()
         self._errors.seek(0)
         said = self._errors.read().strip()[-2000:]
+        if code == -signal.SIGKILL:
+            return PeerError(
+                f"contestant '{self.name}' was killed, as the kernel does when memory runs out: "
+                f"compare with fewer at a time, or take a smaller batch: {said}"
+            )
         return PeerError(f"contestant '{self.name}' ended with exit code {code}: {said}")
 
     def __enter__(self) -> PeerProcess:

@@ -1,8 +1,9 @@
 """What contestants have in common: the step's settings, and how they talk to the benchmark.
 
-Protocol: one JSON line {"ready": {...}} once warm; then for each line "SECONDS" on standard input
-one JSON line with the answer; the end of input ends the contestant. Needs the standard library
-alone, so that contestants under another Python can import it from their own folder.
+Protocol: one JSON line {"ready": {...}} once warm; then for each line of JSON on standard input, a
+number of seconds or whatever else is asked, one JSON line with the answer; the end of input ends
+the contestant. Needs the standard library alone, so that contestants under another Python can
+import it from their own folder.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from collections.abc import Callable
 from typing import Any
 
 WARM_UP_STEPS, WARM_UP_SECONDS = 5, 5.0
+LEAD_IN_SECONDS = 0.25
+"""Until then caches are warm again, and the threads of the one before no longer spin: OpenMP's do
+for up to 200 ms."""
+
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-6, 0.9, 5e-4
 
 
-def serve(ready: dict[str, Any], measure: Callable[[float], dict[str, Any]]) -> None:
-    """Announce `ready`, then answer every number of seconds on standard input by `measure`."""
+def serve(ready: dict[str, Any], measure: Callable[[Any], dict[str, Any]]) -> None:
+    """Announce `ready`, then answer every question on standard input by `measure`."""
     print(json.dumps({"ready": ready}), flush=True)
     for line in sys.stdin:
-        print(json.dumps(measure(float(line))), flush=True)
+        print(json.dumps(measure(json.loads(line))), flush=True)
 
 
 def warm_up(step: Callable[[], object]) -> None:
@@ -34,11 +39,16 @@ def warm_up(step: Callable[[], object]) -> None:
 
 
 def steps_within(seconds: float, step: Callable[[], object]) -> dict[str, Any]:
-    """Call `step` until `seconds` are over; return how often, and the time it took."""
+    """Call `step` for about so long; return how often, and the time it took.
+
+    Steps of the first LEAD_IN_SECONDS do not count, unless one alone takes the whole time.
+    """
     count = 0
-    start = now = time.perf_counter()
-    while now - start < seconds:
+    begin = start = now = time.perf_counter()
+    while now - begin < LEAD_IN_SECONDS + seconds:
         step()
         count += 1
         now = time.perf_counter()
+        if start == begin and LEAD_IN_SECONDS <= now - begin < LEAD_IN_SECONDS + seconds:
+            start, count = now, 0
     return {"steps": count, "seconds": now - start}

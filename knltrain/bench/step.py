@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +20,7 @@ from knltrain.bench.job import write_job
 from knltrain.bench.peer_process import PeerError, PeerProcess
 from knltrain.bench.peers import OURS, Start, starts
 from knltrain.bench.step_report import Measured, best_peer, rows
+from knltrain.bench.temporary_folder import temporary_folder
 from knltrain.build import network_named
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
@@ -63,9 +63,9 @@ def run_step_benchmark(
     groups = _groups(threads, workers)
     cpus = [cpu for group in groups for cpu in group]
     with signals_raise(), ExitStack() as stack:
-        with tempfile.TemporaryDirectory(prefix="knltrain-bench-") as job:
-            write_job(Path(job), described, batch, SEED)
-            contestants = _warm_contestants(stack, started, Path(job), groups)
+        with temporary_folder() as job:
+            write_job(job.path, described, batch, SEED)
+            contestants = _warm_contestants(stack, started, job.path, groups)
         losses = {contestant.name: contestant.ready["loss"] for contestant in contestants}
         agree = _losses_agree(described, losses)
         machine = stack.enter_context(

@@ -1,6 +1,7 @@
 """A contestant's process."""
 
 import os
+import select
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,15 @@ def test_one_that_fails_is_named_with_what_it_said():
         peer.wait_ready()
 
 
+def test_one_that_is_killed_is_said_to_want_more_memory():
+    ends = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    with (
+        PeerProcess("large", ["-c", ends], sorted(os.sched_getaffinity(0))) as peer,
+        pytest.raises(PeerError, match=r"'large' was killed.*memory runs out: compare with fewer"),
+    ):
+        peer.wait_ready()
+
+
 def test_one_that_dies_between_rounds_is_named_and_leaves_nothing_behind():
     before = open_files()
     with PeerProcess("dying", ["-c", DYING], sorted(os.sched_getaffinity(0))) as peer:
@@ -127,3 +137,27 @@ def test_one_that_cannot_be_started_leaves_nothing_open():
 
 def open_files():
     return sorted(entry.name for entry in Path("/proc/self/fd").iterdir())
+
+
+def test_one_that_is_suspended_answers_when_it_goes_on_and_can_be_ended():
+    cpus = sorted(os.sched_getaffinity(0))
+    with PeerProcess("echo", ["-c", ECHO], cpus) as peer:
+        peer.wait_ready()
+        peer.suspend()
+        peer.ask(0.5)
+        assert select.select([peer], [], [], 0.2)[0] == []
+        peer.resume()
+        assert peer.answer() == {"seconds": 0.5}
+        peer.suspend()
+    assert peer._process.returncode == 0
+
+
+def test_descriptors_that_it_is_to_inherit_are_open_in_it():
+    ready, write = os.pipe()
+    say = f"import os; os.write({write}, b'here'); print('{{\"ready\": 1}}')"
+    with PeerProcess(
+        "writer", ["-c", say], [min(os.sched_getaffinity(0))], pass_fds=[write]
+    ) as peer:
+        peer.wait_ready()
+        assert os.read(ready, 4) == b"here"
+    os.close(ready), os.close(write)

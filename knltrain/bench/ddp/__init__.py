@@ -1,0 +1,1 @@
+"""`knltrain bench ddp`: PyTorch's DistributedDataParallel over our backend and over others."""

@@ -1,0 +1,1 @@
+"""How fast the workers of a node exchange vectors: our ways, and libraries, side by side."""

@@ -1,0 +1,183 @@
+"""Who exchanges: what each operation must move through memory, and how its processes start."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from affinity import thread_environment
+from knltrain.bench.exchange import oneccl
+from knltrain.bench.exchange.all_reduce import ALL_REDUCE
+from knltrain.bench.peer_process import PeerError, PeerProcess
+from knltrain.cluster import library_path
+from knltrain.errors import ConfigError, unknown_name
+
+_HERE = "knltrain.bench.exchange"
+Groups = Sequence[Sequence[int]]
+"""The cpus of each worker."""
+
+_REGISTERED_BY = {"knlshm": "knltrain.torch_distributed"}
+_ROAMING = ("gloo",)
+
+SEGMENT, BOX, COPY = "segment", "box", "copy"
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """An operation of a crew, for each of P workers to do at the same time.
+
+    `accesses` (P) tells how often each element must be read or written in memory until all have
+    done it, `moved` (P) how many vectors it carries, by which its bandwidth is counted. Those that
+    are not whole `exchanges` are parts of one, and not compared with any. The first `members` take
+    part, None means all.
+    """
+
+    name: str
+    crew: str
+    operation: str
+    accesses: Callable[[int], int]
+    moved: Callable[[int], int] = lambda _: 1
+    exchanges: bool = True
+    members: int | None = None
+
+
+OURS = (
+    Contestant("sync_easgd", SEGMENT, "sync_easgd", lambda workers: 2 * workers + 2),
+    Contestant("average", SEGMENT, "average", lambda workers: 2 * workers + 1),
+    Contestant("visit", SEGMENT, "visit", lambda workers: 4 * workers, lambda workers: workers),
+)
+
+
+def soft_memory(workers: int) -> list[Contestant]:
+    """Reads and writes in equal parts, and accumulating, by 2, 4, ... and all workers."""
+    counts = sorted({workers, *(2**n for n in range(1, workers.bit_length()) if 2**n < workers)})
+    return [
+        Contestant(f"{name} by {count}", BOX, operation, *costs, exchanges=False, members=count)
+        for count in counts
+        for name, operation, costs in (
+            ("read, write", "read_write", (lambda p: 4 * p, lambda p: 2 * p)),
+            ("accumulate", "accumulate", (lambda p: 3 * p, lambda p: p)),
+        )
+    ]
+
+
+def all_reduce_by(peer: str) -> Contestant:
+    """The all-reduce of a library: at best each worker's vector is read once and written once."""
+    return Contestant(peer, peer, ALL_REDUCE, lambda workers: 2 * workers)
+
+
+def started(crew: str, groups: Groups, fds: Sequence[int] = ()) -> list[PeerProcess]:
+    """Start the processes of a crew; PeerError with the way out for a library that is not there."""
+    if crew in PEERS:
+        return PEERS[crew](crew, groups)
+    return [
+        _process(
+            crew,
+            f"{crew}_member",
+            cpus,
+            {SEGMENT: [str(rank)], BOX: [], COPY: [str(len(cpus))]}[crew],
+            fds=fds,
+        )
+        for rank, cpus in enumerate(groups)
+    ]
+
+
+def known_peers(names: Sequence[str]) -> list[str]:
+    """Return the names, each once; ConfigError for one that is none of PEERS."""
+    for name in names:
+        if name not in PEERS:
+            raise ConfigError(unknown_name("peer", name, PEERS))
+    return list(dict.fromkeys(names))
+
+
+def _torch(backend: str) -> Callable[[str, Groups], list[PeerProcess]]:
+    def start(name: str, groups: Groups) -> list[PeerProcess]:
+        return torch_ranks(name, f"{_HERE}.torch_member", backend, groups)
+
+    return start
+
+
+def torch_ranks(
+    name: str, program: str, backend: str, groups: Groups, arguments: Sequence[str] = ()
+) -> list[PeerProcess]:
+    """Start `python -m program RANK WORKERS BACKEND *arguments [MODULE]` for each rank.
+
+    MODULE is what registers a backend that PyTorch does not bring along. One that roams has threads
+    beside the worker's own: where that has one core, they share all.
+    """
+    shared = [cpu for group in groups for cpu in group]
+    module = [_REGISTERED_BY[backend]] if backend in _REGISTERED_BY else []
+    return [
+        PeerProcess(
+            name,
+            ["-m", program, str(rank), str(len(groups)), backend, *arguments, *module],
+            *((shared, 1) if backend in _ROAMING and len(cpus) == 1 else (cpus,)),
+            # Gloo looks up the host's own name, which may lead to any network, or nowhere.
+            environment={"GLOO_SOCKET_IFNAME": "lo"},
+        )
+        for rank, cpus in enumerate(groups)
+    ]
+
+
+def _oneccl(settings: Mapping[str, str]) -> Callable[[str, Groups], list[PeerProcess]]:
+    def start(name: str, groups: Groups) -> list[PeerProcess]:
+        found = oneccl.installed()
+        if found is None:
+            raise PeerError("oneCCL is not installed: pip install 'knltrain[oneccl]' (1.9 GB)")
+        environment = {**settings, **oneccl.ENVIRONMENT, **library_path(found[1])}
+        environment["FI_PROVIDER_PATH"] = str(found[1])
+        return [
+            _process(name, "oneccl_member", cpus, [str(rank), str(len(groups))], environment)
+            for rank, cpus in enumerate(groups)
+        ]
+
+    return start
+
+
+def _mpi(name: str, groups: Groups) -> list[PeerProcess]:
+    mpiexec = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
+    if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
+        missing = "mpi4py" if mpiexec else "mpiexec"
+        raise PeerError(
+            f"there is no {missing}: pip install 'knltrain[mpi]', and impi-rt where the machine "
+            "has no MPI of its own"
+        )
+    member = [sys.executable, "-m", "mpi4py", "-m", f"{_HERE}.mpi_member", json.dumps(groups)]
+    cpus = [cpu for group in groups for cpu in group]
+    arguments = ["-n", str(len(groups)), *member]
+    # Each rank pins itself.
+    environment = {**thread_environment(len(groups[0])), "I_MPI_PIN": "0"}
+    return [PeerProcess(name, arguments, cpus, python=mpiexec, environment=environment)]
+
+
+PEERS: dict[str, Callable[[str, Groups], list[PeerProcess]]] = {
+    "knlshm": _torch("knlshm"),
+    "gloo": _torch("gloo"),
+    "oneccl": _oneccl({}),
+    "oneccl-shm": _oneccl({"CCL_ATL_SHM": "1"}),
+    "mpi": _mpi,
+}
+"""Libraries by name: `oneccl` over TCP, as it is without MPI's launcher, and `oneccl-shm` through
+shared memory, which it can be told to take within a node."""
+
+
+def _process(
+    name: str,
+    module: str,
+    cpus: Sequence[int],
+    arguments: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    fds: Sequence[int] = (),
+) -> PeerProcess:
+    return PeerProcess(
+        name,
+        ["-m", f"{_HERE}.{module}", *arguments],
+        cpus,
+        environment=environment,
+        pass_fds=fds,
+    )

@@ -1,0 +1,103 @@
+"""The processes of one contestant, which exchange with each other when they are told to."""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, final
+
+from knltrain.bench.peer_process import PeerError, PeerProcess
+
+ANSWER_SECONDS = 300.0
+"""A contestant that says nothing for so long hangs: libraries do when one of them is lost."""
+
+
+@final
+class Crew:
+    """Processes that are asked all at once, and are suspended until they are.
+
+    Several libraries wait in a loop that takes a whole core; none may while another is measured.
+    Who is not ready, ends or hangs raises PeerError, with what it said.
+    """
+
+    def __init__(self, name: str, processes: Sequence[PeerProcess]) -> None:
+        self.name = name
+        self._processes = processes
+
+    @property
+    def version(self) -> str:
+        """What computes, as the first process says."""
+        return str(self._processes[0].ready["version"])
+
+    def assemble(self) -> None:
+        """Return when all are ready and have found each other."""
+        for process in self._processes:
+            process.wait_ready()
+        first = self._processes[0]
+        first.ask({"do": "token"})
+        self._all({"do": "join", "token": first.answer()["token"]})
+        self._suspend()
+
+    def answers(self, question: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Ask all at once, and return their answers, in any order."""
+        with self._awake():
+            return self._all(question)
+
+    def hold(self, name: str, sizes: Sequence[int], handles: Sequence[Any] = ()) -> None:
+        """Have all hold vectors of so many elements under a name, and check every operation."""
+        self.answers({"do": "hold", "name": name, "sizes": sizes, "handles": handles})
+
+    def drop(self, name: str) -> None:
+        """Have all give back what they hold under a name."""
+        self.answers({"do": "drop", "name": name})
+
+    def seconds(self, name: str, operation: str, count: int, members: int | None = None) -> float:
+        """Return the time of one operation, of `count` in a row; the first `members` take part."""
+        question = {"do": "run", "name": name, "operation": operation, "count": count}
+        with self._awake(members):
+            answers = self._all(question, members)
+        begin = min(answer["begin"] for answer in answers)
+        return float(max(answer["end"] for answer in answers) - begin) / count
+
+    @contextmanager
+    def _awake(self, members: int | None = None) -> Iterator[None]:
+        for process in self._processes[:members]:
+            process.resume()
+        yield
+        self._suspend()
+
+    def _suspend(self) -> None:
+        for process in self._processes:
+            process.suspend()
+
+    def _all(self, question: Mapping[str, Any], members: int | None = None) -> list[dict[str, Any]]:
+        """Ask, and return the answers in the order in which they come."""
+        asked = self._processes[:members]
+        for process in asked:
+            process.ask(question)
+        answers: list[dict[str, Any]] = []
+        with selectors.DefaultSelector() as selector:
+            for process in asked:
+                selector.register(process, selectors.EVENT_READ, process)
+            while len(answers) < len(asked):
+                # Who ends is seen at once, though the others may wait for it forever.
+                ready = selector.select(ANSWER_SECONDS)
+                if not ready:
+                    raise PeerError(
+                        f"contestant '{self.name}' has not answered for {ANSWER_SECONDS:g} s when "
+                        f"it was asked to {question['do']}: leave it out"
+                    )
+                for key, _ in ready:
+                    answers.append(key.data.answer())
+                    selector.unregister(key.fileobj)
+        return answers
+
+
+def assembled(stack: ExitStack, name: str, processes: Sequence[PeerProcess]) -> Crew:
+    """Return a crew that is ready; `stack` ends its processes."""
+    for process in processes:
+        stack.enter_context(process)
+    crew = Crew(name, processes)
+    crew.assemble()
+    return crew

@@ -1,0 +1,56 @@
+"""oneCCL as a contestant: `python -m knltrain.bench.exchange.oneccl_member RANK WORKERS`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from knltrain.bench.exchange.all_reduce import Reduced
+from knltrain.bench.exchange.member import Answers, Held, Member, serve_apart
+from knltrain.bench.exchange.oneccl import Communicator, installed, unique_id
+
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+@final
+class OneCCLMember(Member):
+    """A rank of a communicator."""
+
+    def __init__(self, rank: int, workers: int) -> None:
+        self._rank, self._workers = rank, workers
+        found = installed()
+        self.version = f"oneCCL {found[0] if found else '?'}"
+        self._communicator: Communicator | None = None
+
+    def token(self) -> str:
+        """Return the communicator's id."""
+        return unique_id().hex()
+
+    def join(self, token: str) -> None:
+        """Find the others, and take the names from what is shared: nothing is to be left behind."""
+        self._communicator = Communicator(self._rank, self._workers, bytes.fromhex(token))
+        self._communicator.all_reduce(np.zeros(1, np.float32))
+        for file in _SHARED_MEMORY.glob(f"{os.getpid()}:*"):
+            file.unlink()
+
+    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
+        """Have vectors of these sizes."""
+        communicator = self._communicator
+        assert communicator is not None
+        vectors = [np.zeros(size, np.float32) for size in sizes]
+        reduce = [partial(communicator.all_reduce, vector) for vector in vectors]
+        one = np.zeros(1, np.float32)
+        return Reduced(
+            self._rank, self._workers, vectors, reduce, partial(communicator.all_reduce, one)
+        )
+
+
+if __name__ == "__main__":
+    member = OneCCLMember(int(sys.argv[1]), int(sys.argv[2]))
+    serve_apart(member.version, Answers(member))

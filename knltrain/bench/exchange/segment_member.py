@@ -1,0 +1,116 @@
+"""Exchanges through a shared segment: `python -m knltrain.bench.exchange.segment_member RANK`.
+
+A handle is the descriptor of a segment, which this process inherits.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import final
+
+import numpy as np
+
+from knltrain import __version__
+from knltrain.bench.exchange.member import Answers, Held, Member, check_values, serve_apart
+from knltrain.exchange.averaging import ModelAveraging
+from knltrain.exchange.easgd import EASGD
+from knltrain.exchange.node_shared import NodeShared
+from knltrain.exchange.rule import SynchronousRule
+from knltrain.exchange.segment import Segment
+from vectorized_ops.numba import elastic
+
+MOVING_RATE = 0.25
+"""With this, an exchange of small whole numbers has no rounding."""
+
+
+@final
+class _Locals(Held):
+    """This worker's locals, one in each segment."""
+
+    def __init__(self, transports: Sequence[NodeShared]) -> None:
+        workers = transports[0].workers
+        self._transports = transports
+        self._elastic = EASGD(MOVING_RATE, elastic)
+        average = ModelAveraging(workers, elastic.synchronous_average)
+        # Elastic averaging needs no contribution: any vector of the right size will do.
+        self._unused = [np.broadcast_to(np.float32(0), each.local.shape) for each in transports]
+        self.operations = {
+            "sync_easgd": self._all_at_once(self._elastic),
+            "average": self._all_at_once(average),
+            "visit": self._visit,
+        }
+        self._expected = {
+            "sync_easgd": (1 - MOVING_RATE) * (transports[0].rank + 1),
+            "average": (workers + 1) / 2,
+        }
+        self._restart()
+
+    def check(self) -> None:
+        """Compare with local_i = (1 - a)(i + 1) and with the mean; visits keep all sums."""
+        for name, expected in self._expected.items():
+            self._give_numbers()
+            self.operations[name]()
+            check_values(name, [each.local for each in self._transports], expected)
+            self._restart()
+        self._give_numbers()
+        self._visit()
+        self.meet()
+        workers = self._transports[0].workers
+        for each in self._transports:
+            total = each.all_sum(np.array([each.local[0]], np.float64)) + each.center[0]
+            check_values("sum after visits", [np.round(total, 3)], workers * (workers + 1) / 2)
+        self._restart()
+
+    def meet(self) -> None:
+        """Wait at the first segment's barrier."""
+        self._transports[0].barrier()
+
+    def close(self) -> None:
+        """Let go of the segments."""
+        for each in self._transports:
+            each.close()
+
+    def _all_at_once(self, rule: SynchronousRule) -> Callable[[], None]:
+        if len(self._transports) == 1:
+            exchange = self._transports[0].exchange
+            return lambda: exchange(rule)
+
+        def run() -> None:
+            for each in self._transports:
+                each.exchange(rule)
+
+        return run
+
+    def _visit(self) -> None:
+        for each, unused in zip(self._transports, self._unused, strict=True):
+            each.visit(self._elastic, unused, "first_come")
+
+    def _give_numbers(self) -> None:
+        for each in self._transports:
+            each.local.fill(each.rank + 1)
+            each.barrier()
+
+    def _restart(self) -> None:
+        for each in self._transports:
+            zeros = np.zeros_like(each.local) if each.rank == 0 else None
+            each.start_from(zeros)
+
+
+@final
+class SegmentMember(Member):
+    """A worker of the segments that it is given."""
+
+    version = f"knltrain {__version__}"
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+
+    def hold(self, sizes: Sequence[int], handles: Sequence[int]) -> Held:  # noqa: ARG002
+        """Claim this worker's rank in each segment, and close its descriptor."""
+        return _Locals([NodeShared(Segment.attach(fd), self._rank) for fd in handles])
+
+
+if __name__ == "__main__":
+    member = SegmentMember(int(sys.argv[1]))
+    serve_apart(member.version, Answers(member))

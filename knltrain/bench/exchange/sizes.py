@@ -1,0 +1,81 @@
+"""Sizes of vectors: as users write them, and which of them fit into memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from affinity.process.cgroup import read_memory_limit
+from affinity.sizes import format_bytes
+from knltrain.errors import ConfigError
+
+FLOAT_BYTES = 4
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3}
+_SIZE = re.compile(r"(\d+)(?:([KMG])(B|IB)?|B)?", re.IGNORECASE)
+_USABLE = 0.8
+"""Of the memory that is free; the rest is for what libraries set aside, and for others."""
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Return bytes, each once and in rising order, of sizes with commas between them.
+
+    K, M and G are powers of 1024, as KiB, MiB and GiB are; kB, MB and GB are powers of 1000.
+    Raises ConfigError for anything else, and for what is no whole number of float32 values.
+    """
+    sizes = sorted({_parsed(word.strip()) for word in text.split(",") if word.strip()})
+    if not sizes:
+        raise ConfigError("--sizes names no size: expected some, such as 64K,28MB")
+    return sizes
+
+
+def _parsed(word: str) -> int:
+    found = _SIZE.fullmatch(word)
+    number, unit, ending = (part or "" for part in (found.groups() if found else ("0", "", "")))
+    base = 1000 if ending.upper() == "B" else 1024
+    size: int = int(number) * base ** _POWERS[unit.upper()]
+    if size < FLOAT_BYTES or size % FLOAT_BYTES:
+        raise ConfigError(
+            f"--sizes: '{word}' is no size of a vector of float32 values: expected a multiple of 4 "
+            "bytes, such as 4096, 64K, 1M (powers of 1024) or 28MB (of 1000)"
+        )
+    return size
+
+
+def format_size(size: int) -> str:
+    """Write a size as `parse_sizes` reads it: in the largest unit that gives a whole number."""
+    for unit, power in (("G", 3), ("M", 2), ("K", 1)):
+        for base, ending in ((1024, "iB"), (1000, "B")):
+            if size % base**power == 0:
+                return f"{size // base**power} {unit}{ending}"
+    return f"{size} B"
+
+
+def free_bytes(root: Path = Path("/")) -> int:
+    """Memory that programs can still take, by the kernel's estimate and this process's limits."""
+    figures = dict(
+        line.split(":") for line in (root / "proc/meminfo").read_text(encoding="utf-8").splitlines()
+    )
+    free = int(figures["MemAvailable"].split()[0]) * 1024
+    limit = read_memory_limit(root)
+    return free if limit is None else min(free, limit.left_bytes)
+
+
+def fitting(
+    sizes: Iterable[int], vectors: int, fixed_bytes: int, free: int
+) -> tuple[list[int], dict[int, str]]:
+    """Return the sizes of which all contestants together can hold `vectors`, and why not others.
+
+    `fixed_bytes` are taken in any case, of `free`.
+    """
+    fit, left_out = [], {}
+    for size in sizes:
+        needed = vectors * size + fixed_bytes
+        if needed <= _USABLE * free:
+            fit.append(size)
+        else:
+            left_out[size] = (
+                f"the contestants need {format_bytes(needed)} of memory at once, of "
+                f"{format_bytes(free)} that are free"
+            )
+    return fit, left_out

@@ -1,0 +1,97 @@
+"""`knltrain bench methods`: every method on the same images, until all have seen as many.
+
+A run is that of `knltrain train`. Rounds alternate over the methods; each has its own seed, from
+which the parameters, the order of the images, and where they are shifted to, follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from affinity import read_topology
+from knltrain.bench.methods.entrants import ALONE, Entrant, Scaling, configuration, entrants
+from knltrain.bench.methods.one_run import Found, carry_out
+from knltrain.bench.methods.report import rows
+from knltrain.bench.methods.task import task_named
+from knltrain.config import RunConfig
+from knltrain.errors import ConfigError
+from knltrain.launch.signals import signals_raise
+
+
+def run_methods_benchmark(
+    network: str,
+    data_root: str | None,
+    methods: Sequence[str],
+    workers: int,
+    rounds: int,
+    *,
+    epochs: int | None = None,
+    accuracy: float | None = None,
+    threads: int | None = None,
+    link: Mapping[str, float] | None = None,
+    scaling: Scaling = "strong",
+    tell: Callable[[str], None] = lambda _line: None,
+) -> dict[str, Any]:
+    """Train by all `methods` in `rounds` alternating rounds; `tell` is called after each run.
+
+    `epochs` and `accuracy` are by default those of the task, `threads` is of each worker, `link`
+    has the keys of the table `exchange` for an emulated link, `scaling` says whether workers share
+    a batch or each has one. A method that cannot train so is a row with its `failure`. Raises
+    ConfigError where none can, what `train` raises before a worker is started, and RunAborted when
+    a signal asks for the end; nothing is left behind then.
+    """
+    task = task_named(network, data_root)
+    everyone = entrants(methods, workers)
+    asked = task.accuracy if accuracy is None else accuracy
+    if not 0 < asked <= 1:
+        raise ConfigError(f"--accuracy {asked}: expected a share above 0, at most 1")
+    task = replace(task, epochs=epochs or task.epochs)
+    runs: dict[str, list[Found]] = {each.name: [] for each in everyone}
+
+    def planned(entrant: Entrant, seed: int) -> RunConfig:
+        return configuration(entrant, task, threads=threads, seed=seed, link=link, scaling=scaling)
+
+    refused = _refused(everyone, planned)
+    with signals_raise():
+        for seed in range(1, rounds + 1):
+            for each in everyone:
+                found = refused.get(each.name) or carry_out(planned(each, seed))
+                runs[each.name].append(found)
+                tell(f"round {seed} of {rounds}, {each.name}: {_in_short(found)}")
+    return {
+        "machine": {"model": read_topology().model},
+        "network": task.network,
+        "data": dict(task.data),
+        "batch": task.batch,
+        "scaling": scaling,
+        "epochs": task.epochs,
+        "workers": workers,
+        "rounds": rounds,
+        "asked_accuracy": asked,
+        "emulated_link": None if link is None else dict(link),
+        "rows": rows(everyone, runs, task, asked, scaling),
+    }
+
+
+def _refused(
+    everyone: Sequence[Entrant], planned: Callable[[Entrant, int], RunConfig]
+) -> dict[str, Found]:
+    """Who cannot train in this way, found out before anybody does; ConfigError if all cannot."""
+    refused: dict[str, Found] = {}
+    for each in everyone:
+        try:
+            planned(each, 1)
+        except ConfigError as error:
+            refused[each.name] = Found({}, (), str(error))
+            if len(refused) == len(everyone) - 1 and ALONE not in refused:
+                raise
+    return refused
+
+
+def _in_short(found: Found) -> str:
+    if found.failure is not None:
+        return f"failed: {found.failure}"
+    result = found.result
+    return f"{result['test_accuracy']:.2%} in {result['train_seconds']:.1f} s"

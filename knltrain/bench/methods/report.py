@@ -1,0 +1,111 @@
+"""What the runs come to: medians over the rounds, and ratios within them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knltrain.bench.methods.entrants import ALONE, Entrant, Scaling, learning_of
+from knltrain.bench.methods.one_run import Found
+from knltrain.bench.methods.task import Task
+from knltrain.clocks import BESIDES, COSTS
+
+ORIGINAL = "original_easgd"
+"""What the paper compares its methods with."""
+
+Runs = Mapping[str, Sequence[Found]]
+"""By the name of the entrant, one for each round."""
+
+
+def rows(
+    everyone: Sequence[Entrant],
+    runs: Runs,
+    task: Task,
+    accuracy: float,
+    scaling: Scaling = "strong",
+) -> list[dict[str, Any]]:
+    """A row for each entrant.
+
+    `seconds_to_accuracy` is the training time until the first evaluation with that accuracy,
+    without evaluations and the meetings before them; the median is None where half of the rounds
+    never had it. `faster_than_one` and `faster_than_original` are medians of the ratios of that
+    time. A row with a `failure` has nothing else.
+    """
+    return [_row(each, runs, task, accuracy, scaling) for each in everyone]
+
+
+def _row(
+    entrant: Entrant, runs: Runs, task: Task, accuracy: float, scaling: Scaling
+) -> dict[str, Any]:
+    found = runs[entrant.name]
+    settings, learning = task.settings[entrant.method], learning_of(entrant, task, scaling)
+    head = {
+        "entrant": entrant.name,
+        "method": entrant.method,
+        "workers": entrant.workers,
+        "batch": learning.batch,
+        "settings": {
+            "learning_rate": learning.rate,
+            "warmup_epochs": learning.warmup_epochs,
+            **{f"exchange.{key}": value for key, value in settings.exchange.items()},
+            **{f"optimizer.{key}": value for key, value in settings.optimizer.items()},
+        },
+        "why": settings.why,
+        "failure": next((each.failure for each in found if each.failure), None),
+    }
+    return head if head["failure"] else {**head, **_figures(entrant.name, runs, accuracy)}
+
+
+def _figures(name: str, runs: Runs, accuracy: float) -> dict[str, Any]:
+    found = runs[name]
+    results = [each.result for each in found]
+    accuracies = [float(result["test_accuracy"]) for result in results]
+    seconds = [_reached(each, accuracy, "seconds") for each in found]
+    return {
+        "threads": results[0]["threads"],
+        "accuracy": statistics.median(accuracies),
+        "least_accuracy": min(accuracies),
+        "rounds_with_accuracy": sum(map(math.isfinite, seconds)),
+        "seconds_to_accuracy": _finite(statistics.median(seconds)),
+        "epochs_to_accuracy": _finite(
+            statistics.median(_reached(each, accuracy, "epoch") for each in found)
+        ),
+        "faster_than_one": _faster(name, ALONE, runs, accuracy),
+        "faster_than_original": _faster(name, ORIGINAL, runs, accuracy),
+        **{
+            key: statistics.median(result[key] for result in results)
+            for key in ("images_per_second", "train_seconds", "communication_share")
+        },
+        "cost_seconds": {
+            cost: statistics.median(result["cost_seconds"][cost] for result in results)
+            for cost in (*COSTS, *BESIDES)
+        },
+        "curves": [
+            {key: [each[key] for each in one.tests] for key in ("seconds", "epoch", "accuracy")}
+            for one in found
+        ],
+    }
+
+
+def _reached(found: Found, accuracy: float, key: str) -> float:
+    """When it had that accuracy; infinite if never."""
+    first = found.first_with(accuracy)
+    return math.inf if first is None else float(first[key])
+
+
+def _faster(name: str, other: str, runs: Runs, accuracy: float) -> float | None:
+    """How many times as fast as another, or None where one of them never had the accuracy."""
+    if other not in runs:
+        return None
+    both = [
+        (_reached(ours, accuracy, "seconds"), _reached(theirs, accuracy, "seconds"))
+        for ours, theirs in zip(runs[name], runs[other], strict=True)
+    ]
+    ratios = [theirs / ours for ours, theirs in both if math.isfinite(ours + theirs)]
+    return statistics.median(ratios) if ratios else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,55 @@
+"""The words a user types, a file for each: `knltrain bench step` is in `bench.step`.
+
+Everything heavy is imported inside a command, so that --help and --version answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from affinity.errors import AffinityError
+from knltrain import __version__
+from knltrain.cli import bench, doctor, evaluate, methods, topology, train, warmup
+from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
+
+_SIGINT = 2
+
+
+def main() -> None:
+    """Run the command line and exit; every error that we know of becomes one line."""
+    try:
+        sys.exit(commands(prog_name="knltrain", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("stopped by SIGINT", SIGNALLED + _SIGINT)
+    except KnltrainError as error:
+        _fail(str(error), error.exit_code)
+    except AffinityError as error:
+        _fail(str(error), BAD_INPUT)
+
+
+def _fail(message: str, exit_code: int) -> None:
+    click.echo(f"error: {message}", err=True)
+    sys.exit(exit_code)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="knltrain")
+def commands() -> None:
+    """Train convolutional networks on many-core CPUs."""
+
+
+for _command in (
+    train.train,
+    warmup.warmup,
+    evaluate.evaluate,
+    doctor.doctor,
+    topology.topology,
+    methods.methods,
+    bench.bench,
+):
+    commands.add_command(_command)

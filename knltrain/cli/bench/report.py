@@ -1,0 +1,69 @@
+"""What the commands of `knltrain bench` share: lists of names, table, JSON and picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from knltrain.errors import ConfigError
+
+Report: TypeAlias = dict[str, Any]
+
+PICTURE_FORMATS = (".png", ".svg", ".pdf")
+
+_NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+report_option = click.option("--json", "report_file", type=_NEW_FILE, help="Write a JSON file.")
+
+
+def picture_option(of: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option --picture, which draws `of`."""
+    formats = ", ".join(PICTURE_FORMATS)
+    return click.option("--picture", type=_NEW_FILE, help=f"Draw {of}: {formats}.")
+
+
+def listed(names: str) -> tuple[str, ...]:
+    """The names that a text separates by commas."""
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def check_files(report_file: Path | None, picture: Path | None = None) -> None:
+    """Refuse files that could not be written, before anything is measured.
+
+    Raises BadParameter for a folder that is not there, ConfigError for a picture of no format.
+    """
+    for file, option in ((report_file, "--json"), (picture, "--picture")):
+        if file is not None and not file.parent.is_dir():
+            raise click.BadParameter(
+                f"there is no folder '{file.parent}' to write '{file.name}' into: make it first",
+                param_hint=option,
+            )
+    if picture is not None and picture.suffix not in PICTURE_FORMATS:
+        raise ConfigError(
+            f"--picture {picture}: expected a name that ends in one of {', '.join(PICTURE_FORMATS)}"
+        )
+
+
+def show(
+    report: Report,
+    format_table: Callable[[Report], str],
+    report_file: Path | None,
+    picture: Path | None = None,
+    draw: Callable[[Report, Path], None] = lambda _report, _path: None,
+) -> None:
+    """Print the table, write the JSON, draw the picture, in this order, as far as asked for.
+
+    Raises FileError when the JSON cannot be written.
+    """
+    click.echo(format_table(report))
+    if report_file is not None:
+        try:
+            report_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise click.FileError(str(report_file), error.strerror) from error
+    if picture is not None:
+        draw(report, picture)

@@ -1,0 +1,53 @@
+"""`knltrain bench step`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from knltrain.cli.bench.report import check_files, listed, report_option, show
+
+_PYTHON = click.Path(exists=True, dir_okay=False, executable=True, path_type=Path)
+
+
+@click.command()
+@click.option("--network", default="lenet", show_default=True, help="Network to train.")
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    help="Images per step; default: 32, lenet 64, cifar-quick 100.",
+)
+@click.option(
+    "--peers",
+    default="",
+    help="Others: torch, torch-tuned, torch-compile, torch-optimized, ipex, unpinned; "
+    "separated by commas.",
+)
+@click.option(
+    "--ipex-python",
+    type=_PYTHON,
+    help="Python of the peer ipex; default: .venv-ipex/bin/python, or else this one.",
+)
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--threads", type=click.IntRange(min=1), help="In all; default: one per core.")
+@click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
+@report_option
+def step(
+    network: str,
+    batch: int | None,
+    peers: str,
+    ipex_python: Path | None,
+    workers: int,
+    threads: int | None,
+    rounds: int,
+    report_file: Path | None,
+) -> None:
+    """Time one training step, and weigh its memory."""
+    from knltrain.bench.step import run_step_benchmark
+    from knltrain.bench.step_report import format_table
+
+    check_files(report_file)
+    names = listed(peers)
+    report = run_step_benchmark(network, batch, names, threads, rounds, workers, ipex_python)
+    show(report, format_table, report_file)

@@ -1,0 +1,50 @@
+"""`knltrain train`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from knltrain.cli.options import CONFIG, RUN_FOLDER, overrides_option
+
+
+@click.command()
+@click.argument("config", type=CONFIG, required=False)
+@click.option(
+    "--workers",
+    metavar="N|auto|UNIT",
+    help="Number of workers, or one for each core, tile, l3, numa (node) or package.",
+)
+@overrides_option
+@click.option("--name", help="Name of the run's folder.")
+@click.option("--resume", "run_folder", type=RUN_FOLDER, help="Go on with the run of this folder.")
+def train(
+    config: Path | None,
+    workers: str | None,
+    overrides: tuple[str, ...],
+    name: str | None,
+    run_folder: Path | None,
+) -> None:
+    """Train as CONFIG (a TOML file) says, or go on with a run that was stopped.
+
+    With --resume only train.epochs, train.steps and placement.pin may be --set.
+    """
+    if (config is None) == (run_folder is None):
+        raise click.UsageError("expected either CONFIG or --resume RUN_FOLDER")
+    if run_folder is not None and (workers is not None or name is not None):
+        raise click.UsageError("--resume goes on with the same --workers and --name")
+    from knltrain.config import load_config
+    from knltrain.launch import training
+    from knltrain.report import draw_curves, summary
+
+    if config is not None:
+        own = {"workers": workers, "name": name and json.dumps(name)}
+        extra = [f"{key}={value}" for key, value in own.items() if value is not None]
+        run_folder = training.train(load_config(config, (*overrides, *extra)))
+    else:
+        assert run_folder is not None
+        training.resume(run_folder, overrides)
+    draw_curves(run_folder)
+    click.echo(summary(run_folder))

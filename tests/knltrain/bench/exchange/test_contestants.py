@@ -1,0 +1,40 @@
+"""Who there is, and what is said of those that are not."""
+
+import sys
+
+import pytest
+
+from knltrain.bench.exchange import contestants, oneccl
+from knltrain.bench.exchange.contestants import OURS, PEERS, all_reduce_by, known_peers, started
+from knltrain.bench.peer_process import PeerError
+from knltrain.errors import ConfigError
+
+
+def test_what_must_move_through_memory():
+    accesses = {each.name: each.accesses(3) for each in (*OURS, all_reduce_by("gloo"))}
+    assert accesses == {"sync_easgd": 8, "average": 7, "visit": 12, "gloo": 6}
+
+
+def test_peers_are_known_by_name_and_taken_once():
+    assert known_peers(["mpi", "gloo", "mpi"]) == ["mpi", "gloo"]
+    with pytest.raises(ConfigError, match=r"unknown peer 'glo'.*did you mean 'gloo'"):
+        known_peers(["glo"])
+
+
+@pytest.mark.parametrize("name", ["oneccl", "oneccl-shm"])
+def test_oneccl_that_is_not_installed_is_told_in_words(name, monkeypatch):
+    monkeypatch.setattr(oneccl, "PACKAGE", "no-such-package")
+    with pytest.raises(PeerError, match=r"not installed: pip install 'knltrain\[oneccl\]'"):
+        started(name, [[0], [1]])
+
+
+def test_mpi_that_is_not_there_is_told_in_words(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PeerError, match=r"no mpiexec: pip install 'knltrain\[mpi\]', and impi-rt"):
+        PEERS["mpi"]("mpi", [[0], [1]])
+    (tmp_path / "mpiexec").write_text("#!/bin/sh\n")
+    (tmp_path / "mpiexec").chmod(0o755)
+    monkeypatch.setattr(contestants.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(PeerError, match="no mpi4py"):
+        PEERS["mpi"]("mpi", [[0], [1]])

@@ -1,0 +1,58 @@
+"""Sizes as users write them, and what fits into memory."""
+
+import pytest
+
+from knltrain.bench.exchange.sizes import fitting, format_size, free_bytes, parse_sizes
+from knltrain.errors import ConfigError
+
+
+def test_sizes_are_read_in_powers_of_1024_and_of_1000_each_once_and_in_order():
+    assert parse_sizes("64K, 28MB,4096,4KiB,1g,8B") == [8, 4096, 65536, 28_000_000, 2**30]
+    assert parse_sizes("4kb,4k") == [4000, 4096]
+
+
+@pytest.mark.parametrize("word", ["0", "6", "4T", "-4K", "K", "1.5M", "4 K", "8iB"])
+def test_a_size_of_no_whole_number_of_floats_is_refused(word):
+    with pytest.raises(ConfigError, match=f"'{word}' is no size of a vector"):
+        parse_sizes(f"4K,{word}")
+
+
+@pytest.mark.parametrize("text", ["", " , "])
+def test_no_size_at_all_is_refused(text):
+    with pytest.raises(ConfigError, match="--sizes names no size"):
+        parse_sizes(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(8, "8 B"), (4096, "4 KiB"), (28_000_000, "28 MB"), (4000, "4 KB"), (2**29, "512 MiB")],
+)
+def test_sizes_are_written_as_they_are_read(size, text):
+    assert format_size(size) == text
+    assert parse_sizes(text.replace(" ", "")) == [size]
+
+
+def test_sizes_that_need_too_much_are_left_out_with_the_reason():
+    fit, left_out = fitting([2**20, 2**30], vectors=10, fixed_bytes=2**20, free=2**31)
+    assert fit == [2**20]
+    assert left_out == {
+        2**30: "the contestants need 10.0 GiB of memory at once, of 2.0 GiB that are free"
+    }
+
+
+def test_memory_that_is_free_is_what_the_kernel_and_the_group_leave(tmp_path):
+    assert 0 < free_bytes() < 2**50
+    files = {
+        "proc/meminfo": "MemTotal: 900 kB\nMemAvailable: 300 kB\n",
+        "proc/self/cgroup": "0::/job\n",
+        "proc/self/mountinfo": "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+        "sys/fs/cgroup/job/memory.max": "200000\n",
+        "sys/fs/cgroup/job/memory.current": "150000\n",
+        "sys/fs/cgroup/job/memory.stat": "inactive_file 50000\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert free_bytes(tmp_path) == 100_000
+    (tmp_path / "sys/fs/cgroup/job/memory.max").write_text("max\n")
+    assert free_bytes(tmp_path) == 300 * 1024

@@ -1,0 +1,75 @@
+"""The command as a whole: its words, and how every end is told."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import Result
+
+import knltrain
+from knltrain.config import RunConfig
+from knltrain.errors import CheckpointError, KnltrainError, RunAborted
+from knltrain.launch import training
+
+Invoke = Callable[..., Result]
+ExitCode = Callable[..., int | str | None]
+Start = Callable[..., subprocess.Popen[str]]
+
+
+def test_version_and_help(invoke: Invoke) -> None:
+    assert invoke("--version").output == f"knltrain, version {knltrain.__version__}\n"
+    for command in ("train", "warmup", "evaluate", "doctor", "bench"):
+        assert command in invoke("--help").output
+
+
+def test_a_known_error_becomes_one_line_and_its_exit_code(
+    exit_code: ExitCode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("train", str(tmp_path / "none.toml")) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert "none.toml" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RunAborted("stopped", 15), 143),
+        (CheckpointError("damaged"), 2),
+        (KnltrainError("other"), 1),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+    ],
+)
+def test_every_end_has_its_exit_code(
+    exit_code: ExitCode,
+    error: BaseException,
+    code: int,
+    config_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(config: RunConfig) -> Path:
+        raise error
+
+    monkeypatch.setattr(training, "train", fail)
+    assert exit_code("train", str(config_file)) == code
+
+
+def test_the_module_is_the_command(tmp_path: Path, start_knltrain: Start) -> None:
+    with start_knltrain("train", "missing.toml", cwd=tmp_path) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert err.startswith("error: missing.toml")
+
+
+def test_topology_shows_what_affinity_shows(
+    invoke: Invoke, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = invoke("topology", "--json")
+    assert result.exit_code == 0
+    assert "numa_nodes" in result.output

@@ -1,0 +1,82 @@
+"""The words of a training, up to the point where it would start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from knltrain.config import RunConfig
+from knltrain.errors import KnltrainError
+from knltrain.launch import training
+
+Invoke = Callable[..., Result]
+ExitCode = Callable[..., int | str | None]
+
+
+def test_options_override_the_file_and_each_other(
+    invoke: Invoke, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[RunConfig] = []
+
+    def refuse(config: RunConfig) -> Path:
+        seen.append(config)
+        raise KnltrainError("enough")
+
+    monkeypatch.setattr(training, "train", refuse)
+    options = ("--workers", "4", "--name", "007", "--set", "train.steps=3", "--set", "workers=8")
+    invoke("train", str(config_file), *options)
+    assert (seen[0].workers, seen[0].name, seen[0].train.steps) == (4, "007", 3)
+
+
+def test_too_many_workers_are_refused_with_the_way_out(
+    exit_code: ExitCode, config_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--workers", "4096", "--set", "train.batch=4096")
+    assert exit_code("train", str(config_file), *options) == 2
+    assert "4096 workers asked for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("run.toml", "--resume", "."),
+        ("--resume", ".", "--workers", "2"),
+        ("--resume", ".", "--name", "other"),
+    ],
+)
+def test_contradictory_words_are_refused(exit_code: ExitCode, arguments: tuple[str, ...]) -> None:
+    assert exit_code("train", *arguments) == 2
+
+
+def test_a_resumed_run_keeps_its_configuration(
+    exit_code: ExitCode, config_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--resume", str(config_file.parent), "--set", "optimizer.momentum=0.5")
+    assert exit_code("train", *arguments) == 2
+    assert "only train.epochs, train.steps, placement.pin may change" in capsys.readouterr().err
+
+
+def test_too_few_cores_to_resume_on_need_no_new_run(
+    exit_code: ExitCode, config_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toml = config_file.read_text().replace("workers = 2", "workers = 4096")
+    folder = config_file.parent
+    (folder / "config.toml").write_text(toml.replace("batch = 16", "batch = 4096"))
+    assert exit_code("train", "--resume", str(folder)) == 2
+    err = capsys.readouterr().err
+    assert "the run has 4096 workers, but there is room for" in err
+    assert "--workers" not in err
+    assert "--set placement.pin=false" in err
+
+
+def test_a_run_without_checkpoint_cannot_be_resumed(
+    exit_code: ExitCode, config_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config_file.rename(config_file.with_name("config.toml"))
+    words = ("--resume", str(config_file.parent), "--set", "placement.pin=false")
+    assert exit_code("train", *words) == 2
+    assert "no checkpoint to resume from" in capsys.readouterr().err
