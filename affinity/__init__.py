@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from affinity.process.allocation import Allocation, allocate
     from affinity.process.allowed import Allowed, read_allowed
     from affinity.process.arena import allocate_in, arena
-    from affinity.process.binding import allowed_cpus, bind_process
+    from affinity.process.binding import allowed_cpus, bind_process, bind_thread
     from affinity.process.mapping import place_mapping, touch
     from affinity.process.own import own_placement
     from affinity.process.proof import (
@@ -70,7 +70,7 @@ _MODULE_OF = {
     **dict.fromkeys(("Allocation", "allocate"), "process.allocation"),
     **dict.fromkeys(("Allowed", "read_allowed"), "process.allowed"),
     **dict.fromkeys(("allocate_in", "arena"), "process.arena"),
-    **dict.fromkeys(("allowed_cpus", "bind_process"), "process.binding"),
+    **dict.fromkeys(("allowed_cpus", "bind_process", "bind_thread"), "process.binding"),
     **dict.fromkeys(("place_mapping", "touch"), "process.mapping"),
     "own_placement": "process.own",
     **dict.fromkeys(
@@ -118,6 +118,7 @@ __all__ = [
     "allowed_cpus",
     "arena",
     "bind_process",
+    "bind_thread",
     "bring_back",
     "collapse",
     "format_cpulist",

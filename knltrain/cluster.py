@@ -19,15 +19,15 @@ PREFIX = "KNLTRAIN_"
 class WorkerIdentity:
     """What one worker process must know before it can read anything else.
 
-    `segment_fd` and `events_fd` are file descriptors inherited from the launching process;
-    a run without shared memory has no `segment_fd`.
+    `segment_fds` and `events_fd` are file descriptors inherited from the launching process;
+    a run without shared memory has no `segment_fds`.
     """
 
     rank: int
     workers: int
     run_folder: Path
     events_fd: int
-    segment_fd: int | None
+    segment_fds: tuple[int, ...]
     threads: int
     resume: bool
 
@@ -38,7 +38,7 @@ class WorkerIdentity:
             "WORKERS": str(self.workers),
             "RUN_FOLDER": str(self.run_folder),
             "EVENTS_FD": str(self.events_fd),
-            "SEGMENT_FD": "" if self.segment_fd is None else str(self.segment_fd),
+            "SEGMENT_FDS": ",".join(map(str, self.segment_fds)),
             "THREADS": str(self.threads),
             "RESUME": str(int(self.resume)),
         }
@@ -56,7 +56,7 @@ def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdent
         workers=int(_required(values, "WORKERS")),
         run_folder=Path(_required(values, "RUN_FOLDER")),
         events_fd=int(_required(values, "EVENTS_FD")),
-        segment_fd=int(fd) if (fd := _required(values, "SEGMENT_FD")) else None,
+        segment_fds=tuple(int(fd) for fd in _required(values, "SEGMENT_FDS").split(",") if fd),
         threads=int(_required(values, "THREADS")),
         resume=_required(values, "RESUME") == "1",
     )
@@ -80,3 +80,12 @@ def processor_settings(environment: Mapping[str, str] | None = None) -> dict[str
     """Return those of PROCESSOR_SETTINGS that are set, in os.environ by default."""
     values = os.environ if environment is None else environment
     return {name: values[name] for name in PROCESSOR_SETTINGS if name in values}
+
+
+LIBRARY_PATH = "LD_LIBRARY_PATH"
+
+
+def library_path(first: Path, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variable by which a process finds libraries in a folder before all others."""
+    values = os.environ if environment is None else environment
+    return {LIBRARY_PATH: ":".join(filter(None, (str(first), values.get(LIBRARY_PATH))))}

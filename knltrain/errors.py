@@ -8,6 +8,7 @@
       CheckpointError    a checkpoint that cannot be written, read or continued from
       RunFolderError     a run folder that cannot be created or read
       KernelCacheError   a folder for compiled kernels that cannot be written
+      CollectiveError    a collective operation that its arguments, or other ranks, do not allow
       ExchangeTimeout    workers that did not reach an exchange in time
       PeerLost           another worker of the run is gone
       Misplaced          a worker's memory is not where it was to be
@@ -74,6 +75,12 @@ class RunFolderError(KnltrainError):
 
 class KernelCacheError(KnltrainError):
     """A folder for compiled kernels that cannot be written."""
+
+    exit_code = BAD_INPUT
+
+
+class CollectiveError(KnltrainError):
+    """A collective operation that its arguments, or those of other ranks, do not allow."""
 
     exit_code = BAD_INPUT
 

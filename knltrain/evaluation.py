@@ -12,7 +12,7 @@ import numpy.typing as npt
 from knltrain.backends.backend import Backend
 from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.errors import NonFiniteLoss
-from knltrain.exchange.transport import Transport
+from knltrain.exchange.transport import Team
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -34,14 +34,12 @@ class Evaluator:
     images, which the backend must have been compiled for.
     """
 
-    def __init__(
-        self, images: LabelledImages, backend: Backend, transport: Transport, batch: int
-    ) -> None:
-        mine = slice(transport.rank, None, transport.workers)
+    def __init__(self, images: LabelledImages, backend: Backend, team: Team, batch: int) -> None:
+        mine = slice(team.rank, None, team.workers)
         self._images = images.images_nhwc[mine]
         self._labels = images.labels[mine]
         self._backend = backend
-        self._transport = transport
+        self._team = team
         self._chunk = Batch.allocate(batch, images.image_shape)
 
     def evaluate(self, parameters: FloatArray, step: int) -> Evaluation:
@@ -53,11 +51,11 @@ class Evaluator:
         """
         correct, loss_sum = 0, 0.0
         for start in range(0, len(self._labels), len(self._chunk.labels)):
-            self._transport.check()
+            self._team.check()
             loss, hits = self._backend.evaluate(self._load(start), parameters)
             correct, loss_sum = correct + hits, loss_sum + loss
         mine = np.array([correct, loss_sum, len(self._labels)], np.float64)
-        all_correct, all_loss, images = self._transport.all_sum(mine).tolist()
+        all_correct, all_loss, images = self._team.all_sum(mine).tolist()
         if not math.isfinite(all_loss):
             raise NonFiniteLoss(step, self._first_non_finite(parameters))
         return Evaluation(all_correct / images, all_loss / images, int(images))

@@ -1,85 +1,19 @@
-"""What one worker counts while it trains: clocks, JSON lines and TensorBoard events."""
+"""What one worker writes while it trains: JSON lines and TensorBoard events."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
+from knltrain.clocks import Clocks
 from knltrain.errors import RunFolderError
 
 SECONDS_BETWEEN_RECORDS = 0.2
 """Five records a second at most: one costs less than a millisecond, so the log stays below 1 %."""
-
-
-@final
-class Clock:
-    """Sums the seconds spent inside its `with` blocks, which must not nest."""
-
-    __slots__ = ("_entered", "seconds")
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._entered = 0.0
-
-    def __enter__(self) -> None:
-        self._entered = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds += time.perf_counter() - self._entered
-
-
-@final
-@dataclass(slots=True)
-class Clocks:
-    """Where the time of one worker goes; `exchange` includes waiting for the other workers.
-
-    `training` covers everything from the first step's begin to the last one's end but evaluations
-    and checkpoints: compute, exchange, and all that happens between two steps.
-    """
-
-    training: Clock = field(default_factory=Clock)
-    compute: Clock = field(default_factory=Clock)
-    exchange: Clock = field(default_factory=Clock)
-    evaluation: Clock = field(default_factory=Clock)
-    checkpoint: Clock = field(default_factory=Clock)
-    _counted_until: float = field(default=0.0, init=False)
-
-    def set_out(self) -> None:
-        """Let the training time run from here."""
-        self._counted_until = time.perf_counter() - self._besides_training
-
-    def step_done(self) -> None:
-        """Count the time since the last step's end, or since `set_out`, as training."""
-        now = time.perf_counter() - self._besides_training
-        self.training.seconds += now - self._counted_until
-        self._counted_until = now
-
-    @property
-    def _besides_training(self) -> float:
-        return self.evaluation.seconds + self.checkpoint.seconds
-
-    @property
-    def train_seconds(self) -> float:
-        """Time spent on training until the end of the last step."""
-        return self.training.seconds
-
-    @property
-    def exchange_share(self) -> float:
-        """Share of the training time spent in exchanges, 0 to 1."""
-        return self.exchange.seconds / self.train_seconds if self.train_seconds else 0.0
-
-    def seconds(self) -> dict[str, float]:
-        """Seconds of every clock by its name, as a checkpoint keeps them."""
-        return {each.name: getattr(self, each.name).seconds for each in fields(self) if each.init}
-
-    def go_on_from(self, seconds: Mapping[str, float]) -> None:
-        """Let the clocks continue where those of a stopped run stood."""
-        for name, value in seconds.items():
-            getattr(self, name).seconds = value
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +21,7 @@ class TrainingRecord:
     """One line of the log about training; the rates cover the steps since the line before."""
 
     step: int
+    """Of this worker."""
     epoch: float
     loss: float
     """Mean over the steps since the line before, of this worker's part of each batch."""
@@ -103,6 +38,7 @@ class EvaluationRecord:
     """One line of the log about the model on the test set."""
 
     step: int
+    """Of the run."""
     epoch: float
     accuracy: float
     loss: float
@@ -115,8 +51,9 @@ class EvaluationRecord:
 class MetricsLog:
     """Writes `metrics-<rank>.jsonl`, and for rank 0 TensorBoard events, into a run folder.
 
-    A log that goes on after `resumed_step` first drops every line beyond it, so that no step
-    stands in the file twice. Every line is flushed: what is in the file survives a kill.
+    A log that goes on after `resumed_step` of its worker, and `resumed_run_step` of the run if that
+    is another one, first drops every line beyond these, so that no step stands in the file twice.
+    Every line is flushed: what is in the file survives a kill.
     """
 
     def __init__(
@@ -124,48 +61,59 @@ class MetricsLog:
         folder: Path,
         rank: int,
         *,
-        images_per_step: int,
         steps_per_epoch: int,
         resumed_step: int = 0,
+        resumed_run_step: int | None = None,
     ) -> None:
         self._path = folder / f"metrics-{rank}.jsonl"
-        self._images_per_step = images_per_step
         self._steps_per_epoch = steps_per_epoch
-        _drop_records_beyond(self._path, resumed_step)
+        run_step = resumed_step if resumed_run_step is None else resumed_run_step
+        _drop_records_beyond(self._path, {"train": resumed_step, "test": run_step})
         self._lines = self._path.open("a", encoding="utf-8")
-        self._events = ScalarEvents(folder, resumed_step) if rank == 0 else None
+        self._events = ScalarEvents(folder, min(resumed_step, run_step)) if rank == 0 else None
         self._losses = 0.0
         self._step = resumed_step
+        self._images = 0
         self._train_seconds = 0.0
         self._exchange_seconds = 0.0
 
-    def start(self, clocks: Clocks) -> None:
-        """Measure the rates of the first record from here on."""
+    def start(self, clocks: Clocks, images: int) -> None:
+        """Measure the rates of the next record from here on."""
+        self._images = images
         self._train_seconds = clocks.train_seconds
         self._exchange_seconds = clocks.exchange.seconds
 
     def step_done(
-        self, step: int, loss: float, learning_rate: float, clocks: Clocks, *, last: bool
+        self,
+        step: int,
+        loss: float,
+        learning_rate: float,
+        clocks: Clocks,
+        *,
+        images: int,
+        last: bool,
     ) -> None:
-        """Count one step; writes a record when the last one is old enough, or on the last step."""
+        """Count one step; writes a record when the last one is old enough, or on the last step.
+
+        `images` are those that all workers together have taken in the whole run.
+        """
         self._losses += loss
         seconds = clocks.train_seconds - self._train_seconds
         if not last and step > 1 and seconds < SECONDS_BETWEEN_RECORDS:
             return
-        steps = step - self._step
         exchange_seconds = clocks.exchange.seconds - self._exchange_seconds
         record = TrainingRecord(
             step=step,
             epoch=step / self._steps_per_epoch,
-            loss=self._losses / steps,
+            loss=self._losses / (step - self._step),
             learning_rate=learning_rate,
-            images_per_second=steps * self._images_per_step / seconds if seconds else 0.0,
+            images_per_second=(images - self._images) / seconds if seconds else 0.0,
             exchange_share=exchange_seconds / seconds if seconds else 0.0,
             seconds=clocks.train_seconds,
         )
         self._write("train", record)
         self._losses, self._step = 0.0, step
-        self.start(clocks)
+        self.start(clocks, images)
 
     def evaluated(
         self, step: int, accuracy: float, loss: float, images: int, clocks: Clocks
@@ -249,10 +197,10 @@ def _parsed(path: Path, lines: list[str]) -> Iterator[dict[str, Any]]:
                 ) from error
 
 
-def _drop_records_beyond(path: Path, step: int) -> None:
+def _drop_records_beyond(path: Path, step_of_kind: Mapping[str, int]) -> None:
     if not path.exists():
         return
-    kept = [record for record in read_metrics(path) if record["step"] <= step]
+    kept = [each for each in read_metrics(path) if each["step"] <= step_of_kind[each["kind"]]]
     rewritten = path.with_suffix(".partial")
     rewritten.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
     rewritten.replace(path)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from knltrain.errors import RunFolderError
 from knltrain.metrics import read_metrics
+from knltrain.picture import empty_figure, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 CURVES = "curves.png"
 _LOSS_COLOUR = "#1f5fa8"
 _ACCURACY_COLOUR = "#c2500a"
-_GRID_COLOUR = "#d9d9d9"
 
 
 def draw_curves(run_folder: Path) -> Path:
@@ -26,10 +26,8 @@ def draw_curves(run_folder: Path) -> Path:
 
     Raises `RunFolderError` when the folder has no metrics or none that could be drawn.
     """
-    from matplotlib.figure import Figure
-
     training, tests = _records(run_folder)
-    figure = Figure(figsize=(8.0, 6.0), dpi=150, layout="constrained")
+    figure = empty_figure(8.0, 6.0)
     above, below = figure.subplots(2, 1, sharex=True)
     _draw_loss(above, training)
     _draw_accuracy(below, tests)
@@ -122,9 +120,7 @@ def _draw_accuracy(axes: Axes, tests: list[dict[str, Any]]) -> None:
 
 def _finish(axes: Axes, label: str) -> None:
     axes.set_ylabel(label)
-    axes.grid(visible=True, color=_GRID_COLOUR, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    finish(axes)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False)
 

@@ -62,10 +62,11 @@ def set_aside(pools_held: None) -> Iterator[Callable[[Path, int], None]]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left_behind() -> Iterator[None]:
+def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test after which there is a process, a file in /dev/shm or a segment that it made."""
     processes, files, segments = _children(), _files(), _mapped_segments()
     yield
+    (request.node.funcargs or {}).clear()  # which live longer than the test
     left = _left_after_a_while(
         {
             "processes": lambda: _living_children(processes),
@@ -145,17 +146,22 @@ def _own_files(names: set[str]) -> set[str]:
 
 def _open_files(pid: int) -> set[str]:
     paths = set()
-    try:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            paths.add(str(link.readlink()))
+    with suppress(OSError):
+        for link in list(Path(f"/proc/{pid}/fd").iterdir()):
+            with suppress(FileNotFoundError):  # closed meanwhile, as the folder's own always is
+                paths.add(str(link.readlink()))
         for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
             paths.update(line.split(maxsplit=5)[5:])
-    except OSError:
-        return paths
     return paths
 
 
 def _mapped_segments() -> set[str]:
     """Nameless shared memory that this process still has open or mapped."""
-    held = _open_files(os.getpid())
+    held = set()
+    for link in list(Path("/proc/self/fd").iterdir()):
+        with suppress(FileNotFoundError):  # closed meanwhile, as the folder's own always is
+            held.add(f"{link.readlink()} {link.stat().st_ino}")
+    for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
+        fields = line.split(maxsplit=5)
+        held.add(f"{fields[5]} {fields[4]}" if len(fields) == 6 else "")
     return {path for path in held if path.startswith(("/dev/shm/#", "/memfd:knltrain"))}

@@ -16,7 +16,9 @@ FLOORS = {
     "affinity": 0,
     "vectorized_ops": 0,
     "knltrain": 0,  # the bare package: its version, nothing else
+    "knltrain.clocks": 1,
     "knltrain.errors": 1,
+    "knltrain.picture": 1,
     "knltrain.config": 2,
     "knltrain.data": 2,
     "knltrain.network": 2,
@@ -26,6 +28,7 @@ FLOORS = {
     "knltrain.evaluation": 4,
     "knltrain.checkpoint": 4,
     "knltrain.metrics": 4,
+    "knltrain.torch_distributed": 4,
     "knltrain.worker": 5,
     "knltrain.build": 6,
     "knltrain.cluster": 6,

@@ -9,16 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from knltrain.data.dataset import (
     Dataset,
-    FloatArray,
     LabelledImages,
     check_labels,
     first_images,
     standardised,
 )
+from knltrain.data.enlarging import enlarged
 
 ARCHIVE = Path(__file__).with_name("digits.npz")
 CLASSES = 10
@@ -40,7 +39,7 @@ def load_digits(train_images: int | None = None, test_images: int | None = None)
     test = np.flatnonzero(for_test)
     train = train[first_images(train, train_images, "data.train_images", "digits")]
     test = test[first_images(test, test_images, "data.test_images", "digits")]
-    images = enlarged(pixels, SIDE)[..., None]
+    images = enlarged(pixels[..., None], SIDE)
     train_nhwc, test_nhwc = standardised(images[train], images[test])
     return Dataset(
         name="digits",
@@ -49,21 +48,3 @@ def load_digits(train_images: int | None = None, test_images: int | None = None)
         classes=CLASSES,
         description=f"8x8 digits enlarged to {SIDE}x{SIDE}, every fifth for testing; {credit}",
     )
-
-
-def enlarged(images: npt.NDArray[np.uint8], side: int) -> FloatArray:
-    """Square images (N,S,S) resized bilinearly to float32 (N,side,side).
-
-    Pixel centres are at half-integer positions; beyond the outermost ones the image is constant.
-    """
-    weights = _interpolation(images.shape[1], side)
-    rows = np.matmul(weights, images.astype(np.float64))
-    out: FloatArray = np.matmul(rows, weights.T).astype(np.float32)
-    return out
-
-
-def _interpolation(size: int, side: int) -> npt.NDArray[np.float64]:
-    """Matrix (side, size) that interpolates linearly between `size` pixels."""
-    position = np.clip((np.arange(side) + 0.5) * size / side - 0.5, 0, size - 1)
-    distance = np.abs(position[:, None] - np.arange(size))
-    return np.maximum(0.0, 1.0 - distance)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.data.dataset import Batch, LabelledImages
+from knltrain.data.dataset import Batch, FloatArray, LabelledImages
 from knltrain.data.shift import bordered, epoch_shifts
 from knltrain.errors import DataError
+
+_GATHERED_VALUES = 2**18
+"""As many are gathered in one go, in 1 MiB beside the batch."""
 
 
 def epoch_order(images: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
@@ -54,6 +57,7 @@ class ShardedBatches:
         self.images_per_worker = batch // workers
         self._labels = images.labels
         self._images_nhwc = bordered(images.images_nhwc, shift_pixels)
+        self._windows = _windows(self._images_nhwc, images.image_shape)
         self._shift_pixels = shift_pixels
         self._batch = batch
         self._rank = rank
@@ -75,13 +79,21 @@ class ShardedBatches:
         if not self._shift_pixels:
             np.take(self._images_nhwc, rows, axis=0, out=out.images_nhwc, mode="clip")
             return
-        _, height, width, _ = out.images_nhwc.shape
-        shifts = self._shifts[start : start + self.images_per_worker].tolist()
-        for target, row, (y, x) in zip(out.images_nhwc, rows, shifts, strict=True):
-            target[...] = self._images_nhwc[row, y : y + height, x : x + width]
+        shifts = self._shifts[start : start + self.images_per_worker]
+        few = max(1, _GATHERED_VALUES // out.images_nhwc[0].size)
+        for begin in range(0, len(rows), few):
+            part = slice(begin, begin + few)
+            down, right = shifts[part].T
+            out.images_nhwc[part] = self._windows[rows[part], down, right]
 
     def _begin(self, epoch: int) -> None:
         images = len(self._labels)
         self._order = epoch_order(images, self._seed, epoch)
         self._shifts = epoch_shifts(images, self._seed, epoch, self._shift_pixels)
         self._epoch = epoch
+
+
+def _windows(images_nhwc: FloatArray, shape: tuple[int, int, int]) -> FloatArray:
+    """Parts of bordered images, as a view (N,Y,X,H,W,C): [i,y,x] begins at row y, column x."""
+    parts = np.lib.stride_tricks.sliding_window_view(images_nhwc, shape[:2], axis=(1, 2))
+    return np.moveaxis(parts, 3, -1)

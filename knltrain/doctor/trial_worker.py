@@ -10,7 +10,7 @@ from affinity import allowed_cpus, format_cpulist
 from knltrain.exchange.easgd import EASGD
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
-from vectorized_ops.reference.elastic import synchronous_elastic_update
+from vectorized_ops.reference import elastic
 
 _START = 2.0
 _MOVING_RATE = 0.25
@@ -32,7 +32,7 @@ def take_part(rank: int, fd: int, cpus: str) -> str:
     transport = NodeShared(segment, rank)
     transport.start_from(np.full(segment.size, _START, np.float32) if rank == 0 else None)
     transport.local += rank + 1
-    transport.exchange(EASGD(_MOVING_RATE, segment.workers, synchronous_elastic_update))
+    transport.exchange(EASGD(_MOVING_RATE, elastic))
     wrong = _wrong_values(transport)
     transport.barrier()
     transport.close()

@@ -6,11 +6,11 @@ from knltrain.network.layers import Convolution, Dense, MaxPooling, ReLU
 from knltrain.network.network import Network
 
 
-def lenet() -> Network:
-    """Caffe's LeNet (examples/mnist/lenet_train_test.prototxt), 431,080 parameters.
+def lenet(classes: int = 10) -> Network:
+    """Caffe's LeNet (examples/mnist/lenet_train_test.prototxt), 431,080 parameters with 10 classes.
 
     LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 1998, with max pooling and one
-    ReLU in place of the original's trainable pooling and sigmoids. Input 28x28x1, 10 classes.
+    ReLU in place of the original's trainable pooling and sigmoids. Input 28x28x1.
     """
     return Network(
         name="lenet",
@@ -22,6 +22,6 @@ def lenet() -> Network:
             MaxPooling("pool2", kernel=2, stride=2),
             Dense("ip1", units=500),
             ReLU("relu1"),
-            Dense("ip2", units=10),
+            Dense("ip2", units=classes),
         ),
     )

@@ -1,6 +1,7 @@
 """The learning rate of a step: Caffe's policies (sgd_solver.cpp, GetLearningRate) and cosine.
 
-In the formulas `step` is t, counted from 0, and `total_steps` T.
+In the formulas `step` is t, counted from 0, and `total_steps` T. A worker may go past T, see
+`exchange.termination`: `poly` and `cosine` stay at 0 from there on, the others go on falling.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import TypeVar
 from knltrain.config import LearningRateConfig
 
 Value = TypeVar("Value")
+
+_LARGEST_EXPONENT = 700.0
+"""e to the power of 710 is more than a float64 holds."""
 
 
 def learning_rate_at(config: LearningRateConfig, step: int, total_steps: int) -> float:
@@ -59,7 +63,8 @@ def _poly(config: LearningRateConfig, step: int, total_steps: int) -> float:
 
 def _sigmoid(config: LearningRateConfig, step: int, _total_steps: int) -> float:
     """base / (1 + exp(-γ (t - step_size))); falling, so γ is written as its magnitude."""
-    return config.base / (1 + math.exp(_given(config.gamma) * (step - _given(config.step_size))))
+    fall = _given(config.gamma) * (step - _given(config.step_size))
+    return config.base / (1 + math.exp(min(fall, _LARGEST_EXPONENT)))
 
 
 def _cosine(config: LearningRateConfig, step: int, total_steps: int) -> float:

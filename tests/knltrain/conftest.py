@@ -86,8 +86,10 @@ def in_threads() -> Callable[..., list[Any]]:
     The workers are threads of this process, with vectors of `size` values in a real segment.
     """
 
-    def run(size: int, workers: int, work: Callable[[NodeShared], Any]) -> list[Any]:
-        segment = Segment.create(size, workers, "memfd")
+    def run(
+        size: int, workers: int, work: Callable[[NodeShared], Any], center_vectors: int = 1
+    ) -> list[Any]:
+        segment = Segment.create(size, workers, "memfd", center_vectors=center_vectors)
 
         def one_worker(rank: int) -> Any:
             transport = NodeShared(Segment.attach(os.dup(segment.fd)), rank, timeout_seconds=20)

@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.cluster import WorkerIdentity, processor_settings, worker_identity
+from knltrain.cluster import WorkerIdentity, library_path, processor_settings, worker_identity
 from knltrain.errors import RunFolderError
 
 
-@pytest.mark.parametrize("segment_fd", [5, None])
+@pytest.mark.parametrize("segment_fds", [(5,), (5, 8), ()])
 @pytest.mark.parametrize("resume", [True, False])
-def test_an_identity_survives_the_environment(segment_fd: int | None, resume: bool) -> None:
-    identity = WorkerIdentity(1, 4, Path("runs/a = b"), 7, segment_fd, 16, resume)
+def test_an_identity_survives_the_environment(segment_fds: tuple[int, ...], resume: bool) -> None:
+    identity = WorkerIdentity(1, 4, Path("runs/a = b"), 7, segment_fds, 16, resume)
     assert worker_identity(identity.to_environment()) == identity
 
 
 def test_the_environment_of_this_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    identity = WorkerIdentity(0, 1, Path("runs/run"), 3, None, 1, False)
+    identity = WorkerIdentity(0, 1, Path("runs/run"), 3, (), 1, False)
     for name, value in identity.to_environment().items():
         monkeypatch.setenv(name, value)
     assert worker_identity() == identity
 
 
-@pytest.mark.parametrize("missing", ["KNLTRAIN_RANK", "KNLTRAIN_SEGMENT_FD", "KNLTRAIN_RESUME"])
+@pytest.mark.parametrize("missing", ["KNLTRAIN_RANK", "KNLTRAIN_SEGMENT_FDS", "KNLTRAIN_RESUME"])
 def test_a_missing_variable_is_named(missing: str) -> None:
-    environment = WorkerIdentity(0, 1, Path("run"), 3, None, 1, False).to_environment()
+    environment = WorkerIdentity(0, 1, Path("run"), 3, (), 1, False).to_environment()
     del environment[missing]
     with pytest.raises(RunFolderError, match=f"{missing} is not set"):
         worker_identity(environment)
@@ -35,3 +35,8 @@ def test_a_missing_variable_is_named(missing: str) -> None:
 def test_settings_of_the_processor_are_those_that_are_set() -> None:
     given = {"NUMBA_CPU_NAME": "knl", "NUMBA_CPU_FEATURES": "", "HOME": "/"}
     assert processor_settings(given) == {"NUMBA_CPU_NAME": "knl", "NUMBA_CPU_FEATURES": ""}
+
+
+def test_libraries_of_a_folder_come_before_those_that_are_found_anyway() -> None:
+    assert library_path(Path("/a"), {}) == {"LD_LIBRARY_PATH": "/a"}
+    assert library_path(Path("/a"), {"LD_LIBRARY_PATH": "/b:/c"}) == {"LD_LIBRARY_PATH": "/a:/b:/c"}

@@ -7,8 +7,9 @@ import time
 import pytest
 
 from knltrain import metrics
+from knltrain.clocks import Clocks
 from knltrain.errors import RunFolderError
-from knltrain.metrics import Clock, Clocks, MetricsLog, read_metrics
+from knltrain.metrics import MetricsLog, read_metrics
 
 
 @pytest.fixture
@@ -20,10 +21,8 @@ def clocks():
 def open_log(tmp_path):
     logs = []
 
-    def open_log(rank=1, resumed_step=0):
-        log = MetricsLog(
-            tmp_path, rank, images_per_step=10, steps_per_epoch=4, resumed_step=resumed_step
-        )
+    def open_log(rank=1, resumed_step=0, **options):
+        log = MetricsLog(tmp_path, rank, steps_per_epoch=4, resumed_step=resumed_step, **options)
         logs.append(log)
         return log
 
@@ -36,64 +35,12 @@ def train(log, clocks, steps, *, seconds_per_step=1.0, last=None):
     for step in steps:
         clocks.training.seconds += seconds_per_step
         clocks.exchange.seconds += 0.25 * seconds_per_step
-        log.step_done(step, float(step), 0.5, clocks, last=step == last)
-
-
-def test_clock_adds_up_what_passes_inside_it_and_nothing_else(monkeypatch):
-    now = iter([10.0, 11.5, 20.0, 20.25])
-    monkeypatch.setattr(metrics.time, "perf_counter", lambda: next(now))
-    clock = Clock()
-    with clock:
-        pass
-    with clock:
-        pass
-    assert clock.seconds == 1.75
-
-
-def test_clock_counts_up_to_an_error_too(monkeypatch):
-    now = iter([1.0, 3.0])
-    monkeypatch.setattr(metrics.time, "perf_counter", lambda: next(now))
-    clock = Clock()
-    with pytest.raises(KeyError), clock:
-        raise KeyError
-    assert clock.seconds == 2.0
-
-
-def test_all_but_evaluations_and_checkpoints_is_training_time(clocks, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(metrics.time, "perf_counter", lambda: now[0])
-    clocks.go_on_from({"training": 6.0, "evaluation": 7.0})
-    now[0] = 100.0
-    clocks.set_out()
-    now[0] = 104.0
-    clocks.exchange.seconds += 3.0
-    clocks.step_done()
-    assert (clocks.train_seconds, clocks.exchange_share) == (10.0, 0.3)
-    with clocks.evaluation:
-        now[0] = 150.0
-    with clocks.checkpoint:
-        now[0] = 180.0
-    now[0] = 181.0  # between two steps, and neither of both
-    assert clocks.train_seconds == 10.0
-    clocks.step_done()
-    assert clocks.train_seconds == 11.0
-
-
-def test_share_of_no_time_at_all_is_zero(clocks):
-    assert clocks.exchange_share == 0.0
-
-
-def test_clocks_go_on_from_where_others_stood(clocks):
-    clocks.checkpoint.seconds = 4.0
-    clocks.exchange.seconds = 2.0
-    later = Clocks()
-    later.go_on_from(clocks.seconds())
-    assert later.seconds() == clocks.seconds()
+        log.step_done(step, float(step), 0.5, clocks, images=10 * step, last=step == last)
 
 
 def test_training_record_covers_the_steps_since_the_one_before(tmp_path, open_log, clocks):
     log = open_log()
-    log.start(clocks)
+    log.start(clocks, images=0)
     train(log, clocks, [1])
     train(log, clocks, [2, 3, 4, 5], seconds_per_step=metrics.SECONDS_BETWEEN_RECORDS / 3.5)
     first, second = read_metrics(tmp_path / "metrics-1.jsonl")
@@ -147,10 +94,22 @@ def test_resumed_log_holds_every_step_once(tmp_path, open_log, clocks):
     assert [each["step"] for each in records if each["kind"] == "test"] == [4]
 
 
+def test_resumed_log_of_a_worker_that_is_not_where_the_run_is(tmp_path, open_log, clocks):
+    stopped = open_log()
+    train(stopped, clocks, range(1, 8))
+    for step in (4, 6, 8):
+        stopped.evaluated(step, 0.1, 1.0, 40, clocks)
+    stopped.close()
+    open_log(resumed_step=3, resumed_run_step=6)
+    records = read_metrics(tmp_path / "metrics-1.jsonl")
+    assert [each["step"] for each in records if each["kind"] == "train"] == [1, 2, 3]
+    assert [each["step"] for each in records if each["kind"] == "test"] == [4, 6]
+
+
 def test_rates_of_a_resumed_log_leave_out_the_time_before(tmp_path, open_log, clocks):
     clocks.training.seconds = 1000.0
     log = open_log(resumed_step=100)
-    log.start(clocks)
+    log.start(clocks, images=1000)
     train(log, clocks, [101])
     (record,) = read_metrics(tmp_path / "metrics-1.jsonl")
     assert record["images_per_second"] == 10.0

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +12,7 @@ from knltrain.errors import RunFolderError
 from knltrain.metrics import Clocks, MetricsLog
 from knltrain.report import draw_curves, summary
 
+ROOT = Path(__file__).parents[2]
 RESULT = {
     "method": "sync_easgd",
     "workers": 2,
@@ -30,11 +35,12 @@ def run_folder(tmp_path):
 def write_metrics(run_folder):
     def write_metrics(ranks=1, steps=30, tests=(10, 20, 30)):
         for rank in range(ranks):
-            log = MetricsLog(run_folder, rank, images_per_step=8, steps_per_epoch=10)
+            log = MetricsLog(run_folder, rank, steps_per_epoch=10)
             clocks = Clocks()
             for step in range(1, steps + 1):
                 clocks.training.seconds += 1.0
-                log.step_done(step, 2.3 / step + 0.1 * rank, 0.1, clocks, last=False)
+                loss = 2.3 / step + 0.1 * rank
+                log.step_done(step, loss, 0.1, clocks, images=8 * step, last=False)
                 if step in tests and rank == 0:
                     log.evaluated(step, 1 - 1 / step, 0.3, 100, clocks)
             log.close()
@@ -72,6 +78,26 @@ def test_picture_is_a_png_in_the_run_folder(run_folder, write_metrics):
     path = draw_curves(run_folder)
     assert path == run_folder / "curves.png"
     assert path.read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_first_picture_on_a_slow_machine_says_nothing(run_folder, write_metrics, tmp_path):
+    """Matplotlib warns when it has looked for fonts for five seconds: here, at once."""
+    write_metrics()
+    draws = (
+        "import threading, pathlib, sys\n"
+        "threading.Timer = lambda seconds, warn: threading.Thread(target=warn)\n"
+        "threading.Thread.cancel = lambda thread: None\n"
+        "from knltrain.report import draw_curves\n"
+        "draw_curves(pathlib.Path(sys.argv[1]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", draws, str(run_folder)],
+        env={**os.environ, "MPLCONFIGDIR": str(tmp_path / "fonts"), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_curves_go_through_the_recorded_points(drawn, write_metrics):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.data.digits import enlarged, load_digits
+from knltrain.data.digits import load_digits
 from knltrain.errors import DataError
 
 
@@ -56,14 +56,3 @@ def test_fewer_digits_are_the_first_ones() -> None:
 def test_more_digits_than_there_are_is_refused() -> None:
     with pytest.raises(DataError, match=r"data\.train_images = 1439, but digits holds 1438"):
         load_digits(train_images=1439)
-
-
-def test_enlarging_twice_interpolates_between_pixel_centres() -> None:
-    image = np.array([[[0, 8], [0, 8]]], np.uint8)
-    np.testing.assert_allclose(enlarged(image, 4)[0, 1], [0, 2, 6, 8])
-
-
-def test_enlarging_keeps_constant_images_and_tells_rows_from_columns() -> None:
-    np.testing.assert_allclose(enlarged(np.full((1, 8, 8), 9, np.uint8), 28), 9, rtol=1e-6)
-    rows = enlarged(np.array([[[0, 0], [4, 4]]], np.uint8), 2)
-    np.testing.assert_array_equal(rows[0], [[0, 0], [4, 4]])

@@ -12,7 +12,7 @@ import pytest
 from knltrain.data.mnist import load_mnist
 from knltrain.errors import DataError
 
-SHARED = Path("/work/shared/data/mnist")
+SHARED = Path(__file__).parents[3].parent / "shared/data/mnist"
 
 
 def _write(path: Path, array: np.ndarray) -> None:

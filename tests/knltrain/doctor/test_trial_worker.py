@@ -10,6 +10,7 @@ from knltrain.doctor import trial_worker
 from knltrain.errors import PeerLost
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
+from vectorized_ops.reference import elastic
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_right_exchange_leaves_nothing_to_complain_about(segment: Segment, cpus:
 def test_exchange_that_moves_nothing_is_noticed_in_local_and_center(
     segment: Segment, cpus: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_worker, "synchronous_elastic_update", lambda *_: None)
+    monkeypatch.setattr(elastic, "synchronous_elastic_update", lambda *_: None)
     assert trial_worker.take_part(0, os.dup(segment.fd), cpus) == (
         "1000 of 1000 values of the local are not 2.75, "
         "1000 of 1000 values of the center are not 2.25"

@@ -65,3 +65,10 @@ def test_warm_up_starts_at_zero_and_does_not_shift_the_policy() -> None:
         _rate(5, policy="cosine") / 2
     )
     assert _rate(50, policy="cosine", warmup_steps=10) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("keys", [keys for keys, _ in BY_HAND], ids=lambda keys: keys["policy"])
+def test_worker_that_goes_past_the_end_has_a_rate_that_does_not_rise(keys: dict[str, Any]) -> None:
+    rates = [_rate(step, **keys) for step in (TOTAL - 1, TOTAL, TOTAL + 1, 3 * TOTAL, 10**6)]
+    assert rates == sorted(rates, reverse=True)
+    assert 0 <= rates[-1] <= rates[0] <= 0.5

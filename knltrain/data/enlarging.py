@@ -1,0 +1,53 @@
+"""Images made larger: small data sets for networks that take large images."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.data.dataset import Dataset, FloatArray, LabelledImages
+from knltrain.errors import DataError
+
+
+def enlarged_dataset(dataset: Dataset, side: int) -> Dataset:
+    """`dataset` with all images (N,H,W,C) resized to (N,side,side,C).
+
+    Raises DataError when they are larger than that: to make images smaller, pixels would have to be
+    averaged before.
+    """
+    height, width, _ = dataset.train.image_shape
+    if side < max(height, width):
+        raise DataError(
+            f"data.side_pixels = {side}: images of {dataset.name} have {height} x {width} pixels; "
+            f"expected at least {max(height, width)}, or nothing to leave them as they are"
+        )
+    train, test = (
+        LabelledImages(enlarged(half.images_nhwc, side), half.labels)
+        for half in (dataset.train, dataset.test)
+    )
+    description = f"{dataset.description}, enlarged to {side}x{side}"
+    return replace(dataset, train=train, test=test, description=description)
+
+
+def enlarged(images: npt.NDArray[np.generic], side: int) -> FloatArray:
+    """Images (N,H,W,C) resized bilinearly to float32 (N,side,side,C).
+
+    Pixel centres are at half-integer positions; beyond the outermost ones the image is constant.
+    Computed in float64, an image at a time.
+    """
+    count, height, width, channels = images.shape
+    down, right = _interpolation(height, side), _interpolation(width, side)
+    out = np.empty((count, side, side, channels), np.float32)
+    for image, large in zip(images, out, strict=True):
+        rows = down @ image.astype(np.float64).reshape(height, width * channels)
+        large[:] = np.matmul(right, rows.reshape(side, width, channels))
+    return out
+
+
+def _interpolation(size: int, side: int) -> npt.NDArray[np.float64]:
+    """Matrix (side, size) that interpolates linearly between `size` pixels."""
+    position = np.clip((np.arange(side) + 0.5) * size / side - 0.5, 0, size - 1)
+    distance = np.abs(position[:, None] - np.arange(size))
+    return np.maximum(0.0, 1.0 - distance)

@@ -1,0 +1,100 @@
+"""Synthetic images of CIFAR-10's size, for where no such data set is at hand.
+
+A class is the direction of the stripes in a patch that lies anywhere in the image, in any width and
+phase, on noise, and leans towards a colour. Colours alone tell little, and pixels of one place tell
+nothing of directions: it takes filters for these, and pooling.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.data.dataset import Dataset, FloatArray, LabelledImages, standardised
+from knltrain.errors import DataError
+
+CLASSES = 10
+SIDE = 32
+TRAIN_IMAGES, TEST_IMAGES = 50_000, 10_000
+"""The most there are, as in CIFAR-10."""
+
+_SEED = 20_260
+_BLOCK = 1000
+"""Images that are drawn from one seed: the first ones are the same, however many are asked for."""
+
+_TRAIN, _TEST = 0, 1
+_TURN_DEVIATION = 0.07
+"""Of the direction, in radians: two classes are 0.31 apart."""
+_NOISE_DEVIATION = 0.5
+_LEANING = 1.0
+"""Of colours towards that of the class, by their deviation from it."""
+
+
+def load_synthetic(train_images: int | None = None, test_images: int | None = None) -> Dataset:
+    """Draw the first images of both halves, float32 (N,32,32,3), standardised by the training ones.
+
+    Always the same ones. Raises DataError when there are fewer than asked for.
+    """
+    train = _drawn(_TRAIN, train_images, TRAIN_IMAGES, "data.train_images")
+    test = _drawn(_TEST, test_images, TEST_IMAGES, "data.test_images")
+    train_nhwc, test_nhwc = standardised(train[0], test[0])
+    return Dataset(
+        name="synthetic",
+        train=LabelledImages(train_nhwc, train[1]),
+        test=LabelledImages(test_nhwc, test[1]),
+        classes=CLASSES,
+        description=f"synthetic: stripes in {CLASSES} directions, drawn from a fixed seed",
+    )
+
+
+def _drawn(
+    half: int, wanted: int | None, most: int, key: str
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    count = most if wanted is None else wanted
+    if count > most:
+        raise DataError(f"{key} = {count}, but synthetic holds {most}: ask for {most} or fewer")
+    images = np.empty((count, SIDE, SIDE, 3), np.float32)
+    labels = np.empty(count, np.int64)
+    for begin in range(0, count, _BLOCK):
+        end = min(begin + _BLOCK, count)
+        block_images, block_labels = _block(half, begin // _BLOCK)
+        images[begin:end] = block_images[: end - begin]
+        labels[begin:end] = block_labels[: end - begin]
+    return images, labels
+
+
+def _block(half: int, number: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """_BLOCK images (before standardising) and their labels."""
+    random = np.random.Generator(np.random.Philox(np.random.SeedSequence((_SEED, half, number))))
+    labels = random.integers(0, CLASSES, _BLOCK)
+    images = random.normal(0.0, _NOISE_DEVIATION, (_BLOCK, SIDE, SIDE, 3)).astype(np.float32)
+    colours = random.normal(0.0, 1.0, (_BLOCK, 3)) + _LEANING * _class_colours()[labels]
+    colours /= np.linalg.norm(colours, axis=1, keepdims=True)
+    patches = _patches(random, labels)[..., np.newaxis]
+    images += patches * colours.astype(np.float32)[:, np.newaxis, np.newaxis]
+    return images, labels
+
+
+def _class_colours() -> npt.NDArray[np.float64]:
+    """A direction (10,3) of length 1 for each class."""
+    stream = np.random.Philox(np.random.SeedSequence((_SEED, CLASSES)))
+    colours = np.random.Generator(stream).normal(0.0, 1.0, (CLASSES, 3))
+    directions: npt.NDArray[np.float64] = colours / np.linalg.norm(colours, axis=1, keepdims=True)
+    return directions
+
+
+def _patches(random: np.random.Generator, labels: npt.NDArray[np.int64]) -> FloatArray:
+    """Stripes (n,32,32) that fade away from the middle of a patch."""
+    count = len(labels)
+
+    def draw(low: float, high: float) -> FloatArray:
+        return random.uniform(low, high, (count, 1, 1)).astype(np.float32)
+
+    turn = random.normal(0.0, _TURN_DEVIATION, count)
+    angle = (np.pi * labels / CLASSES + turn).astype(np.float32)[:, None, None]
+    down, right = np.mgrid[:SIDE, :SIDE].astype(np.float32)
+    y, x = down - draw(10.0, 22.0), right - draw(10.0, 22.0)
+    wave = np.cos(2 * np.pi * (x * np.cos(angle) + y * np.sin(angle)) / draw(4.0, 8.0) + draw(0, 7))
+    fading = np.exp(-(x * x + y * y) / (2 * draw(4.0, 7.0) ** 2))
+    patches: FloatArray = (2.0 * (1 + wave) * fading).astype(np.float32)
+    return patches

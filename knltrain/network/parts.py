@@ -1,0 +1,35 @@
+"""Cutting the packed vector where one layer's parameters end and the next one's begin."""
+
+from __future__ import annotations
+
+from itertools import groupby, pairwise
+
+from knltrain.errors import ConfigError
+from knltrain.network.network import Network
+
+
+def layer_parts(network: Network) -> tuple[slice, ...]:
+    """The elements of each layer that has parameters; together they are the whole vector."""
+    by_layer = groupby(network.parameters, key=lambda each: each.name.rpartition(".")[0])
+    begins = [next(parameters).offset for _, parameters in by_layer]
+    return tuple(slice(*ends) for ends in pairwise([*begins, network.packed_size]))
+
+
+def fragments(network: Network, count: int) -> tuple[slice, ...]:
+    """Cut the vector into ``count`` parts of whole layers, as even as layers allow.
+
+    Each has at least one layer. Raises ConfigError where there are fewer layers than that.
+    """
+    begins = [part.start for part in layer_parts(network)]
+    if count > len(begins):
+        raise ConfigError(
+            f"exchange.fragments = {count}: expected at most {len(begins)}, the layers of "
+            f"{network.name} that have parameters"
+        )
+    cuts = [0]
+    for number in range(1, count):
+        ideal = network.packed_size * number / count
+        # Enough layers are left for the fragments that follow.
+        choices = begins[begins.index(cuts[-1]) + 1 : len(begins) - (count - number) + 1]
+        cuts.append(min(choices, key=lambda begin: abs(begin - ideal)))
+    return tuple(slice(*ends) for ends in pairwise([*cuts, network.packed_size]))

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from knltrain.errors import ConfigError
+from knltrain.network.googlenet import googlenet
+from knltrain.network.lenet import lenet
+from knltrain.network.parts import fragments, layer_parts
+
+
+def test_layers_cover_the_vector_in_order() -> None:
+    network = lenet()
+    parts = layer_parts(network)
+    assert len(parts) == 4
+    assert (parts[0].start, parts[-1].stop) == (0, network.packed_size)
+    assert [part.stop for part in parts[:-1]] == [part.start for part in parts[1:]]
+    for parameter in network.parameters:
+        ends = parameter.offset, parameter.offset + parameter.size
+        assert any(part.start <= ends[0] and ends[1] <= part.stop for part in parts)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_fragments_are_whole_layers_and_as_even_as_those_allow(count: int) -> None:
+    network = googlenet()
+    begins = {part.start for part in layer_parts(network)}
+    found = fragments(network, count)
+    assert len(found) == count
+    assert (found[0].start, found[-1].stop) == (0, network.packed_size)
+    assert [part.stop for part in found[:-1]] == [part.start for part in found[1:]]
+    assert {part.start for part in found} <= begins
+    assert all(part.stop > part.start for part in found)
+    longest = max(part.stop - part.start for part in layer_parts(network))
+    assert max(part.stop - part.start for part in found) <= network.packed_size / count + longest
+
+
+def test_each_layer_can_be_a_fragment_and_no_more() -> None:
+    network = lenet()
+    assert fragments(network, 4) == layer_parts(network)
+    with pytest.raises(
+        ConfigError, match=r"fragments = 5: expected at most 4, the layers of lenet"
+    ):
+        fragments(network, 5)
