@@ -82,10 +82,12 @@ def processor_settings(environment: Mapping[str, str] | None = None) -> dict[str
     return {name: values[name] for name in PROCESSOR_SETTINGS if name in values}
 
 
-LIBRARY_PATH = "LD_LIBRARY_PATH"
+def set_unless_set(values: Mapping[str, str]) -> None:
+    """Set variables for libraries that this process is about to load; what the user set stays."""
+    for name, value in values.items():
+        os.environ.setdefault(name, value)
 
 
-def library_path(first: Path, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variable by which a process finds libraries in a folder before all others."""
-    values = os.environ if environment is None else environment
-    return {LIBRARY_PATH: ":".join(filter(None, (str(first), values.get(LIBRARY_PATH))))}
+def is_set(name: str) -> bool:
+    """Tell whether the user has set a variable."""
+    return name in os.environ

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import os
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import torch.distributed as dist
 from torch import Tensor
 
 from knltrain.errors import CollectiveError
-from knltrain.exchange.collectives import Group, GroupSegment, Mail
-from knltrain.torch_distributed.order import Order
+from knltrain.exchange.collectives import Collectives
 from knltrain.torch_distributed.work import Operation
 
-BACKEND = "knlshm"
-
-_DESTROYED = "the process group was destroyed: make another one"
-_UNSET = timedelta(0)
-_LAST_WORK_SECONDS = 5.0
+DESTROYED = "the process group was destroyed: make another one"
+LAST_WORK_SECONDS = 5.0
 """How long a group that is destroyed waits for operations that nobody has waited for."""
+
+_UNSET = timedelta(0)
+
+
+class Queue(Protocol):
+    """Where operations are put to be done, each after those before it."""
+
+    def put(self, operation: Operation, is_awaited: bool, limit: float) -> Operation:
+        """Take an operation, for which others may be ``limit`` seconds late."""
 
 
 _ProcessGroup: Any = dist.ProcessGroup
@@ -31,64 +37,64 @@ _ProcessGroup: Any = dist.ProcessGroup
 class Member(_ProcessGroup):  # type: ignore[misc]
     """What all of a process group's operations build on."""
 
-    def __init__(self, segment: GroupSegment, group: Group, mail: Mail) -> None:
-        super().__init__(group.rank, group.ranks)
-        self._rank, self._ranks = group.rank, group.ranks
-        self._group: Group | None = group
-        self._mail: Mail | None = mail
-        self._order = Order()
-        self._limit_seconds = group.timeout_seconds
+    def __init__(
+        self, backend: str, collectives: Collectives, queue: Queue, leave: Callable[[], None]
+    ) -> None:
+        super().__init__(collectives.rank, collectives.ranks)
+        self._backend = backend
+        self._rank, self._ranks = collectives.rank, collectives.ranks
+        self._collectives: Collectives | None = collectives
+        self._queue = queue
+        self._limit_seconds = collectives.timeout_seconds
         self._name = self._description = ""
-        self._end = weakref.finalize(self, _leave, segment, group, mail, self._order, os.getpid())
+        self._end = weakref.finalize(self, _leave_here, leave, os.getpid())
 
     def submit(
         self,
-        method: Callable[..., None],
+        method: str,
         calls: Sequence[tuple[Any, ...]],
         results: Sequence[Tensor],
         options: Any,
         kept: Any = None,
     ) -> Operation:
-        """Have a ``method`` of `Group` called with each of ``calls``, in turn with all others.
+        """Have a ``method`` of `Collectives` called with each of ``calls``, after all before it.
 
         That is now if torch is to wait for it anyway. ``kept`` are tensors other than the
         ``results`` whose memory is needed until then.
         """
-        group = self._group
-        if group is None:
-            raise CollectiveError(_DESTROYED)
-        limit, is_async = None, True
+        if self._collectives is None:
+            raise CollectiveError(DESTROYED)
+        call_one = getattr(self._collectives, method)
+        limit, is_async = self._limit_seconds, True
         if options is not None:
             is_async = options.asyncOp
-            given = options.timeout
-            limit = given.total_seconds() if given > _UNSET else None
+            if options.timeout > _UNSET:
+                limit = options.timeout.total_seconds()
 
         def do(_kept: Any = kept) -> None:
             for call in calls:
-                method(group, *call, limit)
+                call_one(*call, limit)
 
-        return self._order.put(Operation(results, do), not is_async)
-
-    def mail(self) -> Mail:
-        """Return the way for messages to single ranks."""
-        if self._mail is None:
-            raise CollectiveError(_DESTROYED)
-        return self._mail
+        return self._queue.put(Operation(results, do), not is_async, limit)
 
     def shutdown(self) -> None:
         """Leave the group; what is under way has some seconds to finish."""
-        self._group = self._mail = None
+        self._collectives = None
         self._end()
 
     def abort(self) -> None:
-        """Break the group: operations under way fail, here and at the other ranks."""
-        if self._group is not None:
-            self._group.vigil.end()
+        """Break the group: operations under way fail."""
+        if self._collectives is not None:
+            self.break_off()
         self.shutdown()
+
+    @abstractmethod
+    def break_off(self) -> None:
+        """Have operations under way fail."""
 
     def getBackendName(self) -> str:  # noqa: N802
         """Return the name that init_process_group takes."""
-        return BACKEND
+        return self._backend
 
     def getRank(self) -> int:  # noqa: N802
         """Return this process's rank in the group."""
@@ -118,11 +124,6 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         """Do nothing: operations are numbered in the segment."""
 
 
-def _leave(segment: GroupSegment, group: Group, mail: Mail, order: Order, pid: int) -> None:
-    if os.getpid() != pid:
-        return  # a forked process has none of the threads, and is no rank
-    if not order.close(_LAST_WORK_SECONDS):
-        group.vigil.end()
-        order.close(_LAST_WORK_SECONDS)
-    mail.close()
-    segment.leave(group.rank)
+def _leave_here(leave: Callable[[], None], pid: int) -> None:
+    if os.getpid() == pid:  # a forked process has none of the threads, and is no rank
+        leave()

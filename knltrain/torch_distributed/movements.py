@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from knltrain.exchange.collectives.group import Group, Memory
+from knltrain.exchange.collectives.operations import Memory
 from knltrain.torch_distributed.member import Member
 from knltrain.torch_distributed.tensors import (
     check_bytes,
@@ -27,7 +27,7 @@ class Movements(Member):
         """Copy the tensors of a root to all."""
         memories = memories_of(tensors)
         root = opts.rootRank if opts is not None else 0
-        return self.submit(Group.broadcast, [(memory, root) for memory in memories], tensors, opts)
+        return self.submit("broadcast", [(memory, root) for memory in memories], tensors, opts)
 
     def allgather(
         self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
@@ -40,7 +40,7 @@ class Movements(Member):
         for wanted, given in zip(outputs, inputs, strict=True):
             same_kind([wanted[self._rank], given])
         results = [tensor for wanted in outputs for tensor in wanted]
-        return self.submit(Group.all_gather, pairs, results, opts, inputs)
+        return self.submit("all_gather", pairs, results, opts, inputs)
 
     def allgather_coalesced(
         self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
@@ -62,7 +62,7 @@ class Movements(Member):
             whole, memory = parts_of(output, self._ranks), memory_of(given)
             check_bytes(output, whole[0], given, memory)
             pairs.append((memory, whole))
-        return self.submit(Group.all_gather, pairs, outputs, opts, inputs)
+        return self.submit("all_gather", pairs, outputs, opts, inputs)
 
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -76,7 +76,7 @@ class Movements(Member):
         if wanted:
             same_kind([inputs[0], *wanted])
         targets = memories_of(wanted)
-        return self.submit(Group.gather, [(memory, targets, root)], wanted, opts, inputs)
+        return self.submit("gather", [(memory, targets, root)], wanted, opts, inputs)
 
     def scatter(
         self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any = None
@@ -87,7 +87,7 @@ class Movements(Member):
         if given:
             same_kind([outputs[0], *given])
         sources = memories_of(given)
-        return self.submit(Group.scatter, [(sources, memory, root)], outputs, opts, given)
+        return self.submit("scatter", [(sources, memory, root)], outputs, opts, given)
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Operation:
         """Give every rank one of this rank's tensors, and get one of each."""
@@ -110,7 +110,7 @@ class Movements(Member):
 
     def barrier(self, opts: Any = None) -> Operation:
         """Wait until all ranks are here."""
-        return self.submit(Group.barrier, [()], [], opts)
+        return self.submit("barrier", [()], [], opts)
 
     def _all_to_all(
         self,
@@ -120,4 +120,4 @@ class Movements(Member):
         inputs: list[Tensor],
         opts: Any,
     ) -> Operation:
-        return self.submit(Group.all_to_all, [(sources, targets)], results, opts, inputs)
+        return self.submit("all_to_all", [(sources, targets)], results, opts, inputs)

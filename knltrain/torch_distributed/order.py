@@ -12,13 +12,14 @@ from knltrain.torch_distributed.work import Operation
 
 @final
 class Order:
-    """Does operations one after the other.
+    """Does operations one after the other, in a thread called ``name``.
 
     One that the caller would wait for anyway is done in the calling thread, if none is before it:
     to hand it over takes longer than to do it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._queue: deque[Operation] = deque()
         self._changed = threading.Condition()
         self._doing = threading.Lock()
@@ -26,8 +27,11 @@ class Order:
         self._closing = False
         self._thread: threading.Thread | None = None
 
-    def put(self, operation: Operation, is_awaited: bool) -> Operation:
-        """Do an operation now or later; ``is_awaited`` says that the caller waits for it."""
+    def put(self, operation: Operation, is_awaited: bool, limit: float) -> Operation:  # noqa: ARG002
+        """Do an operation now or later; ``is_awaited`` says that the caller waits for it.
+
+        Operations keep their time limits themselves.
+        """
         if (
             is_awaited
             and not (self._pending or self._closing)
@@ -43,7 +47,7 @@ class Order:
             if self._closing:
                 raise CollectiveError("the process group was destroyed: make another one")
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="knlshm", daemon=True)
+                self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
                 self._thread.start()
             self._pending += 1
             self._queue.append(operation)

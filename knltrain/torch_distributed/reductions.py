@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor
 
 from knltrain.errors import CollectiveError
-from knltrain.exchange.collectives import Group
 from knltrain.torch_distributed.member import Member
 from knltrain.torch_distributed.tensors import (
     address_of,
@@ -29,17 +28,17 @@ class Reductions(Member):
         if len(tensors) != 1:
             return self.allreduce_coalesced(tensors, opts)
         call = _reduced(tensors[0], opts)
-        return self.submit(Group.all_reduce, [call], tensors, opts)
+        return self.submit("all_reduce", [call], tensors, opts)
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Operation:
         """Reduce several tensors."""
         calls = [_reduced(tensor, opts) for tensor in tensors]
-        return self.submit(Group.all_reduce, calls, tensors, opts)
+        return self.submit("all_reduce", calls, tensors, opts)
 
     def reduce(self, tensors: list[Tensor], opts: Any = None) -> Operation:
         """Reduce a tensor over all ranks, for the root."""
         call = *_reduced(tensors[0], opts), opts.rootRank
-        return self.submit(Group.reduce, [call], tensors, opts)
+        return self.submit("reduce", [call], tensors, opts)
 
     def reduce_scatter(
         self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any = None
@@ -79,7 +78,7 @@ class Reductions(Member):
     ) -> Operation:
         prepared = [(sources, *_reduced(output, opts)) for output, sources in calls]
         results = [output for output, _ in calls]
-        return self.submit(Group.reduce_scatter, prepared, results, opts, inputs)
+        return self.submit("reduce_scatter", prepared, results, opts, inputs)
 
 
 def _reduced(tensor: Tensor, opts: Any) -> tuple[int, int, str, int]:

@@ -9,7 +9,7 @@ import torch
 from torch.distributed import ReduceOp
 
 from knltrain.errors import CollectiveError
-from knltrain.exchange.collectives.group import Memory
+from knltrain.exchange.collectives.operations import Memory
 from vectorized_ops.reference.reduction import AND, MAX, MEAN, MIN, OR, PRODUCT, SUM, XOR
 
 _KINDS = {
@@ -101,7 +101,7 @@ def count_and_kind(tensor: torch.Tensor) -> tuple[int, str]:
     if tensor.dtype in _PARTS:
         return 2 * tensor.numel(), _PARTS[tensor.dtype]
     known = ", ".join(str(dtype).removeprefix("torch.") for dtype in (*_KINDS, *_PARTS))
-    raise CollectiveError(f"knlshm does not reduce {tensor.dtype}: expected one of {known}")
+    raise CollectiveError(f"{tensor.dtype} cannot be reduced: expected one of {known}")
 
 
 def operation_for(reduce_op: Any, tensor: torch.Tensor) -> int:
@@ -114,7 +114,7 @@ def operation_for(reduce_op: Any, tensor: torch.Tensor) -> int:
         operation = None
     if operation is None:
         raise CollectiveError(
-            f"knlshm has no {_name(reduce_op)} of {dtype}: expected SUM, PRODUCT, MIN or MAX, AVG "
+            f"there is no {_name(reduce_op)} of {dtype}: expected SUM, PRODUCT, MIN or MAX, AVG "
             "of floating point, or BAND, BOR, BXOR of integers"
         )
     return operation
@@ -155,8 +155,8 @@ def check_bytes(whole: torch.Tensor, part: Memory, single: torch.Tensor, memory:
 def _refusal(tensor: torch.Tensor) -> str:
     if not tensor.is_cpu:
         return (
-            f"knlshm is shared memory of CPUs, and got a tensor on {tensor.device}: move it to the "
-            'CPU, or give its group another backend, as in new_group(backend="nccl")'
+            f"got a tensor on {tensor.device} in a group for those on the CPU: move it there, or "
+            'give it a group with another backend, as in new_group(backend="nccl")'
         )
     if tensor.layout is not torch.strided:
         return f"got a tensor with layout {tensor.layout}: expected a dense one (to_dense())"

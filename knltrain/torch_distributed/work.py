@@ -47,9 +47,11 @@ class Operation(dist.Work):
         self.finish(error)
 
     def finish(self, error: BaseException | None = None, source: int = -1) -> None:
-        """Say that it is done, or how it failed."""
-        self._error, self._source = error, source
+        """Say that it is done, or how it failed; what is said first holds."""
         with _FUTURES:
+            if self._is_done:
+                return
+            self._error, self._source = error, source
             self._is_done = True
             trigger = self._trigger
         self._under_way.release()

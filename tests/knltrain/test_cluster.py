@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from knltrain.cluster import WorkerIdentity, library_path, processor_settings, worker_identity
+from knltrain.cluster import (
+    WorkerIdentity,
+    is_set,
+    processor_settings,
+    set_unless_set,
+    worker_identity,
+)
 from knltrain.errors import RunFolderError
 
 
@@ -37,6 +44,14 @@ def test_settings_of_the_processor_are_those_that_are_set() -> None:
     assert processor_settings(given) == {"NUMBA_CPU_NAME": "knl", "NUMBA_CPU_FEATURES": ""}
 
 
-def test_libraries_of_a_folder_come_before_those_that_are_found_anyway() -> None:
-    assert library_path(Path("/a"), {}) == {"LD_LIBRARY_PATH": "/a"}
-    assert library_path(Path("/a"), {"LD_LIBRARY_PATH": "/b:/c"}) == {"LD_LIBRARY_PATH": "/a:/b:/c"}
+def test_variables_for_libraries_leave_alone_what_the_user_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KNLTRAIN_TEST_A", "the user's")
+    monkeypatch.setenv("KNLTRAIN_TEST_B", "")
+    monkeypatch.delenv("KNLTRAIN_TEST_B")
+    assert not is_set("KNLTRAIN_TEST_B")
+    set_unless_set({"KNLTRAIN_TEST_A": "ours", "KNLTRAIN_TEST_B": "ours"})
+    assert os.environ["KNLTRAIN_TEST_A"] == "the user's"
+    assert os.environ["KNLTRAIN_TEST_B"] == "ours"
+    assert is_set("KNLTRAIN_TEST_B")

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from affinity import thread_environment
-from knltrain.bench.exchange import oneccl
 from knltrain.bench.exchange.all_reduce import ALL_REDUCE
 from knltrain.bench.peer_process import PeerError, PeerProcess
-from knltrain.cluster import library_path
 from knltrain.errors import ConfigError, unknown_name
+from knltrain.exchange import oneccl
 
 _HERE = "knltrain.bench.exchange"
 Groups = Sequence[Sequence[int]]
 """The cpus of each worker."""
 
-_REGISTERED_BY = {"knlshm": "knltrain.torch_distributed"}
+_REGISTERED_BY = dict.fromkeys(("knlshm", "ccl"), "knltrain.torch_distributed")
 _ROAMING = ("gloo",)
 
 SEGMENT, BOX, COPY = "segment", "box", "copy"
@@ -126,17 +125,20 @@ def torch_ranks(
 
 def _oneccl(settings: Mapping[str, str]) -> Callable[[str, Groups], list[PeerProcess]]:
     def start(name: str, groups: Groups) -> list[PeerProcess]:
-        found = oneccl.installed()
-        if found is None:
-            raise PeerError("oneCCL is not installed: pip install 'knltrain[oneccl]' (1.9 GB)")
-        environment = {**settings, **oneccl.ENVIRONMENT, **library_path(found[1])}
-        environment["FI_PROVIDER_PATH"] = str(found[1])
+        if oneccl.installed() is None:
+            raise PeerError(oneccl.MISSING)
         return [
-            _process(name, "oneccl_member", cpus, [str(rank), str(len(groups))], environment)
+            _process(name, "oneccl_member", cpus, [str(rank), str(len(groups))], settings)
             for rank, cpus in enumerate(groups)
         ]
 
     return start
+
+
+def _ccl(name: str, groups: Groups) -> list[PeerProcess]:
+    if oneccl.installed() is None:
+        raise PeerError(oneccl.MISSING)
+    return _torch("ccl")(name, groups)
 
 
 def _mpi(name: str, groups: Groups) -> list[PeerProcess]:
@@ -160,10 +162,12 @@ PEERS: dict[str, Callable[[str, Groups], list[PeerProcess]]] = {
     "gloo": _torch("gloo"),
     "oneccl": _oneccl({}),
     "oneccl-shm": _oneccl({"CCL_ATL_SHM": "1"}),
+    "ccl": _ccl,
     "mpi": _mpi,
 }
 """Libraries by name: `oneccl` over TCP, as it is without MPI's launcher, and `oneccl-shm` through
-shared memory, which it can be told to take within a node."""
+shared memory, which it can be told to take within a node; `ccl` is our backend of torch.distributed
+on `oneccl`."""
 
 
 def _process(

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 
 from knltrain.bench.exchange.all_reduce import Reduced
 from knltrain.bench.exchange.member import Answers, Held, Member, serve_apart
-from knltrain.bench.exchange.oneccl import Communicator, installed, unique_id
+from knltrain.exchange.oneccl import Communicator, installed, unique_id
 
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -35,7 +36,7 @@ class OneCCLMember(Member):
     def join(self, token: str) -> None:
         """Find the others, and take the names from what is shared: nothing is to be left behind."""
         self._communicator = Communicator(self._rank, self._workers, bytes.fromhex(token))
-        self._communicator.all_reduce(np.zeros(1, np.float32))
+        _reduce(self._communicator, np.zeros(1, np.float32))
         for file in _SHARED_MEMORY.glob(f"{os.getpid()}:*"):
             file.unlink()
 
@@ -44,11 +45,13 @@ class OneCCLMember(Member):
         communicator = self._communicator
         assert communicator is not None
         vectors = [np.zeros(size, np.float32) for size in sizes]
-        reduce = [partial(communicator.all_reduce, vector) for vector in vectors]
-        one = np.zeros(1, np.float32)
-        return Reduced(
-            self._rank, self._workers, vectors, reduce, partial(communicator.all_reduce, one)
-        )
+        reduce = [partial(_reduce, communicator, vector) for vector in vectors]
+        meet = partial(_reduce, communicator, np.zeros(1, np.float32))
+        return Reduced(self._rank, self._workers, vectors, reduce, meet)
+
+
+def _reduce(communicator: Communicator, vector: npt.NDArray[np.float32]) -> None:
+    communicator.all_reduce(vector.ctypes.data, vector.size, "float32")
 
 
 if __name__ == "__main__":

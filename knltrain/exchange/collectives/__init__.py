@@ -7,6 +7,7 @@ in the step before, writes what they need next, publishes that it has, and meets
 
 from knltrain.exchange.collectives.group import Group
 from knltrain.exchange.collectives.mail import Mail
+from knltrain.exchange.collectives.operations import Collectives
 from knltrain.exchange.collectives.segment import GroupSegment
 
-__all__ = ["Group", "GroupSegment", "Mail"]
+__all__ = ["Collectives", "Group", "GroupSegment", "Mail"]

@@ -11,14 +11,12 @@ import numpy.typing as npt
 from knltrain.exchange.collectives.call import encoded
 from knltrain.exchange.collectives.layout import HALF_BYTES
 from knltrain.exchange.collectives.moving import move
+from knltrain.exchange.collectives.operations import Collectives, Memory
 from knltrain.exchange.collectives.reducing import reducing_kernels
 from knltrain.exchange.collectives.segment import GroupSegment
 from knltrain.exchange.collectives.steps import Steps
 from knltrain.exchange.collectives.vigil import Vigil
 from vectorized_ops.reference.reduction import MAX, STORED
-
-Memory = tuple[int, int]
-"""A piece of memory: address, bytes."""
 
 _ONE_SHOT_BYTES = 128 * 1024
 """Up to here every rank reduces everything itself, times 2 / P: one meeting instead of two."""
@@ -27,7 +25,7 @@ _NOTHING: Memory = (0, 0)
 
 
 @final
-class Group:
+class Group(Collectives):
     """The collective operations of ``rank``, which all ranks call in the same order.
 
     Every operation returns when this rank's part is done. It raises what `Vigil.wait` does, and
@@ -48,10 +46,7 @@ class Group:
     def all_reduce(
         self, address: int, count: int, kind: str, operation: int, limit: float | None = None
     ) -> None:
-        """Reduce ``count`` elements of ``kind`` of every rank, in place, the same bits for all.
-
-        ``kind`` and ``operation`` are those of ``vectorized_ops.reference.reduction``.
-        """
+        """See `Collectives`, as for all others; every rank adds up in rank order."""
         call = encoded("all_reduce", count, kind, operation)
         bytes_ = STORED[kind].itemsize
         if count * bytes_ * self.ranks <= 2 * _ONE_SHOT_BYTES:

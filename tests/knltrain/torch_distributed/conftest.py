@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from knltrain.exchange.oneccl import installed
+
 from ..ranks import Ranks, Started
 
 SCENARIO = Path(__file__).with_name("scenario.py")
@@ -18,15 +20,21 @@ LIMIT_SECONDS = 240
 class Members(Ranks):
     """The ranks of one group."""
 
-    def __init__(self, folder: Path, name: str, ranks: int) -> None:
+    def __init__(self, folder: Path, name: str, ranks: int, backend: str) -> None:
         store = folder / "store"
         self._results = [folder / f"{rank}.pt" for rank in range(ranks)]
         super().__init__(
             [
-                [str(SCENARIO), name, str(rank), str(ranks), str(store), str(file)]
+                [str(SCENARIO), name, backend, str(rank), str(ranks), str(store), str(file)]
                 for rank, file in enumerate(self._results)
             ]
         )
+
+    def hear(self, rank: int) -> str:
+        """Return the next line that a rank prints; oneCCL prints of its own settings before."""
+        while "CCL_WARN" in (line := super().hear(rank)):
+            pass
+        return line
 
     def result(self, rank: int) -> dict[str, Any]:
         """Return what a rank found, once it has ended."""
@@ -44,32 +52,48 @@ class Members(Ranks):
 class Start(Started):
     """Starts ranks, and ends what is left of them."""
 
+    def __init__(self, folder: Path, backend: str) -> None:
+        super().__init__(folder)
+        self._backend = backend
+
     def __call__(self, name: str, ranks: int = 2) -> Members:
-        return self.add(Members(self.new_folder(), name, ranks))
+        return self.add(Members(self.new_folder(), name, ranks, self._backend))
+
+
+NEEDS_ONECCL = pytest.mark.skipif(installed() is None, reason="oneCCL is not installed")
+BACKENDS = ["knlshm", pytest.param("ccl", marks=NEEDS_ONECCL)]
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each backend in turn."""
+    return str(request.param)
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path, backend: str) -> Iterator[Start]:
     """Start ranks: `start(scenario, ranks)`."""
-    starter = Start(tmp_path)
+    starter = Start(tmp_path, backend)
     yield starter
     starter.end()
 
 
 @pytest.fixture(scope="session")
-def common(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+def common(tmp_path_factory: pytest.TempPathFactory, backend: str) -> list[Any]:
     """What two ranks found in the scenario `common`."""
-    return _found(tmp_path_factory.mktemp("common"), "common", 2)
+    return _found(tmp_path_factory.mktemp("common"), backend, "common", 2)
 
 
 @pytest.fixture(scope="session", params=[2, 3])
-def every_case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def every_case(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, backend: str
+) -> Any:
     """What two and three ranks found in the scenario `every_case`."""
-    return _found(tmp_path_factory.mktemp("cases"), "every_case", request.param)
+    return _found(tmp_path_factory.mktemp("cases"), backend, "every_case", request.param)
 
 
-def _found(folder: Path, name: str, ranks: int) -> list[Any]:
-    starter = Start(folder)
+def _found(folder: Path, backend: str, name: str, ranks: int) -> list[Any]:
+    starter = Start(folder, backend)
     try:
         return starter(name, ranks).results()
     finally:

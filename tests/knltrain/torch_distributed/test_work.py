@@ -59,3 +59,11 @@ def test_waiting_may_have_a_time_limit() -> None:
         operation.wait(timedelta(seconds=0.05))
     operation.finish()
     assert operation.wait(timedelta(seconds=0.05))
+
+
+def test_what_is_said_first_of_an_operation_holds() -> None:
+    operation = Operation([], lambda: None)
+    operation.finish(ValueError("first"))
+    operation.run()
+    with pytest.raises(ValueError, match="first"):
+        operation.wait()

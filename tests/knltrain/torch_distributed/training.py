@@ -55,8 +55,8 @@ def train(model: Any, optimizer: Any, rank: int, rare: Any, steps: int = STEPS) 
 def parallel(rank: int, ranks: int) -> Found:
     """Losses of DistributedDataParallel in its kinds, and of what stands beside it."""
     found = in_parallel(rank, KINDS)
-    for backend in ("knlshm", "gloo"):
-        group = dist.new_group(backend=backend)
+    for backend in ("ours", "gloo"):
+        group = dist.new_group(backend=None if backend == "ours" else backend)
         found[f"{backend} join"] = joined(group, rank)
         found[f"{backend} zero"] = zero(group, rank)
     averaged(rank)
@@ -66,8 +66,8 @@ def parallel(rank: int, ranks: int) -> Found:
 def in_parallel(rank: int, kinds: dict[str, dict[str, Any]]) -> Found:
     """Losses of DistributedDataParallel on both backends."""
     found: Found = {}
-    for backend in ("knlshm", "gloo"):
-        group = dist.new_group(backend=backend)
+    for backend in ("ours", "gloo"):
+        group = dist.new_group(backend=None if backend == "ours" else backend)
         for name, options in kinds.items():
             model = DistributedDataParallel(Branches(), process_group=group, **options)
             optimizer = torch.optim.SGD(model.parameters(), 0.1)

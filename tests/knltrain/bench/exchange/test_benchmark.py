@@ -12,15 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from knltrain.bench.exchange import benchmark, oneccl, turns
+from knltrain.bench.exchange import benchmark, turns
 from knltrain.bench.exchange.benchmark import run_exchange_benchmark
 from knltrain.bench.exchange.table import format_table
 from knltrain.bench.peer_process import PeerError
 from knltrain.errors import ConfigError
+from knltrain.exchange.oneccl import library
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
 
-OPTIONAL = ("oneccl", "oneccl-shm", "mpi")
+OPTIONAL = ("oneccl", "oneccl-shm", "ccl", "mpi")
 CONTESTANTS = ["sync_easgd", "average", "visit", "gloo", "read, write by 2", "accumulate by 2"]
 
 
@@ -35,7 +36,7 @@ def report():
     patch = pytest.MonkeyPatch()
     patch.setattr(turns, "TURN_SECONDS", 0.004)
     patch.setattr(turns, "COPIED_FLOATS", 1 << 20)
-    patch.setattr(oneccl, "PACKAGE", "no-such-package")
+    patch.setattr(library, "PACKAGE", "no-such-package")
     yield run_exchange_benchmark([4096, 65536, 2**50], 2, 2, ["gloo", "oneccl"], "lenet")
     patch.undo()
 

@@ -4,10 +4,11 @@ import sys
 
 import pytest
 
-from knltrain.bench.exchange import contestants, oneccl
+from knltrain.bench.exchange import contestants
 from knltrain.bench.exchange.contestants import OURS, PEERS, all_reduce_by, known_peers, started
 from knltrain.bench.peer_process import PeerError
 from knltrain.errors import ConfigError
+from knltrain.exchange.oneccl import library
 
 
 def test_what_must_move_through_memory():
@@ -21,9 +22,9 @@ def test_peers_are_known_by_name_and_taken_once():
         known_peers(["glo"])
 
 
-@pytest.mark.parametrize("name", ["oneccl", "oneccl-shm"])
+@pytest.mark.parametrize("name", ["oneccl", "oneccl-shm", "ccl"])
 def test_oneccl_that_is_not_installed_is_told_in_words(name, monkeypatch):
-    monkeypatch.setattr(oneccl, "PACKAGE", "no-such-package")
+    monkeypatch.setattr(library, "PACKAGE", "no-such-package")
     with pytest.raises(PeerError, match=r"not installed: pip install 'knltrain\[oneccl\]'"):
         started(name, [[0], [1]])
 

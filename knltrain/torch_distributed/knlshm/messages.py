@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from torch import Tensor
 
+from knltrain.exchange.collectives import Mail
 from knltrain.exchange.collectives.message import ANY_RANK, Request
 from knltrain.torch_distributed.member import Member
 from knltrain.torch_distributed.tensors import memory_of
@@ -12,6 +15,10 @@ from knltrain.torch_distributed.work import Operation
 
 class Messages(Member):
     """Send and receive; neither waits, so a rank may ask for both in any order."""
+
+    @abstractmethod
+    def mail(self) -> Mail:
+        """Return the way for messages to single ranks."""
 
     def send(self, tensors: list[Tensor], destination: int, tag: int = 0) -> Operation:
         """Begin to send a tensor."""

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 
 from knltrain.errors import CollectiveError, ExchangeTimeout, SegmentError
-from knltrain.torch_distributed import rendezvous
-from knltrain.torch_distributed.rendezvous import create_process_group
+from knltrain.torch_distributed.knlshm import rendezvous
+from knltrain.torch_distributed.knlshm.rendezvous import create_process_group
 
 
 def options(store: dist.Store, rank: int, ranks: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[4]
 PROGRAM = """
 import os
 import torch, torch.distributed as dist
@@ -24,7 +24,7 @@ dist.destroy_process_group()
 
 def test_losses_of_ddp_are_those_of_gloo(common: Any) -> None:
     for found in (one["losses"] for one in common):
-        assert found["knlshm plain"] == found["gloo plain"]
+        assert found["ours plain"] == found["gloo plain"]
 
 
 @pytest.mark.slow
@@ -33,7 +33,7 @@ def test_losses_of_ddp_in_all_its_kinds_are_those_of_gloo(start: Any) -> None:
         kinds = {name.partition(" ")[2] for name in found if name.startswith("gloo")}
         assert len(kinds) == 6
         for kind in kinds:
-            assert found[f"knlshm {kind}"] == found[f"gloo {kind}"], kind
+            assert found[f"ours {kind}"] == found[f"gloo {kind}"], kind
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from knltrain.exchange import process
 from knltrain.exchange.address import Doorkeeper, fd_behind
 from knltrain.exchange.collectives import Group, GroupSegment, Mail
 from knltrain.exchange.patience import nap_until
-from knltrain.torch_distributed.process_group import KnlshmProcessGroup
+from knltrain.torch_distributed.knlshm.process_group import KnlshmProcessGroup
 
 _KEY = "knlshm"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

@@ -1,0 +1,210 @@
+"""How the ranks of a new group find each other: by what rank 0 writes to the group's store."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store
+
+from knltrain.cluster import is_set, set_unless_set
+from knltrain.errors import ExchangeTimeout, KnltrainError
+from knltrain.exchange.network_interface import (
+    address_towards,
+    interface_of,
+    interfaces,
+    is_loopback,
+)
+from knltrain.exchange.oneccl import Communicator, unique_id
+from knltrain.exchange.oneccl.library import library
+from knltrain.exchange.peer_watch import FirstRank, OtherRank, PeerWatch
+from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
+from knltrain.torch_distributed.ccl.lane import Share, lane
+from knltrain.torch_distributed.ccl.process_group import CclProcessGroup
+from knltrain.torch_distributed.member import LAST_WORK_SECONDS
+from knltrain.torch_distributed.work import Operation
+
+_KEY = "ccl"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PAUSE_SECONDS = 0.01
+_TOKEN_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """What ranks agreed on: a name for it that no other group has had, and oneCCL's id.
+
+    `own` is the address by which this rank came, where the program's store says which to take.
+    """
+
+    token: str
+    own: str | None
+    common_id: bytes
+
+
+def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup:
+    """Meet the other ranks of a group and make a communicator with them; torch calls this.
+
+    oneCCL and gloo go by the interface that leads to the store of the program, unless
+    CCL_KVS_IFACE, FI_TCP_IFACE or GLOO_SOCKET_IFNAME say otherwise. Raises CollectiveError if
+    oneCCL is not there or refuses, ExchangeTimeout if a rank does not come within the group's
+    timeout, PeerLost if one came and is gone.
+    """
+    library()
+    rank, ranks = options.group_rank, options.group_size
+    limit_seconds = options.timeout.total_seconds()
+    numbers = list(options.global_ranks_in_group) or list(range(ranks))
+    names = [f"rank {number}" for number in numbers]
+    share = Share(lane(), f"the group of {_listed(numbers)}")
+    watch: PeerWatch | None = None
+    try:
+        if rank == 0:
+            watch, meeting = _let_in(options.store, names, share, limit_seconds)
+        else:
+            watch, meeting = _join(options.store, rank, names, share, limit_seconds)
+        gloo = _gloo(options.store, rank, ranks, options.timeout, meeting)
+        communicator = _communicator(share, rank, ranks, meeting.common_id, limit_seconds)
+    except BaseException:
+        _leave(share, watch)
+        raise
+    collectives = OnecclCollectives(communicator, gloo, limit_seconds)
+    return CclProcessGroup(collectives, share, gloo, partial(_leave, share, watch, communicator))
+
+
+def _let_in(
+    store: Store, names: Sequence[str], share: Share, limit_seconds: float
+) -> tuple[PeerWatch, _Meeting]:
+    """Tell all others where to come, and wait for them."""
+    host = _host_of(store)
+    own = address_towards(host) if host else None
+    _take_interface(own)
+    common_id = unique_id()
+    token = secrets.token_hex(_TOKEN_BYTES)
+    listener = socket.create_server((own or "", 0), backlog=len(names))
+    watch = FirstRank(listener, token, names, share.fail)
+    try:
+        said = {
+            "boot": _boot_id(),
+            "addresses": [own] if own else list(interfaces().values()),
+            "port": listener.getsockname()[1],
+            "token": token,
+            "id": common_id.hex(),
+        }
+        store.set(_KEY, json.dumps(said))
+        watch.await_all(limit_seconds)
+    except BaseException:
+        watch.close()
+        raise
+    finally:
+        with suppress(RuntimeError, NotImplementedError):  # not every store can forget a key
+            store.delete_key(_KEY)
+    return watch, _Meeting(token, own, common_id)
+
+
+def _join(
+    store: Store, rank: int, names: Sequence[str], share: Share, limit_seconds: float
+) -> tuple[PeerWatch, _Meeting]:
+    """Come to rank 0, once it answers: what is said may still be that of an earlier group."""
+    deadline = time.monotonic() + limit_seconds
+    while True:
+        said = _said(store, deadline, limit_seconds)
+        addresses = [(address, said["port"]) for address in _reachable(said)]
+        try:
+            watch = OtherRank(rank, addresses, said["token"], names, share.fail, 0)
+        except ExchangeTimeout:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        own = watch.own_address if _host_of(store) else None
+        _take_interface(own)
+        return watch, _Meeting(said["token"], own, bytes.fromhex(said["id"]))
+
+
+def _said(store: Store, deadline: float, limit_seconds: float) -> dict[str, Any]:
+    """Return what rank 0 has written, once it has."""
+    while True:
+        with suppress(RuntimeError):  # rank 0 may delete it between the two
+            if store.check([_KEY]):
+                found: dict[str, Any] = json.loads(store.get(_KEY))
+                return found
+        if time.monotonic() > deadline:
+            raise ExchangeTimeout(
+                f"waited {limit_seconds:g} s in vain for the first rank of a new group"
+            )
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _reachable(said: dict[str, Any]) -> list[str]:
+    """The addresses of rank 0 that may lead there from here, the likeliest first."""
+    addresses: list[str] = said["addresses"]
+    if len(addresses) == 1 or said["boot"] == _boot_id():
+        return sorted(addresses, key=is_loopback, reverse=True)
+    return [address for address in addresses if not is_loopback(address)]
+
+
+def _take_interface(address: str | None) -> None:
+    """Have oneCCL go by the interface of an address, rather than by the first it finds."""
+    name = interface_of(address) if address else None
+    if name is not None:
+        set_unless_set({"CCL_KVS_IFACE": name, "FI_TCP_IFACE": name})
+
+
+def _gloo(store: Store, rank: int, ranks: int, timeout: timedelta, meeting: _Meeting) -> Any:
+    """Make gloo's group of the same ranks."""
+    kind: Any = dist.ProcessGroupGloo  # type: ignore[attr-defined, unused-ignore]
+    options = kind._Options()
+    options._timeout = timeout
+    options._devices = [
+        kind.create_device(hostname=meeting.own)
+        if meeting.own and not is_set("GLOO_SOCKET_IFNAME")
+        else kind.create_default_device()
+    ]
+    prefixed: Any = dist.PrefixStore(meeting.token, store)  # type: ignore[attr-defined, unused-ignore]
+    return kind(prefixed, rank, ranks, options)
+
+
+def _communicator(
+    share: Share, rank: int, ranks: int, common_id: bytes, limit_seconds: float
+) -> Communicator:
+    """Make oneCCL's, in turn with the operations of this process's other groups."""
+    made: list[Communicator] = []
+    making = Operation([], lambda: made.append(Communicator(rank, ranks, common_id)))
+    share.put(making, is_awaited=True, limit=limit_seconds).wait()
+    return made[0]
+
+
+def _leave(share: Share, watch: PeerWatch | None, communicator: Communicator | None = None) -> None:
+    """End a rank's part in a group."""
+    if communicator is not None:
+        with suppress(KnltrainError):
+            share.put(Operation([], communicator.destroy), True, LAST_WORK_SECONDS).wait()
+    share.close(LAST_WORK_SECONDS)
+    if watch is not None:
+        watch.close()
+
+
+def _host_of(store: Any) -> str | None:
+    """Return the host of the program's store, if it has one."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    return getattr(store, "host", None)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:8]))
+    return f"ranks {shown}{' and more' if len(numbers) > 8 else ''}"
+
+
+def _boot_id() -> str:
+    return _BOOT.read_text(encoding="ascii").strip()

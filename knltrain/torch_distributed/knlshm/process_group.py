@@ -1,0 +1,55 @@
+"""The process group that torch gets from the backend ``knlshm``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import final
+
+from knltrain.errors import CollectiveError
+from knltrain.exchange.collectives import Group, GroupSegment, Mail
+from knltrain.torch_distributed.knlshm.messages import Messages
+from knltrain.torch_distributed.member import DESTROYED, LAST_WORK_SECONDS
+from knltrain.torch_distributed.movements import Movements
+from knltrain.torch_distributed.order import Order
+from knltrain.torch_distributed.reductions import Reductions
+
+BACKEND = "knlshm"
+
+
+@final
+class KnlshmProcessGroup(Movements, Reductions, Messages):
+    """Ranks of one computer that exchange tensors through shared memory.
+
+    Operations are done in the order of their calls, those that torch does not wait for in a thread
+    of the group's own; several groups do theirs at the same time. All ranks get the same bits, and
+    the same in every run. Methods have the names that torch of any supported version calls.
+    """
+
+    def __init__(self, segment: GroupSegment, group: Group, mail: Mail) -> None:
+        order = Order(BACKEND)
+        super().__init__(BACKEND, group, order, partial(_leave, segment, group, mail, order))
+        self._vigil = group.vigil
+        self._mail: Mail | None = mail
+
+    def mail(self) -> Mail:
+        """Return the way for messages to single ranks."""
+        if self._mail is None:
+            raise CollectiveError(DESTROYED)
+        return self._mail
+
+    def shutdown(self) -> None:
+        """Leave the group; what is under way has some seconds to finish."""
+        self._mail = None
+        super().shutdown()
+
+    def break_off(self) -> None:
+        """Have operations under way fail, here and at the other ranks."""
+        self._vigil.end()
+
+
+def _leave(segment: GroupSegment, group: Group, mail: Mail, order: Order) -> None:
+    if not order.close(LAST_WORK_SECONDS):
+        group.vigil.end()
+        order.close(LAST_WORK_SECONDS)
+    mail.close()
+    segment.leave(group.rank)

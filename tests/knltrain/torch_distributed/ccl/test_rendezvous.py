@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+from knltrain.errors import CollectiveError, ExchangeTimeout
+from knltrain.exchange.oneccl import installed
+from knltrain.exchange.oneccl import library as oneccl
+from knltrain.torch_distributed.ccl import rendezvous
+from knltrain.torch_distributed.ccl.rendezvous import create_process_group
+
+
+def options(store: dist.Store, rank: int, ranks: int) -> Any:
+    return SimpleNamespace(
+        store=store,
+        group_rank=rank,
+        group_size=ranks,
+        timeout=timedelta(seconds=0.3),
+        global_ranks_in_group=[],
+    )
+
+
+def test_oneccl_that_is_not_there_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oneccl, "PACKAGE", "no-such-package")
+    monkeypatch.setattr(rendezvous, "library", oneccl.library.__wrapped__)
+    with pytest.raises(CollectiveError, match=r"pip install 'knltrain\[oneccl\]'"):
+        create_process_group(options(dist.HashStore(), 0, 2), None)
+
+
+def test_rank_that_does_not_come_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "library", lambda: None)
+    monkeypatch.setattr(rendezvous, "unique_id", lambda: b"x")
+    with pytest.raises(ExchangeTimeout, match=r"0\.3 s in vain for rank 1 of a new group"):
+        create_process_group(options(dist.HashStore(), 0, 2), None)
+    with pytest.raises(ExchangeTimeout, match="in vain for the first rank"):
+        create_process_group(options(dist.HashStore(), 1, 2), None)
+
+
+def test_address_of_an_earlier_group_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "library", lambda: None)
+    store = dist.HashStore()
+    said = {"boot": "another", "addresses": ["127.0.0.1"], "port": 1, "token": "", "id": ""}
+    store.set("ccl", json.dumps(said))
+    with pytest.raises(ExchangeTimeout, match=r"first rank of a new group at 127\.0\.0\.1:1"):
+        create_process_group(options(store, 1, 2), None)
+
+
+def test_addresses_that_lead_nowhere_from_here_are_left_out() -> None:
+    addresses = ["127.0.0.1", "10.0.0.1"]
+    there = {"boot": "another", "addresses": addresses}
+    here = {"boot": rendezvous._boot_id(), "addresses": addresses[::-1]}
+    assert rendezvous._reachable(there) == ["10.0.0.1"]
+    assert rendezvous._reachable(here) == addresses
+    assert rendezvous._reachable({"boot": "another", "addresses": ["127.0.0.1"]}) == ["127.0.0.1"]
+
+
+def test_the_programs_store_tells_the_way() -> None:
+    store = dist.TCPStore("127.0.0.1", 0, 1, is_master=True, wait_for_workers=False)
+    assert rendezvous._host_of(dist.PrefixStore("a", dist.PrefixStore("b", store))) == "127.0.0.1"
+    assert rendezvous._host_of(dist.HashStore()) is None
+
+
+@pytest.mark.skipif(installed() is None, reason="oneCCL is not installed")
+@pytest.mark.slow
+def test_groups_of_some_ranks_whose_operations_are_in_order(start: Any, backend: str) -> None:
+    found = start("subgroups", 3).results()
+    assert [all(one["many"]) for one in found] == [True] * 3, backend
