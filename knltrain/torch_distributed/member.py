@@ -77,6 +77,13 @@ class Member(_ProcessGroup):  # type: ignore[misc]
 
         return self._queue.put(Operation(results, do), not is_async, limit)
 
+    def _start_coalescing(self, _device: Any) -> None:
+        """Do nothing: operations begin when they are called."""
+
+    def _end_coalescing(self, _device: Any) -> Operation:
+        """Return what is done when all operations so far are."""
+        return self.submit("barrier", [], [], None)
+
     def shutdown(self) -> None:
         """Leave the group; what is under way has some seconds to finish."""
         self._collectives = None

@@ -9,7 +9,6 @@ import pytest
 import torch.distributed as dist
 
 from knltrain.errors import CollectiveError, ExchangeTimeout
-from knltrain.exchange.oneccl import installed
 from knltrain.exchange.oneccl import library as oneccl
 from knltrain.torch_distributed.ccl import rendezvous
 from knltrain.torch_distributed.ccl.rendezvous import create_process_group
@@ -63,10 +62,3 @@ def test_the_programs_store_tells_the_way() -> None:
     store = dist.TCPStore("127.0.0.1", 0, 1, is_master=True, wait_for_workers=False)
     assert rendezvous._host_of(dist.PrefixStore("a", dist.PrefixStore("b", store))) == "127.0.0.1"
     assert rendezvous._host_of(dist.HashStore()) is None
-
-
-@pytest.mark.skipif(installed() is None, reason="oneCCL is not installed")
-@pytest.mark.slow
-def test_groups_of_some_ranks_whose_operations_are_in_order(start: Any, backend: str) -> None:
-    found = start("subgroups", 3).results()
-    assert [all(one["many"]) for one in found] == [True] * 3, backend

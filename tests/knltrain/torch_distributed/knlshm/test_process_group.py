@@ -1,55 +1,53 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Iterator
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+import torch.distributed as dist
 
-REPOSITORY = Path(__file__).parents[4]
-PROGRAM = """
-import os
-import torch, torch.distributed as dist
-import knltrain.torch_distributed
-dist.init_process_group("knlshm")
-tensor = torch.full((4,), dist.get_rank() + 1.0)
-dist.all_reduce(tensor)
-line = f"{dist.get_backend()} {dist.group.WORLD.group_name} {tensor.tolist()}\\n"
-os.write(1, line.encode())  # in one go: both ranks write to one pipe
-dist.destroy_process_group()
-"""
+from knltrain.errors import CollectiveError
+from knltrain.torch_distributed.knlshm import KnlshmProcessGroup, create_process_group
 
 
-def test_losses_of_ddp_are_those_of_gloo(common: Any) -> None:
-    for found in (one["losses"] for one in common):
-        assert found["ours plain"] == found["gloo plain"]
-
-
-@pytest.mark.slow
-def test_losses_of_ddp_in_all_its_kinds_are_those_of_gloo(start: Any) -> None:
-    for found in start("parallel").results():
-        kinds = {name.partition(" ")[2] for name in found if name.startswith("gloo")}
-        assert len(kinds) == 6
-        for kind in kinds:
-            assert found[f"ours {kind}"] == found[f"gloo {kind}"], kind
-
-
-@pytest.mark.slow
-def test_sharded_training_is_that_of_one_process(start: Any) -> None:
-    for found in start("sharded").results():
-        assert found["losses"] == pytest.approx(found["alone"], rel=1e-4)
-        assert found["kept"]
-
-
-@pytest.mark.slow
-def test_program_under_torchrun(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", str(program)]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True
+@pytest.fixture
+def alone() -> Iterator[KnlshmProcessGroup]:
+    """A group of one rank."""
+    options: Any = SimpleNamespace(
+        store=dist.HashStore(),
+        group_rank=0,
+        group_size=1,
+        timeout=timedelta(seconds=5),
+        global_ranks_in_group=[],
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("knlshm 0 [3.0, 3.0, 3.0, 3.0]") == 2
+    group = create_process_group(options, None)
+    yield group
+    group.shutdown()
+
+
+def test_group_of_one_works_and_ends(alone: KnlshmProcessGroup) -> None:
+    tensor = torch.ones(3)
+    reduced = dist.AllreduceOptions()
+    alone.allreduce([tensor], reduced).wait()
+    assert tensor.tolist() == [1, 1, 1]
+    alone.shutdown()
+    for attempt in (
+        lambda: alone.allreduce([tensor], reduced),
+        lambda: alone.send([tensor], 0),
+    ):
+        with pytest.raises(CollectiveError, match="was destroyed"):
+            attempt()
+
+
+def test_forked_process_neither_leaves_nor_ends_the_group(alone: KnlshmProcessGroup) -> None:
+    alone.barrier().wait()  # in a thread, which the forked process has not
+    child = os.fork()
+    if not child:
+        alone.shutdown()
+        os._exit(0)
+    os.waitpid(child, 0)
+    alone.barrier().wait()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from knltrain.errors import CollectiveError
+from knltrain.torch_distributed.ccl import CclProcessGroup, lane
+from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
+from knltrain.torch_distributed.ccl.lane import Lane, Share
+
+
+class Holding:
+    """A communicator of one rank, whose calls may be held up."""
+
+    rank, ranks = 0, 1
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    def all_reduce(self, *_: Any) -> None:
+        self.go_on.wait(30)
+
+
+def _group(communicator: Any) -> CclProcessGroup:
+    gloo: Any = SimpleNamespace(send=lambda tensors, rank, tag: (rank, tag))
+    share = Share(Lane(), "the group of ranks 0")
+    collectives = OnecclCollectives(communicator, gloo, 20)
+    return CclProcessGroup(collectives, share, gloo, lambda: share.close(1) and None)
+
+
+def test_messages_go_by_gloo_until_the_group_is_destroyed() -> None:
+    group = _group(Holding())
+    assert group.getBackendName() == "ccl"
+    assert group.send([torch.zeros(1)], 3, 4) == (3, 4)
+    group.shutdown()
+    for attempt in (lambda: group.send([torch.zeros(1)], 3), group.barrier):
+        with pytest.raises(CollectiveError, match="was destroyed"):
+            attempt()
+
+
+def test_operations_under_way_fail_when_the_group_is_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lane, "leave_as_it_is_at_exit", lambda: None)
+    communicator = Holding()
+    group = _group(communicator)
+    tensor = torch.zeros(1)
+    waiting = [group.allreduce([tensor], dist.AllreduceOptions()) for _ in range(2)]
+    group.abort()
+    for work in waiting:
+        with pytest.raises(CollectiveError, match="was aborted by this rank"):
+            work.wait()
+    communicator.go_on.set()
