@@ -52,6 +52,15 @@ class Started:
                     found[int(folder.name)] = command.decode(errors="replace")
         return found
 
+    def all_there(self, count: int, seconds: float = 20) -> bool:
+        """Whether so many are there, or soon: one that is just being started has no mark yet."""
+        deadline = time.monotonic() + seconds
+        while len(found := self.alive()) < count:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{len(found)} of {count} are there: {found}")
+            time.sleep(0.02)
+        return True
+
     def all_gone(self, seconds: float = 20) -> bool:
         """Whether nothing is left, or ends soon."""
         deadline = time.monotonic() + seconds

@@ -115,7 +115,7 @@ def test_signals_of_the_user_are_passed_on_and_end_nothing(start: Start) -> None
 def test_nothing_is_left_when_run_is_killed(start: Start) -> None:
     process = _run(start, "setsid sleep 600 & sleep 600 & echo ready; wait")
     assert _lines(process, 2) == ["ready\n", "ready\n"]
-    assert len(start.alive()) >= 8
+    assert start.all_there(8)
     process.kill()
     assert start.all_gone()
 

@@ -37,6 +37,10 @@ CALLS: tuple[tuple[type, str], ...] = (
 """Of which a worker remembers no more than the result: they change nothing else of its own."""
 
 
+_OPERATE = stripes._operate.py_func  # type: ignore[attr-defined]
+"""As it was before anything is put in its place: a test may do so several times."""
+
+
 def install(seam: Seam, patch: pytest.MonkeyPatch) -> None:
     """Put the seam between the real code and its shared memory."""
     patch.setattr(words, "_load_acquire", seam.load_acquire)
@@ -57,7 +61,7 @@ def install(seam: Seam, patch: pytest.MonkeyPatch) -> None:
         for name, value in settings.items():
             patch.setattr(module, name, value)
     patch.setattr(buffer, "work_on_stripes", stripes.work_on_stripes.py_func)  # type: ignore[attr-defined]
-    patch.setattr(stripes, "_operate", stripes._operate.py_func)  # type: ignore[attr-defined]
+    patch.setattr(stripes, "_operate", _OPERATE)
     for name in ("accumulate", "axpby", "scale"):
         patch.setattr(stripes, name, getattr(vectors, name))
     for owner, name in CALLS:
