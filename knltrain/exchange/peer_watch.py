@@ -7,7 +7,6 @@ that ends, however it ends; of a computer that is cut off, the kernel of rank 0 
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import socket
@@ -18,34 +17,43 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, final
 
-from knltrain.errors import ExchangeTimeout, PeerLost
+from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost
+from knltrain.exchange.peer_link import PeerLink, close_in_forked_processes
 
 SILENCE_SECONDS = 10
 _HELLO_SECONDS = 5.0
 _PAUSE_SECONDS = 0.02
-_LEAVES = -1
-_MOST_BYTES = 4096
 
-Lost = Callable[[PeerLost], None]
-"""Called once, from a thread of the watch, with who is gone."""
+Told = Callable[[PeerLost], None]
+"""Called, from a thread of the watch, with who is gone or has left."""
 
 
 class PeerWatch(ABC):
-    """A rank's part in the watch of a group, until it is closed."""
+    """A rank's part in the watch of a group, until it is closed.
 
-    def __init__(self, rank: int, names: Sequence[str], on_lost: Lost) -> None:
-        self._rank, self._names, self._on_lost = rank, names, on_lost
+    ``on_lost`` is called with the first rank that is gone, ``on_left`` with each that has left in
+    peace.
+    """
+
+    def __init__(self, names: Sequence[str], on_lost: Told, on_left: Told) -> None:
+        self._names, self._on_lost, self._on_left = names, on_lost, on_left
         self._has_lost = False
         self._closing = False
 
     @abstractmethod
-    def close(self) -> None:
-        """Leave in peace."""
+    def close(self, in_peace: bool = True) -> None:
+        """Leave; others take one that does not leave in peace for lost."""
 
-    def _lose(self, rank: int, whereabouts: str) -> None:
-        if not (self._closing or self._has_lost):
+    def _take(self, news: dict[str, Any]) -> None:
+        """Tell what has become of a rank."""
+        name = self._names[news["rank"]]
+        if self._closing:
+            return
+        if news["left"]:
+            self._on_left(PeerLost(f"{name} has left the group ({news['where']})"))
+        elif not self._has_lost:
             self._has_lost = True
-            self._on_lost(PeerLost(f"{self._names[rank]} is gone: {whereabouts}"))
+            self._on_lost(PeerLost(f"{name} is gone: its {news['where']} has ended"))
 
 
 @final
@@ -53,35 +61,54 @@ class FirstRank(PeerWatch):
     """Rank 0, to whose ``listener`` all others come with the same ``token``."""
 
     def __init__(
-        self, listener: socket.socket, token: str, names: Sequence[str], on_lost: Lost
+        self,
+        listener: socket.socket,
+        token: str,
+        names: Sequence[str],
+        on_lost: Told,
+        on_left: Told,
     ) -> None:
-        super().__init__(0, names, on_lost)
+        super().__init__(names, on_lost, on_left)
         self._listener, self._token = listener, token
-        self._whereabouts: dict[int, str] = {}
-        self._links: dict[int, _Link] = {}
+        self._address = _address(listener)
+        self._links: dict[int, PeerLink] = {}
+        self._visitors: dict[PeerLink, float] = {}
+        self._have_come: set[int] = set()
+        self._in_peace = True
         self._selector = selectors.DefaultSelector()
-        self._selector.register(listener, selectors.EVENT_READ)
         self._wake, self._woken = socket.socketpair()
+        for each in (listener, self._wake, self._woken):
+            close_in_forked_processes(each)
+            each.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._serve, name="peer watch", daemon=True)
         self._thread.start()
 
-    def await_all(self, limit_seconds: float) -> None:
-        """Return when all ranks are here; ExchangeTimeout names those that do not come."""
+    def await_all(
+        self, limit_seconds: float, failure: Callable[[], KnltrainError | None] = lambda: None
+    ) -> None:
+        """Return when all ranks are here; raise what has failed meanwhile.
+
+        ExchangeTimeout names those that do not come.
+        """
         deadline = time.monotonic() + limit_seconds
-        while missing := [r for r in range(1, len(self._names)) if r not in self._whereabouts]:
+        while missing := [r for r in range(1, len(self._names)) if r not in self._have_come]:
+            error = failure()
+            if error is not None:
+                raise error
             if time.monotonic() > deadline:
                 absent = ", ".join(self._names[rank] for rank in missing)
                 raise ExchangeTimeout(
                     f"waited {limit_seconds:g} s in vain for {absent} of a new group: expected all "
                     "of its ranks to create it, and the network to let them come to "
-                    f"{_address(self._listener)}"
+                    f"{self._address}"
                 )
             time.sleep(_PAUSE_SECONDS)
 
-    def close(self) -> None:
-        """Leave in peace: from now on nobody watches."""
-        self._closing = True
+    def close(self, in_peace: bool = True) -> None:
+        """Leave: from now on nobody watches."""
+        self._closing, self._in_peace = True, in_peace
         with suppress(OSError):
             self._wake.send(b".")
         if threading.current_thread() is not self._thread:
@@ -90,50 +117,81 @@ class FirstRank(PeerWatch):
     def _serve(self) -> None:
         try:
             while not self._closing:
-                for key, _ in self._selector.select():
+                for key, _ in self._selector.select(_HELLO_SECONDS if self._visitors else None):
                     if key.fileobj is self._listener:
                         self._let_in()
                     elif key.data is not None:
                         self._hear(key.data)
+                self._turn_away()
+        except BaseException:
+            self._in_peace = False
+            self._take({"rank": 0, "where": "watch over the others", "left": False})
+            raise
         finally:
             for link in self._links.values():
-                link.tell(_LEAVES)
+                if self._in_peace:
+                    link.tell({"rank": 0, "where": _whereabouts(), "left": True})
                 link.close()
-            for each in (self._listener, self._wake, self._woken, self._selector):
+            for each in (*self._visitors, self._listener, self._wake, self._woken, self._selector):
                 each.close()
 
     def _let_in(self) -> None:
-        connection, _ = self._listener.accept()
-        link = _Link(connection)
-        hello = link.first()
-        if not hello or hello.get("token") != self._token:
-            link.close()  # somebody else's, or nobody's
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # it went again, or there are too many open files: later, then
+            time.sleep(_PAUSE_SECONDS)
             return
-        rank = hello["rank"]
-        link.rank = rank
-        self._links[rank] = link
+        link = PeerLink(connection, SILENCE_SECONDS)
+        self._visitors[link] = time.monotonic() + _HELLO_SECONDS
         self._selector.register(connection, selectors.EVENT_READ, link)
-        self._whereabouts[rank] = hello["where"]
 
-    def _hear(self, link: _Link) -> None:
-        said = link.messages()
-        if said is not None and _LEAVES not in said:
-            return
+    def _turn_away(self) -> None:
+        """Close connections that do not say in time who comes."""
+        for link, deadline in list(self._visitors.items()):
+            if time.monotonic() > deadline:
+                self._forget(link)
+
+    def _forget(self, link: PeerLink) -> None:
         self._selector.unregister(link.connection)
-        del self._links[link.rank]
+        self._visitors.pop(link, None)
         link.close()
-        if said is None:
-            where = self._whereabouts[link.rank]
-            self._lose(link.rank, where)
-            for other in self._links.values():
-                other.tell([link.rank, where])
+
+    def _hear(self, link: PeerLink) -> None:
+        said = link.messages()
+        if link in self._visitors:
+            self._greet(link, said)
+            return
+        if said is not None and not any(news["left"] for news in said):
+            return
+        self._forget(link)
+        news = {"rank": link.rank, "where": link.where, "left": said is not None}
+        del self._links[link.rank]
+        for other in self._links.values():
+            other.tell(news)
+        self._take(news)
+
+    def _greet(self, link: PeerLink, said: list[Any] | None) -> None:
+        """Let in who says the token; others are somebody else's, or nobody's."""
+        if said == []:
+            return
+        hello = said[0] if said and isinstance(said[0], dict) else {}
+        if hello.get("token") != self._token:
+            self._forget(link)
+            return
+        del self._visitors[link]
+        link.rank, link.where = hello["rank"], hello["where"]
+        self._links[link.rank] = link
+        self._have_come.add(link.rank)
+        if len(self._have_come) == len(self._names) - 1:
+            self._selector.unregister(self._listener)
+            self._listener.close()
 
 
 @final
 class OtherRank(PeerWatch):
     """A rank that comes to rank 0 at one of its ``addresses``, (host, port), with its ``token``.
 
-    Raises ExchangeTimeout if none of them answers within ``limit_seconds``.
+    Raises ExchangeTimeout if none of them answers; each has ``attempt_seconds``.
     """
 
     def __init__(
@@ -142,11 +200,13 @@ class OtherRank(PeerWatch):
         addresses: Sequence[tuple[str, int]],
         token: str,
         names: Sequence[str],
-        on_lost: Lost,
-        limit_seconds: float,
+        on_lost: Told,
+        on_left: Told,
+        attempt_seconds: float,
     ) -> None:
-        super().__init__(rank, names, on_lost)
-        self._link = _Link(_connected(addresses, limit_seconds))
+        super().__init__(names, on_lost, on_left)
+        self._rank = rank
+        self._link = PeerLink(_connected(addresses, attempt_seconds), SILENCE_SECONDS)
         self._link.tell({"token": token, "rank": rank, "where": _whereabouts()})
         self._thread = threading.Thread(target=self._serve, name="peer watch", daemon=True)
         self._thread.start()
@@ -156,10 +216,11 @@ class OtherRank(PeerWatch):
         """The address of this computer that leads to rank 0."""
         return str(self._link.connection.getsockname()[0])
 
-    def close(self) -> None:
-        """Leave in peace."""
+    def close(self, in_peace: bool = True) -> None:
+        """Leave; others take one that does not leave in peace for lost."""
         self._closing = True
-        self._link.tell(_LEAVES)
+        if in_peace:
+            self._link.tell({"rank": self._rank, "where": _whereabouts(), "left": True})
         with suppress(OSError):
             self._link.connection.shutdown(socket.SHUT_RDWR)
         if threading.current_thread() is not self._thread:
@@ -168,79 +229,29 @@ class OtherRank(PeerWatch):
 
     def _serve(self) -> None:
         while (said := self._link.messages()) is not None:
-            for message in said:
-                if message == _LEAVES:
+            for news in said:
+                self._take(news)
+                if news["left"] and news["rank"] == 0:
                     return
-                self._lose(*message)
-        self._lose(0, "its connection has ended, and with it its process or its computer")
+        where = "connection, and with it its process or its computer,"
+        self._take({"rank": 0, "where": where, "left": False})
 
 
-@final
-class _Link:
-    """A connection that carries JSON, a message per line."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection, self.rank = connection, 0
-        self._received = b""
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENCE_SECONDS // 2)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, SILENCE_SECONDS // 2)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_SECONDS * 1000)
-
-    def tell(self, message: Any) -> None:
-        """Send a message, if the other end is still there."""
+def _connected(addresses: Sequence[tuple[str, int]], attempt_seconds: float) -> socket.socket:
+    for address in addresses:
         with suppress(OSError):
-            self.connection.sendall(json.dumps(message).encode() + b"\n")
-
-    def messages(self) -> list[Any] | None:
-        """Wait for messages; None when the connection has ended."""
-        try:
-            received = self.connection.recv(_MOST_BYTES)
-        except OSError:
-            return None
-        if not received:
-            return None
-        *lines, self._received = (self._received + received).split(b"\n")
-        return [json.loads(line) for line in lines]
-
-    def first(self) -> dict[str, Any]:
-        """Return what the other end says first; nothing if that is not for us."""
-        self.connection.settimeout(_HELLO_SECONDS)
-        try:
-            while (said := self.messages()) is not None:
-                if said or len(self._received) > _MOST_BYTES:
-                    return said[0] if said and isinstance(said[0], dict) else {}
-        except ValueError:
-            pass
-        finally:
-            self.connection.settimeout(None)
-        return {}
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-def _connected(addresses: Sequence[tuple[str, int]], limit_seconds: float) -> socket.socket:
-    deadline = time.monotonic() + limit_seconds
-    while True:
-        for address in addresses:
-            with suppress(OSError):
-                left = min(_HELLO_SECONDS, max(deadline - time.monotonic(), _PAUSE_SECONDS))
-                connection = socket.create_connection(address, left)
-                connection.settimeout(None)
-                return connection
-        if time.monotonic() > deadline:
-            tried = ", ".join(f"{host}:{port}" for host, port in addresses)
-            raise ExchangeTimeout(
-                f"waited {limit_seconds:g} s in vain for the first rank of a new group at {tried}: "
-                "expected the network to lead there"
-            )
-        time.sleep(_PAUSE_SECONDS)
+            connection = socket.create_connection(address, attempt_seconds)
+            connection.settimeout(None)
+            return connection
+    tried = ", ".join(f"{host}:{port}" for host, port in addresses)
+    raise ExchangeTimeout(
+        f"the first rank of a new group does not answer at {tried}: expected it to be there, and "
+        "the network to lead there"
+    )
 
 
 def _whereabouts() -> str:
-    return f"its process {os.getpid()} on {socket.gethostname()} has ended"
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _address(listener: socket.socket) -> str:

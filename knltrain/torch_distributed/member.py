@@ -81,7 +81,7 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         """Do nothing: operations begin when they are called."""
 
     def _end_coalescing(self, _device: Any) -> Operation:
-        """Return what is done when all operations so far are."""
+        """Return what is done when all operations so far are, but for messages."""
         return self.submit("barrier", [], [], None)
 
     def shutdown(self) -> None:

@@ -50,6 +50,7 @@ class Order:
                 self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
                 self._thread.start()
             self._pending += 1
+            operation.done_in = self._thread
             self._queue.append(operation)
             self._changed.notify()
         return operation

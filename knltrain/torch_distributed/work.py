@@ -10,7 +10,7 @@ from typing import Any, final
 import torch
 import torch.distributed as dist
 
-from knltrain.errors import ExchangeTimeout
+from knltrain.errors import CollectiveError, ExchangeTimeout
 
 _FUTURES = threading.Lock()
 
@@ -26,6 +26,7 @@ class Operation(dist.Work):
     def __init__(self, results: Any, do: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.do = do
+        self.done_in: threading.Thread | None = None
         self._results = results
         self._error: BaseException | None = None
         self._source = -1
@@ -59,8 +60,17 @@ class Operation(dist.Work):
             trigger.set_result(None)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Return when it is done; raise what it failed with, ExchangeTimeout after ``timeout``."""
+        """Return when it is done; raise what it failed with, ExchangeTimeout after ``timeout``.
+
+        Raises CollectiveError in the thread that is to do it: in what a future calls when an
+        operation is done, there is no waiting for another one.
+        """
         if not self._is_done:
+            if threading.current_thread() is self.done_in:
+                raise CollectiveError(
+                    "waited for an operation in the thread that does it, as in a future's then(): "
+                    "expected its own future there (get_future)"
+                )
             seconds = timeout.total_seconds() if timeout else -1
             if not self._under_way.acquire(timeout=seconds if seconds > 0 else -1):
                 raise ExchangeTimeout(f"waited {seconds:g} s in vain for an operation of this rank")

@@ -24,8 +24,8 @@ KINDS = {
 """Kinds of elements that oneCCL knows, with its numbers."""
 
 OPERATIONS = {SUM: 0, PRODUCT: 1, MAX: 2, MIN: 3}
-"""Reductions that it can do on a CPU. Of several they are equal on all ranks, and rounded in an
-order that depends on the number of elements and ranks."""
+"""Reductions that it can do on a CPU, in an order that depends on the count and the ranks. Those to
+all ranks give all the same bits, but for MAX and MIN where there are NaNs."""
 
 _BYTES = KINDS["uint8"]
 
@@ -51,7 +51,8 @@ class Communicator:
     """Rank ``rank`` of ``ranks`` processes that call the same operations in the same order.
 
     Every operation blocks until this rank's part is done, without Python's lock; if a peer never
-    comes, for ever. A process may be in several communicators, but at work in one at a time. Raises
+    comes, for ever. A process may be in several communicators, but at work in one at a time; what
+    they hold it holds until it ends, as to destroy one waits for all ranks to do so, too. Raises
     CollectiveError if the library cannot be loaded or refuses, with the function's name and code.
     """
 
@@ -69,7 +70,7 @@ class Communicator:
         )
 
     def all_reduce(self, address: int, count: int, kind: str, operation: int = SUM) -> None:
-        """Reduce ``count`` elements of ``kind`` of every rank, in place, the same bits for all."""
+        """Reduce ``count`` elements of ``kind`` of every rank, in place (see OPERATIONS)."""
         self._do("AllReduce", address, address, count, KINDS[kind], OPERATIONS[operation])
 
     def reduce(
@@ -95,10 +96,6 @@ class Communicator:
     def all_to_all(self, source: int, target: int, bytes_: int) -> None:
         """Send part r of ``source`` to rank r, and get one of each; parts are of ``bytes_``."""
         self._do("AllToAll", source, target, bytes_, _BYTES)
-
-    def destroy(self) -> None:
-        """Leave; for all ranks to call."""
-        _call("onecclCommDestroy", self._communicator)
 
     def _do(self, name: str, source: int, target: int, count: int, *numbers: int) -> None:
         """Call a function whose arguments begin with memory and count, and end as they all do."""

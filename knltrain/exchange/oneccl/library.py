@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import importlib.metadata
@@ -77,14 +78,16 @@ def library() -> ctypes.CDLL:
             f"oneCCL {found[0]} in {folder} cannot be loaded: {error}; expected the package as it "
             "comes: pip install --force-reinstall 'knltrain[oneccl]'"
         ) from error
+    _end_without_clearing_up()
     return loaded[LIBRARY]
 
 
-@functools.cache
-def leave_as_it_is_at_exit() -> None:
-    """Have the process end without oneCCL's clearing up: a call that never returned is under way.
+def _end_without_clearing_up() -> None:
+    """Have the process end without oneCCL's own clearing up, with the status that it wants.
 
-    What Python does at exit is done, and the status stays what it is.
+    That fails the process if rank 0 ended before, or if a call that never returns is under way.
+    What Python does at exit is done; of what C libraries do, only what is registered after this.
     """
     libc = ctypes.CDLL(None)
-    libc.on_exit(libc._exit, None)  # of those called at exit, the last one registered comes first
+    atexit.register(libc.fflush, None)
+    libc.on_exit(libc._exit, None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, final
 
@@ -11,13 +12,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from knltrain.errors import CollectiveError
+from knltrain.errors import CollectiveError, KnltrainError
 from knltrain.exchange.collectives import Collectives
 from knltrain.exchange.collectives.operations import Memory
 from knltrain.exchange.oneccl import Communicator
 from knltrain.exchange.oneccl.communicator import KINDS, OPERATIONS
 from vectorized_ops.reference.reduction import AND, MAX, MEAN, MIN, OR, STORED, SUM, XOR
 
+_EARLIER_SECONDS = 0.5
 _BITWISE: dict[int, Any] = {AND: dist.ReduceOp.BAND, OR: dist.ReduceOp.BOR, XOR: dist.ReduceOp.BXOR}
 
 
@@ -26,13 +28,19 @@ class OnecclCollectives(Collectives):
     """See `Collectives`; ``gloo`` is a process group of the same ranks.
 
     Gather, scatter, exchanges of parts of different sizes and bitwise reductions go by gloo. Limits
-    are for others to keep: a call may never return.
+    are for others to keep: a call may never return. ``failure()`` is what the group failed with.
     """
 
-    def __init__(self, communicator: Communicator, gloo: Any, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        communicator: Communicator,
+        gloo: Any,
+        timeout_seconds: float,
+        failure: Callable[[], KnltrainError | None],
+    ) -> None:
         self.rank, self.ranks = communicator.rank, communicator.ranks
         self.timeout_seconds = timeout_seconds
-        self._communicator, self._gloo = communicator, gloo
+        self._communicator, self._gloo, self._failure = communicator, gloo, failure
 
     def all_reduce(
         self, address: int, count: int, kind: str, operation: int, limit: float | None = None
@@ -43,6 +51,10 @@ class OnecclCollectives(Collectives):
             options = dist.AllreduceOptions()
             options.reduceOp = _BITWISE[operation]
             self._by_gloo("allreduce", limit, [_tensor(address, count, kind)], options)
+            return
+        if operation in (MIN, MAX) and "float" in kind:  # of NaNs each rank makes its own
+            self._communicator.reduce(address, address, count, kind, operation, 0)
+            self._communicator.broadcast(address, count * STORED[kind].itemsize, 0)
             return
         summing = SUM if operation == MEAN else operation
         self._communicator.all_reduce(address, count, kind, summing)
@@ -152,9 +164,20 @@ class OnecclCollectives(Collectives):
         self.all_reduce(one.data_ptr(), 1, "int32", MIN, limit)
 
     def _by_gloo(self, method: str, limit: float | None, *arguments: Any) -> None:
+        """Have gloo give up before the lane does: its call returns."""
+        seconds = self.timeout_seconds if limit is None else limit
         options = arguments[-1]
-        options.timeout = timedelta(seconds=self.timeout_seconds if limit is None else limit)
-        getattr(self._gloo, method)(*arguments).wait()
+        options.timeout = timedelta(seconds=max(seconds - _EARLIER_SECONDS, seconds / 2))
+        try:
+            getattr(self._gloo, method)(*arguments).wait()
+        except RuntimeError as error:
+            time.sleep(_EARLIER_SECONDS)  # the watch may know more
+            failure = self._failure()
+            if failure is not None:
+                raise failure from error
+            raise CollectiveError(
+                f"{method} by gloo failed, within {seconds:g} s: {error}"
+            ) from error
 
 
 def _check(kind: str) -> None:

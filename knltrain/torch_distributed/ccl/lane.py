@@ -8,6 +8,7 @@ which the program asked for them, and one that ends the waiting for a call that 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import time
 from collections import deque
@@ -15,26 +16,43 @@ from dataclasses import dataclass
 from typing import final
 
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
-from knltrain.exchange.oneccl.library import leave_as_it_is_at_exit
-from knltrain.torch_distributed.member import DESTROYED
+from knltrain.torch_distributed.member import DESTROYED, LAST_WORK_SECONDS
 from knltrain.torch_distributed.work import Operation
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
     operation: Operation
     share: Share
     limit: float
-    deadline: float = 0.0
+    begun: float = 0.0
+
+    def left(self) -> float:
+        """Seconds until others have let wait too long; a rank that left comes no more."""
+        limit = min(self.limit, LAST_WORK_SECONDS) if self.share.departure else self.limit
+        return min(self.begun + limit - time.monotonic(), threading.TIMEOUT_MAX)
+
+    def lateness(self) -> KnltrainError:
+        """Return what to say of it when there is no time left."""
+        return self.share.departure or ExchangeTimeout(
+            f"waited {self.limit:g} s in vain for the other ranks of {self.share.group}: expected "
+            "all of them to call the same operations in the same order; if they can be so much "
+            "slower, give init_process_group or new_group a longer timeout"
+        )
 
 
 @final
 class Share:
-    """A group's share in the lane; ``group`` is what it is called in messages."""
+    """A group's share in the lane; ``group`` is what it is called in messages.
+
+    `error` is what the group has failed with, `departure` that a rank has left it: what that rank
+    had its part in may still come to its end, within a few seconds.
+    """
 
     def __init__(self, lane: Lane, group: str) -> None:
         self.group = group
         self.error: KnltrainError | None = None
+        self.departure: KnltrainError | None = None
         self._lane = lane
         lane.open()
 
@@ -50,9 +68,13 @@ class Share:
         """Have the group's operations under way fail, and all later ones."""
         self._lane.fail(self, error)
 
-    def close(self, limit_seconds: float) -> bool:
-        """Take no more; tell whether all that was taken has been done in time."""
-        return self._lane.close(self, limit_seconds)
+    def depart(self, error: KnltrainError) -> None:
+        """Say that a rank has left the group."""
+        self._lane.depart(self, error)
+
+    def close(self, limit_seconds: float) -> None:
+        """Take no more; what was taken fails unless it is done in time."""
+        self._lane.close(self, limit_seconds)
 
 
 @final
@@ -60,6 +82,7 @@ class Lane:
     """The calls of all groups of a process, one after the other."""
 
     def __init__(self) -> None:
+        self._pid = os.getpid()
         self._changed = threading.Condition()
         self._queue: deque[_Entry] = deque()
         self._running: _Entry | None = None
@@ -68,7 +91,12 @@ class Lane:
         self._threads: list[threading.Thread] = []
 
     def open(self) -> None:
-        """Count a share more."""
+        """Count a share more; CollectiveError in a forked process, which has no threads."""
+        if self._pid != os.getpid():
+            raise CollectiveError(
+                f"process {self._pid} has used oneCCL, and this one was forked of it: expected a "
+                'process of its own, as multiprocessing starts one by "spawn"'
+            )
         with self._changed:
             self._shares += 1
 
@@ -85,36 +113,34 @@ class Lane:
                 ]
                 for thread in self._threads:
                     thread.start()
+            entry.operation.done_in = self._threads[0]
             self._queue.append(entry)
             self._changed.notify_all()
 
     def fail(self, share: Share, error: KnltrainError) -> None:
         """End the waiting for a share's operations, and for those behind one that is stuck."""
         with self._changed:
-            share.error = share.error or error
-            if self._running is not None and self._running.share is share:
-                self._stuck = self._stuck or error
-                leave_as_it_is_at_exit()
-                failed = [self._running, *self._queue]
-                self._queue.clear()
-            else:
-                failed = [entry for entry in self._queue if entry.share is share]
-                self._queue = deque(entry for entry in self._queue if entry.share is not share)
+            failed = self._failed(share, error)
         for entry in failed:
             entry.operation.finish(error)
 
-    def close(self, share: Share, limit_seconds: float) -> bool:
-        """Take no more of a share; with the last one the threads end."""
-
-        def is_done() -> bool:
-            entries = [*self._queue, *([self._running] if self._running else [])]
-            return self._stuck is not None or all(entry.share is not share for entry in entries)
-
+    def depart(self, share: Share, error: KnltrainError) -> None:
+        """Give the operations of a share some seconds from now on."""
         with self._changed:
-            share.error = share.error or CollectiveError(DESTROYED)
-            in_time = threading.current_thread() in self._threads or self._changed.wait_for(
-                is_done, limit_seconds
-            )
+            share.departure = share.departure or error
+            if self._running is not None and self._running.share is share:
+                self._running.begun = time.monotonic()
+            self._changed.notify_all()
+
+    def close(self, share: Share, limit_seconds: float) -> None:
+        """Take no more of a share; with the last one the threads end."""
+        error = CollectiveError(DESTROYED)
+        with self._changed:
+            share.error = share.error or error
+            if threading.current_thread() not in self._threads:
+                self._changed.wait_for(lambda: not self._has_work_of(share), limit_seconds)
+        self.fail(share, error)
+        with self._changed:
             self._shares -= 1
             ended = [] if self._shares or self._stuck else self._threads
             if ended:
@@ -123,7 +149,23 @@ class Lane:
         for thread in ended:
             if thread is not threading.current_thread():
                 thread.join(limit_seconds)
-        return in_time and self._stuck is None
+
+    def _has_work_of(self, share: Share) -> bool:
+        entries = [*self._queue, *([self._running] if self._running else [])]
+        return self._stuck is None and any(entry.share is share for entry in entries)
+
+    def _failed(self, share: Share, error: KnltrainError) -> list[_Entry]:
+        """Take out what fails with a share, under the lock."""
+        share.error = share.error or error
+        if self._running is None or self._running.share is not share:
+            failed = [entry for entry in self._queue if entry.share is share]
+            self._queue = deque(entry for entry in self._queue if entry.share is not share)
+            return failed
+        self._stuck = self._stuck or error
+        failed = [self._running, *self._queue]
+        self._queue.clear()
+        self._changed.notify_all()
+        return failed
 
     def _serve(self) -> None:
         me = threading.current_thread()
@@ -133,7 +175,7 @@ class Lane:
                 if not self._queue:
                     return
                 self._running = self._queue.popleft()
-                self._running.deadline = time.monotonic() + self._running.limit
+                self._running.begun = time.monotonic()
                 operation = self._running.operation
                 self._changed.notify_all()
             operation.run()
@@ -144,22 +186,20 @@ class Lane:
 
     def _keep_time(self) -> None:
         me = threading.current_thread()
-        while True:
+        failed: list[_Entry] = []
+        while not failed:
             with self._changed:
+                if self._stuck is not None or me not in self._threads:
+                    return
                 late = self._running
-                left = late.deadline - time.monotonic() if late else None
+                left = late.left() if late else None
                 if late is None or left is None or left > 0:
-                    if me not in self._threads:
-                        return
-                    self._changed.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
+                    self._changed.wait(left)
                     continue
-            late.share.fail(
-                ExchangeTimeout(
-                    f"waited {late.limit:g} s in vain for the other ranks of {late.share.group}: "
-                    "expected all of them to call the same operations in the same order; if they "
-                    "can be so much slower, give init_process_group or new_group a longer timeout"
-                )
-            )
+                error = late.lateness()
+                failed = self._failed(late.share, error)
+        for entry in failed:
+            entry.operation.finish(error)
 
 
 @functools.cache

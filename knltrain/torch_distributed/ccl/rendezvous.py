@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import secrets
 import socket
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
 from knltrain.cluster import is_set, set_unless_set
-from knltrain.errors import ExchangeTimeout, KnltrainError
+from knltrain.errors import CollectiveError, ExchangeTimeout
 from knltrain.exchange.network_interface import (
     address_towards,
     interface_of,
@@ -38,6 +39,9 @@ _KEY = "ccl"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PAUSE_SECONDS = 0.01
 _TOKEN_BYTES = 16
+_ATTEMPT_SECONDS = 5.0
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,15 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
             watch, meeting = _let_in(options.store, names, share, limit_seconds)
         else:
             watch, meeting = _join(options.store, rank, names, share, limit_seconds)
-        gloo = _gloo(options.store, rank, ranks, options.timeout, meeting)
-        communicator = _communicator(share, rank, ranks, meeting.common_id, limit_seconds)
+        gloo = _beside(share, lambda: _gloo(options.store, rank, ranks, options.timeout, meeting))
+        communicator = _in_turn(
+            share, lambda: Communicator(rank, ranks, meeting.common_id), limit_seconds
+        )
     except BaseException:
-        _leave(share, watch)
+        _leave(share, watch, in_peace=False)
         raise
-    collectives = OnecclCollectives(communicator, gloo, limit_seconds)
-    return CclProcessGroup(collectives, share, gloo, partial(_leave, share, watch, communicator))
+    collectives = OnecclCollectives(communicator, gloo, limit_seconds, lambda: share.error)
+    return CclProcessGroup(collectives, share, gloo, partial(_leave, share, watch))
 
 
 def _let_in(
@@ -88,22 +94,22 @@ def _let_in(
     host = _host_of(store)
     own = address_towards(host) if host else None
     _take_interface(own)
-    common_id = unique_id()
+    common_id = _in_turn(share, unique_id, limit_seconds)
     token = secrets.token_hex(_TOKEN_BYTES)
     listener = socket.create_server((own or "", 0), backlog=len(names))
-    watch = FirstRank(listener, token, names, share.fail)
+    said = {
+        "boot": _boot_id(),
+        "addresses": [own] if own else list(interfaces().values()),
+        "port": listener.getsockname()[1],
+        "token": token,
+        "id": common_id.hex(),
+    }
+    watch = FirstRank(listener, token, names, share.fail, share.depart)
     try:
-        said = {
-            "boot": _boot_id(),
-            "addresses": [own] if own else list(interfaces().values()),
-            "port": listener.getsockname()[1],
-            "token": token,
-            "id": common_id.hex(),
-        }
         store.set(_KEY, json.dumps(said))
-        watch.await_all(limit_seconds)
+        watch.await_all(limit_seconds, lambda: share.error or share.departure)
     except BaseException:
-        watch.close()
+        watch.close(in_peace=False)
         raise
     finally:
         with suppress(RuntimeError, NotImplementedError):  # not every store can forget a key
@@ -119,11 +125,14 @@ def _join(
     while True:
         said = _said(store, deadline, limit_seconds)
         addresses = [(address, said["port"]) for address in _reachable(said)]
+        attempt_seconds = min(_ATTEMPT_SECONDS, max(deadline - time.monotonic(), _PAUSE_SECONDS))
         try:
-            watch = OtherRank(rank, addresses, said["token"], names, share.fail, 0)
-        except ExchangeTimeout:
+            watch = OtherRank(
+                rank, addresses, said["token"], names, share.fail, share.depart, attempt_seconds
+            )
+        except ExchangeTimeout as error:
             if time.monotonic() > deadline:
-                raise
+                raise ExchangeTimeout(f"waited {limit_seconds:g} s in vain: {error}") from error
             time.sleep(_PAUSE_SECONDS)
             continue
         own = watch.own_address if _host_of(store) else None
@@ -148,9 +157,16 @@ def _said(store: Store, deadline: float, limit_seconds: float) -> dict[str, Any]
 def _reachable(said: dict[str, Any]) -> list[str]:
     """The addresses of rank 0 that may lead there from here, the likeliest first."""
     addresses: list[str] = said["addresses"]
-    if len(addresses) == 1 or said["boot"] == _boot_id():
+    if said["boot"] == _boot_id():
         return sorted(addresses, key=is_loopback, reverse=True)
-    return [address for address in addresses if not is_loopback(address)]
+    leading = [address for address in addresses if not is_loopback(address)]
+    if not leading:
+        raise CollectiveError(
+            f"the first rank of a new group is on another computer, and can be reached at "
+            f"{', '.join(addresses)} alone: expected an address that leads there from here; does "
+            "MASTER_ADDR, or /etc/hosts there, name that computer by its loopback?"
+        )
+    return leading
 
 
 def _take_interface(address: str | None) -> None:
@@ -174,24 +190,33 @@ def _gloo(store: Store, rank: int, ranks: int, timeout: timedelta, meeting: _Mee
     return kind(prefixed, rank, ranks, options)
 
 
-def _communicator(
-    share: Share, rank: int, ranks: int, common_id: bytes, limit_seconds: float
-) -> Communicator:
-    """Make oneCCL's, in turn with the operations of this process's other groups."""
-    made: list[Communicator] = []
-    making = Operation([], lambda: made.append(Communicator(rank, ranks, common_id)))
+def _in_turn(share: Share, make: Callable[[], Made], limit_seconds: float) -> Made:
+    """Make something with oneCCL, in turn with the operations of this process's other groups."""
+    made: list[Made] = []
+    making = Operation([], lambda: made.append(make()))
     share.put(making, is_awaited=True, limit=limit_seconds).wait()
     return made[0]
 
 
-def _leave(share: Share, watch: PeerWatch | None, communicator: Communicator | None = None) -> None:
+def _beside(share: Share, make: Callable[[], Made]) -> Made:
+    """Make something that waits for the other ranks; raise what the group fails with meanwhile."""
+    made: list[Made] = []
+    making = Operation([], lambda: made.append(make()))
+    threading.Thread(target=making.run, name="gloo", daemon=True).start()
+    while not making.is_completed():
+        error = share.error or share.departure
+        if error is not None:
+            raise error
+        time.sleep(_PAUSE_SECONDS)
+    making.wait()
+    return made[0]
+
+
+def _leave(share: Share, watch: PeerWatch | None, in_peace: bool = True) -> None:
     """End a rank's part in a group."""
-    if communicator is not None:
-        with suppress(KnltrainError):
-            share.put(Operation([], communicator.destroy), True, LAST_WORK_SECONDS).wait()
     share.close(LAST_WORK_SECONDS)
     if watch is not None:
-        watch.close()
+        watch.close(in_peace)
 
 
 def _host_of(store: Any) -> str | None:

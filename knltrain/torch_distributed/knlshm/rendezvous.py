@@ -67,7 +67,7 @@ def _attach(store: Store, limit_seconds: float, ranks: int) -> GroupSegment:
         if boot_id != _boot_id():
             raise SegmentError(
                 "the ranks of the group run on several computers: expected one, as knlshm is "
-                'shared memory; use the backend "gloo" between computers'
+                'shared memory; use the backend "ccl" or "gloo" between computers'
             )
         try:
             fd = fd_behind(address)

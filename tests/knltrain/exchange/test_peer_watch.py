@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -15,13 +16,18 @@ from knltrain.exchange.peer_watch import FirstRank, OtherRank
 NAMES = ["rank 3", "rank 5", "rank 7"]
 TOKEN = "this group's"
 OTHER = """
-import sys, time
+import os, sys, time
 from knltrain.exchange.peer_watch import OtherRank
 
 port, token = int(sys.argv[1]), sys.argv[2]
-other = OtherRank(1, [("127.0.0.1", port)], token, ["rank 3", "rank 5", "rank 7"], print, 10)
+names = ["rank 3", "rank 5", "rank 7"]
+other = OtherRank(1, [("127.0.0.1", port)], token, names, print, print, 10)
 print("here", flush=True)
-sys.stdin.readline()
+if sys.stdin.readline() == "fork\\n":
+    if os.fork():
+        os.kill(os.getpid(), 9)
+    time.sleep(2)
+    os._exit(0)
 other.close()
 """
 
@@ -30,17 +36,24 @@ class Watched:
     """Rank 0 and rank 2 of a group here; rank 1 is a process of its own."""
 
     def __init__(self) -> None:
-        self.heard: dict[int, list[PeerLost]] = {0: [], 2: []}
+        self.lost: dict[int, list[str]] = {0: [], 2: []}
+        self.left: dict[int, list[str]] = {0: [], 2: []}
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
-        self.first = FirstRank(listener, TOKEN, NAMES, self.heard[0].append)
+        self.first = FirstRank(listener, TOKEN, NAMES, *self.ears(0))
+
+    def ears(self, rank: int) -> tuple[Callable[[PeerLost], None], Callable[[PeerLost], None]]:
+        return (
+            lambda error: self.lost[rank].append(str(error)),
+            lambda error: self.left[rank].append(str(error)),
+        )
 
     def join(self) -> None:
         self.process = self.start(TOKEN)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "here\n"
         addresses = [("127.0.0.1", self.port)]
-        self.third = OtherRank(2, addresses, TOKEN, NAMES, self.heard[2].append, 10)
+        self.third = OtherRank(2, addresses, TOKEN, NAMES, *self.ears(2), 10)
         self.first.await_all(10)
 
     def start(self, token: str) -> subprocess.Popen[str]:
@@ -65,8 +78,8 @@ def watched() -> Iterator[Watched]:
         group.process.communicate()
 
 
-def _soon(look: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+def _soon(look: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
     while not look():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -76,46 +89,75 @@ def test_killed_rank_is_told_to_all_others_at_once(watched: Watched) -> None:
     watched.join()
     watched.process.kill()
     killed = time.monotonic()
-    _soon(lambda: bool(watched.heard[0] and watched.heard[2]))
+    _soon(lambda: bool(watched.lost[0] and watched.lost[2]))
     assert time.monotonic() - killed < 1
     text = f"rank 5 is gone: its process {watched.process.pid} on {socket.gethostname()} has ended"
-    assert [str(error) for error in watched.heard[0] + watched.heard[2]] == [text, text]
+    assert watched.lost == {0: [text], 2: [text]}
+
+
+def test_killed_rank_is_told_although_a_process_forked_of_it_lives(watched: Watched) -> None:
+    watched.join()
+    assert watched.process.stdin is not None
+    watched.process.stdin.write("fork\n")
+    watched.process.stdin.flush()
+    _soon(lambda: bool(watched.lost[0] and watched.lost[2]), 1.5)
 
 
 def test_rank_that_leaves_in_peace_is_not_lost(watched: Watched) -> None:
     watched.join()
     assert watched.process.communicate("leave\n", timeout=30) == ("", None)
+    _soon(lambda: bool(watched.left[0] and watched.left[2]))
+    text = f"rank 5 has left the group (process {watched.process.pid} on {socket.gethostname()})"
+    assert watched.left == {0: [text], 2: [text]}
     watched.third.close()
     watched.first.close()
-    assert watched.heard == {0: [], 2: []}
+    assert watched.lost == {0: [], 2: []}
 
 
-def test_first_rank_that_is_cut_off_is_told_and_one_that_leaves_is_not(watched: Watched) -> None:
+def test_rank_that_does_not_leave_in_peace_is_lost(watched: Watched) -> None:
     watched.join()
-    watched.third._link.connection.shutdown(socket.SHUT_RD)  # as if nothing came any more
-    _soon(lambda: bool(watched.heard[2]))
-    assert str(watched.heard[2][0]).startswith("rank 3 is gone: its connection has ended")
-    watched.first.close()
-    assert watched.process.communicate(timeout=30) == ("", None)
+    watched.third.close(in_peace=False)
+    _soon(lambda: bool(watched.lost[0]))
+    assert watched.lost[0][0].startswith("rank 7 is gone")
+    assert watched.left[0] == []
 
 
-def test_strangers_are_not_let_in(watched: Watched) -> None:
+@pytest.mark.parametrize("in_peace", [True, False])
+def test_first_rank_that_goes_is_told(watched: Watched, in_peace: bool) -> None:
+    watched.join()
+    watched.first.close(in_peace)
+    told = watched.left if in_peace else watched.lost
+    _soon(lambda: bool(told[2]))
+    says = "has left the group" if in_peace else "is gone: its connection, and with it its process"
+    assert told[2][0].startswith(f"rank 3 {says}")
+    assert watched.process.communicate("leave\n", timeout=30)[0].startswith(f"rank 3 {says}")
+
+
+def test_strangers_are_not_let_in_and_hold_up_nobody(watched: Watched) -> None:
+    silent = socket.create_connection(("127.0.0.1", watched.port))
     stranger = watched.start("another group's")
-    for said in (b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b""):
+    for said in (b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"x" * 10_000, b""):
         with socket.create_connection(("127.0.0.1", watched.port)) as visitor:
             visitor.sendall(said)
             visitor.shutdown(socket.SHUT_WR)
-            assert visitor.recv(1) == b""
+            with suppress(ConnectionResetError):
+                assert visitor.recv(1) == b""
     output, _ = stranger.communicate("leave\n", timeout=30)
     assert "here" in output
     with pytest.raises(ExchangeTimeout, match=r"0\.1 s in vain for rank 5, rank 7 of a new group"):
         watched.first.await_all(0.1)
     watched.join()
-    assert watched.heard == {0: [], 2: []}
+    assert watched.lost == {0: [], 2: []}
+    silent.close()
+
+
+def test_waiting_for_all_ends_with_what_has_failed(watched: Watched) -> None:
+    with pytest.raises(PeerLost, match="rank 5"):
+        watched.first.await_all(10, lambda: PeerLost("rank 5"))
 
 
 def test_address_where_nobody_answers_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    with pytest.raises(ExchangeTimeout, match=rf"first rank of a new group at 127\.0\.0\.1:{port}"):
-        OtherRank(1, [("127.0.0.1", port)], TOKEN, NAMES, print, 0.1)
+    with pytest.raises(ExchangeTimeout, match=rf"does not answer at 127\.0\.0\.1:{port}"):
+        OtherRank(1, [("127.0.0.1", port)], TOKEN, NAMES, print, print, 0.1)

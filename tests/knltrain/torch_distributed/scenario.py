@@ -44,8 +44,21 @@ def common(backend: str, rank: int, ranks: int, store: str) -> Found:
         "cases": like_gloo(few),
         "refused": refused(ranks),
         "losses": in_parallel(rank, {"plain": {}}),
+        "greatest": greatest(rank),
         "again": again(backend, rank, ranks, store),
     }
+
+
+def greatest(rank: int) -> list[bytes]:
+    """The greatest of numbers, one of which is none."""
+    found = []
+    for size in (2, 100, 50_001):
+        tensor = values(rank, size)
+        if rank == 0:
+            tensor[::2] = torch.nan
+        dist.all_reduce(tensor, dist.ReduceOp.MAX)
+        found.append(bytes_of(tensor))
+    return found
 
 
 def every_case(rank: int, ranks: int) -> Found:
@@ -161,6 +174,31 @@ def last_sleeps(rank: int, ranks: int) -> Found:
     return found
 
 
+def last_leaves(rank: int, ranks: int) -> Found:
+    """The last rank leaves while the others want to go on."""
+    dist.barrier()
+    if rank == ranks - 1:
+        return {}
+    begun = time.monotonic()
+    try:
+        dist.all_reduce(torch.zeros(10))
+    except KnltrainError as error:
+        return {
+            "error kind": type(error).__name__,
+            "text": str(error),
+            "seconds": time.monotonic() - begun,
+        }
+    return {}
+
+
+def last_leaves_late(rank: int, ranks: int) -> Found:
+    """All has been done, and the last rank has something of its own to do."""
+    dist.barrier()
+    if rank == ranks - 1:
+        time.sleep(7)
+    return {}
+
+
 def inside_ddp(rank: int, ranks: int) -> Found:
     """The last rank is gone in the middle of a training step."""
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(5, 5))
@@ -215,6 +253,8 @@ SCENARIOS = {
     "different": different,
     "last_sleeps": last_sleeps,
     "last_sleeps_long": last_sleeps,
+    "last_leaves": last_leaves,
+    "last_leaves_late": last_leaves_late,
     "inside_ddp": inside_ddp,
     "parallel": parallel,
 }

@@ -59,3 +59,16 @@ def test_killed_rank_ends_a_training_step(start: Any) -> None:
     kind, text = ranks.result(0)["error"]
     assert kind in ("RuntimeError", "PeerLost")
     assert "rank 1 is gone" in text
+
+
+def test_rank_that_leaves_is_named_to_who_waits_for_it(start: Any) -> None:
+    found = start("last_leaves").result(0)
+    assert found["error kind"] == "PeerLost"
+    assert found["text"].startswith("rank 1")
+    assert found["seconds"] < 15
+
+
+@pytest.mark.slow
+def test_rank_that_leaves_long_after_the_others_ends_well(start: Any) -> None:
+    for found in start("last_leaves_late").results():
+        assert found == {}

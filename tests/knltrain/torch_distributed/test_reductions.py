@@ -20,6 +20,10 @@ def test_all_ranks_get_the_same_bits(common: Any) -> None:
     assert _digests_that_differ(common) == []
 
 
+def test_all_ranks_get_the_same_bits_where_numbers_are_none(common: Any) -> None:
+    assert common[0]["greatest"] == common[1]["greatest"]
+
+
 @pytest.mark.slow
 def test_all_ranks_get_the_same_bits_of_every_dtype(every_case: Any) -> None:
     assert _digests_that_differ(every_case) == []

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from knltrain.errors import CollectiveError
+from knltrain.errors import CollectiveError, KnltrainError, PeerLost
 from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
 from vectorized_ops.reference.reduction import MEAN, OR, SUM
 
@@ -37,11 +37,20 @@ class Gloo:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
+        self.lost: KnltrainError | None = None
+        self.broken = False
+
+    def failure(self) -> KnltrainError | None:
+        return self.lost
+
+    def wait(self) -> None:
+        if self.broken:
+            raise RuntimeError("Connection closed by peer")
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any) -> Any:
             self.calls.append((name, arguments[-1]))
-            return SimpleNamespace(wait=lambda: None)
+            return SimpleNamespace(wait=self.wait)
 
         return call
 
@@ -56,7 +65,7 @@ def _array(address: int, count: int, kind: str) -> npt.NDArray[Any]:
 def collectives() -> tuple[OnecclCollectives, Doubling, Gloo]:
     communicator, gloo = Doubling(), Gloo()
     made: Any = communicator
-    return OnecclCollectives(made, gloo, 5), communicator, gloo
+    return OnecclCollectives(made, gloo, 5, gloo.failure), communicator, gloo
 
 
 def test_mean_is_a_sum_that_is_divided(collectives: Any) -> None:
@@ -77,7 +86,7 @@ def test_bitwise_reductions_go_by_gloo_with_the_limit_of_the_call(collectives: A
     assert not communicator.calls
     assert [name for name, _ in gloo.calls] == ["allreduce"] * 2
     limits = [options.timeout for _, options in gloo.calls]
-    assert limits == [timedelta(seconds=7), timedelta(seconds=5)]
+    assert limits == [timedelta(seconds=6.5), timedelta(seconds=4.5)]  # before the lane's
     assert gloo.calls[0][1].reduceOp == dist.ReduceOp.BOR
 
 
@@ -103,3 +112,14 @@ def test_parts_that_lie_apart_are_put_in_a_row(collectives: Any) -> None:
     row = [whole.data_ptr(), whole.data_ptr() + 8]
     ours.reduce_scatter(row, target.data_ptr(), 2, "float32", SUM)
     assert communicator.calls == ["[1.0, 1.0, 2.0, 2.0]", "[3.0, 3.0, 4.0, 4.0]"]
+
+
+def test_what_gloo_fails_with_is_told_as_what_the_watch_knows(collectives: Any) -> None:
+    ours, _, gloo = collectives
+    numbers = np.full(3, 4, np.int32)
+    gloo.broken = True
+    with pytest.raises(CollectiveError, match=r"allreduce by gloo failed, .* closed by peer"):
+        ours.all_reduce(numbers.ctypes.data, 3, "int32", OR)
+    gloo.lost = PeerLost("rank 1 is gone")
+    with pytest.raises(PeerLost, match="rank 1 is gone"):
+        ours.all_reduce(numbers.ctypes.data, 3, "int32", OR)

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from knltrain.errors import CollectiveError
-from knltrain.torch_distributed.ccl import CclProcessGroup, lane
+from knltrain.torch_distributed.ccl import CclProcessGroup
 from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
 from knltrain.torch_distributed.ccl.lane import Lane, Share
 
@@ -29,8 +29,8 @@ class Holding:
 def _group(communicator: Any) -> CclProcessGroup:
     gloo: Any = SimpleNamespace(send=lambda tensors, rank, tag: (rank, tag))
     share = Share(Lane(), "the group of ranks 0")
-    collectives = OnecclCollectives(communicator, gloo, 20)
-    return CclProcessGroup(collectives, share, gloo, lambda: share.close(1) and None)
+    collectives = OnecclCollectives(communicator, gloo, 20, lambda: None)
+    return CclProcessGroup(collectives, share, gloo, lambda: share.close(1))
 
 
 def test_messages_go_by_gloo_until_the_group_is_destroyed() -> None:
@@ -43,10 +43,7 @@ def test_messages_go_by_gloo_until_the_group_is_destroyed() -> None:
             attempt()
 
 
-def test_operations_under_way_fail_when_the_group_is_aborted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lane, "leave_as_it_is_at_exit", lambda: None)
+def test_operations_under_way_fail_when_the_group_is_aborted() -> None:
     communicator = Holding()
     group = _group(communicator)
     tensor = torch.zeros(1)
