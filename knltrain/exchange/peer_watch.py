@@ -132,8 +132,11 @@ class FirstRank(PeerWatch):
                 if self._in_peace:
                     link.tell({"rank": 0, "where": _whereabouts(), "left": True})
                 link.close()
-            for each in (*self._visitors, self._listener, self._wake, self._woken, self._selector):
-                each.close()
+            for visitor in self._visitors:
+                visitor.close()
+            for connection in (self._listener, self._wake, self._woken):
+                connection.close()
+            self._selector.close()
 
     def _let_in(self) -> None:
         try:
