@@ -59,7 +59,11 @@ def test_two_processes(on_box: Any, programs: Any, buffers: int, allowed: Any) -
     assert Exploration(scenario).run().ends >= 1
 
 
-PREEMPTIONS = [1, pytest.param(None, marks=pytest.mark.slow)]
+PREEMPTIONS = [
+    1,
+    pytest.param(2, marks=pytest.mark.slow),
+    pytest.param(None, marks=pytest.mark.long),  # minutes
+]
 
 
 @pytest.mark.parametrize("preemptions", PREEMPTIONS)
