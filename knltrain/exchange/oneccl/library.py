@@ -78,16 +78,18 @@ def library() -> ctypes.CDLL:
             f"oneCCL {found[0]} in {folder} cannot be loaded: {error}; expected the package as it "
             "comes: pip install --force-reinstall 'knltrain[oneccl]'"
         ) from error
-    _end_without_clearing_up()
     return loaded[LIBRARY]
 
 
+@atexit.register
 def _end_without_clearing_up() -> None:
     """Have the process end without oneCCL's own clearing up, with the status that it wants.
 
     That fails the process if rank 0 ended before, or if a call that never returns is under way.
-    What Python does at exit is done; of what C libraries do, only what is registered after this.
+    What Python does at exit is done. Of what is to be done after it, the last registered comes
+    first: hence this now, when all of oneCCL's is.
     """
-    libc = ctypes.CDLL(None)
-    atexit.register(libc.fflush, None)
-    libc.on_exit(libc._exit, None)
+    if library.cache_info().currsize:
+        libc = ctypes.CDLL(None)
+        libc.fflush(None)
+        libc.on_exit(libc._exit, None)
