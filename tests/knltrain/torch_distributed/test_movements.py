@@ -12,5 +12,5 @@ def test_everything_that_is_moved_arrives_as_with_gloo(common: Any, differences:
 
 
 @pytest.mark.slow
-def test_two_and_three_ranks_move_as_with_gloo(every_case: Any, differences: Any) -> None:
+def test_three_ranks_move_as_with_gloo(every_case: Any, differences: Any) -> None:
     assert differences(every_case, KINDS) == []

@@ -12,7 +12,7 @@ def test_results_are_those_of_gloo(common: Any, differences: Any) -> None:
 
 
 @pytest.mark.slow
-def test_two_and_three_ranks_reduce_as_with_gloo(every_case: Any, differences: Any) -> None:
+def test_three_ranks_reduce_as_with_gloo(every_case: Any, differences: Any) -> None:
     assert differences(every_case, KINDS) == []
 
 

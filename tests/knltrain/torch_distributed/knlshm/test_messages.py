@@ -10,5 +10,5 @@ def test_messages_arrive_as_with_gloo(common: Any, differences: Any) -> None:
 
 
 @pytest.mark.slow
-def test_two_and_three_ranks_send_as_with_gloo(every_case: Any, differences: Any) -> None:
+def test_three_ranks_send_as_with_gloo(every_case: Any, differences: Any) -> None:
     assert differences(every_case, {"neighbours", "tags"}) == []
