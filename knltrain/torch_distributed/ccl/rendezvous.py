@@ -8,11 +8,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch.distributed as dist
@@ -33,11 +31,10 @@ from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
 from knltrain.torch_distributed.ccl.lane import Share, lane
 from knltrain.torch_distributed.ccl.process_group import CclProcessGroup
 from knltrain.torch_distributed.member import LAST_WORK_SECONDS
+from knltrain.torch_distributed.store import PAUSE_SECONDS, boot_id, heard, told
 from knltrain.torch_distributed.work import Operation
 
 _KEY = "ccl"
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-_PAUSE_SECONDS = 0.01
 _TOKEN_BYTES = 16
 _ATTEMPT_SECONDS = 5.0
 
@@ -98,7 +95,7 @@ def _let_in(
     token = secrets.token_hex(_TOKEN_BYTES)
     listener = socket.create_server((own or "", 0), backlog=len(names))
     said = {
-        "boot": _boot_id(),
+        "boot": boot_id(),
         "addresses": [own] if own else list(interfaces().values()),
         "port": listener.getsockname()[1],
         "token": token,
@@ -106,14 +103,11 @@ def _let_in(
     }
     watch = FirstRank(listener, token, names, share.fail, share.depart)
     try:
-        store.set(_KEY, json.dumps(said))
-        watch.await_all(limit_seconds, lambda: share.error or share.departure)
+        with told(store, _KEY, json.dumps(said)):
+            watch.await_all(limit_seconds, lambda: share.error or share.departure)
     except BaseException:
         watch.close(in_peace=False)
         raise
-    finally:
-        with suppress(RuntimeError, NotImplementedError):  # not every store can forget a key
-            store.delete_key(_KEY)
     return watch, _Meeting(token, own, common_id)
 
 
@@ -123,9 +117,9 @@ def _join(
     """Come to rank 0, once it answers: what is said may still be that of an earlier group."""
     deadline = time.monotonic() + limit_seconds
     while True:
-        said = _said(store, deadline, limit_seconds)
+        said = json.loads(heard(store, _KEY, deadline, limit_seconds))
         addresses = [(address, said["port"]) for address in _reachable(said)]
-        attempt_seconds = min(_ATTEMPT_SECONDS, max(deadline - time.monotonic(), _PAUSE_SECONDS))
+        attempt_seconds = min(_ATTEMPT_SECONDS, max(deadline - time.monotonic(), PAUSE_SECONDS))
         try:
             watch = OtherRank(
                 rank, addresses, said["token"], names, share.fail, share.depart, attempt_seconds
@@ -133,31 +127,17 @@ def _join(
         except ExchangeTimeout as error:
             if time.monotonic() > deadline:
                 raise ExchangeTimeout(f"waited {limit_seconds:g} s in vain: {error}") from error
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
             continue
         own = watch.own_address if _host_of(store) else None
         _take_interface(own)
         return watch, _Meeting(said["token"], own, bytes.fromhex(said["id"]))
 
 
-def _said(store: Store, deadline: float, limit_seconds: float) -> dict[str, Any]:
-    """Return what rank 0 has written, once it has."""
-    while True:
-        with suppress(RuntimeError):  # rank 0 may delete it between the two
-            if store.check([_KEY]):
-                found: dict[str, Any] = json.loads(store.get(_KEY))
-                return found
-        if time.monotonic() > deadline:
-            raise ExchangeTimeout(
-                f"waited {limit_seconds:g} s in vain for the first rank of a new group"
-            )
-        time.sleep(_PAUSE_SECONDS)
-
-
 def _reachable(said: dict[str, Any]) -> list[str]:
     """The addresses of rank 0 that may lead there from here, the likeliest first."""
     addresses: list[str] = said["addresses"]
-    if said["boot"] == _boot_id():
+    if said["boot"] == boot_id():
         return sorted(addresses, key=is_loopback, reverse=True)
     leading = [address for address in addresses if not is_loopback(address)]
     if not leading:
@@ -207,7 +187,7 @@ def _beside(share: Share, make: Callable[[], Made]) -> Made:
         error = share.error or share.departure
         if error is not None:
             raise error
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(PAUSE_SECONDS)
     making.wait()
     return made[0]
 
@@ -229,7 +209,3 @@ def _host_of(store: Any) -> str | None:
 def _listed(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:8]))
     return f"ranks {shown}{' and more' if len(numbers) > 8 else ''}"
-
-
-def _boot_id() -> str:
-    return _BOOT.read_text(encoding="ascii").strip()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from torch._C._distributed_c10d import Store
@@ -16,10 +14,9 @@ from knltrain.exchange.address import Doorkeeper, fd_behind
 from knltrain.exchange.collectives import Group, GroupSegment, Mail
 from knltrain.exchange.patience import nap_until
 from knltrain.torch_distributed.knlshm.process_group import KnlshmProcessGroup
+from knltrain.torch_distributed.store import PAUSE_SECONDS, boot_id, heard, told
 
 _KEY = "knlshm"
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-_PAUSE_SECONDS = 0.01
 
 
 def create_process_group(options: Any, _backend_options: Any) -> KnlshmProcessGroup:
@@ -51,20 +48,18 @@ def _let_in(store: Store, segment: GroupSegment, limit_seconds: float) -> None:
     """Hand the segment to all other ranks."""
     door = Doorkeeper(segment.fd)
     try:
-        store.set(_KEY, f"{_boot_id()} {door.address}")
-        _await_all(segment, limit_seconds)
+        with told(store, _KEY, f"{boot_id()} {door.address}"):
+            _await_all(segment, limit_seconds)
     finally:
         door.close()
-        with suppress(RuntimeError, NotImplementedError):  # not every store can forget a key
-            store.delete_key(_KEY)
 
 
 def _attach(store: Store, limit_seconds: float, ranks: int) -> GroupSegment:
     """Map the segment of rank 0, whose address may still be that of an earlier group."""
     deadline = time.monotonic() + limit_seconds
     while True:
-        boot_id, address = _address(store, deadline, limit_seconds)
-        if boot_id != _boot_id():
+        computer, address = heard(store, _KEY, deadline, limit_seconds).split()
+        if computer != boot_id():
             raise SegmentError(
                 "the ranks of the group run on several computers: expected one, as knlshm is "
                 'shared memory; use the backend "ccl" or "gloo" between computers'
@@ -74,26 +69,13 @@ def _attach(store: Store, limit_seconds: float, ranks: int) -> GroupSegment:
         except SegmentError:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
             continue
         try:
             return GroupSegment.attach(fd, ranks)
         except SegmentError:
             os.close(fd)
             raise
-
-
-def _address(store: Store, deadline: float, limit_seconds: float) -> list[str]:
-    """Return what rank 0 has written, once it has: its computer, and the segment's address."""
-    while True:
-        with suppress(RuntimeError):  # rank 0 may delete it between the two
-            if store.check([_KEY]):
-                return str(store.get(_KEY), "ascii").split()
-        if time.monotonic() > deadline:
-            raise ExchangeTimeout(
-                f"waited {limit_seconds:g} s in vain for the first rank of a new group"
-            )
-        time.sleep(_PAUSE_SECONDS)
 
 
 def _await_all(segment: GroupSegment, limit_seconds: float) -> None:
@@ -118,7 +100,3 @@ def _await_all(segment: GroupSegment, limit_seconds: float) -> None:
             "all of its ranks to create it"
         )
     check_alive()
-
-
-def _boot_id() -> str:
-    return _BOOT.read_text(encoding="ascii").strip()

@@ -12,6 +12,7 @@ from knltrain.errors import CollectiveError, ExchangeTimeout
 from knltrain.exchange.oneccl import library as oneccl
 from knltrain.torch_distributed.ccl import rendezvous
 from knltrain.torch_distributed.ccl.rendezvous import create_process_group
+from knltrain.torch_distributed.store import boot_id
 
 
 def options(store: dist.Store, rank: int, ranks: int) -> Any:
@@ -44,7 +45,7 @@ def test_address_of_an_earlier_group_is_not_taken(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(rendezvous, "library", lambda: None)
     store = dist.HashStore()
     said = {
-        "boot": rendezvous._boot_id(),
+        "boot": boot_id(),
         "addresses": ["127.0.0.1"],
         "port": 1,
         "token": "",
@@ -58,7 +59,7 @@ def test_address_of_an_earlier_group_is_not_taken(monkeypatch: pytest.MonkeyPatc
 def test_addresses_that_lead_nowhere_from_here_are_left_out() -> None:
     addresses = ["127.0.0.1", "10.0.0.1"]
     there = {"boot": "another", "addresses": addresses}
-    here = {"boot": rendezvous._boot_id(), "addresses": addresses[::-1]}
+    here = {"boot": boot_id(), "addresses": addresses[::-1]}
     assert rendezvous._reachable(there) == ["10.0.0.1"]
     assert rendezvous._reachable(here) == addresses
     alone = {"boot": "another", "addresses": ["127.0.0.1"]}

@@ -8,8 +8,8 @@ import pytest
 import torch.distributed as dist
 
 from knltrain.errors import ExchangeTimeout, SegmentError
-from knltrain.torch_distributed.knlshm import rendezvous
 from knltrain.torch_distributed.knlshm.rendezvous import create_process_group
+from knltrain.torch_distributed.store import boot_id
 
 
 def options(store: dist.Store, rank: int, ranks: int) -> Any:
@@ -34,6 +34,6 @@ def test_other_computers_and_addresses_of_nobody_are_told(monkeypatch: pytest.Mo
     store.set("knlshm", "another-boot-id knltrain-memory-1")
     with pytest.raises(SegmentError, match="several computers"):
         create_process_group(options(store, 1, 2), None)
-    store.set("knlshm", f"{rendezvous._boot_id()} knltrain-memory-1")
+    store.set("knlshm", f"{boot_id()} knltrain-memory-1")
     with pytest.raises(SegmentError, match="no shared memory at address"):
         create_process_group(options(store, 1, 2), None)
