@@ -125,8 +125,7 @@ def torch_ranks(
 
 def _oneccl(settings: Mapping[str, str]) -> Callable[[str, Groups], list[PeerProcess]]:
     def start(name: str, groups: Groups) -> list[PeerProcess]:
-        if oneccl.installed() is None:
-            raise PeerError(oneccl.MISSING)
+        _check_oneccl()
         return [
             _process(name, "oneccl_member", cpus, [str(rank), str(len(groups))], settings)
             for rank, cpus in enumerate(groups)
@@ -135,9 +134,13 @@ def _oneccl(settings: Mapping[str, str]) -> Callable[[str, Groups], list[PeerPro
     return start
 
 
-def _ccl(name: str, groups: Groups) -> list[PeerProcess]:
+def _check_oneccl() -> None:
     if oneccl.installed() is None:
         raise PeerError(oneccl.MISSING)
+
+
+def _ccl(name: str, groups: Groups) -> list[PeerProcess]:
+    _check_oneccl()
     return _torch("ccl")(name, groups)
 
 
