@@ -41,7 +41,7 @@ FLOORS = {
 }
 SAME_PACKAGE_ON_TOP = {"knltrain.cli", "knltrain.__main__"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
-ENVIRONMENT_READERS = ("knltrain/cluster.py", "affinity/")
+ENVIRONMENT_READERS = ("knltrain/cluster/", "affinity/")
 
 
 def sources(root: Path) -> list[Path]:
@@ -213,7 +213,7 @@ def test_check_of_floors_tells_good_imports_from_bad(
         ("knltrain/worker.py", "import os\ndef f():\n    return os.getenv('A')", False),
         ("knltrain/worker.py", "from os import environ", False),
         ("knltrain/worker.py", "import os\nos.getpid()", True),
-        ("knltrain/cluster.py", "import os\nos.environ['A']", True),
+        ("knltrain/cluster/task.py", "import os\nos.environ['A']", True),
         ("affinity/process/binding.py", "import os\nos.environ['A']", True),
         ("vectorized_ops/gemm.py", "import os\nos.environ['A']", False),
     ],

@@ -1,13 +1,11 @@
-"""Who this process is in a run, and what its environment says of processors.
-
-Only this reads the variables KNLTRAIN_*.
-"""
+"""Who a worker process is in its run, as the process that starts it writes it down."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from knltrain.errors import RunFolderError
@@ -16,11 +14,26 @@ PREFIX = "KNLTRAIN_"
 
 
 @dataclass(frozen=True, slots=True)
+class MeetingPoint:
+    """Where the first workers of all nodes of a run find each other.
+
+    The first one of all listens there, by the inherited file descriptor ``fd``; None in others.
+    ``own_address`` is that of this computer which leads there.
+    """
+
+    host: str
+    port: int
+    own_address: str
+    fd: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerIdentity:
     """What one worker process must know before it can read anything else.
 
-    `segment_fds` and `events_fd` are file descriptors inherited from the launching process;
-    a run without shared memory has no `segment_fds`.
+    `rank` is one of `workers`, on all nodes. `segment_fds` and `events_fd` are file descriptors
+    inherited from the launching process; a run without shared memory has no `segment_fds`, one on a
+    single node no `meeting_point`.
     """
 
     rank: int
@@ -30,6 +43,7 @@ class WorkerIdentity:
     segment_fds: tuple[int, ...]
     threads: int
     resume: bool
+    meeting_point: MeetingPoint | None = None
 
     def to_environment(self) -> dict[str, str]:
         """Environment variables from which `worker_identity` reads this identity back."""
@@ -41,6 +55,7 @@ class WorkerIdentity:
             "SEGMENT_FDS": ",".join(map(str, self.segment_fds)),
             "THREADS": str(self.threads),
             "RESUME": str(int(self.resume)),
+            "MEETING_POINT": json.dumps(self.meeting_point and asdict(self.meeting_point)),
         }
         return {PREFIX + name: value for name, value in values.items()}
 
@@ -59,7 +74,13 @@ def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdent
         segment_fds=tuple(int(fd) for fd in _required(values, "SEGMENT_FDS").split(",") if fd),
         threads=int(_required(values, "THREADS")),
         resume=_required(values, "RESUME") == "1",
+        meeting_point=_meeting_point(_required(values, "MEETING_POINT")),
     )
+
+
+def _meeting_point(text: str) -> MeetingPoint | None:
+    found = json.loads(text)
+    return None if found is None else MeetingPoint(**found)
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:
@@ -70,24 +91,3 @@ def _required(environment: Mapping[str, str], name: str) -> str:
             f"{PREFIX}{name} is not set: a worker process is started by `knltrain train`, "
             "not by hand"
         ) from None
-
-
-PROCESSOR_SETTINGS = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA")
-"""Variables that have Numba or oneDNN compute for another processor than this one."""
-
-
-def processor_settings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return those of PROCESSOR_SETTINGS that are set, in os.environ by default."""
-    values = os.environ if environment is None else environment
-    return {name: values[name] for name in PROCESSOR_SETTINGS if name in values}
-
-
-def set_unless_set(values: Mapping[str, str]) -> None:
-    """Set variables for libraries that this process is about to load; what the user set stays."""
-    for name, value in values.items():
-        os.environ.setdefault(name, value)
-
-
-def is_set(name: str) -> bool:
-    """Tell whether the user has set a variable."""
-    return name in os.environ

@@ -1,0 +1,216 @@
+"""Which of a launcher's tasks this process is: how many there are, where the first of them is.
+
+A launcher (srun, mpiexec, torchrun, `knltrain launch`) starts the same command several times, on
+one computer or on many, and tells each process in its environment which one it is. The variables of
+all launchers are looked at here, the more special before the more general: torchrun or mpiexec may
+run inside a job of Slurm, whose variables are then those of another launch.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from knltrain.cluster.host_list import hosts_of
+from knltrain.errors import ConfigError
+
+OWN = "KNLTRAIN_TASK"
+"""`knltrain launch` writes these variables; see `own_variables`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One of ``tasks`` processes that were started together, ``rank`` of them.
+
+    ``local_rank`` of ``local_tasks`` are on the same computer, which ``node`` tells from the other
+    ones. ``job`` tells this launch from all others. ``first_host`` is where rank 0 is, None where
+    the launcher does not say; ``port`` where it is to listen, None for any.
+    """
+
+    launcher: str
+    rank: int
+    tasks: int
+    local_rank: int
+    local_tasks: int
+    node: str
+    job: str
+    first_host: str | None = None
+    port: int | None = None
+
+    @property
+    def on_one_computer(self) -> bool:
+        """Whether all tasks share a computer."""
+        return self.tasks == self.local_tasks
+
+
+def this_task(environment: Mapping[str, str] | None = None) -> Task | None:
+    """Return which task this process is; None where nothing has started it as one of several.
+
+    MASTER_ADDR says where the first task is, whatever the launcher says. Raises ConfigError for
+    variables that do not fit each other, for a job of Slurm on several computers whose step this is
+    not, and for tasks on several computers of which the first is nowhere named.
+    """
+    values = os.environ if environment is None else environment
+    for reader in (_own, _torchrun, _open_mpi, _hydra, _slurm):
+        found = reader(values)
+        if found is not None:
+            break
+    else:
+        _refuse_batch_script(values)
+        return None
+    found = replace(found, first_host=values.get("MASTER_ADDR") or found.first_host)
+    if found.tasks == 1:
+        return None
+    _check(found)
+    if found.first_host is None and found.on_one_computer:
+        return replace(found, first_host="127.0.0.1")
+    if found.first_host is None:
+        raise ConfigError(
+            f"{found.launcher} has started {found.tasks} tasks on several computers and does not "
+            "say where the first of them is: name its computer by the variable MASTER_ADDR"
+        )
+    return found
+
+
+def own_variables(
+    rank: int, nodes: int, job: str, first_host: str, port: int | None
+) -> dict[str, str]:
+    """Variables by which `knltrain launch` tells a process that it is task ``rank``, one a node."""
+    values = {"RANK": rank, "COUNT": nodes, "JOB": job, "FIRST_HOST": first_host, "PORT": port}
+    return {f"{OWN}_{name}": str(value) for name, value in values.items() if value is not None}
+
+
+def _own(values: Mapping[str, str]) -> Task | None:
+    if f"{OWN}_RANK" not in values:
+        return None
+    number = _numbers("knltrain launch", values)
+    rank = number(f"{OWN}_RANK")
+    return Task(
+        "knltrain launch",
+        rank,
+        number(f"{OWN}_COUNT"),
+        0,
+        1,
+        str(rank),
+        values.get(f"{OWN}_JOB", ""),
+        values.get(f"{OWN}_FIRST_HOST"),
+        number(f"{OWN}_PORT") if f"{OWN}_PORT" in values else None,
+    )
+
+
+def _torchrun(values: Mapping[str, str]) -> Task | None:
+    if "TORCHELASTIC_RUN_ID" not in values:
+        return None
+    node = str(_numbers("torchrun", values)("GROUP_RANK"))
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    # Its own store listens at MASTER_PORT.
+    job = f"torchrun {values['TORCHELASTIC_RUN_ID']} {values.get('MASTER_PORT', '')}"
+    return _counted("torchrun", values, names, node, job)
+
+
+def _open_mpi(values: Mapping[str, str]) -> Task | None:
+    world = "OMPI_COMM_WORLD"
+    if f"{world}_RANK" not in values:
+        return None
+    names = (f"{world}_RANK", f"{world}_SIZE", f"{world}_LOCAL_RANK", f"{world}_LOCAL_SIZE")
+    job = values.get("PMIX_NAMESPACE") or values.get("OMPI_MCA_ess_base_jobid", "")
+    listed = values.get("SLURM_JOB_NODELIST")
+    host = socket.gethostname()
+    return _counted("mpirun of Open MPI", values, names, host, f"Open MPI {job}", listed)
+
+
+def _hydra(values: Mapping[str, str]) -> Task | None:
+    """Intel MPI and MPICH."""
+    names = ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
+    if names[0] not in values or names[2] not in values:
+        return None
+    job = f"mpiexec {values.get('I_MPI_HYDRA_UUID', '')} {values.get('SLURM_JOB_ID', '')}"
+    listed = values.get("SLURM_JOB_NODELIST")
+    return _counted("mpiexec", values, names, socket.gethostname(), job, listed)
+
+
+def _counted(
+    launcher: str,
+    values: Mapping[str, str],
+    names: tuple[str, str, str, str],
+    node: str,
+    job: str,
+    listed: str | None = None,
+) -> Task:
+    """The task of a launcher that has a variable for each of the four numbers."""
+    rank, tasks, local_rank, local_tasks = map(_numbers(launcher, values), names)
+    return Task(launcher, rank, tasks, local_rank, local_tasks, node, job, _first_of(listed))
+
+
+def _slurm(values: Mapping[str, str]) -> Task | None:
+    if "SLURM_STEP_ID" not in values or "SLURM_PROCID" not in values:
+        return None
+    number = _numbers("srun", values)
+    rank, node = number("SLURM_PROCID"), number("SLURM_NODEID")
+    per_node = _tasks_per_node(values.get("SLURM_STEP_TASKS_PER_NODE", "1"))
+    return Task(
+        "srun",
+        rank,
+        number("SLURM_STEP_NUM_TASKS"),
+        number("SLURM_LOCALID"),
+        per_node[node] if node < len(per_node) else 0,
+        str(node),
+        f"Slurm {values.get('SLURM_JOB_ID', '')}.{values['SLURM_STEP_ID']}"
+        f" {values.get('SLURM_RESTART_COUNT', '0')}",
+        _first_of(values.get("SLURM_STEP_NODELIST")),
+    )
+
+
+def _first_of(listed: str | None) -> str | None:
+    """The first computer of Slurm's list of those of a step, or of a job."""
+    return hosts_of(listed)[0] if listed else None
+
+
+def _tasks_per_node(text: str) -> list[int]:
+    """Read Slurm's `2(x3),1`: tasks on the first node, on the second, and so on."""
+    found: list[int] = []
+    for part in text.split(","):
+        count, _, times = part.rstrip(")").partition("(x")
+        try:
+            found += [int(count)] * int(times or 1)
+        except ValueError:
+            raise ConfigError(
+                f"SLURM_STEP_TASKS_PER_NODE={text}: expected numbers such as 2(x3),1"
+            ) from None
+    return found
+
+
+def _numbers(launcher: str, values: Mapping[str, str]) -> Callable[[str], int]:
+    def number(name: str) -> int:
+        text = values.get(name)
+        if text is None or not text.isdigit():
+            told = "is not set" if text is None else f"is '{text}'"
+            raise ConfigError(
+                f"{name} {told}, where {launcher} has set other variables of its own: expected "
+                "a number; start this process by it, or without any of its variables"
+            )
+        return int(text)
+
+    return number
+
+
+def _check(task: Task) -> None:
+    if task.rank < task.tasks and task.local_rank < task.local_tasks <= task.tasks:
+        return
+    raise ConfigError(
+        f"{task.launcher} says that this is task {task.rank} of {task.tasks}, on this computer "
+        f"{task.local_rank} of {task.local_tasks}: expected numbers below those they are out of"
+    )
+
+
+def _refuse_batch_script(values: Mapping[str, str]) -> None:
+    """Where a job has several computers, and one process would use this one alone."""
+    nodes = values.get("SLURM_JOB_NUM_NODES", "1")
+    if nodes.isdigit() and int(nodes) > 1:
+        raise ConfigError(
+            f"job {values.get('SLURM_JOB_ID', '?')} of Slurm has {nodes} computers, of which this "
+            "process would use one: put srun before the command, as in `srun knltrain train "
+            "CONFIG`, or ask for --nodes=1"
+        )
