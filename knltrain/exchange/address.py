@@ -24,10 +24,13 @@ _PAUSE_SECONDS = 0.01
 
 @final
 class Doorkeeper:
-    """Hands a file descriptor to those who ask at ``address``, until it is closed."""
+    """Hands a file descriptor to those who ask at ``address``, until it is closed.
 
-    def __init__(self, fd: int) -> None:
-        self.address = _PREFIX + secrets.token_hex(8)
+    The address is a new one, or one that nobody else on this computer uses.
+    """
+
+    def __init__(self, fd: int, address: str | None = None) -> None:
+        self.address = address or _PREFIX + secrets.token_hex(8)
         self._fd, self._pid = fd, os.getpid()
         self._closing = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

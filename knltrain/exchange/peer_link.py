@@ -9,7 +9,8 @@ import weakref
 from contextlib import suppress
 from typing import Any, final
 
-_MOST_BYTES = 4096
+_BYTES_AT_A_TIME = 4096
+_LONGEST_MESSAGE_BYTES = 2**20
 
 
 @final
@@ -42,9 +43,9 @@ class PeerLink:
     def messages(self) -> list[Any] | None:
         """Wait for messages; None when the connection has ended, or carries something else."""
         try:
-            received = self.connection.recv(_MOST_BYTES)
+            received = self.connection.recv(_BYTES_AT_A_TIME)
             *lines, self._received = (self._received + received).split(b"\n")
-            if not received or len(self._received) > _MOST_BYTES:
+            if not received or len(self._received) > _LONGEST_MESSAGE_BYTES:
                 return None
             return [json.loads(line) for line in lines]
         except (OSError, ValueError):

@@ -2,12 +2,15 @@
 
 Rank 0 keeps a connection to every other rank. The kernel of a computer closes those of a process
 that ends, however it ends; of a computer that is cut off, the kernel of rank 0 gives up after
-`SILENCE_SECONDS`. Rank 0 tells all others. A rank that leaves in peace says so before it closes.
+`SILENCE_SECONDS`. Rank 0 tells all others. A rank that leaves in peace says so before it closes,
+and one that fails may say why. What ranks have to know of each other before they begin goes the
+same way: every rank brings a card, and rank 0 says a word to all.
 """
 
 from __future__ import annotations
 
 import os
+import queue
 import selectors
 import socket
 import threading
@@ -23,6 +26,9 @@ from knltrain.exchange.peer_link import PeerLink, close_in_forked_processes
 SILENCE_SECONDS = 10
 _HELLO_SECONDS = 5.0
 _PAUSE_SECONDS = 0.02
+
+_WELCOME = {"welcome": True}
+_HEARD = {"heard": True}
 
 Told = Callable[[PeerLost], None]
 """Called, from a thread of the watch, with who is gone or has left."""
@@ -41,8 +47,8 @@ class PeerWatch(ABC):
         self._closing = False
 
     @abstractmethod
-    def close(self, in_peace: bool = True) -> None:
-        """Leave; others take one that does not leave in peace for lost."""
+    def close(self, in_peace: bool = True, why: str | None = None) -> None:
+        """Leave; others take one that does not leave in peace for lost, and are told ``why``."""
 
     def _take(self, news: dict[str, Any]) -> None:
         """Tell what has become of a rank."""
@@ -53,12 +59,17 @@ class PeerWatch(ABC):
             self._on_left(PeerLost(f"{name} has left the group ({news['where']})"))
         elif not self._has_lost:
             self._has_lost = True
-            self._on_lost(PeerLost(f"{name} is gone: its {news['where']} has ended"))
+            why = news.get("why") or f"its {news['where']} has ended"
+            self._on_lost(PeerLost(f"{name} is gone: {why}"))
 
 
 @final
 class FirstRank(PeerWatch):
-    """Rank 0, to whose ``listener`` all others come with the same ``token``."""
+    """Rank 0, to whose ``listener`` all others come with the same ``token``.
+
+    ``cards`` are what they have brought, by rank, ``own_addresses`` those of this computer to which
+    they have come.
+    """
 
     def __init__(
         self,
@@ -73,8 +84,10 @@ class FirstRank(PeerWatch):
         self._address = _address(listener)
         self._links: dict[int, PeerLink] = {}
         self._visitors: dict[PeerLink, float] = {}
-        self._have_come: set[int] = set()
-        self._in_peace = True
+        self._welcomed: dict[PeerLink, dict[str, Any]] = {}
+        self.cards: dict[int, Any] = {}
+        self.own_addresses: set[str] = set()
+        self._last_words: dict[str, Any] | None = None
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         for each in (listener, self._wake, self._woken):
@@ -93,7 +106,7 @@ class FirstRank(PeerWatch):
         ExchangeTimeout names those that do not come.
         """
         deadline = time.monotonic() + limit_seconds
-        while missing := [r for r in range(1, len(self._names)) if r not in self._have_come]:
+        while missing := self._awaited():
             error = failure()
             if error is not None:
                 raise error
@@ -106,9 +119,16 @@ class FirstRank(PeerWatch):
                 )
             time.sleep(_PAUSE_SECONDS)
 
-    def close(self, in_peace: bool = True) -> None:
+    def say(self, word: Any) -> None:
+        """Tell something to all others, once they are here."""
+        for link in list(self._links.values()):
+            link.tell({"word": word})
+
+    def close(self, in_peace: bool = True, why: str | None = None) -> None:
         """Leave: from now on nobody watches."""
-        self._closing, self._in_peace = True, in_peace
+        if in_peace or why is not None:
+            self._last_words = _last_words(0, in_peace, why)
+        self._closing = True
         with suppress(OSError):
             self._wake.send(b".")
         if threading.current_thread() is not self._thread:
@@ -124,13 +144,13 @@ class FirstRank(PeerWatch):
                         self._hear(key.data)
                 self._turn_away()
         except BaseException:
-            self._in_peace = False
+            self._last_words = None
             self._take({"rank": 0, "where": "watch over the others", "left": False})
             raise
         finally:
             for link in self._links.values():
-                if self._in_peace:
-                    link.tell({"rank": 0, "where": _whereabouts(), "left": True})
+                if self._last_words is not None:
+                    link.tell(self._last_words)
                 link.close()
             for visitor in self._visitors:
                 visitor.close()
@@ -157,6 +177,7 @@ class FirstRank(PeerWatch):
     def _forget(self, link: PeerLink) -> None:
         self._selector.unregister(link.connection)
         self._visitors.pop(link, None)
+        self._welcomed.pop(link, None)
         link.close()
 
     def _hear(self, link: PeerLink) -> None:
@@ -164,28 +185,45 @@ class FirstRank(PeerWatch):
         if link in self._visitors:
             self._greet(link, said)
             return
-        if said is not None and not any(news["left"] for news in said):
+        if said == []:
             return
         self._forget(link)
-        news = {"rank": link.rank, "where": link.where, "left": said is not None}
+        news = said[-1] if said else {"rank": link.rank, "where": link.where, "left": False}
         del self._links[link.rank]
         for other in self._links.values():
             other.tell(news)
         self._take(news)
 
     def _greet(self, link: PeerLink, said: list[Any] | None) -> None:
-        """Let in who says the token; others are somebody else's, or nobody's."""
+        """Let in who says the token, and then that it has heard so; others are somebody else's.
+
+        A rank may have given up waiting, and come once more: the first who has heard counts.
+        """
         if said == []:
             return
         hello = said[0] if said and isinstance(said[0], dict) else {}
-        if hello.get("token") != self._token:
+        if link in self._welcomed and hello == _HEARD:
+            self._admit(link)
+        elif hello.get("token") == self._token and hello.get("rank") in self._awaited():
+            self._welcomed[link] = hello
+            link.tell(_WELCOME)
+        else:
+            self._forget(link)
+
+    def _awaited(self) -> list[int]:
+        return [rank for rank in range(1, len(self._names)) if rank not in self.cards]
+
+    def _admit(self, link: PeerLink) -> None:
+        hello = self._welcomed[link]
+        if hello["rank"] not in self._awaited():
             self._forget(link)
             return
-        del self._visitors[link]
+        del self._visitors[link], self._welcomed[link]
         link.rank, link.where = hello["rank"], hello["where"]
         self._links[link.rank] = link
-        self._have_come.add(link.rank)
-        if len(self._have_come) == len(self._names) - 1:
+        self.own_addresses.add(str(link.connection.getsockname()[0]))
+        self.cards[link.rank] = hello["card"]
+        if not self._awaited():
             self._selector.unregister(self._listener)
             self._listener.close()
 
@@ -194,7 +232,7 @@ class FirstRank(PeerWatch):
 class OtherRank(PeerWatch):
     """A rank that comes to rank 0 at one of its ``addresses``, (host, port), with its ``token``.
 
-    Raises ExchangeTimeout if none of them answers; each has ``attempt_seconds``.
+    Raises ExchangeTimeout if none of them lets it in; each has ``attempt_seconds``.
     """
 
     def __init__(
@@ -206,24 +244,43 @@ class OtherRank(PeerWatch):
         on_lost: Told,
         on_left: Told,
         attempt_seconds: float,
+        card: Any = None,
     ) -> None:
         super().__init__(names, on_lost, on_left)
         self._rank = rank
-        self._link = PeerLink(_connected(addresses, attempt_seconds), SILENCE_SECONDS)
-        self._link.tell({"token": token, "rank": rank, "where": _whereabouts()})
+        self._words: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        hello = {"token": token, "rank": rank, "where": _whereabouts(), "card": card}
+        self._link, self._said = _let_in(addresses, hello, attempt_seconds)
         self._thread = threading.Thread(target=self._serve, name="peer watch", daemon=True)
         self._thread.start()
+
+    @property
+    def first_address(self) -> str:
+        """The address by which rank 0 has been reached."""
+        return str(self._link.connection.getpeername()[0])
 
     @property
     def own_address(self) -> str:
         """The address of this computer that leads to rank 0."""
         return str(self._link.connection.getsockname()[0])
 
-    def close(self, in_peace: bool = True) -> None:
-        """Leave; others take one that does not leave in peace for lost."""
+    def word(self, limit_seconds: float) -> Any:
+        """Return what rank 0 says next; ExchangeTimeout if it does not within the limit.
+
+        None if rank 0 has gone meanwhile.
+        """
+        try:
+            return self._words.get(timeout=limit_seconds)
+        except queue.Empty:
+            raise ExchangeTimeout(
+                f"waited {limit_seconds:g} s in vain for a word of {self._names[0]}"
+            ) from None
+
+    def close(self, in_peace: bool = True, why: str | None = None) -> None:
+        """Leave; others take one that does not leave in peace for lost, and are told ``why``."""
         self._closing = True
-        if in_peace:
-            self._link.tell({"rank": self._rank, "where": _whereabouts(), "left": True})
+        if in_peace or why is not None:
+            self._link.tell(_last_words(self._rank, in_peace, why))
         with suppress(OSError):
             self._link.connection.shutdown(socket.SHUT_RDWR)
         if threading.current_thread() is not self._thread:
@@ -231,26 +288,51 @@ class OtherRank(PeerWatch):
         self._link.close()
 
     def _serve(self) -> None:
-        while (said := self._link.messages()) is not None:
+        said: list[Any] | None = self._said
+        while said is not None:
             for news in said:
+                if "word" in news:
+                    self._words.put(news["word"])
+                    continue
                 self._take(news)
-                if news["left"] and news["rank"] == 0:
+                if news["rank"] == 0:
+                    self._words.put(None)
                     return
+            said = self._link.messages()
         where = "connection, and with it its process or its computer,"
         self._take({"rank": 0, "where": where, "left": False})
+        self._words.put(None)
 
 
-def _connected(addresses: Sequence[tuple[str, int]], attempt_seconds: float) -> socket.socket:
+def _let_in(
+    addresses: Sequence[tuple[str, int]], hello: Any, attempt_seconds: float
+) -> tuple[PeerLink, list[Any]]:
+    """Come to the first address that welcomes; what was said after that is returned, too.
+
+    Somebody else may listen at an address, and let in nobody, or say nothing.
+    """
     for address in addresses:
         with suppress(OSError):
             connection = socket.create_connection(address, attempt_seconds)
-            connection.settimeout(None)
-            return connection
+            link = PeerLink(connection, SILENCE_SECONDS)
+            link.tell(hello)
+            said = link.messages()
+            while said == []:
+                said = link.messages()
+            if said and said[0] == _WELCOME:
+                link.tell(_HEARD)
+                connection.settimeout(None)
+                return link, said[1:]
+            link.close()
     tried = ", ".join(f"{host}:{port}" for host, port in addresses)
     raise ExchangeTimeout(
         f"the first rank of a new group does not answer at {tried}: expected it to be there, and "
         "the network to lead there"
     )
+
+
+def _last_words(rank: int, in_peace: bool, why: str | None) -> dict[str, Any]:
+    return {"rank": rank, "where": _whereabouts(), "left": in_peace, "why": why}
 
 
 def _whereabouts() -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -143,7 +144,7 @@ def test_strangers_are_not_let_in_and_hold_up_nobody(watched: Watched) -> None:
             with suppress(ConnectionResetError):
                 assert visitor.recv(1) == b""
     output, _ = stranger.communicate("leave\n", timeout=30)
-    assert "here" in output
+    assert (output, stranger.returncode) == ("", 1)
     with pytest.raises(ExchangeTimeout, match=r"0\.1 s in vain for rank 5, rank 7 of a new group"):
         watched.first.await_all(0.1)
     watched.join()
@@ -154,6 +155,65 @@ def test_strangers_are_not_let_in_and_hold_up_nobody(watched: Watched) -> None:
 def test_waiting_for_all_ends_with_what_has_failed(watched: Watched) -> None:
     with pytest.raises(PeerLost, match="rank 5"):
         watched.first.await_all(10, lambda: PeerLost("rank 5"))
+
+
+def test_ranks_bring_cards_and_hear_the_words_of_the_first(watched: Watched) -> None:
+    addresses = [("127.0.0.1", watched.port)]
+    other = OtherRank(1, addresses, TOKEN, NAMES, *watched.ears(0), 10, {"card": "of 1"})
+    third = OtherRank(2, addresses, TOKEN, NAMES, *watched.ears(2), 10)
+    watched.first.await_all(10)
+    assert watched.first.cards == {1: {"card": "of 1"}, 2: None}
+    watched.first.say(["a word", "y" * 10_000])
+    watched.first.say("another")
+    for rank in (other, third):
+        assert rank.word(10) == ["a word", "y" * 10_000]
+        assert rank.word(10) == "another"
+        with pytest.raises(ExchangeTimeout, match=r"0\.01 s in vain for a word of rank 3"):
+            rank.word(0.01)
+    watched.first.close()
+    assert other.word(10) is None
+    other.close()
+    third.close()
+
+
+def test_rank_that_has_come_once_is_not_let_in_again(watched: Watched) -> None:
+    addresses = [("127.0.0.1", watched.port)]
+    third = OtherRank(2, addresses, TOKEN, NAMES, *watched.ears(2), 10)
+    _soon(lambda: 2 in watched.first.cards)
+    for rank in (2, 0, 7):
+        with pytest.raises(ExchangeTimeout):
+            OtherRank(rank, addresses, TOKEN, NAMES, print, print, 0.2)
+    other = OtherRank(1, addresses, TOKEN, NAMES, print, print, 10)
+    watched.first.await_all(10)
+    assert watched.lost == {0: [], 2: []}
+    third.close()
+    other.close()
+
+
+def test_rank_that_gave_up_waiting_may_come_once_more(watched: Watched) -> None:
+    with socket.create_connection(("127.0.0.1", watched.port)) as gave_up:
+        hello = {"token": TOKEN, "rank": 1, "where": "here", "card": None}
+        gave_up.sendall(json.dumps(hello).encode() + b"\n")
+        assert b"welcome" in gave_up.recv(100)
+    watched.join()
+    assert watched.lost == {0: [], 2: []}
+
+
+def test_rank_that_fails_may_say_why(watched: Watched) -> None:
+    watched.join()
+    watched.third.close(in_peace=False, why="its disk is full")
+    _soon(lambda: bool(watched.lost[0]))
+    assert watched.lost[0] == ["rank 7 is gone: its disk is full"]
+    assert watched.process.communicate("leave\n", timeout=30)[0] == watched.lost[0][0] + "\n"
+
+
+def test_somebody_else_at_the_first_address_is_passed_by(watched: Watched) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        addresses = [("127.0.0.1", silent.getsockname()[1]), ("127.0.0.1", watched.port)]
+        begun = time.monotonic()
+        other = OtherRank(1, addresses, TOKEN, NAMES, *watched.ears(0), 0.3)
+        assert time.monotonic() - begun < 5
+        other.close()
 
 
 def test_address_where_nobody_answers_is_told() -> None:
