@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from knltrain.exchange.across_nodes import AcrossNodes
 from knltrain.exchange.grouped import GroupedTeam
+from knltrain.exchange.node_collective import NodeCollective
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
 from knltrain.exchange.transport import Team
@@ -15,16 +18,56 @@ def join(fds: Sequence[int], rank: int, timeout_seconds: float) -> Team:
 
     The team closes them. Raises SegmentError as ``Segment.attach`` and ``Segment.claim`` do.
     """
+    with _attached(fds) as segments:
+        if len(segments) == 1:
+            return NodeShared(segments[0], rank, timeout_seconds)
+        return _in_group(segments[0], segments[1], rank, timeout_seconds)
+
+
+def join_across_nodes(
+    fds: Sequence[int],
+    rank: int,
+    timeout_seconds: float,
+    node: int,
+    nodes: int,
+    collective: NodeCollective | None,
+) -> Team:
+    """Become worker ``rank`` of this node, as `join` does; its first one has the ``collective``.
+
+    The team closes that, too.
+    """
+    with _attached(fds, collective) as segments:
+        mine, last = segments[0], segments[-1]
+        of_node = range(node * mine.workers, (node + 1) * mine.workers)
+        if len(segments) == 1:
+            return AcrossNodes(mine, rank, collective, node, nodes, timeout_seconds, of_node)
+        center = last.center
+        inside = NodeShared(mine, rank, timeout_seconds, of_node)
+        if collective is None:
+            last.close()  # the center stays mapped for as long as somebody holds it
+            return GroupedTeam(node, nodes, inside, None, center)
+        name = (of_node.start,)
+        outside = AcrossNodes(
+            last, 0, collective, node, nodes, timeout_seconds, name, local=inside.center
+        )
+        return GroupedTeam(node, nodes, inside, outside, center)
+
+
+@contextmanager
+def _attached(
+    fds: Sequence[int], collective: NodeCollective | None = None
+) -> Iterator[list[Segment]]:
+    """The segments behind the files; these are closed, as ``collective``, if something fails."""
     segments: list[Segment] = []
     try:
         for fd in fds:
             segments.append(Segment.attach(fd))
-        if len(segments) == 1:
-            return NodeShared(segments[0], rank, timeout_seconds)
-        return _in_group(segments[0], segments[1], rank, timeout_seconds)
+        yield segments
     except BaseException:
         for segment in segments:
             segment.close()
+        if collective is not None:
+            collective.close()
         raise
 
 

@@ -73,7 +73,7 @@ class Method:
     the parameters of each layer. With a ``stream`` exchanges go by fragments. A worker that
     ``computes_in_turn`` waits for its turn before it computes the gradient of a step. Where workers
     go in groups of ``group_size``, ``inside`` is how those of a group come together, and this how
-    the groups do.
+    the groups do: by the locals of their roots, or ``through_centers`` of theirs.
 
     Raises ConfigError for parts that do not fit each other.
     """
@@ -92,6 +92,7 @@ class Method:
     computes_in_turn: bool = False
     inside: Method | None = None
     group_size: int = 0
+    through_centers: bool = False
 
     def __post_init__(self) -> None:
         if self.schedule == "synchronous" and not isinstance(self.rule, SynchronousRule):
@@ -111,7 +112,8 @@ class Method:
     @property
     def spares(self) -> bool:
         """Whether the transport's workers need a spare each."""
-        return self.at_master or self.overlap == "gradient" or self.stream is not None
+        beside = self.overlap == "gradient" and not self.through_centers
+        return self.at_master or beside or self.stream is not None
 
     @property
     def vectors(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import final
 
@@ -17,11 +18,21 @@ class NodeMemory:
 
     The first ones are those of the groups, the last one holds the method's center. Raises
     SegmentError if there is no room.
+
+    On each of several ``nodes`` there are that many workers, a group where there are groups, and a
+    replica of the method's center, with a vector more for what the node's workers contribute.
     """
 
-    def __init__(self, size: int, workers: int, method: Method, kind: FileKind = "shm") -> None:
+    def __init__(
+        self,
+        size: int,
+        workers: int,
+        method: Method,
+        kind: FileKind = "shm",
+        nodes: int = 1,
+    ) -> None:
         self._group_size = group_size = method.group_size
-        center = method.rule.center_vectors
+        center = method.rule.center_vectors + (nodes > 1)
         self._segments: list[Segment] = []
         try:
             if group_size and method.inside is not None:
@@ -36,6 +47,32 @@ class NodeMemory:
         except BaseException:
             self.close()
             raise
+
+    @classmethod
+    def attach(cls, fds: Sequence[int], method: Method, kind: FileKind = "shm") -> NodeMemory:
+        """Another process's memory, by all of its files; raises SegmentError if it is none."""
+        memory = cls.__new__(cls)
+        memory._group_size = method.group_size
+        memory._segments = []
+        try:
+            for fd in fds:
+                memory._segments.append(Segment.attach(fd, keeps_policy=kind != "hugetlb"))
+        except BaseException:
+            memory.close()
+            for fd in fds[len(memory._segments) :]:
+                os.close(fd)
+            raise
+        return memory
+
+    @staticmethod
+    def segments_for(method: Method, workers: int) -> int:
+        """How many segments so many workers of a node have."""
+        return 1 + (workers // method.group_size if method.group_size else 0)
+
+    @property
+    def all_fds(self) -> tuple[int, ...]:
+        """The files of all segments."""
+        return tuple(segment.fd for segment in self._segments)
 
     def fds_of(self, rank: int) -> tuple[int, ...]:
         """The files that worker ``rank`` is to inherit: its group's, if any, and the center's."""

@@ -111,8 +111,11 @@ class Segment:
         return segment
 
     @classmethod
-    def attach(cls, fd: int) -> Segment:
-        """Map the segment behind an inherited file descriptor; raise SegmentError if it is none."""
+    def attach(cls, fd: int, keeps_policy: bool = True) -> Segment:
+        """Map the segment behind an inherited file descriptor; raise SegmentError if it is none.
+
+        ``keeps_policy`` says whether ``place`` can do anything: not for kind ``hugetlb``.
+        """
         try:
             status = os.fstat(fd)
             regular = stat.S_ISREG(status.st_mode)
@@ -125,7 +128,9 @@ class Segment:
                 f"file descriptor {fd} is no knltrain segment: expected one that the process that "
                 "starts the workers has made and passed on"
             )
-        return cls(fd, _checked_layout(header, status.st_size))
+        segment = cls(fd, _checked_layout(header, status.st_size))
+        segment._keeps_policy = keeps_policy
+        return segment
 
     def place(self, rank: int, memory: MemoryPlan) -> tuple[str, ...]:
         """Have the pages of worker ``rank`` come from the memory that its placement names.

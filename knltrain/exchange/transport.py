@@ -86,6 +86,11 @@ class Transport(Team):
     kept: FloatArray
     """What a rule keeps beside the center, shape (C − 1, n) float32."""
 
+    @property
+    def keeps_center(self) -> bool:
+        """Whether this worker answers for the center and ``kept``: rank 0, or one per replica."""
+        return self.rank == 0
+
     @abstractmethod
     def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
         """Apply ``rule`` once to a part of the locals of all workers and the center."""

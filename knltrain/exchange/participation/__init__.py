@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from knltrain.exchange.grouped import GroupedTeam
 from knltrain.exchange.method import Method
 from knltrain.exchange.participation.alone import ComesAlone, WritesBehind
 from knltrain.exchange.participation.base import Participation, ThroughTransport
 from knltrain.exchange.participation.in_groups import MeetsInGroups
+from knltrain.exchange.participation.node_centers import MeetsThroughCenters
 from knltrain.exchange.participation.together import MeetsAll, MeetsInFragments, MeetsMeanwhile
 from knltrain.exchange.transport import Team, Transport
 
@@ -22,8 +25,11 @@ def participation_in(method: Method, team: Team) -> Participation:
         assert isinstance(team, Transport)
         return _through(method, team)
     assert isinstance(team, GroupedTeam)
-    outside = None if team.outside is None else _through(method, team.outside)
-    return MeetsInGroups(method, team, _through(method.inside, team.inside), outside)
+    kind = MeetsThroughCenters if method.through_centers else MeetsInGroups
+    # Centers that exchange behind the next gradient do so as a whole, by a thread of their own.
+    above = replace(method, overlap="nothing") if method.through_centers else method
+    outside = None if team.outside is None else _through(above, team.outside)
+    return kind(method, team, _through(method.inside, team.inside), outside)
 
 
 def _through(method: Method, transport: Transport) -> ThroughTransport:

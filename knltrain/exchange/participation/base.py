@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from knltrain.exchange.grouped import GroupedTeam
 from knltrain.exchange.method import Method
 from knltrain.exchange.rule import FloatArray
 from knltrain.exchange.transport import Team, Transport
@@ -101,7 +102,7 @@ class ThroughTransport(Participation):
         """Give the center and every local the values of rank 0 (collective)."""
         leads = self.transport.rank == 0
         self.transport.start_from(values if leads else None)
-        if leads:
+        if self.transport.keeps_center:
             self.method.rule.found(self.transport.center, self.transport.kept)
         if self.method.moves == "gradient":
             np.copyto(self._own, self.transport.center)
@@ -117,8 +118,8 @@ class ThroughTransport(Participation):
             self.exchange(step)
 
     def state(self) -> dict[str, FloatArray]:
-        """At rank 0, the vectors beside the center, and the center where it is not the model."""
-        if self.transport.rank != 0:
+        """At who keeps it, what is beside the center, and the center where that is no model."""
+        if not self.transport.keeps_center:
             return {}
         found = {f"kept{number}": each for number, each in enumerate(self.transport.kept)}
         if (
@@ -132,3 +133,42 @@ class ThroughTransport(Participation):
         """Let go of all vectors."""
         self._own = np.zeros(0, np.float32)
         self.transport.close()
+
+
+class OnTwoLevels(Participation):
+    """Exchanges inside a group, and between groups by their roots, which alone have ``outside``."""
+
+    def __init__(
+        self,
+        method: Method,
+        team: GroupedTeam,
+        inside: ThroughTransport,
+        outside: ThroughTransport | None,
+    ) -> None:
+        self.method = method
+        self.team = team
+        self._team = team
+        self._inside, self._outside = inside, outside
+
+    @property
+    def gradient(self) -> FloatArray:
+        """The gradient that the group's exchanges move, or do not."""
+        return self._inside.gradient
+
+    @property
+    def model(self) -> FloatArray:
+        """The center of the groups."""
+        return self._team.center
+
+    def begin(self) -> None:
+        """Set out from the center of the groups."""
+        self._inside.begin()
+        if self._outside is not None:
+            self._outside.begin()
+
+    def close(self) -> None:
+        """Let go of all vectors."""
+        self._inside.close()
+        if self._outside is not None:
+            self._outside.close()
+        self._team.close()

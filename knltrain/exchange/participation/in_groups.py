@@ -8,12 +8,12 @@ import numpy as np
 
 from knltrain.exchange.grouped import GroupedTeam
 from knltrain.exchange.method import Method
-from knltrain.exchange.participation.base import Participation, ThroughTransport
+from knltrain.exchange.participation.base import OnTwoLevels, ThroughTransport
 from knltrain.exchange.rule import FloatArray
 
 
 @final
-class MeetsInGroups(Participation):
+class MeetsInGroups(OnTwoLevels):
     """Exchanges inside its group, for which the group's root exchanges with the other groups.
 
     ShmCaffe-H: inside a group, synchronous SGD; the roots come to the center by SEASGD, and what
@@ -28,10 +28,7 @@ class MeetsInGroups(Participation):
         inside: ThroughTransport,
         outside: ThroughTransport | None,
     ) -> None:
-        self.method = method
-        self.team = team
-        self._team = team
-        self._inside, self._outside = inside, outside
+        super().__init__(method, team, inside, outside)
         self._moves_gradient = inside.method.moves == "gradient"
 
     @property
@@ -41,27 +38,11 @@ class MeetsInGroups(Participation):
             return self._outside.parameters
         return self._inside.parameters
 
-    @property
-    def gradient(self) -> FloatArray:
-        """The gradient that the group's exchanges move, or do not."""
-        return self._inside.gradient
-
-    @property
-    def model(self) -> FloatArray:
-        """The center of the groups."""
-        return self._team.center
-
     def start_from(self, values: FloatArray) -> None:
         """Give the center and all parameters the values of rank 0 (collective)."""
         if self._outside is not None:
             self._outside.start_from(values)
         self._broadcast(self._team.center)
-
-    def begin(self) -> None:
-        """Set out from the center of the groups."""
-        self._inside.begin()
-        if self._outside is not None:
-            self._outside.begin()
 
     def gradient_ready(self, step: int) -> None:
         """Exchange inside the group, if that moves gradients."""
@@ -86,13 +67,6 @@ class MeetsInGroups(Participation):
     def state(self) -> dict[str, FloatArray]:
         """What the root's exchanges have to keep."""
         return {} if self._outside is None else self._outside.state()
-
-    def close(self) -> None:
-        """Let go of all vectors."""
-        self._inside.close()
-        if self._outside is not None:
-            self._outside.close()
-        self._team.close()
 
     def _exchange_outside(self, step: int) -> None:
         outside = self._outside

@@ -36,6 +36,22 @@ def test_workers_in_groups_have_one_more_for_each_group() -> None:
     memory.close()
 
 
+@pytest.mark.parametrize("method", [PLAIN, GROUPED])
+def test_memory_of_another_process_is_had_by_all_of_its_files(method: Method) -> None:
+    workers = 2 if method is GROUPED else 4
+    memory = NodeMemory(10, workers, method, "memfd", nodes=2)
+    assert len(memory.all_fds) == NodeMemory.segments_for(method, workers)
+    attached = NodeMemory.attach([os.dup(fd) for fd in memory.all_fds], method)
+    files = [[os.fstat(fd).st_ino for fd in each.fds_of(1)] for each in (memory, attached)]
+    assert files[0] == files[1]
+    attached.abort(1)
+    segment = Segment.attach(os.dup(memory.all_fds[-1]))
+    assert segment.abort_word[0] == 1
+    segment.close()
+    attached.close()
+    memory.close()
+
+
 def test_a_method_that_needs_spares_has_them() -> None:
     memory = NodeMemory(10, 2, replace(PLAIN, at_master=True), "memfd")
     team = join([os.dup(fd) for fd in memory.fds_of(1)], 1, 20)

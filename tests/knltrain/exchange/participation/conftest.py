@@ -3,4 +3,5 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # for quadratics
+_HERE = Path(__file__).parent
+sys.path[:0] = [str(_HERE), str(_HERE.parent)]  # for quadratics, and thread_nodes

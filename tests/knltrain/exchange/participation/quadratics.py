@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from thread_nodes import ThreadNodes
 
 from knltrain.build.factories import reference_kernels
 from knltrain.build.method_order import MethodOrder
 from knltrain.build.methods import build
 from knltrain.config import RunConfig
-from knltrain.exchange.joining import join
+from knltrain.exchange.joining import join, join_across_nodes
 from knltrain.exchange.loopback import Loopback
 from knltrain.exchange.node_memory import NodeMemory
 from knltrain.exchange.participation import participation_in
@@ -46,10 +47,11 @@ class Trained:
     models: np.ndarray
 
 
-def _config(method: str, workers: int, exchange: dict[str, object]) -> RunConfig:
+def _config(method: str, workers: int, nodes: int, exchange: dict[str, object]) -> RunConfig:
     return RunConfig.model_validate(
         {
-            "workers": workers,
+            "workers": workers // nodes,
+            "nodes": nodes,
             "network": {"name": "lenet"},
             "data": {"name": "digits"},
             "train": {"steps": 1, "batch": workers},
@@ -60,17 +62,29 @@ def _config(method: str, workers: int, exchange: dict[str, object]) -> RunConfig
 
 
 def train(
-    name: str, workers: int, steps: int, *, freely: bool = False, **exchange: object
+    name: str,
+    workers: int,
+    steps: int,
+    *,
+    nodes: int = 1,
+    freely: bool = False,
+    **exchange: object,
 ) -> Trained:
     """Let workers train by a method of that name, as threads; ``exchange`` are its settings.
 
-    All settle and meet after every step, or else only after the last one.
+    All settle and meet after every step, or else only after the last one. Those of each of the
+    ``nodes`` share a memory.
     """
-    config = _config(name, workers, exchange)
+    config = _config(name, workers, nodes, exchange)
+    of_node = workers // nodes
+    between = ThreadNodes(nodes)
     method = build(MethodOrder(config, workers, NETWORK, reference_kernels(), rate_at))
     parameters = np.zeros((steps, workers, SIZE), np.float32)
     models = np.zeros((steps, SIZE), np.float32)
-    memory = NodeMemory(SIZE, workers, method, "memfd") if workers > 1 else None
+    memories = [
+        NodeMemory(SIZE, of_node, method, "memfd", nodes)
+        for _ in range(nodes if workers > 1 else 0)
+    ]
 
     def work(rank: int) -> None:
         part = participation_in(method, connect(rank))
@@ -92,21 +106,28 @@ def train(
                 models[step] = part.model
                 part.team.barrier()
         except BaseException:
-            if memory is not None:
+            between.barrier.abort()
+            for memory in memories:
                 memory.abort(1)
             raise
         finally:
             part.close()
 
     def connect(rank: int) -> Team:
-        if memory is None:
+        if not memories:
             return Loopback(SIZE, method.rule.center_vectors, method.spares)
-        return join([os.dup(fd) for fd in memory.fds_of(rank)], rank, 20)
+        node, local_rank = divmod(rank, of_node)
+        fds = [os.dup(fd) for fd in memories[node].fds_of(local_rank)]
+        if nodes == 1:
+            return join(fds, rank, 20)
+        collective = None if local_rank else between.collective(node)
+        return join_across_nodes(fds, local_rank, 20, node, nodes, collective)
 
     try:
         with ThreadPoolExecutor(workers) as threads:
             list(threads.map(work, range(workers)))
     finally:
-        if memory is not None:
+        for memory in memories:
             memory.close()
+    assert sorted(between.closed) == list(range(nodes if nodes > 1 else 0))
     return Trained(parameters, models)

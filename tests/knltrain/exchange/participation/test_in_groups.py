@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from quadratics import rate_at, start, target, train
 
 
-def test_hierarchical_sgd_averages_in_groups_and_now_and_then_over_all() -> None:
-    found = train("hierarchical_sgd", 4, 8, group_size=2, group_period=2, communication_period=4)
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_hierarchical_sgd_averages_in_groups_and_now_and_then_over_all(nodes: int) -> None:
+    periods = {"group_period": 2, "communication_period": 4}
+    found = train("hierarchical_sgd", 4, 8, nodes=nodes, group_size=2, **periods)
     locals_ = np.stack([start()] * 4).astype(np.float64)
     center = start().astype(np.float64)
     for step in range(8):

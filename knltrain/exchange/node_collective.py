@@ -1,0 +1,79 @@
+"""The seam between a node and the others: what the first workers of all nodes do together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.exchange.rule import FloatArray
+
+
+class NodeCollective(ABC):
+    """Operations of all nodes, called by the first worker of each, in the same order.
+
+    Vectors are contiguous float32. An operation returns when this node's part is done, and raises
+    what has failed: PeerLost, ExchangeTimeout past ``timeout_seconds`` (or the collective's own
+    limit), CollectiveError.
+    """
+
+    name: str
+    """What carries the bytes, for people: as in "ccl"."""
+
+    node: int
+    """This node's number, 0 <= node < nodes."""
+
+    nodes: int
+
+    @abstractmethod
+    def all_reduce(self, values: FloatArray) -> None:
+        """Replace ``values`` (n,) by their sum over all nodes, to the same bits everywhere."""
+
+    @abstractmethod
+    def reduce(self, values: FloatArray) -> None:
+        """Replace ``values`` (n,) of node 0 by the sum; what the others have then is undefined."""
+
+    @abstractmethod
+    def broadcast(self, values: FloatArray) -> None:
+        """Replace ``values`` (n,) by those of node 0."""
+
+    @abstractmethod
+    def gather(
+        self, values: npt.NDArray[np.float64], timeout_seconds: float | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Return the ``values`` (k,) of all nodes, (nodes, k)."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the others."""
+
+
+@final
+class OneNode(NodeCollective):
+    """A node without others."""
+
+    name = "none"
+    node = 0
+    nodes = 1
+
+    def all_reduce(self, values: FloatArray) -> None:
+        """Leave them as they are."""
+
+    def reduce(self, values: FloatArray) -> None:
+        """Leave them as they are."""
+
+    def broadcast(self, values: FloatArray) -> None:
+        """Leave them as they are."""
+
+    def gather(
+        self,
+        values: npt.NDArray[np.float64],
+        timeout_seconds: float | None = None,  # noqa: ARG002
+    ) -> npt.NDArray[np.float64]:
+        """Return those of the one node."""
+        return np.array([values])
+
+    def close(self) -> None:
+        """There is nobody to leave."""

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import numpy as np
+
+from knltrain.exchange.node_collective import OneNode
+
+
+def test_node_without_others_has_the_sums_already() -> None:
+    alone = OneNode()
+    values = np.arange(3, dtype=np.float32)
+    for operation in (alone.all_reduce, alone.reduce, alone.broadcast):
+        operation(values)
+        assert values.tolist() == [0, 1, 2]
+    numbers = np.array([1.5, 2.5])
+    gathered = alone.gather(numbers)
+    assert gathered.tolist() == [[1.5, 2.5]]
+    gathered[:] = 0
+    assert numbers.tolist() == [1.5, 2.5]
+    alone.close()
+    assert (alone.node, alone.nodes) == (0, 1)
