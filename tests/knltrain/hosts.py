@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+_MADE = itertools.count()
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -25,16 +27,20 @@ def why_none() -> str | None:
 
 
 class Hosts:
-    """``count`` hosts, 10.77.0.1 and up, that reach each other by ``eth0`` and nothing else."""
+    """``count`` hosts, 10.77.0.1 and up, that reach each other by ``eth0`` and nothing else.
+
+    ``names`` are those of their network namespaces.
+    """
 
     def __init__(self, count: int) -> None:
-        self._names = [f"kn{os.getpid()}h{number}" for number in range(count)]
-        self._bridge = f"kn{os.getpid()}b"
+        made = f"kn{os.getpid()}x{next(_MADE)}"
+        self.names = [f"{made}h{number}" for number in range(count)]
+        self._bridge = f"{made}b"
         self.addresses = [f"10.77.0.{number + 1}" for number in range(count)]
         _ip("netns", "add", self._bridge)
         _ip("-n", self._bridge, "link", "add", "switch", "type", "bridge")
         _ip("-n", self._bridge, "link", "set", "switch", "up")
-        for number, (name, address) in enumerate(zip(self._names, self.addresses, strict=True)):
+        for number, (name, address) in enumerate(zip(self.names, self.addresses, strict=True)):
             _ip("netns", "add", name)
             link = ["type", "veth", "peer", "name", f"port{number}", "netns", self._bridge]
             _ip("-n", name, "link", "add", "eth0", *link)
@@ -43,11 +49,18 @@ class Hosts:
             for interface in ("lo", "eth0"):
                 _ip("-n", name, "link", "set", interface, "up")
 
-    def run(self, number: int, arguments: Sequence[str]) -> subprocess.Popen[str]:
+    def run(
+        self,
+        number: int,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> subprocess.Popen[str]:
         """Run Python on a host."""
         return subprocess.Popen(
-            ["ip", "netns", "exec", self._names[number], sys.executable, *arguments],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            ["ip", "netns", "exec", self.names[number], sys.executable, *arguments],
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(environment or {})},
+            cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -59,7 +72,7 @@ class Hosts:
 
     def end(self) -> None:
         """Take them away."""
-        for name in (*self._names, self._bridge):
+        for name in (*self.names, self._bridge):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 

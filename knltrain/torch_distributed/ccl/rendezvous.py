@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from knltrain.cluster import is_set, set_unless_set
+from knltrain.cluster import set_unless_set, value_of
 from knltrain.errors import CollectiveError, ExchangeTimeout
 from knltrain.exchange.network_interface import (
     address_towards,
@@ -161,11 +161,13 @@ def _gloo(store: Store, rank: int, ranks: int, timeout: timedelta, meeting: _Mee
     kind: Any = dist.ProcessGroupGloo  # type: ignore[attr-defined, unused-ignore]
     options = kind._Options()
     options._timeout = timeout
-    options._devices = [
-        kind.create_device(hostname=meeting.own)
-        if meeting.own and not is_set("GLOO_SOCKET_IFNAME")
-        else kind.create_default_device()
-    ]
+    named = value_of("GLOO_SOCKET_IFNAME")
+    if named:
+        options._devices = [kind.create_device(interface=each) for each in named.split(",")]
+    elif meeting.own:
+        options._devices = [kind.create_device(hostname=meeting.own)]
+    else:
+        options._devices = [kind.create_default_device()]
     prefixed: Any = dist.PrefixStore(meeting.token, store)  # type: ignore[attr-defined, unused-ignore]
     return kind(prefixed, rank, ranks, options)
 

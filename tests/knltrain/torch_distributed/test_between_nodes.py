@@ -1,0 +1,87 @@
+"""The collective between nodes, with real processes, gloo and oneCCL."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knltrain.exchange.oneccl.library import installed
+
+MEMBER = Path(__file__).with_name("node_member.py")
+NODES = 3
+
+
+@pytest.fixture(params=["gloo", "ccl"])
+def backend(request: pytest.FixtureRequest) -> str:
+    if request.param == "ccl" and installed() is None:
+        pytest.skip("oneCCL is not installed")
+    return str(request.param)
+
+
+def started(backend: str, scene: str, nodes: int = NODES) -> list[tuple[int, list[Any]]]:
+    """Exit status of all nodes, and what each printed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port, fd = listener.getsockname()[1], listener.fileno()
+        members = [
+            subprocess.Popen(
+                [
+                    *(sys.executable, str(MEMBER), backend, scene, str(node), str(nodes)),
+                    *(str(port), str(fd) if node == 0 else "-"),
+                ],
+                pass_fds=(fd,) if node == 0 else (),
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+            for node in range(nodes)
+        ]
+    found = []
+    for member in members:
+        out, _ = member.communicate(timeout=120)
+        told = [line for line in out.splitlines() if line.startswith(("[", "true", "false"))]
+        lines = [json.loads(line) for line in told]
+        found.append((member.returncode, lines))
+    return found
+
+
+@pytest.mark.slow
+def test_operations_do_what_the_seam_says(backend: str) -> None:
+    found = started(backend, "operations")
+    for node, (status, lines) in enumerate(found):
+        assert status == 0
+        assert lines[0] == [node, NODES, backend]
+        told = dict(zip(("sum", "reduced", "broadcast", "gathered"), lines[1:], strict=True))
+        assert told["sum"] is True
+        if node == 0:
+            assert told["reduced"] == [6.0, 6.0]
+        assert told["broadcast"] == [1.0, 1.0]
+        assert told["gathered"] == [[0.0, 0.5], [1.0, 0.5], [2.0, 0.5]]
+
+
+@pytest.mark.slow
+def test_node_that_does_not_come_to_an_operation_is_waited_for_so_long(backend: str) -> None:
+    found = started(backend, "late", 2)
+    assert found[0][1][-1][0] == "ExchangeTimeout"
+    if backend == "gloo":
+        assert "all_reduce between nodes by 'gloo' took more than 1 s" in found[0][1][-1][1]
+
+
+@pytest.mark.slow
+def test_node_that_is_killed_is_lost(backend: str) -> None:
+    found = started(backend, "killed", 2)
+    assert found[0][1][-1][0] == "PeerLost"
+
+
+def test_backend_that_torch_was_built_without_is_refused() -> None:
+    status, lines = started("mpi", "operations", 1)[0]
+    assert status == 1
+    assert lines[-1][0] == "CollectiveError"
+    assert "cannot meet the others by 'mpi'" in lines[-1][1]
+    assert "exchange.between_nodes names another way" in lines[-1][1]
