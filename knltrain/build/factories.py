@@ -17,10 +17,12 @@ from knltrain.errors import ConfigError
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.backends.torch_execution import Execution
+    from knltrain.cluster import MeetingPoint
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.averaged_center import AverageKernels
     from knltrain.exchange.downpour import DownpourKernels
     from knltrain.exchange.easgd import ElasticKernels
+    from knltrain.exchange.node_collective import NodeCollective
     from knltrain.exchange.outer_step import OuterKernel
     from knltrain.network.network import Network
     from knltrain.optimizers.adamw import AdamWKernel
@@ -136,6 +138,18 @@ def reference_kernels() -> Kernels:
         averages,
         outer_step.synchronous_outer_step,
     )
+
+
+def between_nodes(
+    config: RunConfig, node: int, nodes: int, meeting_point: MeetingPoint
+) -> NodeCollective:
+    """What `exchange.between_nodes` names, for the first worker of a node."""
+    from knltrain.torch_distributed.between_nodes import TorchCollective
+    from knltrain.worker.meeting import MEETING_SECONDS
+
+    limit, named = config.exchange.timeout_seconds, config.exchange.between_nodes
+    assert named != "auto"
+    return TorchCollective(named, node, nodes, meeting_point, limit, MEETING_SECONDS)
 
 
 def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:

@@ -108,6 +108,19 @@ def hierarchical(order: MethodOrder) -> Method:
     )
 
 
+def hierarchical_elastic(order: MethodOrder) -> Method:
+    """As `elastic` in groups, whose centers do the same with a center of all."""
+    size, groups = groups_of(order)
+    inside = elastic(replace(order, workers=size))
+    return replace(
+        elastic(replace(order, workers=groups)),
+        inside=replace(inside, period=given(order.exchange.group_period)),
+        group_size=size,
+        overlap="gradient",
+        through_centers=True,
+    )
+
+
 def slowmo(order: MethodOrder) -> Method:
     """Workers take over a center that moves by slow momentum."""
     from knltrain.exchange.outer_step import slow_momentum
@@ -177,6 +190,7 @@ BUILDERS: dict[str, Build] = {
     "async_sgd": downpour,
     "async_msgd": downpour,
     "hogwild_sgd": downpour,
+    "hierarchical_easgd": hierarchical_elastic,
     "core_groups": core_groups,
     "easgd": elastic,
     "eamsgd": elastic,

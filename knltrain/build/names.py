@@ -10,6 +10,7 @@ from knltrain.build import factories
 from knltrain.build.factories import Kernels
 from knltrain.build.method_order import MethodOrder
 from knltrain.build.methods import BUILDERS, build
+from knltrain.cluster import MeetingPoint
 from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.alexnet import alexnet
@@ -126,15 +127,30 @@ def build_method(
     return _method(config, workers, _kernels(config), learning_rate)
 
 
-def build_team(config: RunConfig, segment_fds: Sequence[int], rank: int) -> Team:
-    """A worker's way to its peers: through the node's segments, or without any to itself alone."""
+def build_team(
+    config: RunConfig,
+    segment_fds: Sequence[int],
+    rank: int,
+    meeting_point: MeetingPoint | None = None,
+) -> Team:
+    """A worker's way to its peers: through the node's segments, or without any to itself alone.
+
+    Where there are several nodes, their first workers meet at `meeting_point`.
+    """
     if not segment_fds:
         from knltrain.exchange.loopback import Loopback
 
         method = plain_method(config, workers=1)
         return Loopback(network_size(config), method.rule.center_vectors, method.spares)
-    from knltrain.exchange.joining import join
+    from knltrain.exchange.joining import join, join_across_nodes
 
+    if meeting_point is not None:
+        node, local_rank = divmod(rank, int(config.workers))
+        nodes, collective = config.total_nodes, None
+        if local_rank == 0:
+            collective = factories.between_nodes(config, node, nodes, meeting_point)
+        limit = _patience_seconds(config)
+        return join_across_nodes(segment_fds, local_rank, limit, node, nodes, collective)
     return join(segment_fds, rank, _patience_seconds(config))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from knltrain.config import RunConfig, with_workers
 from knltrain.config.methods import METHODS
+from knltrain.errors import ConfigError
 
 LEAST_IMAGES = 16
 """Images that "auto" gives each worker at least: with fewer, lanes of its vectors stay empty."""
@@ -20,24 +21,25 @@ def resolve_workers(config: RunConfig, most: int) -> int:
     """
     if isinstance(config.workers, int):
         return config.workers
-    batch = config.train.batch
-    limit = max(1, min(most, batch // LEAST_IMAGES))
-    return max(n for n in range(1, limit + 1) if batch % n == 0)
+    batch, nodes = config.train.batch, config.total_nodes
+    limit = max(1, min(most, batch // LEAST_IMAGES // nodes))
+    fitting = [n for n in range(1, limit + 1) if batch % (n * nodes) == 0]
+    return max(fitting, default=1)
 
 
 def resolved(config: RunConfig, most: int = 1) -> RunConfig:
     """The same run with nothing left open: its workers, and what follows from their number.
 
-    `most` is where "auto" ends.
+    `most` is where "auto" ends, on each computer.
     """
     config = with_workers(config, resolve_workers(config, most))
-    exchange, workers = config.exchange, int(config.workers)
+    exchange, workers = config.exchange, config.total_workers
     facts = METHODS.get(exchange.method)
     reads = () if facts is None else facts.reads
     found: dict[str, float] = {}
     if "group_size" in reads and workers > 1:
         found["group_size"] = group_size_of(config, workers)
-    if "moving_rate" in reads:
+    elif "moving_rate" in reads:  # groups have one of theirs on each level
         found["moving_rate"] = moving_rate_of(config, workers)
     return config.model_copy(update={"exchange": exchange.model_copy(update=found)})
 
@@ -48,6 +50,17 @@ def moving_rate_of(config: RunConfig, workers: int) -> float:
 
 
 def group_size_of(config: RunConfig, workers: int) -> int:
-    """Workers of a group S as configured, or else the most with which there are two groups."""
+    """Workers of a group S as configured, or else the most with which there are two groups.
+
+    On several computers those of each are a group; ConfigError if another size was asked for.
+    """
+    if config.total_nodes > 1:
+        given, size = config.exchange.group_size, int(config.workers)
+        if given not in (None, size):
+            raise ConfigError(
+                f"exchange.group_size = {given}: on {config.total_nodes} computers the {size} "
+                "workers of each are a group: leave it out"
+            )
+        return size
     divisors = (size for size in range(workers // 2, 0, -1) if workers % size == 0)
     return config.exchange.group_size or next(divisors, 1)

@@ -39,7 +39,7 @@ def check_run(config: RunConfig) -> RunSize:
     from knltrain.backends.cpu.micro_batch import check_micro_batch
     from knltrain.data.order import ShardedBatches
 
-    network, dataset, workers = build_network(config), build_dataset(config), int(config.workers)
+    network, dataset, workers = build_network(config), build_dataset(config), config.total_workers
     check_fit(network, dataset)
     method = plain_method(config, workers)
     batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
@@ -48,6 +48,7 @@ def check_run(config: RunConfig) -> RunSize:
     at_a_time = 0 if micro_batch == "auto" else micro_batch
     steps = total_steps(config, batches.steps_per_epoch)
     check_period(method, steps)
+    check_across_nodes(config, method)
     return RunSize(
         steps,
         memory_needs(
@@ -57,7 +58,7 @@ def check_run(config: RunConfig) -> RunSize:
             config.data.shift_pixels,
             at_a_time,
             config.optimizer.name,
-            exchange_vectors=method.vectors,
+            exchange_vectors=method.vectors + (config.total_nodes > 1),
         ),
         (*left_over(method, steps), *idle_cores(config, method)),
     )
@@ -73,6 +74,23 @@ def check_period(method: Method, steps: int) -> None:
             f"exchange.communication_period = {method.period}: {method.name} would not exchange "
             f"once in {steps} steps, and its model would be that which the run starts from; "
             f"expected at most {steps}"
+        )
+
+
+def check_across_nodes(config: RunConfig, method: Method) -> None:
+    """Refuse what the workers of several computers cannot do: `ConfigError`."""
+    if config.total_nodes == 1 or method.period is None:
+        return
+    if method.schedule != "synchronous":
+        raise ConfigError(
+            f"exchange.method = '{method.name}' on {config.total_nodes} computers: its workers "
+            "come to the center alone, of which each computer has a replica; expected a method "
+            "whose workers exchange all at once, such as 'sync_easgd' or 'hierarchical_easgd'"
+        )
+    if config.exchange.emulated_link_gbits is not None:
+        raise ConfigError(
+            f"exchange.emulated_link_gbits = {config.exchange.emulated_link_gbits}: there are "
+            f"{config.total_nodes} computers with a real link between them: leave it out"
         )
 
 
@@ -111,7 +129,7 @@ def check_resumable(config: RunConfig, run_folder: Path, total_steps: int) -> No
     """Refuse to go on with a run that cannot: `CheckpointError` or `ConfigError`."""
     from knltrain.checkpoint import check_identity
 
-    identity = identity_of(config, build_network(config), int(config.workers))
+    identity = identity_of(config, build_network(config), config.total_workers)
     checkpoint = newest_checkpoint(run_folder, identity.network)
     check_identity(checkpoint, identity)
     check_length(checkpoint.step, total_steps)

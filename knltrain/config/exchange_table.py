@@ -66,6 +66,11 @@ class ExchangeConfig(Table):
         description="what ends the run of workers, or groups, that come to the center alone: each"
         " has done all steps, rank 0 has, the fastest has, or their average is so many",
     )
+    between_nodes: Literal["auto", "ccl", "gloo"] = Field(
+        default="auto",
+        description="what carries exchanges between computers: oneCCL ('ccl'), or PyTorch's 'gloo';"
+        " auto: oneCCL where it is installed, gloo where not",
+    )
     emulated_link_gbits: Positive | None = Field(
         default=None,
         description="let exchanges take as long as over a link of so many Gbit/s for each worker",

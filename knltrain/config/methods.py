@@ -106,6 +106,14 @@ _OF_SC17 = (
     MethodFacts(
         "hogwild_sgd", "lock_free", "C <- C - η gi; Wi <- C", SC17, _MOMENTUM, optimizer=_PLAIN
     ),
+    MethodFacts(
+        "hierarchical_easgd",
+        "synchronous",
+        f"{_PULL}; {_PUSH_ALL} in groups; every τ steps their Cg as W, behind the next g",
+        SC17,
+        (*_ELASTIC, *_GROUPS, "group_period"),
+        {"group_period": 1},
+    ),
     MethodFacts("core_groups", "synchronous", "Wi <- Wi - η Σi gi", SC17),
 )
 

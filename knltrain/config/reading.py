@@ -35,9 +35,13 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     return _validated(tables, str(path))
 
 
-def with_workers(config: RunConfig, workers: int) -> RunConfig:
-    """The same run with its number of workers decided; ConfigError when the batch does not fit."""
-    return _validated(config.model_dump() | {"workers": workers}, f"run '{config.name}'")
+def with_workers(config: RunConfig, workers: int, nodes: int | None = None) -> RunConfig:
+    """The same run with its number of workers decided, and that of its computers, if given.
+
+    Raises ConfigError when the batch does not fit.
+    """
+    decided = {"workers": workers, "nodes": config.total_nodes if nodes is None else nodes}
+    return _validated(config.model_dump() | decided, f"run '{config.name}'")
 
 
 def to_toml(config: RunConfig) -> str:

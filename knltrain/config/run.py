@@ -36,7 +36,10 @@ class RunConfig(Table):
     )
     workers: Workers = Field(
         default="auto",
-        description="workers on this computer, or one per core, tile, l3, numa or package",
+        description="workers on each computer, or one per core, tile, l3, numa or package",
+    )
+    nodes: CountOrAuto = Field(
+        default="auto", description="computers; auto: as many as the launcher (srun, ...) uses"
     )
     runs_folder: Annotated[str, Field(min_length=1)] = Field(
         default="runs", description="folder that the run's folder is made in"
@@ -101,8 +104,18 @@ class RunConfig(Table):
     @model_validator(mode="after")
     def _workers_fit(self) -> RunConfig:
         if isinstance(self.workers, int):
-            _check_batch(self.train.batch, self.workers)
+            _check_batch(self.train.batch, self.total_workers)
         return self
+
+    @property
+    def total_workers(self) -> int:
+        """Workers on all computers, where their number is decided; "auto" computers count as 1."""
+        return int(self.workers) * self.total_nodes
+
+    @property
+    def total_nodes(self) -> int:
+        """Computers; "auto" counts as 1."""
+        return 1 if self.nodes == "auto" else self.nodes
 
 
 def _comes_at_any_time(facts: MethodFacts) -> bool:

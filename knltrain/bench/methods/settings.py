@@ -52,6 +52,7 @@ MNIST_SETTINGS: Mapping[str, Settings] = {
     "async_sgd": _PUSHES,
     "async_msgd": Settings(0.005, why="the center's momentum, and the steps of all workers"),
     "hogwild_sgd": _PUSHES,
+    "hierarchical_easgd": _ELASTIC,
     "core_groups": Settings(0.01, why="a sum of gradients, not their mean"),
     "easgd": _PLAIN,
     "eamsgd": Settings(0.02, optimizer={"momentum": 0.9}, why="0.99 is for longer trainings"),

@@ -33,12 +33,11 @@ def short(monkeypatch):
 
 @pytest.fixture(scope="module")
 def report():
-    patch = pytest.MonkeyPatch()
-    patch.setattr(turns, "TURN_SECONDS", 0.004)
-    patch.setattr(turns, "COPIED_FLOATS", 1 << 20)
-    patch.setattr(library, "PACKAGE", "no-such-package")
-    yield run_exchange_benchmark([4096, 65536, 2**50], 2, 2, ["gloo", "oneccl"], "lenet")
-    patch.undo()
+    with pytest.MonkeyPatch.context() as patch:  # not for the tests after it, which want oneCCL
+        patch.setattr(turns, "TURN_SECONDS", 0.004)
+        patch.setattr(turns, "COPIED_FLOATS", 1 << 20)
+        patch.setattr(library, "PACKAGE", "no-such-package")
+        return run_exchange_benchmark([4096, 65536, 2**50], 2, 2, ["gloo", "oneccl"], "lenet")
 
 
 def test_every_size_has_a_row_for_everyone(report):
