@@ -11,7 +11,7 @@ import click
 
 from affinity.errors import AffinityError
 from knltrain import __version__
-from knltrain.cli import bench, doctor, evaluate, methods, topology, train, warmup
+from knltrain.cli import bench, doctor, evaluate, launch, methods, topology, train, warmup
 from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
 
 _SIGINT = 2
@@ -45,6 +45,7 @@ def commands() -> None:
 
 for _command in (
     train.train,
+    launch.launch,
     warmup.warmup,
     evaluate.evaluate,
     doctor.doctor,

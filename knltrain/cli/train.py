@@ -35,6 +35,7 @@ def train(
         raise click.UsageError("expected either CONFIG or --resume RUN_FOLDER")
     if run_folder is not None and (workers is not None or name is not None):
         raise click.UsageError("--resume goes on with the same --workers and --name")
+    from knltrain.cluster import this_task
     from knltrain.config import load_config
     from knltrain.launch import training
     from knltrain.report import draw_curves, summary
@@ -46,5 +47,7 @@ def train(
     else:
         assert run_folder is not None
         training.resume(run_folder, overrides)
-    draw_curves(run_folder)
-    click.echo(summary(run_folder))
+    task = this_task()
+    if task is None or task.rank == 0:
+        draw_curves(run_folder)
+        click.echo(summary(run_folder))

@@ -135,7 +135,7 @@ class TellsParent(Observer):
 
 def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult:
     config = read_config(identity.run_folder)
-    team = build_team(config, identity.segment_fds, identity.rank)
+    team = build_team(config, identity.segment_fds, identity.rank, identity.meeting_point)
     # For as long as the worker lives: much of its memory is touched in the first step only.
     with (
         arena("model"),

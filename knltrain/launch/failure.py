@@ -14,6 +14,9 @@ from knltrain.launch.signals import signal_name
 CONSEQUENCES: Final = ("ExchangeTimeout", "PeerLost", "RunAborted")
 """Errors that another worker's end brings about, the ones nearest to a cause first."""
 
+FROM_ELSEWHERE: Final = (*CONSEQUENCES, "CollectiveError")
+"""Errors that may come of the end of a worker on another node."""
+
 _HINTS: Final[dict[int, str]] = {
     signal.SIGKILL: "perhaps out of memory",
     signal.SIGBUS: "perhaps /dev/shm is full",

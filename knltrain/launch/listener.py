@@ -23,10 +23,11 @@ class Listener:
         self._run_folder = run_folder
         self._display = display
         self._places: list[dict[str, object]] = [
-            {"rank": placement.rank, "asked": asked_of(plan.config, placement), "got": None}
-            for placement in plan.placements
+            {"rank": plan.rank_of(place), "asked": asked_of(plan.config, place), "got": None}
+            for place in plan.placements
         ]
-        write_placement(run_folder, self._places)
+        self._first = plan.rank_of(plan.placements[0])
+        self._write()
 
     def hear(self, rank: int, event: Event) -> None:
         """Take in one event of worker `rank`: progress, evaluation or placement."""
@@ -41,11 +42,14 @@ class Listener:
             raise ValueError(f"worker {rank} sent an unknown event: {event}")
 
     def _take_place(self, rank: int, got: dict[str, Any]) -> None:
-        self._places[rank]["got"] = got
-        write_placement(self._run_folder, self._places)
+        self._places[rank - self._first]["got"] = got
+        self._write()
         causes = ", ".join(f"{name}={value}" for name, value in placement_environment().items())
         way_out = f"; unset {causes}" if causes else ""
         for problem in got["problems"]:
             self._display.note(f"note: worker {rank}: {problem}; see placement.json{way_out}")
-        for remark in got["remarks"] if rank == 0 else ():  # much the same for all
+        for remark in got["remarks"] if rank == self._first else ():  # much the same for all
             self._display.note(f"note: worker {rank}: {remark}")
+
+    def _write(self) -> None:
+        write_placement(self._run_folder, self._places, self._first)

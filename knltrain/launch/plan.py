@@ -27,6 +27,9 @@ from affinity import (
 )
 from knltrain.build import check_names, check_run, doubts_about, resolved
 from knltrain.config import RunConfig, with_workers
+from knltrain.errors import ConfigError
+from knltrain.exchange.oneccl.library import MISSING, installed
+from knltrain.launch.site import ALONE, Site
 
 _KEY_OF_OPTION = {
     r"policy '(\w+)'": r'placement.memory = "\1"',
@@ -39,31 +42,46 @@ _KEY_OF_OPTION = {
 class RunPlan:
     """A run with nothing left open: `config.workers` is a number, every worker has its place.
 
-    `notes` are what a user should know about the places.
+    `placements` are those of the workers that this process starts, which `site` says; their ranks
+    are those on this node. `notes` are what a user should know about the places.
     """
 
     config: RunConfig
     placements: tuple[Placement, ...]
     total_steps: int
     notes: tuple[str, ...] = ()
+    site: Site = ALONE
 
     @property
     def workers(self) -> int:
-        """Number of workers."""
-        return len(self.placements)
+        """Number of workers, on all nodes."""
+        return self.config.total_workers
+
+    def rank_of(self, placement: Placement) -> int:
+        """A worker's rank in the run."""
+        return self.site.node * int(self.config.workers) + placement.rank
+
+    def at(self, site: Site) -> RunPlan:
+        """The same plan for a site whose number, or whose share's, has been found to be another."""
+        own = len(self.placements)
+        first = (site.share - self.site.share) * own
+        places = tuple(replace(each, rank=each.rank + first) for each in self.placements)
+        return replace(self, site=site, placements=places)
 
     def noting(self, notes: Iterable[str]) -> RunPlan:
         """The same plan with more notes."""
         return replace(self, notes=(*self.notes, *notes))
 
 
-def plan_run(config: RunConfig) -> RunPlan:
+def plan_run(config: RunConfig, site: Site = ALONE) -> RunPlan:
     """Decide the number of workers and their places, and try what could stop a worker half-way.
+
+    `site` says on how many computers, and which share of a computer's workers is started here.
 
     Raises ConfigError, DataError, or TopologyError or PlacementError of affinity.
     """
     try:
-        plan = _plan(config)
+        plan = _plan(config, site)
     except TooManyWorkers as error:
         raise TooManyWorkers(_in_words_of_a_run(str(error)), error.most) from None
     except PlacementError as error:
@@ -71,31 +89,35 @@ def plan_run(config: RunConfig) -> RunPlan:
     return replace(plan, notes=tuple(map(_in_words_of_a_run, plan.notes)))
 
 
-def _plan(config: RunConfig) -> RunPlan:
+def _plan(config: RunConfig, site: Site) -> RunPlan:
     check_names(config)
+    config = _on_nodes(config, site)
     hbm_nodes = config.placement.hbm_nodes
     topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
     allowed = read_allowed()
-    config = _at_home_anywhere(_counted(config, topology, allowed))
-    doubts = doubts_about(config, int(config.workers))
+    config = _at_home_anywhere(_counted(config, site, topology, allowed))
+    doubts = doubts_about(config, config.total_workers)
     if not config.placement.pin:
-        plan = _unpinned(config, topology, allowed)
+        plan = _unpinned(config, site, topology, allowed)
         size = check_run(config)
         notes = (*doubts, *size.notes, *allowed.notes, *plan.notes)
-        return RunPlan(config, plan.workers, size.total_steps, notes)
-    request = request_of(config)
+        return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site)
+    request = request_of(config, site)
     place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
     size = check_run(config)
     plan = place_workers(topology, allowed, replace(request, needs=size.needs))
     notes = (*doubts, *size.notes, *allowed.notes, *plan.notes)
-    return RunPlan(config, plan.workers, size.total_steps, notes)
+    return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site)
 
 
-def request_of(config: RunConfig) -> Request:
+def request_of(config: RunConfig, site: Site = ALONE) -> Request:
     """What a run asks of the machine, but for the memory it needs; "auto" counts as 1 worker."""
     wanted = config.placement
+    workers = config.workers
+    if isinstance(workers, int):
+        workers = _share_of(workers, site)
     return Request(
-        workers=1 if config.workers == "auto" else config.workers,
+        workers=1 if workers == "auto" else workers,
         threads_per_core=wanted.threads_per_core,
         reserve=Reserve(
             os_cpus=parse_cpulist(wanted.os_cpus),
@@ -133,15 +155,60 @@ def asked_of(config: RunConfig, placement: Placement) -> dict[str, object]:
     }
 
 
-def _counted(config: RunConfig, topology: Topology, allowed: Allowed) -> RunConfig:
+def _on_nodes(config: RunConfig, site: Site) -> RunConfig:
+    """The same run on so many computers; ConfigError if it is to be on another number of them."""
+    if config.nodes not in ("auto", site.nodes):
+        raise ConfigError(
+            f"nodes = {config.nodes}, but this process is started on {site.nodes}: expected a "
+            f"launcher to start one on each, as `srun --nodes={config.nodes} knltrain train "
+            'CONFIG`, or nodes = "auto"'
+        )
+    exchange = config.exchange
+    if site.nodes > 1:
+        way = _way_between_nodes(exchange.between_nodes)
+        exchange = exchange.model_copy(update={"between_nodes": way})
+    return config.model_copy(update={"nodes": site.nodes, "exchange": exchange})
+
+
+def _way_between_nodes(asked: str) -> str:
+    """What carries exchanges: as asked, or oneCCL where it is installed."""
+    there = installed() is not None
+    if asked == "ccl" and not there:
+        raise ConfigError(f"exchange.between_nodes = 'ccl': {MISSING}, or use 'gloo'")
+    if asked == "auto":
+        return "ccl" if there else "gloo"
+    return asked
+
+
+def _share_of(workers: int, site: Site) -> int:
+    """How many of a computer's workers are started here."""
+    if workers % site.shares:
+        raise ConfigError(
+            f"workers = {workers}: {site.shares} tasks were started on this computer, which cannot "
+            f"start as many each; expected a multiple of {site.shares}"
+        )
+    return workers // site.shares
+
+
+def _of_share(plan: Plan, site: Site) -> tuple[Placement, ...]:
+    """The places of a share's workers, with their ranks on this computer."""
+    first = site.share * len(plan.workers)
+    return tuple(replace(place, rank=first + place.rank) for place in plan.workers)
+
+
+def _counted(config: RunConfig, site: Site, topology: Topology, allowed: Allowed) -> RunConfig:
     """The same run with "auto" or "one worker per unit" as a number, and all that follows."""
-    request = _cores_alone(request_of(config))
+    request = _cores_alone(request_of(config, site))
     if config.workers == "auto":
         # At most one on each tile, on most machines a core, that the system leaves.
         cpus = place_workers(topology, allowed, request).workers[0].cpus
-        return resolved(config, len(tiles_of(topology, physical_cores(topology, cpus))))
+        most = len(tiles_of(topology, physical_cores(topology, cpus)))
+        if site.shares > 1:
+            return resolved(with_workers(config, site.shares * most))
+        return resolved(config, most)
     if not isinstance(config.workers, int):
-        config = with_workers(config, len(place_workers(topology, allowed, request).workers))
+        units = len(place_workers(topology, allowed, request).workers)
+        config = with_workers(config, site.shares * units)
     return resolved(config)
 
 
@@ -149,8 +216,9 @@ def _cores_alone(request: Request) -> Request:
     return replace(request, policy="none", kind="best")
 
 
-def _unpinned(config: RunConfig, topology: Topology, allowed: Allowed) -> Plan:
-    cores, workers = physical_cores(topology, allowed.cpus), int(config.workers)
+def _unpinned(config: RunConfig, site: Site, topology: Topology, allowed: Allowed) -> Plan:
+    cores = physical_cores(topology, allowed.cpus)
+    workers = _share_of(int(config.workers), site)
     nodes = tuple(sorted({core.numa_node for core in cores}))
     threads = max(1, len(cores) // workers)
     places = tuple(Placement(rank, allowed.cpus, threads, nodes) for rank in range(workers))

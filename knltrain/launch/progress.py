@@ -127,9 +127,15 @@ class PlainDisplay(ProgressDisplay):
         """Nothing is open: every line is already out."""
 
 
-def display_on(stream: IO[str]) -> ProgressDisplay:
-    """The display that fits `stream`: a redrawn bar on a terminal, lines for anything else."""
-    return TerminalDisplay(Console(file=stream)) if stream.isatty() else PlainDisplay(stream)
+def display_on(stream: IO[str], hears_progress: bool = True) -> ProgressDisplay:
+    """The display that fits `stream`: a redrawn bar on a terminal, lines for anything else.
+
+    Lines, too, where it is another process that hears of the progress.
+    """
+    console = Console(file=stream)
+    if hears_progress and stream.isatty() and not console.is_dumb_terminal:
+        return TerminalDisplay(console)
+    return PlainDisplay(stream)
 
 
 def _figures(event: Event) -> str:

@@ -58,9 +58,14 @@ def write_config(run_folder: Path, config: RunConfig) -> None:
     _write_whole(run_folder / CONFIG, to_toml(config))
 
 
-def write_placement(run_folder: Path, workers: list[dict[str, object]]) -> None:
-    """Write what each worker was to get of the machine and what it got."""
-    _write_whole(run_folder / PLACEMENT, json.dumps({"workers": workers}, indent=2) + "\n")
+def write_placement(run_folder: Path, workers: list[dict[str, object]], first: int = 0) -> None:
+    """Write what each worker was to get of the machine and what it got.
+
+    Each process that starts workers writes a file of its own; one whose `first` worker is not the
+    run's has that one's rank in its name.
+    """
+    name = PLACEMENT if first == 0 else PLACEMENT.replace(".json", f"-{first}.json")
+    _write_whole(run_folder / name, json.dumps({"workers": workers}, indent=2) + "\n")
 
 
 @contextmanager

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import select
 import selectors
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
+from knltrain.errors import KnltrainError, PeerLost
 from knltrain.launch.events import Event
-from knltrain.launch.failure import Failure, first_cause
+from knltrain.launch.failure import FROM_ELSEWHERE, Failure, first_cause
 from knltrain.launch.signals import SignalPipe
 from knltrain.launch.worker_process import WorkerProcess
 
@@ -20,17 +22,31 @@ FAILURE_CODE: Final = 1
 _STEPS: Final = ((0.5, signal.SIGTERM), (1.5, signal.SIGKILL))
 """Seconds after the abort word, and what a worker that is still there gets then."""
 
+_NEWS_SECONDS: Final = 2.0
+"""How long the process that starts workers elsewhere may take to end after one of them has."""
+
 _LONGEST_WAIT_SECONDS: Final = 0.5
 """Bounds the wait for a child's end should its SIGCHLD be blocked by whoever started the parent."""
 
 
 @dataclass(slots=True)
 class Ending:
-    """How a run ended: all `results` by rank, or the `failure` or the `stopped_by` signal."""
+    """How a run ended: all `results` by rank, or the `failure` or the `stopped_by` signal.
+
+    Or the `lost` company: what has ended another process that starts workers of the run.
+    """
 
     results: dict[int, Any] = field(default_factory=dict)
     failure: Failure | None = None
     stopped_by: signal.Signals | None = None
+    lost: KnltrainError | None = None
+
+
+class Others(Protocol):
+    """The other processes that start workers of a run: `lost_fd` is readable when one is gone."""
+
+    lost: PeerLost | None
+    lost_fd: int
 
 
 @final
@@ -43,8 +59,13 @@ class Supervisor:
         signals: SignalPipe,
         abort: Callable[[int], None],
         on_event: Callable[[int, Event], None],
+        company: Others | None = None,
     ) -> None:
-        """`abort(code)` tells workers to give up; `on_event(rank, event)` hears what they say."""
+        """`abort(code)` tells workers to give up; `on_event(rank, event)` hears what they say.
+
+        `company` are the other processes that start workers of this run.
+        """
+        self._company = company
         self._workers = len(workers)
         self._alive = list(workers)
         self._signals = signals
@@ -64,10 +85,16 @@ class Supervisor:
             selector.register(self._signals.fd, selectors.EVENT_READ, None)
             for worker in self._alive:
                 selector.register(worker.events.fd, selectors.EVENT_READ, worker)
+            if self._company is not None:
+                selector.register(self._company.lost_fd, selectors.EVENT_READ, self._company)
             while self._alive:
                 for key, _ in selector.select(self._wait_seconds()):
                     if key.data is None:
                         self._obey_signals()
+                        continue
+                    if key.data is self._company:
+                        selector.unregister(key.fd)
+                        self._stop(FAILURE_CODE)
                         continue
                     self._listen(key.data)
                     if key.data.events.at_end:
@@ -135,11 +162,31 @@ class Supervisor:
         """All results if nothing went wrong; else whichever came first, a failure or a signal."""
         self._obey_signals()
         failure = first_cause(self._failures) if self._failures else None
-        if failure is None and len(self._results) == self._workers:
+        if (lost := self._lost_elsewhere(failure)) is not None:
+            return Ending(lost=lost)
+        if failure is None and self._all_done():
             return Ending(results=self._results)
         if self._stopped_by is None or (failure and not self._signal_explains(failure)):
             return Ending(failure=failure)
         return Ending(stopped_by=self._stopped_by)
+
+    def _all_done(self) -> bool:
+        return len(self._results) == self._workers
+
+    def _lost_elsewhere(self, failure: Failure | None) -> PeerLost | None:
+        """Who has failed elsewhere, if that is why workers end here.
+
+        It may be heard a little after its consequences.
+        """
+        company = self._company
+        if company is None or self._stopped_by is not None:
+            return None
+        if failure is None:
+            return None if self._all_done() else company.lost
+        if failure.kind not in FROM_ELSEWHERE:
+            return None
+        select.select([company.lost_fd], [], [], _NEWS_SECONDS)
+        return company.lost
 
     def _signal_explains(self, failure: Failure) -> bool:
         """A stopped run's workers complain, and a scheduler may signal workers and parent alike."""

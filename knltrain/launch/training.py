@@ -6,24 +6,27 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
-from knltrain.build import check_resumable, network_size, plain_method
+from knltrain.build import check_resumable
 from knltrain.checkpoint import latest_checkpoint
-from knltrain.cluster import WorkerIdentity
+from knltrain.cluster import MeetingPoint, Task, WorkerIdentity, this_task
 from knltrain.config import RunConfig
 from knltrain.errors import ConfigError, KnltrainError, RunAborted, WorkerFailed
 from knltrain.exchange.node_memory import NodeMemory
+from knltrain.launch.company import Company, company_of
 from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
 from knltrain.launch.progress import display_on
 from knltrain.launch.run_folder import create_run_folder, held, read_config, write_config
+from knltrain.launch.shared_memory import Placed, shared_memory
 from knltrain.launch.signals import SignalPipe
+from knltrain.launch.site import expected_site
 from knltrain.launch.supervisor import Ending, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 
@@ -34,16 +37,20 @@ CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin")
 def train(config: RunConfig, kept_fds: Sequence[int] = ()) -> Path:
     """Carry out a new run; returns its folder. Workers keep the descriptors `kept_fds` open.
 
+    As one of several tasks of a launcher this starts a part of the workers only.
     Raises what `plan_run` raises, SegmentError and RunFolderError before anything is started;
     WorkerFailed or RunAborted after every worker has ended.
     """
-    plan = plan_run(config)
-    with _memory(plan) as (memory, notes):
-        run_folder = create_run_folder(Path(plan.config.runs_folder), plan.config.name)
-        with held(run_folder):
-            write_config(run_folder, plan.config)
-            _carry_out(plan.noting(notes), run_folder, memory, kept_fds, resume=False)
-    return run_folder
+    task = this_task()
+    plan = plan_run(config, expected_site(task))
+    with _at_its_site(plan, task) as (part, company), ExitStack() as holding:
+        memory = holding.enter_context(shared_memory(part, company))
+        folder = None
+        if part.site.leads:
+            folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
+            holding.enter_context(held(folder))
+            write_config(folder, part.config)
+        return _carry_out(part, folder, company, memory, kept_fds, resume=False)
 
 
 def resume(run_folder: Path, overrides: Sequence[str] = ()) -> Path:
@@ -59,87 +66,119 @@ def resume(run_folder: Path, overrides: Sequence[str] = ()) -> Path:
                 f"{', '.join(CHANGEABLE)} may change: start a new run for the rest"
             )
     config = read_config(run_folder, tuple(overrides))
+    task = this_task()
     try:
-        plan = plan_run(config)
+        plan = plan_run(config, expected_site(task))
     except TooManyWorkers as error:
         raise PlacementError(
             f"the run has {config.workers} workers, but there is room for {error.most} here: a "
             "resumed run keeps its workers; widen the cpuset, or let them share cores by --set "
             "placement.pin=false"
         ) from error
-    with held(run_folder), _memory(plan) as (memory, notes):
-        check_resumable(plan.config, run_folder, plan.total_steps)
-        write_config(run_folder, plan.config)
-        _carry_out(plan.noting(notes), run_folder, memory, (), resume=True)
-    return run_folder
+    with _at_its_site(plan, task) as (part, company), ExitStack() as holding:
+        if part.site.leads:
+            holding.enter_context(held(run_folder))
+        memory = holding.enter_context(shared_memory(part, company))
+        if part.site.leads:
+            check_resumable(part.config, run_folder, part.total_steps)
+            write_config(run_folder, part.config)
+        folder = run_folder if part.site.leads else None
+        return _carry_out(part, folder, company, memory, (), resume=True)
 
 
 @contextmanager
-def _memory(plan: RunPlan) -> Iterator[tuple[NodeMemory | None, tuple[str, ...]]]:
-    """The memory that the workers share, and how it differs from what was asked.
-
-    A worker alone needs none.
-    """
-    if plan.workers == 1:
-        yield None, ()
-        return
-    config = plan.config
-    method = plain_method(config, plan.workers)
-    memory = NodeMemory(network_size(config), plan.workers, method, config.exchange.segment)
-    try:
-        yield memory, memory.place(plan.placements)
-    finally:
-        memory.close()
+def _at_its_site(plan: RunPlan, task: Task | None) -> Iterator[tuple[RunPlan, Company | None]]:
+    """The plan of this process's part of the run, and the others that start workers of it."""
+    with company_of(task, plan.site, plan.config) as company:
+        yield plan if company is None else plan.at(company.site), company
 
 
 def _carry_out(
     plan: RunPlan,
-    run_folder: Path,
-    memory: NodeMemory | None,
+    run_folder: Path | None,
+    company: Company | None,
+    memory: Placed,
     kept_fds: Sequence[int],
     *,
     resume: bool,
-) -> None:
+) -> Path:
+    """Start this process's workers and see them end; the first of all has made the run folder."""
+    meeting_point = None
+    if company is not None:
+        run_folder, found = company.settle(run_folder)
+        meeting_point = found if plan.site.nodes > 1 else None
+    assert run_folder is not None
+    shared, notes = memory
+    orders = _Orders(plan.noting(notes), run_folder, shared, meeting_point, resume)
+    _supervise(orders, company, kept_fds)
+    return run_folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Orders:
+    """What each worker that is started must be told, besides its place."""
+
+    plan: RunPlan
+    run_folder: Path
+    memory: NodeMemory | None
+    meeting_point: MeetingPoint | None
+    resume: bool
+
+    def fds(self, placement: Placement) -> tuple[int, ...]:
+        """The files that a worker inherits."""
+        segments = () if self.memory is None else self.memory.fds_of(placement.rank)
+        point = self.meeting_point_of(placement)
+        return segments if point is None or point.fd is None else (*segments, point.fd)
+
+    def meeting_point_of(self, placement: Placement) -> MeetingPoint | None:
+        """Where the worker meets those of other nodes; the first of a node alone gets there."""
+        point = self.meeting_point
+        if point is None or self.plan.rank_of(placement) == 0:
+            return point
+        return replace(point, fd=None)
+
+    def identity(self, placement: Placement, events_fd: int) -> WorkerIdentity:
+        """Who the worker is."""
+        return WorkerIdentity(
+            rank=self.plan.rank_of(placement),
+            workers=self.plan.workers,
+            run_folder=self.run_folder,
+            events_fd=events_fd,
+            segment_fds=() if self.memory is None else self.memory.fds_of(placement.rank),
+            threads=threads_of(self.plan.config, placement),
+            resume=self.resume,
+            meeting_point=self.meeting_point_of(placement),
+        )
+
+
+def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]) -> None:
+    plan, memory = orders.plan, orders.memory
+
     def abort(code: int) -> None:
         if memory is not None:
             memory.abort(code)
 
-    with SignalPipe() as signals, display_on(sys.stdout) as display, ExitStack() as started:
-        for line in (_heading(plan, run_folder), *(f"note: {note}" for note in plan.notes)):
+    display_here = display_on(sys.stdout, plan.site.leads)
+    with SignalPipe() as signals, display_here as display, ExitStack() as started:
+        heading = [_heading(plan, orders.run_folder)] if plan.site.leads else []
+        for line in (*heading, *(f"note: {note}" for note in plan.notes)):
             display.note(line)
-        listener = Listener(plan, run_folder, display)
+        listener = Listener(plan, orders.run_folder, display)
         workers = [
-            started.enter_context(
-                _start_worker(plan, placement, run_folder, memory, kept_fds, resume)
-            )
+            started.enter_context(_start_worker(orders, placement, kept_fds))
             for placement in plan.placements
         ]
-        ending = Supervisor(workers, signals, abort, listener.hear).watch()
-    if (error := _error(ending, run_folder, listener.progress)) is not None:
+        ending = Supervisor(workers, signals, abort, listener.hear, company).watch()
+    if (error := _error(ending, orders.run_folder, listener.progress)) is not None:
         raise error
 
 
-def _start_worker(
-    plan: RunPlan,
-    placement: Placement,
-    run_folder: Path,
-    memory: NodeMemory | None,
-    kept_fds: Sequence[int],
-    resume: bool,
-) -> WorkerProcess:
-    threads = threads_of(plan.config, placement)
-    segment_fds = () if memory is None else memory.fds_of(placement.rank)
+def _start_worker(orders: _Orders, placement: Placement, kept_fds: Sequence[int]) -> WorkerProcess:
+    plan = orders.plan
+    threads, rank = threads_of(plan.config, placement), plan.rank_of(placement)
 
     def command(events_fd: int) -> list[str]:
-        identity = WorkerIdentity(
-            rank=placement.rank,
-            workers=plan.workers,
-            run_folder=run_folder,
-            events_fd=events_fd,
-            segment_fds=segment_fds,
-            threads=threads,
-            resume=resume,
-        )
+        identity = orders.identity(placement, events_fd)
         return worker_command(
             [sys.executable, "-u", "-X", "faulthandler", "-m", "knltrain.launch.entry"],
             replace(placement, threads=threads),
@@ -148,8 +187,8 @@ def _start_worker(
             pin_threads=plan.config.placement.pin,
         )
 
-    log = log_of(run_folder, placement.rank)
-    return WorkerProcess(placement.rank, command, log, (*segment_fds, *kept_fds))
+    log = log_of(orders.run_folder, rank)
+    return WorkerProcess(rank, command, log, (*orders.fds(placement), *kept_fds))
 
 
 def log_of(run_folder: Path, rank: int) -> Path:
@@ -160,14 +199,18 @@ def log_of(run_folder: Path, rank: int) -> Path:
 def _heading(plan: RunPlan, run_folder: Path) -> str:
     config = plan.config
     workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
+    nodes, way = plan.site.nodes, config.exchange.between_nodes
+    where = f" on {nodes} nodes, exchanging by {way}" if nodes > 1 else ""
     return (
         f"training {config.network.name} on {config.data.name} by {config.exchange.method} with "
-        f"{workers}; run folder {run_folder}"
+        f"{workers}{where}; run folder {run_folder}"
     )
 
 
 def _error(ending: Ending, run_folder: Path, progress: Event | None) -> KnltrainError | None:
     """The one error that tells how the run ended, or None if it ended well."""
+    if ending.lost is not None:
+        return ending.lost
     if ending.failure is not None:
         return _worker_failed(ending.failure, run_folder)
     if ending.stopped_by is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +21,15 @@ from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import FAILURE, KernelCacheError
-from knltrain.exchange.joining import join
+from knltrain.exchange.joining import join, join_across_nodes
 from knltrain.exchange.loopback import Loopback
 from knltrain.exchange.method import Method
+from knltrain.exchange.node_collective import OneNode
 from knltrain.exchange.node_memory import NodeMemory
 from knltrain.exchange.participation import participation_in
 from knltrain.exchange.transport import Team
 from knltrain.launch.plan import plan_run, threads_of
+from knltrain.launch.site import Site
 from knltrain.network.parameters import aligned_zeros
 from knltrain.worker import RunProgress, Termination
 from vectorized_ops.numba.compiler import CACHE_FOLDER, cache_is_writable
@@ -64,7 +66,7 @@ def warm_up(config: RunConfig) -> WarmUp:
             f"{CACHE_FOLDER} cannot be written, so that no kernel would be kept: set "
             "NUMBA_CACHE_DIR to a folder that can be"
         )
-    plan = plan_run(config)
+    plan = plan_run(config, Site(nodes=config.total_nodes))
     begun, before = time.perf_counter(), len(JOURNAL.made)
     for threads in sorted({threads_of(plan.config, place) for place in plan.placements}):
         _take_step(plan.config, threads)
@@ -75,7 +77,7 @@ def warm_up(config: RunConfig) -> WarmUp:
 
 def _take_step(config: RunConfig, threads: int) -> None:
     """Let rank 0 compute a gradient, step, and evaluate."""
-    network, workers = build_network(config), int(config.workers)
+    network, workers = build_network(config), config.total_workers
     batches = ShardedBatches(
         build_dataset(config).train, config.train.batch, 0, workers, config.seed
     )
@@ -93,19 +95,19 @@ def _take_step(config: RunConfig, threads: int) -> None:
 
 
 def _exchange(config: RunConfig) -> None:
-    """Let all workers of the run, as threads, exchange once."""
-    workers, ends = int(config.workers), config.exchange.termination
-    method = build_method(config, workers)
-    if workers == 1:
+    """Let all workers of the run on a node, as threads, exchange once."""
+    workers, nodes, ends = int(config.workers), config.total_nodes, config.exchange.termination
+    method = build_method(config, config.total_workers)
+    if config.total_workers == 1:
         alone = Loopback(_EXCHANGED_VALUES, method.rule.center_vectors, method.spares)
         _meet(alone, method, ends)
         return
-    memory = NodeMemory(_EXCHANGED_VALUES, workers, method)
+    memory = NodeMemory(_EXCHANGED_VALUES, workers, method, nodes=nodes)
 
     def meet(rank: int) -> None:
         fds = [os.dup(fd) for fd in memory.fds_of(rank)]
         try:
-            _meet(join(fds, rank, config.exchange.timeout_seconds), method, ends)
+            _meet(_joined(config, fds, rank), method, ends)
         except BaseException:
             memory.abort(FAILURE)  # the others must not wait
             raise
@@ -115,6 +117,14 @@ def _exchange(config: RunConfig) -> None:
             list(threads.map(meet, range(workers)))
     finally:
         memory.close()
+
+
+def _joined(config: RunConfig, fds: Sequence[int], rank: int) -> Team:
+    nodes, limit_seconds = config.total_nodes, config.exchange.timeout_seconds
+    if nodes == 1:
+        return join(fds, rank, limit_seconds)
+    collective = None if rank else OneNode()  # the sums of the others have no kernels
+    return join_across_nodes(fds, rank, limit_seconds, 0, nodes, collective)
 
 
 def _meet(team: Team, method: Method, termination: Termination) -> None:

@@ -18,6 +18,7 @@ from knltrain.build import check_names
 from knltrain.config import RunConfig, load_config
 from knltrain.errors import ConfigError, DataError
 from knltrain.launch.plan import asked_of, plan_run, threads_of
+from knltrain.launch.site import Site
 
 Load = Callable[..., RunConfig]
 
@@ -146,3 +147,65 @@ def test_cores_for_communication_are_taken_from_those_that_compute(config_with: 
     assert (len(place.cores), place.threads) == (cores - 1, cores - 1)
     assert place.communication_cpus
     assert not set(place.communication_cpus) & set(place.cpus)
+
+
+PAIR = Site(nodes=2)
+UNPINNED = "placement.pin=false"
+
+
+def test_run_on_several_nodes_counts_workers_on_all_of_them(config_with: Load) -> None:
+    plan = plan_run(config_with(UNPINNED, "workers=2"), PAIR)
+    assert (plan.workers, len(plan.placements), plan.config.nodes) == (4, 2, 2)
+    second = plan.at(Site(1, 2))
+    assert [second.rank_of(place) for place in second.placements] == [2, 3]
+    assert plan.config.exchange.moving_rate == pytest.approx(0.9 / 4)
+
+
+def test_tasks_of_a_node_share_its_workers(config_with: Load) -> None:
+    plan = plan_run(config_with(UNPINNED, "workers=2"), Site(0, 2, 1, 2))
+    assert [place.rank for place in plan.placements] == [1]
+    other = plan.at(Site(1, 2, 0, 2))
+    assert [other.rank_of(place) for place in other.placements] == [2]
+    with pytest.raises(ConfigError, match="workers = 1: 2 tasks were started on this computer"):
+        plan_run(config_with(UNPINNED, "workers=1"), Site(0, 1, 0, 2))
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_auto_counts_the_workers_of_all_shares(config_with: Load) -> None:
+    plan = plan_run(
+        config_with("workers=auto", "train.batch=960", "data.train_images="), Site(0, 1, 0, 2)
+    )
+    assert plan.config.workers == 2 * len(plan.placements)
+
+
+def test_way_between_nodes_is_chosen_and_written_down(
+    config_with: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for found, way in ((("2022.1", Path("/")), "ccl"), (None, "gloo")):
+        monkeypatch.setattr("knltrain.launch.plan.installed", lambda found=found: found)
+        chosen = plan_run(config_with(UNPINNED), PAIR).config.exchange.between_nodes
+        assert chosen == way
+    with pytest.raises(ConfigError, match=r"'ccl': oneCCL is not installed: pip install .*'gloo'"):
+        plan_run(config_with(UNPINNED, "exchange.between_nodes=ccl"), PAIR)
+    assert plan_run(config_with(UNPINNED)).config.exchange.between_nodes == "auto"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["nodes=4", "train.batch=8"], "nodes = 4, but this process is started on 2"),
+        (["exchange.method=seasgd"], "its workers come to the center alone"),
+        (["exchange.emulated_link_gbits=10"], "a real link between them: leave it out"),
+        (
+            ["exchange.method=hierarchical_easgd", "exchange.group_size=1"],
+            "the 2 workers of each are a group: leave it out",
+        ),
+        (["train.batch=6"], "6 images do not divide evenly among 4 workers"),
+    ],
+)
+def test_what_several_nodes_cannot_do_is_refused(
+    config_with: Load, overrides: list[str], says: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        plan_run(config_with(UNPINNED, "workers=2", "data.train_images=96", *overrides), PAIR)
+    assert says in str(error.value)

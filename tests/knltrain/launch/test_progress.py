@@ -6,6 +6,7 @@ import io
 import re
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from knltrain.launch.progress import PlainDisplay, TerminalDisplay, display_on
@@ -30,6 +31,26 @@ def test_a_file_gets_every_evaluation() -> None:
     with PlainDisplay(stream) as display:
         display.evaluation({"step": 7, "accuracy": 0.9876, "loss": 0.25})
     assert stream.getvalue() == "step 7  test accuracy 98.76%  test loss 0.2500\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("term", "hears_progress", "kind"),
+    [
+        ("xterm", True, TerminalDisplay),
+        ("dumb", True, PlainDisplay),
+        ("xterm", False, PlainDisplay),
+    ],
+)
+def test_nothing_is_redrawn_on_a_dumb_terminal_or_where_there_is_no_progress(
+    monkeypatch: pytest.MonkeyPatch, term: str, hears_progress: bool, kind: type
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    assert isinstance(display_on(Terminal(), hears_progress), kind)
 
 
 def test_a_terminal_gets_a_bar_with_all_figures() -> None:

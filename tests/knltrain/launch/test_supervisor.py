@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from knltrain.errors import PeerLost
 from knltrain.launch.events import Event
 from knltrain.launch.signals import SignalPipe
-from knltrain.launch.supervisor import FAILURE_CODE, Ending, Supervisor
+from knltrain.launch.supervisor import FAILURE_CODE, Ending, Others, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 
 PREAMBLE = """
@@ -36,7 +38,12 @@ class Watched:
         self.events: list[tuple[int, str]] = []
         self.workers: list[WorkerProcess] = []
 
-    def run(self, *scripts: str, when_ready: Callable[[int], None] | None = None) -> Ending:
+    def run(
+        self,
+        *scripts: str,
+        when_ready: Callable[[int], None] | None = None,
+        company: Others | None = None,
+    ) -> Ending:
         """`when_ready(rank)` is called as soon as that worker says that it is ready."""
 
         def on_event(rank: int, event: Event) -> None:
@@ -49,7 +56,7 @@ class Watched:
                 stack.enter_context(self._start(rank, script))
                 for rank, script in enumerate(scripts)
             ]
-            return Supervisor(self.workers, signals, self.aborts.append, on_event).watch()
+            return Supervisor(self.workers, signals, self.aborts.append, on_event, company).watch()
 
     def _start(self, rank: int, script: str) -> WorkerProcess:
         def command(events_fd: int) -> Sequence[str]:
@@ -154,6 +161,69 @@ def test_a_signal_to_workers_and_parent_alike_is_a_stop(watched: Watched) -> Non
         os.kill(os.getpid(), signal.SIGTERM)
 
     assert watched.run(WAIT, when_ready=signal_everyone).stopped_by == signal.SIGTERM
+
+
+class Elsewhere:
+    """Other processes that start workers, and what has become of them."""
+
+    def __init__(self) -> None:
+        self.lost: PeerLost | None = None
+        self.lost_fd, self._telling = os.pipe()
+
+    def lose(self) -> None:
+        self.lost = PeerLost("task 1 is gone")
+        os.write(self._telling, b".")
+
+    def close(self) -> None:
+        os.close(self.lost_fd)
+        os.close(self._telling)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    found = Elsewhere()
+    yield found
+    found.close()
+
+
+def _error(kind: str) -> str:
+    words = f"kind='{kind}', message='why', step=1, exit_code=1"
+    return f"events.send('error', {words}); sys.exit(1)"
+
+
+def test_process_that_is_gone_elsewhere_ends_the_workers(
+    watched: Watched, elsewhere: Elsewhere
+) -> None:
+    ending = watched.run(WAIT, when_ready=lambda _: elsewhere.lose(), company=elsewhere)
+    assert (str(ending.lost), ending.failure) == ("task 1 is gone", None)
+    assert watched.aborts == [FAILURE_CODE]
+
+
+@pytest.mark.parametrize("kind", ["PeerLost", "CollectiveError", "ExchangeTimeout"])
+def test_cause_elsewhere_that_is_heard_after_its_consequence_is_told(
+    watched: Watched, elsewhere: Elsewhere, kind: str
+) -> None:
+    later = threading.Timer(0.8, elsewhere.lose)
+    later.start()
+    ending = watched.run(_error(kind), company=elsewhere)
+    later.join()
+    assert str(ending.lost) == "task 1 is gone"
+
+
+def test_cause_here_is_told_whatever_becomes_of_others(
+    watched: Watched, elsewhere: Elsewhere
+) -> None:
+    elsewhere.lose()
+    ending = watched.run(_error("DataError"), company=elsewhere)
+    assert ending.lost is None
+    assert ending.failure is not None
+
+
+def test_workers_that_are_done_are_done_whatever_becomes_of_others(
+    watched: Watched, elsewhere: Elsewhere
+) -> None:
+    ending = watched.run(FINISH, company=elsewhere)
+    assert ending.results == {0: {"steps": 1}}
 
 
 def test_a_failing_listener_leaves_no_worker(watched: Watched) -> None:

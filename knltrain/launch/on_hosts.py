@@ -1,0 +1,134 @@
+"""One command of knltrain on several computers, where neither Slurm nor MPI starts it there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, final
+
+from affinity import allowed_cpus, pinned_command
+from knltrain.cluster.task import own_variables
+from knltrain.errors import SIGNALLED, ConfigError, RunAborted
+from knltrain.launch.signals import SignalPipe, signal_name
+
+VIA: Final = "ssh -tt -o BatchMode=yes {host}"
+"""-tt has what runs there end when the connection does, BatchMode nobody be asked for passwords."""
+
+GRACE_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.1
+_LAST_LINES_SECONDS: Final = 2.0
+
+
+def launch(
+    hosts: Sequence[str], words: Sequence[str], via: str = VIA, first_address: str | None = None
+) -> int:
+    """Run ``knltrain`` with these words on each host, as tasks of one launch; return its status.
+
+    `via` is the command by which one gets to a ``{host}``; what it runs there starts in the same
+    folder, with the same Python. The first host is task 0, which the others reach at its name, or
+    at `first_address`. With the first that fails all others are ended. Raises ConfigError for hosts
+    that are none, RunAborted if a signal ended it.
+    """
+    if len(set(hosts)) != len(hosts) or not all(hosts):
+        raise ConfigError(
+            f"--hosts {','.join(hosts)}: expected names that differ, such as --hosts node1,node2"
+        )
+    if "{host}" not in via:
+        raise ConfigError(f"--via '{via}': expected a command with {{host}} in it, as '{VIA}'")
+    job = secrets.token_hex(8)
+    with SignalPipe() as signals, ExitStack() as started:
+        tasks: list[_TaskOnHost] = []
+        started.callback(_end, tasks)
+        for rank, host in enumerate(hosts):
+            own = _own(rank, hosts, job, first_address)
+            tasks.append(_TaskOnHost(host, _command(host, via, words, own), rank))
+        return _watch(tasks, signals)
+
+
+@final
+class _TaskOnHost:
+    """A task; what those besides the first one say is told with the names of their hosts."""
+
+    def __init__(self, host: str, command: Sequence[str], rank: int) -> None:
+        self.host = host
+        apart = subprocess.PIPE if rank else None
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=apart,
+            stderr=subprocess.STDOUT if rank else None,
+        )
+        self._teller = threading.Thread(target=self._tell, daemon=True)
+        self._teller.start()
+
+    @property
+    def status(self) -> int | None:
+        """As a shell tells it: 128 + the signal's number for one that a signal has ended."""
+        code = self.process.poll()
+        return code if code is None or code >= 0 else SIGNALLED - code
+
+    def await_end(self, until_seconds: float) -> bool:
+        """Tell whether it has ended by then, and all that it said was told."""
+        try:
+            self.process.wait(max(0.0, until_seconds - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        self._teller.join(_LAST_LINES_SECONDS)
+        return True
+
+    def _tell(self) -> None:
+        for line in self.process.stdout or ():
+            text = line.decode(errors="replace").rstrip()
+            print(f"{self.host}: {text}", file=sys.stderr, flush=True)
+
+
+def _own(rank: int, hosts: Sequence[str], job: str, first_address: str | None) -> list[str]:
+    variables = own_variables(rank, len(hosts), job, first_address or hosts[0], None)
+    return [f"{name}={value}" for name, value in variables.items()]
+
+
+def _command(host: str, via: str, words: Sequence[str], variables: Sequence[str]) -> list[str]:
+    there = [
+        *("env", f"--chdir={Path.cwd()}"),
+        *variables,
+        *(() if sys.stdout.isatty() else ("TERM=dumb",)),
+        *(sys.executable, "-m", "knltrain"),
+        *words,
+    ]
+    way = [word.replace("{host}", host) for word in shlex.split(via)]
+    if Path(way[0]).name == "ssh":  # which has a shell read what it is given
+        there = [shlex.join(there)]
+    return pinned_command([*way, *there], allowed_cpus(), die_with_parent=os.getpid())
+
+
+def _watch(tasks: Sequence[_TaskOnHost], signals: SignalPipe) -> int:
+    """Wait for all; with the first that fails, and if a signal comes, end the rest."""
+    while True:
+        alive = [task for task in tasks if task.status is None]
+        for number in signals.stopping():
+            for task in alive:
+                task.process.send_signal(number)
+            raise RunAborted(f"stopped by {signal_name(number)}", number)
+        if not alive or any(task.status for task in tasks):
+            return next((task.status for task in tasks if task.status), 0)
+        alive[0].await_end(time.monotonic() + _LOOK_SECONDS)
+
+
+def _end(tasks: Sequence[_TaskOnHost]) -> None:
+    """Give all some time to end by themselves: those whose company is lost do."""
+    for end in (None, signal.SIGTERM, signal.SIGKILL):
+        until_seconds = time.monotonic() + GRACE_SECONDS
+        for task in tasks:
+            if end is not None and task.status is None:
+                task.process.send_signal(end)
+        if all(task.await_end(until_seconds) for task in tasks):
+            return

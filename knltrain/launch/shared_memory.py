@@ -1,0 +1,47 @@
+"""The memory that the workers of a node share, for the processes that start them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TypeAlias
+
+from knltrain.build import network_size, plain_method
+from knltrain.exchange.node_memory import NodeMemory
+from knltrain.launch.company import Company
+from knltrain.launch.plan import RunPlan
+
+Placed: TypeAlias = tuple[NodeMemory | None, tuple[str, ...]]
+"""A node's memory, and how it differs from what was asked."""
+
+
+@contextmanager
+def shared_memory(plan: RunPlan, company: Company | None) -> Iterator[Placed]:
+    """The memory of this node, as long as the block lasts.
+
+    The first share of a node makes it, the others get it from there. A worker alone needs none.
+    """
+    if plan.workers == 1:
+        yield None, ()
+        return
+    with ExitStack() as open_:
+        memory = _memory(plan, company, open_)
+        yield memory, memory.place(plan.placements)
+
+
+def _memory(plan: RunPlan, company: Company | None, open_: ExitStack) -> NodeMemory:
+    config, site = plan.config, plan.site
+    method, size = plain_method(config, plan.workers), network_size(config)
+    workers, kind = int(config.workers), config.exchange.segment
+    if site.share:
+        assert company is not None
+        fds = company.memory_fds(NodeMemory.segments_for(method, workers))
+        memory = NodeMemory.attach(fds, method, kind)
+        open_.callback(memory.close)
+        return memory
+    memory = NodeMemory(size, workers, method, kind, site.nodes)
+    open_.callback(memory.close)
+    if company is not None and site.shares > 1:
+        for keeper in company.doorkeepers(memory.all_fds):
+            open_.callback(keeper.close)
+    return memory

@@ -1,0 +1,143 @@
+"""Which part of a run this process starts: all of it, or the workers of one computer of several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from affinity import format_cpulist, parse_cpulist
+from knltrain.cluster import Task
+from knltrain.errors import ConfigError
+
+LOCAL_KEYS: Final = ("placement.", "backend.threads")
+"""What may differ from computer to computer, as they may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Node ``node`` of ``nodes``, and of the ``shares`` of its workers the one ``share``.
+
+    Where a launcher starts a task on each computer, that has one share, which is all of its
+    workers; where it starts a task for each worker, or each few, there are as many.
+    """
+
+    node: int = 0
+    nodes: int = 1
+    share: int = 0
+    shares: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the first of all: it keeps the run folder, and speaks to the user."""
+        return self.node == 0 and self.share == 0
+
+
+ALONE: Final = Site()
+
+
+def expected_site(task: Task | None) -> Site:
+    """The site of a task before it has met the others, its node's number perhaps not known yet.
+
+    Raises ConfigError if not all computers can have as many tasks.
+    """
+    if task is None:
+        return ALONE
+    if task.tasks % task.local_tasks:
+        raise ConfigError(
+            f"{task.launcher} has started {task.tasks} tasks, {task.local_tasks} of them on this "
+            "computer: expected as many on each, as by srun --ntasks-per-node"
+        )
+    return Site(0, task.tasks // task.local_tasks, task.local_rank, task.local_tasks)
+
+
+def card_of(
+    task: Task, host: str, cpus: Sequence[int], version: str, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a task has to say of itself, for JSON; `cpus` are those that it may use."""
+    return {
+        "host": host,
+        "node": task.node,
+        "cpus": format_cpulist(cpus),
+        "version": version,
+        "config": _flat(config),
+    }
+
+
+def agreed_sites(site: Site, cards: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Node and share of every task, by the ``cards`` of all.
+
+    `site` is what the first one expected. Raises ConfigError where they do not agree on the run,
+    where computers have different numbers of tasks, or where tasks of one have the same cpus.
+    """
+    _check_equal(cards)
+    nodes: dict[tuple[str, str], list[int]] = {}
+    for number, card in enumerate(cards):
+        nodes.setdefault((card["host"], card["node"]), []).append(number)
+    if len(nodes) != site.nodes or {len(tasks) for tasks in nodes.values()} != {site.shares}:
+        listed = ", ".join(f"{len(tasks)} on {host}" for (host, _), tasks in nodes.items())
+        raise ConfigError(
+            f"{len(cards)} tasks are on {len(nodes)} computers ({listed}): expected "
+            f"{site.shares} on each of {site.nodes}, as by srun --ntasks-per-node"
+        )
+    found = [(0, 0)] * len(cards)
+    for node, tasks in enumerate(nodes.values()):
+        _check_apart(tasks, cards)
+        for share, task in enumerate(tasks):
+            found[task] = (node, share)
+    return found
+
+
+def met_site(site: Site, agreed: Sequence[int]) -> Site:
+    """The site of a task, once node and share have been agreed on."""
+    node, share = agreed
+    return replace(site, node=node, share=share)
+
+
+def _check_apart(tasks: Sequence[int], cards: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse tasks of one computer that would place their workers on the same cores."""
+    taken: dict[int, int] = {}
+    for task in tasks:
+        for cpu in parse_cpulist(cards[task]["cpus"]):
+            if cpu in taken:
+                raise ConfigError(
+                    f"tasks {taken[cpu]} and {task} on {cards[task]['host']} may both use cpu "
+                    f"{cpu}: expected cpus of its own for each task, as by srun --cpu-bind=cores "
+                    "or mpirun --bind-to core; or start one task on each computer, which places "
+                    "all workers there"
+                )
+            taken[cpu] = task
+
+
+def _check_equal(cards: Sequence[Mapping[str, Any]]) -> None:
+    first = cards[0]
+    for number, card in enumerate(cards):
+        who = f"task {number} on {card['host']}"
+        if card["version"] != first["version"]:
+            raise ConfigError(
+                f"{who} runs knltrain {card['version']}, task 0 on {first['host']} "
+                f"{first['version']}: expected the same everywhere"
+            )
+        keys = dict.fromkeys((*first["config"], *card["config"]))
+        differing = [
+            f"{key} = {own!r} instead of {theirs!r}"
+            for key in keys
+            if not key.startswith(LOCAL_KEYS)
+            and (own := card["config"].get(key)) != (theirs := first["config"].get(key))
+        ]
+        if differing:
+            raise ConfigError(
+                f"{who} has another configuration than task 0 on {first['host']}: "
+                f"{'; '.join(differing)}; expected the same file and the same options everywhere; "
+                'what is "auto" may come out differently: give a number'
+            )
+
+
+def _flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found

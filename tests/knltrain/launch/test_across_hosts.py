@@ -1,0 +1,240 @@
+"""Real runs on hosts of their own addresses (network namespaces): how they begin, go on and end.
+
+The hosts share this machine's cores, hence no pinning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from knltrain.cluster.task import own_variables
+from knltrain.exchange.oneccl.library import installed
+
+from ..hosts import Hosts, hosts, why_none
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("two_cores")]
+
+NODES = 2
+ENDLESS = ("--set", "train.steps=100000000", "--set", "evaluation.every_epochs=0")
+GLOO = ("--set", "exchange.between_nodes=gloo")
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Hosts]:
+    if (reason := why_none()) is not None:
+        pytest.skip(reason)
+    with hosts(NODES) as found:
+        yield found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run_toml: str) -> Path:
+    (tmp_path / "run.toml").write_text(run_toml)
+    return tmp_path
+
+
+def words(*more: str) -> list[str]:
+    return ["train", "run.toml", "--workers", "2", "--set", "placement.pin=false", *more]
+
+
+def launched(made: Hosts, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`knltrain launch` on all hosts."""
+    hosts_of = ("--hosts", ",".join(made.names), "--address", made.addresses[0])
+    way = ("--via", "ip netns exec {host}")
+    return subprocess.Popen(
+        [sys.executable, "-m", "knltrain", "launch", *hosts_of, *way, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextmanager
+def started(made: Hosts, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """A run on all hosts, which ends with the block."""
+    process = launched(made, folder, *words(*more))
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=60)
+
+
+def results(folder: Path) -> dict[str, float]:
+    found: dict[str, float] = json.loads((folder / "runs/run/result.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("way", ["gloo", "ccl"])
+@pytest.mark.parametrize(
+    "method", ["sync_easgd3", "hierarchical_easgd", "hierarchical_sgd", "sync_sgd"]
+)
+def test_workers_of_two_hosts_train_one_model(
+    made: Hosts, folder: Path, way: str, method: str
+) -> None:
+    if way == "ccl" and installed() is None:
+        pytest.skip("oneCCL is not installed")
+    chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
+    size = ("--set", "data.train_images=960", "--set", "train.epochs=4")
+    with started(made, folder, *chosen, *size) as process:
+        out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert f"by {method} with 4 workers on 2 nodes, exchanging by {way}" in out
+    assert results(folder)["test_accuracy"] > 0.9
+    run = folder / "runs/run"
+    for rank in range(4):
+        assert (run / f"worker-{rank}.log").exists()
+        assert list(run.glob(f"checkpoint-*/worker-{rank}.safetensors"))
+    ranks = [
+        [worker["rank"] for worker in json.loads((run / name).read_text())["workers"]]
+        for name in ("placement.json", "placement-2.json")
+    ]
+    assert ranks == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ["exchange.method=hierarchical_easgd"],
+        ["exchange.method=diloco", "exchange.communication_period=3"],
+    ],
+    ids=["hierarchical_easgd", "diloco"],
+)
+def test_run_goes_on_from_its_checkpoint_to_the_same_bits(
+    made: Hosts, folder: Path, chosen: list[str]
+) -> None:
+    """The outer momentum of DiLoCo is kept beside every node's replica of the center."""
+    method = (*GLOO, *(word for key in chosen for word in ("--set", key)))
+    with started(made, folder, *method, "--set", "train.steps=12") as process:
+        assert process.communicate(timeout=300)[1].count("error") == 0
+    with started(made, folder, *method, "--set", "train.steps=6", "--name", "half") as process:
+        process.communicate(timeout=300)
+    resumed = launched(made, folder, "train", "--resume", "runs/half", "--set", "train.steps=12")
+    _, err = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, err
+    for name in ("center", "worker-0", "worker-2", "worker-3"):
+        whole, halved = (
+            load_file(folder / f"runs/{run}/checkpoint-12/{name}.safetensors")
+            for run in ("run", "half")
+        )
+        assert whole.keys() == halved.keys()
+        for key in whole:
+            assert np.array_equal(whole[key], halved[key]), (name, key)
+
+
+def test_other_configuration_on_a_host_is_named_on_both(made: Hosts, folder: Path) -> None:
+    tasks = [
+        made.run(
+            number,
+            ["-m", "knltrain", *words(*GLOO, "--set", f"seed={number}")],
+            own_variables(number, NODES, folder.name, made.addresses[0], None),
+            folder,
+        )
+        for number in range(NODES)
+    ]
+    for task in tasks:
+        out, _ = task.communicate(timeout=120)
+        assert task.returncode == 2
+        assert "seed = 1 instead of 0" in out
+    assert not (folder / "runs").exists()
+
+
+def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: Path) -> None:
+    with started(made, folder, *GLOO, "--set", "nodes=3", "--set", "train.batch=24") as process:
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "nodes = 3, but this process is started on 2" in err
+
+
+def test_worker_that_is_killed_ends_the_run_on_all_hosts(made: Hosts, folder: Path) -> None:
+    with started(made, folder, *GLOO, *ENDLESS) as process:
+        _wait_for_steps(folder, process)
+        _kill_worker(folder, 3)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "worker 3 failed: it was killed by SIGKILL" in err
+    assert re.search(r"^error: task 1 \(\S+\) is gone: worker 3 failed", err, re.MULTILINE), err
+
+
+def test_process_of_a_host_that_is_killed_ends_the_run_on_the_others(
+    made: Hosts, folder: Path
+) -> None:
+    with started(made, folder, *GLOO, *ENDLESS) as process:
+        _wait_for_steps(folder, process)
+        (task,) = _processes("KNLTRAIN_TASK_RANK=1", "knltrain.launch", absent=True)
+        os.kill(task, signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert re.search(r"error: task 1 \(\S+\) is gone", err), err
+
+
+def test_host_that_is_cut_off_ends_the_run_on_the_others(folder: Path) -> None:
+    if (reason := why_none()) is not None:
+        pytest.skip(reason)
+    with hosts(NODES) as made, started(made, folder, *GLOO, *ENDLESS) as process:
+        _wait_for_steps(folder, process)
+        made.cut_off(1)
+        _, err = process.communicate(timeout=90)
+        assert process.returncode != 0
+        assert re.search(r"^error: task 1 \(\S+\) is gone", err, re.MULTILINE), err
+
+
+def test_signal_ends_the_run_on_all_hosts(made: Hosts, folder: Path) -> None:
+    with started(made, folder, *GLOO, *ENDLESS) as process:
+        _wait_for_steps(folder, process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "stopped by SIGINT" in err
+
+
+def test_launcher_that_is_killed_leaves_nothing(made: Hosts, folder: Path) -> None:
+    with started(made, folder, *GLOO, *ENDLESS) as process:
+        _wait_for_steps(folder, process)
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 30
+        while _processes("KNLTRAIN_TASK_COUNT=2"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def _wait_for_steps(folder: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    metrics = folder / "runs/run/metrics-0.jsonl"
+    while not (metrics.exists() and metrics.read_text().count("\n") > 3):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _kill_worker(folder: Path, rank: int) -> None:
+    (worker,) = _processes(f"KNLTRAIN_RANK={rank}", str(folder))
+    os.kill(worker, signal.SIGKILL)
+
+
+def _processes(*marks: str, absent: bool = False) -> list[int]:
+    """Processes with the first mark in their environment, and the others there or, not there."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            environment = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            first, *rest = (mark.encode() in environment for mark in marks)
+            if first and all(each is not absent for each in rest):
+                found.append(int(entry.name))
+    return found

@@ -1,0 +1,144 @@
+"""`knltrain launch`: the command on each host, and how it ends; the hosts are this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from knltrain.errors import ConfigError
+from knltrain.launch import on_hosts
+from knltrain.launch.on_hosts import launch
+
+ROOT = Path(__file__).parents[3]
+HERE = "env HOST={host}"
+"""How one gets to these hosts: by staying."""
+
+
+def tasks(tmp_path: Path, program: str, *words: str, via: str = HERE) -> subprocess.Popen[str]:
+    """Launch on hosts a and b, with a knltrain of these tests in place of the real one."""
+    package = tmp_path / "knltrain"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(program)
+    caller = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from knltrain.launch.on_hosts import launch\n"
+        "sys.exit(launch(['a', 'b'], sys.argv[3:], sys.argv[2]))"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", caller, str(ROOT), via, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+TELLS = """
+import json, os, sys
+own = {k: v for k, v in os.environ.items() if k.startswith("KNLTRAIN_TASK_") or k == "HOST"}
+print(json.dumps([sys.argv[1:], os.getcwd(), own]), flush=True)
+"""
+FAILS = """
+import os, sys, time
+if os.environ["HOST"] == "b":
+    sys.exit(3)
+time.sleep(0.3)
+"""
+STUBBORN = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print("here", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_each_host_runs_the_words_as_a_task_of_one_launch(tmp_path: Path) -> None:
+    out, err = tasks(tmp_path, TELLS, "train", "a b.toml", "--set", "x=1").communicate(timeout=60)
+    first = json.loads(out)
+    other = json.loads(err.removeprefix("b: "))
+    for words, folder, own in (first, other):
+        assert words == ["train", "a b.toml", "--set", "x=1"]
+        assert folder == str(tmp_path)
+        assert own["KNLTRAIN_TASK_COUNT"] == "2"
+        assert own["KNLTRAIN_TASK_FIRST_HOST"] == "a"
+    assert first[2]["KNLTRAIN_TASK_JOB"] == other[2]["KNLTRAIN_TASK_JOB"]
+    assert (first[2]["HOST"], first[2]["KNLTRAIN_TASK_RANK"]) == ("a", "0")
+    assert (other[2]["HOST"], other[2]["KNLTRAIN_TASK_RANK"]) == ("b", "1")
+
+
+def test_status_is_that_of_the_first_task_that_fails(tmp_path: Path) -> None:
+    process = tasks(tmp_path, FAILS, "train")
+    process.communicate(timeout=60)
+    assert process.returncode == 3
+
+
+def test_last_words_of_a_host_are_told_before_the_end(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, time\n"
+        "if os.environ['HOST'] == 'b': sys.exit('\\n'.join(f'line {n}' for n in range(5000)))\n"
+        "time.sleep(0.3)"
+    )
+    process = tasks(tmp_path, program, "train")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err.endswith("b: line 4999\n")
+
+
+def test_task_that_a_signal_ends_has_a_shells_status(tmp_path: Path) -> None:
+    program = "import os\nif os.environ['HOST'] == 'b': os.kill(os.getpid(), 9)"
+    process = tasks(tmp_path, program, "train")
+    process.communicate(timeout=60)
+    assert process.returncode == 137
+
+
+def test_tasks_that_do_not_end_with_the_launcher_are_killed(tmp_path: Path) -> None:
+    process = tasks(tmp_path, STUBBORN, "train")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "here\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 10
+    while _left(tmp_path):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.communicate()
+
+
+def _left(folder: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "cwd").readlink() == folder:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("via", ["ssh -tt {host}", "/usr/bin/ssh {host}"])
+def test_what_a_shell_reads_at_the_other_end_is_quoted(via: str) -> None:
+    command = on_hosts._command("n1", via, ["train", "a b.toml"], ["X=1"])
+    assert command[-2] == "n1"
+    assert command[-1].startswith(
+        f"env --chdir={Path.cwd()} X=1 TERM=dumb {sys.executable} -m knltrain"
+    )
+    assert command[-1].endswith("train 'a b.toml'")
+
+
+def test_hosts_that_are_the_same_are_refused() -> None:
+    with pytest.raises(ConfigError, match="--hosts a,a: expected names that differ"):
+        launch(["a", "a"], ["train"])
+
+
+def test_way_without_a_host_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--via 'ssh': expected a command with \{host\} in it"):
+        launch(["a", "b"], ["train"], "ssh")
