@@ -7,8 +7,9 @@ also does if whoever holds the other end is killed. As the first process of a na
 with it whatever is left of jobs; before that it removes the folder and the control groups of jobs.
 
 Partition "bound" (the default) has a node on which Slurm binds tasks by masks alone, with
-task/affinity, "confined" one on which each job is also in a cpuset of its own, with task/cgroup,
-and "all" has both. Both nodes are this machine, each with all of its cpus.
+task/affinity, "two" that one and another of its kind, "confined" one on which each job is also in a
+cpuset of its own, with task/cgroup, and "all" has all. All nodes are this machine, each with all of
+its cpus.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ SlurmdSpoolDir={folder}/spool-%n
 {nodes}
 PartitionName=bound Nodes={bound} Default=YES MaxTime=INFINITE
 PartitionName=confined Nodes={confined} MaxTime=INFINITE
-PartitionName=all Nodes={bound},{confined} MaxTime=INFINITE
+PartitionName=two Nodes={bound},{second} MaxTime=INFINITE
+PartitionName=all Nodes={bound},{second},{confined} MaxTime=INFINITE
 """
 CGROUPS = f"CgroupMountpoint={CPUSETS.parent}\nConstrainCores=yes\n"
 
@@ -74,7 +76,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     folder.chmod(0o755)  # Munge insists that others can get to its socket.
     # Control groups are named after nodes, and there may be tests beside these.
-    nodes = {kind: f"{kind}-{secrets.token_hex(4)}" for kind in ("bound", "confined")}
+    nodes = {kind: f"{kind}-{secrets.token_hex(4)}" for kind in ("bound", "second", "confined")}
     daemons: list[subprocess.Popen[bytes]] = []
     try:
         configure(folder, nodes)
@@ -145,7 +147,8 @@ def start(folder: Path, nodes: dict[str, str], daemons: list[subprocess.Popen[by
         "seed-file": "munged.seed",
     }.items():
         munged.append(f"--{option}={folder}/{file}")
-    commands = [munged, ["slurmctld", "-D"], ["slurmd", "-D", "-N", nodes["bound"]]]
+    commands = [munged, ["slurmctld", "-D"]]
+    commands += [["slurmd", "-D", "-N", nodes[kind]] for kind in ("bound", "second")]
     if confines():
         file = str(folder / "slurm-confined.conf")
         commands.append(["slurmd", "-D", "-N", nodes["confined"], "-f", file])

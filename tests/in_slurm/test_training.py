@@ -1,0 +1,177 @@
+"""Runs under a real Slurm: a task for each node or for each worker, and the scripts to submit."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from affinity import physical_cores, read_allowed, read_topology
+from knltrain.exchange.oneccl.library import installed
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "scripts"
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """
+workers = 1
+[network]
+name = "lenet"
+[data]
+name = "digits"
+train_images = 960
+[train]
+epochs = 6
+batch = 32
+[learning_rate]
+base = 0.02
+[placement]
+pin = false
+"""
+GLOO = "--set exchange.between_nodes=gloo"
+SECONDS = 180.0
+
+
+class Slurm(Protocol):
+    folder: Path
+
+    def __call__(self, *words: str, **environment: str) -> Any: ...
+    def state_of(self, job: str) -> str: ...
+
+
+Submit = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "run.toml").write_text(CONFIG)
+    return tmp_path
+
+
+@pytest.fixture
+def submit(slurm_cluster: Slurm, folder: Path) -> Submit:
+    """Submits a script as a user does, in a folder of runs; returns the state and the output."""
+    if len(physical_cores(read_topology(), read_allowed().cpus)) < 2:
+        pytest.skip("two tasks with a core each need two cores")
+
+    def submitted(script: str, *words: str, options: str = "") -> tuple[str, str]:
+        out = folder / "job.out"
+        # All nodes of these tests are this machine, whose names of theirs nobody can resolve.
+        environment = {
+            "MASTER_ADDR": "127.0.0.1",
+            "KNLTRAIN": str(Path(sys.executable).with_name("knltrain")),
+            "PYTHONPATH": str(ROOT),
+        }
+        partition = ("--partition=two", f"--chdir={folder}", f"--output={out}")
+        done = slurm_cluster(
+            "sbatch",
+            "--parsable",
+            *partition,
+            *options.split(),
+            str(SCRIPTS / script),
+            *words,
+            **environment,
+        )
+        assert done.returncode == 0, done.stderr
+        state = wait_for(slurm_cluster, done.stdout.strip())
+        return state, out.read_text() if out.exists() else ""
+
+    return submitted
+
+
+def wait_for(slurm: Slurm, job: str) -> str:
+    deadline = time.monotonic() + SECONDS
+    waiting = {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"}
+    while (state := set(slurm.state_of(job).split())) & waiting:
+        assert time.monotonic() < deadline, f"job {job} is still {state}"
+        time.sleep(0.1)
+        if state == {"PENDING"}:  # one that is back in the queue would wait for two minutes
+            slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
+    return " ".join(sorted(state))
+
+
+def result(folder: Path, name: str = "run") -> dict[str, float]:
+    found: dict[str, float] = json.loads((folder / "runs" / name / "result.json").read_text())
+    return found
+
+
+def test_one_node(submit: Submit, folder: Path) -> None:
+    state, out = submit("one_node.sbatch", "run.toml")
+    assert state == "COMPLETED", out
+    assert result(folder)["test_accuracy"] > 0.9
+
+
+@pytest.mark.parametrize("way", ["gloo", "ccl"])
+def test_many_nodes_train_one_model(submit: Submit, folder: Path, way: str) -> None:
+    if way == "ccl" and installed() is None:
+        pytest.skip("oneCCL is not installed")
+    words = ("--set", f"exchange.between_nodes={way}", "--set", "exchange.method=sync_easgd3")
+    state, out = submit("many_nodes.sbatch", "run.toml", *words)
+    assert state == "COMPLETED", out
+    assert f"with 2 workers on 2 nodes, exchanging by {way}" in out
+    assert result(folder)["test_accuracy"] > 0.9
+
+
+def test_task_for_each_worker_shares_its_nodes_memory(submit: Submit, folder: Path) -> None:
+    words = (*GLOO.split(), "--set", "exchange.method=hierarchical_easgd")
+    state, out = submit("hybrid.sbatch", "run.toml", *words)
+    assert state == "COMPLETED", out
+    assert "with 4 workers on 2 nodes" in out
+    assert result(folder)["test_accuracy"] > 0.9
+    runs = sorted(path.name for path in (folder / "runs/run").glob("worker-*.log"))
+    assert runs == [f"worker-{rank}.log" for rank in range(4)]
+
+
+def test_tasks_of_one_node_share_its_memory(submit: Submit, folder: Path) -> None:
+    state, out = submit("hybrid.sbatch", "run.toml", options="--nodes=1")
+    assert state == "COMPLETED", out
+    assert "by sync_easgd with 2 workers;" in out
+    assert result(folder)["test_accuracy"] > 0.9
+
+
+def test_weak_scaling_gives_each_worker_as_many_images(submit: Submit, folder: Path) -> None:
+    state, out = submit("weak_scaling.sbatch", "run.toml", "16", "1", *GLOO.split())
+    assert state == "COMPLETED", out
+    for nodes in (1, 2):
+        assert result(folder, f"weak-{nodes}")["workers"] == nodes
+        config = (folder / f"runs/weak-{nodes}/config.toml").read_text()
+        assert f"batch = {16 * nodes}\n" in config
+
+
+def test_high_bandwidth_memory_that_is_not_there_is_told(submit: Submit, folder: Path) -> None:
+    """These nodes have the features of a Xeon Phi in flat mode, which they are not."""
+    state, out = submit("high_bandwidth_memory.sbatch", "run.toml")
+    assert state == "FAILED"
+    assert "FAIL" in out
+    assert not (folder / "runs").exists()
+
+
+def test_run_that_is_longer_than_its_job_goes_on_in_the_next(
+    submit: Submit, folder: Path, slurm_cluster: Slurm
+) -> None:
+    steps = 20_000
+    words = ("--set", "checkpoint.every_epochs=50", "--set", f"train.steps={steps}")
+    # Slurm looks at time limits twice a minute: the signal comes with the first look.
+    state, out = submit("requeue.sbatch", "run.toml", *words, options="--time=1")
+    assert state == "COMPLETED", out[-2000:]
+    (ended,) = (folder / "runs").glob("knltrain-*/result.json")  # an early signal leaves others
+    assert result(folder, ended.parent.name)["steps"] == steps
+    assert "stopped by SIGTERM" in out
+
+
+def test_job_of_two_nodes_without_srun_is_refused(slurm_cluster: Slurm, folder: Path) -> None:
+    script = folder / "bare.sh"
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} -m knltrain train run.toml\n")
+    out = folder / "job.out"
+    options = ("--partition=two", "--nodes=2", f"--chdir={folder}", f"--output={out}")
+    done = slurm_cluster("sbatch", "--parsable", *options, str(script), PYTHONPATH=str(ROOT))
+    assert wait_for(slurm_cluster, done.stdout.strip()) == "FAILED"
+    assert "has 2 computers, of which this process would use one: put srun before" in (
+        out.read_text()
+    )
