@@ -80,6 +80,11 @@ class SlurmCluster:
         words = ("--noheader", "--states=all", "--format=%T", f"--jobs={job}")
         return self("squeue", *words).stdout.strip()
 
+    def log_of(self, job: str) -> str:
+        """What the controller noted about a job."""
+        lines = (self.folder / "slurmctld.log").read_text().splitlines()
+        return "\n".join(line for line in lines if f"JobId={job}" in line)
+
 
 @pytest.fixture(scope="session")
 def slurm_cluster() -> Iterator[SlurmCluster]:

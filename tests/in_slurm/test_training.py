@@ -43,6 +43,7 @@ class Slurm(Protocol):
 
     def __call__(self, *words: str, **environment: str) -> Any: ...
     def state_of(self, job: str) -> str: ...
+    def log_of(self, job: str) -> str: ...
 
 
 Submit = Callable[..., tuple[str, str]]
@@ -79,8 +80,13 @@ def submit(slurm_cluster: Slurm, folder: Path) -> Submit:
             **environment,
         )
         assert done.returncode == 0, done.stderr
-        state = wait_for(slurm_cluster, done.stdout.strip())
-        return state, out.read_text() if out.exists() else ""
+        job = done.stdout.strip()
+        state = wait_for(slurm_cluster, job)
+        told = out.read_text() if out.exists() else ""
+        if state != "COMPLETED":
+            told += slurm_cluster("scontrol", "show", "job", job).stdout
+            told += slurm_cluster.log_of(job)
+        return state, told
 
     return submitted
 

@@ -1,0 +1,30 @@
+"""mpi4py, loaded when it is asked for: with threads, and with words that help where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knltrain.errors import ConfigError
+
+INSTALL = "pip install 'knltrain[mpi]', and impi-rt where the machine has no MPI of its own"
+
+
+def load_mpi() -> Any:
+    """Return the module `mpi4py.MPI`, initialised so that several threads may call it.
+
+    Raises ConfigError if mpi4py or the MPI library below it is missing or broken, or if that
+    library allows only one thread to call it.
+    """
+    try:
+        import mpi4py
+
+        mpi4py.rc(initialize=True, threads=True, thread_level="multiple", finalize=True)
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise ConfigError(f"MPI cannot be used here: {error}; {INSTALL}") from error
+    if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+        raise ConfigError(
+            f"the MPI library ({MPI.Get_library_version().strip().splitlines()[0]}) lets one thread "
+            f"call it: expected MPI_THREAD_MULTIPLE; {INSTALL}"
+        )
+    return MPI
