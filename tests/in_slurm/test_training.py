@@ -35,7 +35,8 @@ base = 0.02
 pin = false
 """
 GLOO = "--set exchange.between_nodes=gloo"
-SECONDS = 180.0
+SECONDS = 240.0
+REST_SECONDS = 5.0
 
 
 class Slurm(Protocol):
@@ -92,13 +93,26 @@ def submit(slurm_cluster: Slurm, folder: Path) -> Submit:
 
 
 def wait_for(slurm: Slurm, job: str) -> str:
+    """Return the state in which a job has ended.
+
+    One that is back in the queue would wait there for two minutes. It is helped on, but not at
+    once: Slurm would take the end of the first try's script, when told of it late, for the next
+    one's.
+    """
     deadline = time.monotonic() + SECONDS
     waiting = {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"}
+    queued_seconds: float | None = None
     while (state := set(slurm.state_of(job).split())) & waiting:
-        assert time.monotonic() < deadline, f"job {job} is still {state}"
-        time.sleep(0.1)
-        if state == {"PENDING"}:  # one that is back in the queue would wait for two minutes
+        now = time.monotonic()
+        assert now < deadline, f"job {job} is still {state}"
+        if state != {"PENDING"}:
+            queued_seconds = None
+        elif queued_seconds is None:
+            queued_seconds = now
+        elif now - queued_seconds > REST_SECONDS:
             slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
+            queued_seconds = now
+        time.sleep(0.1)
     return " ".join(sorted(state))
 
 
