@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from knltrain.cli.bench import ddp, exchange, methods, ops, step
+from knltrain.cli.bench import ddp, exchange, methods, nodes, ops, step
 
 
 @click.group()
@@ -12,5 +12,5 @@ def bench() -> None:
     """Measure speed on this machine."""
 
 
-for _command in (step.step, ops.ops, exchange.exchange, methods.methods, ddp.ddp):
+for _command in (step.step, ops.ops, exchange.exchange, methods.methods, ddp.ddp, nodes.nodes):
     bench.add_command(_command)

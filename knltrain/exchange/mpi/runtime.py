@@ -23,8 +23,9 @@ def load_mpi() -> Any:
     except (ImportError, RuntimeError) as error:
         raise ConfigError(f"MPI cannot be used here: {error}; {INSTALL}") from error
     if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+        version = MPI.Get_library_version().strip().splitlines()[0]
         raise ConfigError(
-            f"the MPI library ({MPI.Get_library_version().strip().splitlines()[0]}) lets one thread "
-            f"call it: expected MPI_THREAD_MULTIPLE; {INSTALL}"
+            f"the MPI library ({version}) lets one thread call it: expected MPI_THREAD_MULTIPLE; "
+            f"{INSTALL}"
         )
     return MPI

@@ -20,10 +20,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from knltrain.bench.nodes.hosts import WAY, Hosts
 from knltrain.cluster.task import own_variables
 from knltrain.exchange.oneccl.library import installed
 
-from ..hosts import Hosts, hosts, why_none
+from ..hosts import hosts_or_skip, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("two_cores")]
 
@@ -34,9 +35,7 @@ GLOO = ("--set", "exchange.between_nodes=gloo")
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Hosts]:
-    if (reason := why_none()) is not None:
-        pytest.skip(reason)
-    with hosts(NODES) as found:
+    with hosts_or_skip(NODES) as found:
         yield found
 
 
@@ -53,7 +52,7 @@ def words(*more: str) -> list[str]:
 def launched(made: Hosts, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """`knltrain launch` on all hosts."""
     hosts_of = ("--hosts", ",".join(made.names), "--address", made.addresses[0])
-    way = ("--via", "ip netns exec {host}")
+    way = ("--via", WAY)
     return subprocess.Popen(
         [sys.executable, "-m", "knltrain", "launch", *hosts_of, *way, *arguments],
         cwd=folder,
@@ -140,7 +139,8 @@ def test_run_goes_on_from_its_checkpoint_to_the_same_bits(
 
 def test_other_configuration_on_a_host_is_named_on_both(made: Hosts, folder: Path) -> None:
     tasks = [
-        made.run(
+        run(
+            made,
             number,
             ["-m", "knltrain", *words(*GLOO, "--set", f"seed={number}")],
             own_variables(number, NODES, folder.name, made.addresses[0], None),
@@ -185,9 +185,7 @@ def test_process_of_a_host_that_is_killed_ends_the_run_on_the_others(
 
 
 def test_host_that_is_cut_off_ends_the_run_on_the_others(folder: Path) -> None:
-    if (reason := why_none()) is not None:
-        pytest.skip(reason)
-    with hosts(NODES) as made, started(made, folder, *GLOO, *ENDLESS) as process:
+    with hosts_or_skip(NODES) as made, started(made, folder, *GLOO, *ENDLESS) as process:
         _wait_for_steps(folder, process)
         made.cut_off(1)
         _, err = process.communicate(timeout=90)

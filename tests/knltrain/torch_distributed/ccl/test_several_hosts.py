@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from knltrain.bench.nodes.hosts import Hosts
 from knltrain.exchange.oneccl import installed
 
-from ...hosts import Hosts, hosts, why_none
+from ...hosts import hosts_or_skip, run
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,10 +50,7 @@ dist.destroy_process_group()
 
 @pytest.fixture
 def three() -> Iterator[Hosts]:
-    reason = why_none()
-    if reason:
-        pytest.skip(reason)
-    with hosts(3) as made:
+    with hosts_or_skip(3) as made:
         yield made
 
 
@@ -61,7 +59,7 @@ def _start(made: Hosts, folder: Path, what: str) -> list[subprocess.Popen[str]]:
     program.write_text(PROGRAM, encoding="utf-8")
     count = len(made.addresses)
     return [
-        made.run(rank, [str(program), str(rank), str(count), made.addresses[0], what])
+        run(made, rank, [str(program), str(rank), str(count), made.addresses[0], what])
         for rank in range(count)
     ]
 
@@ -104,7 +102,7 @@ def test_host_that_is_cut_off_is_told_to_who_waits_for_it(three: Hosts, tmp_path
 
 
 def test_rank_that_goes_to_the_wrong_address_names_it(three: Hosts, tmp_path: Path) -> None:
-    lost = three.run(1, ["-c", WRONG])
+    lost = run(three, 1, ["-c", WRONG])
     output, _ = lost.communicate(timeout=60)
     assert "no way from" in output
     assert "10.99.0.1" in output

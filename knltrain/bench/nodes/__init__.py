@@ -1,0 +1,1 @@
+"""`knltrain bench nodes`: the same training on one host and on several, beside DDP."""

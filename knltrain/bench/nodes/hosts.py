@@ -1,0 +1,140 @@
+"""Hosts of their own addresses on this machine: network namespaces around one switch.
+
+A namespace lives as long as a process in it. Each has a process that does nothing and ends with the
+one that made it, so that no namespace stays behind, however that one ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, final
+
+from affinity import allowed_cpus, pinned_command
+from knltrain.errors import KnltrainError
+
+WAY: Final = "nsenter --net=/proc/{host}/ns/net"
+"""For `knltrain launch --via`."""
+
+_PROGRAMS = ("ip", "tc", "nsenter", "unshare")
+_START_SECONDS = 10.0
+_LOOK_SECONDS = 0.01
+_NETWORK = "10.77.0"
+_BURST_BYTES, _LONGEST_WAIT = 2 << 20, "20ms"
+
+
+class NoHosts(KnltrainError):  # noqa: N818
+    """There can be no hosts on this machine; the message says why."""
+
+
+@final
+class Hosts:
+    """``count`` hosts, 10.77.0.1 and up, that reach each other by ``eth0`` and nothing else.
+
+    Each sends at most ``gbits`` Gbit/s (the kernel's token buckets), None: as fast as it can. All
+    share the cores, the memory and the files of this machine. Raises NoHosts where the programs or
+    the rights for it are missing.
+    """
+
+    def __init__(self, count: int, gbits: float | None = None) -> None:
+        missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+        if missing:
+            raise NoHosts(f"hosts need {', '.join(missing)}: install iproute2 and util-linux")
+        self.addresses = [f"{_NETWORK}.{number + 1}" for number in range(count)]
+        with ExitStack() as until_made:
+            self._ended = until_made
+            self._switch, *self._holders = (self._namespace() for _ in range(count + 1))
+            self._run(self._switch, "ip", "link", "add", "switch", "type", "bridge")
+            self._run(self._switch, "ip", "link", "set", "switch", "up")
+            for number in range(count):
+                self._connect(number, gbits)
+            self._ended = until_made.pop_all()
+
+    @property
+    def names(self) -> list[str]:
+        """What `WAY` knows them by."""
+        return [str(holder) for holder in self._holders]
+
+    def way(self, number: int) -> list[str]:
+        """Return the beginning of a command that runs on a host."""
+        return _inside(self._holders[number])
+
+    def cut_off(self, number: int) -> None:
+        """Let nothing reach a host any more, nor leave it."""
+        self._run(self._switch, "ip", "link", "set", f"port{number}", "down")
+
+    def end(self) -> None:
+        """Take them away."""
+        self._ended.close()
+
+    def _namespace(self) -> int:
+        """Return the number of a process that does nothing in a network of its own."""
+        command = ["unshare", "--net", "sleep", "infinity"]
+        holder = subprocess.Popen(
+            pinned_command(command, allowed_cpus(), die_with_parent=os.getpid()),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._ended.callback(_end, holder)
+        own = Path("/proc/self/ns/net").readlink()
+        deadline = time.monotonic() + _START_SECONDS
+        while not _is_elsewhere(holder.pid, own):
+            if holder.poll() is not None:
+                _, said = holder.communicate()
+                raise NoHosts(f"this user may not make network namespaces: {said.strip()}")
+            if time.monotonic() > deadline:
+                raise NoHosts(f"no network namespace within {_START_SECONDS:g} s")
+            time.sleep(_LOOK_SECONDS)
+        return holder.pid
+
+    def _connect(self, number: int, gbits: float | None) -> None:
+        """Lay a cable from a host to the switch."""
+        host, port = self._holders[number], f"port{number}"
+        ends = ("type", "veth", "peer", "name", port, "netns", str(self._switch))
+        self._run(host, "ip", "link", "add", "eth0", *ends)
+        self._run(self._switch, "ip", "link", "set", port, "master", "switch", "up")
+        self._run(host, "ip", "addr", "add", f"{self.addresses[number]}/24", "dev", "eth0")
+        for interface in ("lo", "eth0"):
+            self._run(host, "ip", "link", "set", interface, "up")
+        if gbits is not None:
+            bucket = ("rate", f"{gbits}gbit", "burst", str(_BURST_BYTES), "latency", _LONGEST_WAIT)
+            self._run(host, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *bucket)
+
+    @staticmethod
+    def _run(where: int, *command: str) -> None:
+        done = subprocess.run([*_inside(where), *command], capture_output=True, text=True)
+        if done.returncode:
+            raise NoHosts(f"'{' '.join(command)}' failed: {done.stderr.strip()}")
+
+
+@contextmanager
+def hosts(count: int, gbits: float | None = None) -> Iterator[Hosts]:
+    """Hosts that are gone after the block."""
+    made = Hosts(count, gbits)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def _inside(holder: int) -> list[str]:
+    return WAY.format(host=holder).split()
+
+
+def _is_elsewhere(pid: int, own: Path) -> bool:
+    """Whether a process is in another network than ours, and lives."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink() != own
+    except OSError:
+        return False
+
+
+def _end(holder: subprocess.Popen[str]) -> None:
+    holder.kill()
+    holder.communicate()
