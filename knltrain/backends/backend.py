@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,13 @@ import numpy.typing as npt
 from knltrain.data.dataset import Batch
 
 FloatArray = npt.NDArray[np.float32]
+
+Ready = Callable[[int], None]
+"""Told an offset: gradient[offset:] of a step will not change any more."""
+
+
+def nobody_waits(offset: int) -> None:
+    """Take no notice."""
 
 
 class Backend(ABC):
@@ -30,11 +37,16 @@ class Backend(ABC):
 
     @abstractmethod
     def loss_and_gradient(
-        self, batch: Batch, parameters: FloatArray, gradient: FloatArray
+        self,
+        batch: Batch,
+        parameters: FloatArray,
+        gradient: FloatArray,
+        ready: Ready = nobody_waits,
     ) -> float:
         """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
 
-        Its gradient overwrites `gradient`.
+        Its gradient overwrites `gradient`. While the layers go backward, `ready` may be told with
+        which of them its end is done, by offsets that go down; what is left is with the return.
         """
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from knltrain.backends.backend import Backend, FloatArray
+from knltrain.backends.backend import Backend, FloatArray, Ready, nobody_waits
 from knltrain.backends.by_address import ByAddress
 from knltrain.backends.torch_execution import EagerExecution, Execution, Tensors
 from knltrain.data.dataset import Batch
@@ -38,7 +38,11 @@ class TorchBackend(Backend):
         self._fewest_pixels = _fewest_normalised_pixels(network)
 
     def loss_and_gradient(
-        self, batch: Batch, parameters: FloatArray, gradient: FloatArray
+        self,
+        batch: Batch,
+        parameters: FloatArray,
+        gradient: FloatArray,
+        ready: Ready = nobody_waits,  # noqa: ARG002 (all of it is done with the return)
     ) -> float:
         """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
 

@@ -23,6 +23,9 @@ from knltrain.errors import ConfigError
 if TYPE_CHECKING:
     from knltrain.exchange.method import Method
 
+LAYERWISE_PART_FLOATS = 2**20
+"""Smaller layers go together with those that are done before them: each exchange has its cost."""
+
 Build = Callable[[MethodOrder], "Method"]
 
 
@@ -164,6 +167,14 @@ def sync_sgd(order: MethodOrder) -> Method:
     return on_gradients(order, mean_rule(order), order.exchange.communication_period)
 
 
+def layerwise_sgd(order: MethodOrder) -> Method:
+    """As `sync_sgd`, a layer's gradient after another, while those before it are computed."""
+    from knltrain.network.parts import layer_parts, of_least_size
+
+    parts = of_least_size(layer_parts(order.network), LAYERWISE_PART_FLOATS)
+    return replace(sync_sgd(order), parts=parts, overlap="backward")
+
+
 def core_groups(order: MethodOrder) -> Method:
     """Every worker steps by the sum of all gradients."""
     from knltrain.exchange.averaging import GradientSum
@@ -209,6 +220,7 @@ BUILDERS: dict[str, Build] = {
     "diloco": diloco,
     "streaming_diloco": streaming_diloco,
     "sync_sgd": sync_sgd,
+    "layerwise_sgd": layerwise_sgd,
     "none": no_exchange,
 }
 """How each of `METHODS` is composed."""

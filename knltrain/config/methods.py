@@ -9,6 +9,7 @@ from typing import Any, Literal
 SC17 = "You, Buluç, Demmel, SC17"
 ZHANG = "Zhang, Choromanska, LeCun, NIPS 2015"
 SHMCAFFE = "Ahn, Kim, Kang, Lim, ICDCS 2018"
+CAFFEGPI = "Kuehn, Keuper, Pfreundt, arXiv 1706.00095"
 STICH = "Stich, ICLR 2019"
 LIN = "Lin, Stich, Patel, Jaggi, arXiv 1808.07217"
 SLOWMO = "Wang, Tantia, Ballas, Rabbat, arXiv 1910.00643"
@@ -247,6 +248,12 @@ _WITHOUT_ELASTICITY = (
         _INNER_ADAMW,
     ),
     MethodFacts("sync_sgd", "synchronous", "Wi <- Wi - η mean of g", SC17),
+    MethodFacts(
+        "layerwise_sgd",
+        "synchronous",
+        "as sync_sgd, the mean of a layer's g while those of the layers before are computed",
+        CAFFEGPI,
+    ),
     MethodFacts("none", "never", "Wi <- Wi - η gi", "each worker alone"),
 )
 

@@ -14,9 +14,9 @@ Schedule: TypeAlias = Literal["synchronous"] | Order
 
 Moment: TypeAlias = Literal["gradient", "step"]
 
-Overlap: TypeAlias = Literal["nothing", "writes", "gradient"]
+Overlap: TypeAlias = Literal["nothing", "writes", "gradient", "backward"]
 """What of an exchange goes on while the worker computes: nothing; its writes to the center; all of
-it, while the gradient is computed."""
+it, while the gradient is computed; that of a layer's gradient, while layers before are computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Method:
     @property
     def spares(self) -> bool:
         """Whether the transport's workers need a spare each."""
-        beside = self.overlap == "gradient" and not self.through_centers
+        beside = self.overlap in ("gradient", "backward") and not self.through_centers
         return self.at_master or beside or self.stream is not None
 
     @property
@@ -150,7 +150,16 @@ class Method:
                 f"{self.name}: only exchanges of all workers' parameters at once, from before a "
                 "step, go on while its gradient is computed"
             )
-        ways = [self.at_master, self.overlap == "gradient", self.stream is not None]
+        if self.overlap == "backward" and not (synchronous and self.moves == "gradient"):
+            raise ConfigError(
+                f"{self.name}: only gradients that all workers exchange at once can go layer by "
+                "layer while they are computed"
+            )
+        ways = [
+            self.at_master,
+            self.overlap in ("gradient", "backward"),
+            self.stream is not None,
+        ]
         if sum(ways) > 1 or (any(ways) and not synchronous):
             raise ConfigError(
                 f"{self.name}: all workers at once meet at a master, meanwhile or by fragments; "
@@ -161,7 +170,8 @@ class Method:
                 f"{self.name}: workers compute in turn where they come in turn; expected the "
                 f"schedule 'round_robin', got '{self.schedule}'"
             )
-        plain = synchronous and self.overlap == "nothing" and not self.spares
+        by_layers = self.overlap == "backward" or not (self.overlap != "nothing" or self.spares)
+        plain = synchronous and by_layers
         if self.parts != (WHOLE,) and not plain:
             raise ConfigError(
                 f"{self.name}: expected exchange.packing = 'packed'; only plain exchanges of all "

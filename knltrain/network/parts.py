@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 
 from knltrain.errors import ConfigError
@@ -13,6 +14,20 @@ def layer_parts(network: Network) -> tuple[slice, ...]:
     by_layer = groupby(network.parameters, key=lambda each: each.name.rpartition(".")[0])
     begins = [next(parameters).offset for _, parameters in by_layer]
     return tuple(slice(*ends) for ends in pairwise([*begins, network.packed_size]))
+
+
+def of_least_size(parts: Sequence[slice], floats: int) -> tuple[slice, ...]:
+    """Join consecutive ``parts``, from the last one on, until each has ``floats`` elements.
+
+    The first of them may have fewer: there are none left to join it with.
+    """
+    found: list[slice] = []
+    end = parts[-1].stop
+    for part in reversed(parts):
+        if end - part.start >= floats or part is parts[0]:
+            found.append(slice(part.start, end))
+            end = part.start
+    return tuple(reversed(found))
 
 
 def fragments(network: Network, count: int) -> tuple[slice, ...]:

@@ -69,7 +69,7 @@ class TrainingStep:
         (collective).
         """
         part, backend, batch = self._participation, self._backend, self._batch
-        before = part.parameters
+        before, moved = part.parameters, part.gradient
         before.fill(0.0)
         self._batches.fill(0, batch)
         backend.loss_and_gradient(batch, part.parameters, part.gradient)
@@ -77,7 +77,9 @@ class TrainingStep:
         if part.method.period is not None:
             part.exchange(0)
             part.settle()
-            if part.parameters is not before:  # backends make things for each vector
+            if (
+                part.parameters is not before or part.gradient is not moved
+            ):  # backends make things for each vector
                 backend.loss_and_gradient(batch, part.parameters, part.gradient)
         self._optimizer.step(part.parameters, part.gradient, 0.0)
         part.team.clocks.clear()
@@ -87,7 +89,9 @@ class TrainingStep:
         with self._clocks.batch:
             self._batches.fill(step, batch)
         with self._clocks.gradient:
-            loss = backend.loss_and_gradient(batch, part.parameters, part.gradient)
+            loss = backend.loss_and_gradient(
+                batch, part.parameters, part.gradient, part.gradient_done_from
+            )
         if not math.isfinite(loss):
             raise NonFiniteLoss(step, backend.first_non_finite(batch, part.parameters))
         return loss

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.backends.backend import Backend, FloatArray
+from knltrain.backends.backend import Backend, FloatArray, Ready, nobody_waits
 from knltrain.backends.by_address import ByAddress
 from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
 from knltrain.backends.cpu.stages import Views
@@ -51,14 +51,20 @@ class CpuBackend(Backend):
             raise NetworkError(f"network '{network.name}' on the cpu backend: {error}") from error
 
     def loss_and_gradient(
-        self, batch: Batch, parameters: FloatArray, gradient: FloatArray
+        self,
+        batch: Batch,
+        parameters: FloatArray,
+        gradient: FloatArray,
+        ready: Ready = nobody_waits,
     ) -> float:
-        """Mean softmax cross-entropy over the batch, summed over the outputs by their weights."""
+        """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
+
+        `ready` is told after each layer.
+        """
         self._check(batch)
         views = self._views.of(parameters), self._views.of(gradient)
-        loss = self._passes.loss_and_gradient(batch, views[0], gradient, views[1])
         gradient[self._gaps] = 0
-        return loss
+        return self._passes.loss_and_gradient(batch, views[0], gradient, views[1], ready)
 
     def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
         """Sum of the images' losses at the first output, and how many it classifies right."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import final
 
 import numpy as np
 
-from knltrain.backends.backend import FloatArray
+from knltrain.backends.backend import FloatArray, Ready, nobody_waits
 from knltrain.backends.cpu.plan import Plan
 from knltrain.backends.cpu.stages import Run, Views
 from knltrain.backends.cpu.tensor import Tensor
@@ -30,21 +31,30 @@ class Passes:
         self.images, self._operations = images, operations
         self.plan = Plan(network, images, operations)
         self._later = ParameterVector(network) if images < batch else None
+        self._done_from = _done_from(network, [stage.name for stage in self.plan.stages])
 
     def loss_and_gradient(
-        self, batch: Batch, parameters: Views, gradient: FloatArray, gradients: Views
+        self,
+        batch: Batch,
+        parameters: Views,
+        gradient: FloatArray,
+        gradients: Views,
+        ready: Ready = nobody_waits,
     ) -> float:
-        """Mean loss over the batch; its gradient goes into `gradient`, which `gradients` views."""
+        """Mean loss over the batch; its gradient goes into `gradient`, which `gradients` views.
+
+        `ready` is told an offset after each stage, of the last slice.
+        """
         loss = 0.0
         for first, part in self._slices(batch):
             share = len(part.labels) / len(batch.labels)
+            told = ready if first + len(part.labels) == len(batch.labels) else nobody_waits
             if first == 0:
-                loss += self._slice(_run(part, parameters, gradients, first), part, share)
+                loss += self._slice(_run(part, parameters, gradients, first), part, share, told)
                 continue
             assert self._later is not None
-            loss += self._slice(_run(part, parameters, self._later.views, first), part, share)
-            total = _lines(gradient)
-            self._operations.add(total, _lines(self._later.packed), total)
+            run = _run(part, parameters, self._later.views, first)
+            loss += self._slice(run, part, share, self._adding_to(gradient, told))
         return loss
 
     def evaluate(self, batch: Batch, parameters: Views) -> tuple[float, int]:
@@ -89,7 +99,22 @@ class Passes:
             part = slice(first, min(first + number, images))
             yield first, Batch(batch.images_nhwc[part], batch.labels[part], batch.key)
 
-    def _slice(self, run: Run, part: Batch, share: float) -> float:
+    def _adding_to(self, gradient: FloatArray, ready: Ready) -> Ready:
+        """Add what is done of a later slice, from behind, before it is told."""
+        end = gradient.size
+
+        def add(offset: int) -> None:
+            nonlocal end
+            if offset < end:
+                assert self._later is not None
+                total = _lines(gradient[offset:end])
+                self._operations.add(total, _lines(self._later.packed[offset:end]), total)
+                end = offset
+            ready(offset)
+
+        return add
+
+    def _slice(self, run: Run, part: Batch, share: float, ready: Ready) -> float:
         """Write the gradient of a part that is `share` of the batch; return its part of the loss.
 
         That is its share of the mean: the sum of its images' losses by the number of all images.
@@ -98,9 +123,10 @@ class Passes:
         for stage in self.plan.stages:
             stage.forward(run)
         loss = sum(self._loss(part, output, share * weight) for output, weight in self.plan.outputs)
-        for stage in reversed(self.plan.stages):
+        for stage, offset in zip(reversed(self.plan.stages), self._done_from, strict=True):
             if stage.output.gradient is not None:
                 stage.backward(run)
+            ready(offset)
         return loss / run.images
 
     def _load(self, part: Batch) -> None:
@@ -117,6 +143,20 @@ def _run(
     part: Batch, parameters: Views, gradients: Views, first: int, training: bool = True
 ) -> Run:
     return Run(parameters, gradients, len(part.labels), training, int(part.key[0]), first)
+
+
+def _done_from(network: Network, stages: list[str]) -> list[int]:
+    """After each stage, backwards, where what is done of the packed gradient begins.
+
+    A stage has the name of its layer; of two with one name the first in order ends it.
+    """
+    ends = dict.fromkeys(stages, 0)
+    for spec in network.parameters:
+        layer = spec.name.rpartition(".")[0]
+        end = -(-(spec.offset + spec.size) // ALIGNMENT_FLOATS) * ALIGNMENT_FLOATS
+        ends[layer] = max(ends.get(layer, 0), end)
+    before = [0, *accumulate((ends[name] for name in stages), max)]
+    return before[-2::-1]
 
 
 def _lines(vector: FloatArray) -> FloatArray:

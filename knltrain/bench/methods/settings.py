@@ -79,6 +79,7 @@ MNIST_SETTINGS: Mapping[str, Settings] = {
         40, 0.001, "a center that moves more often in a short training", delay_steps=2
     ),
     "sync_sgd": _HEAVY,
+    "layerwise_sgd": _HEAVY,
     "none": _HEAVY,
 }
 """For LeNet on MNIST, batch 64 over 2 workers, a cosine from the base rate to 0 in 8 epochs.

@@ -10,7 +10,12 @@ from knltrain.exchange.participation.alone import ComesAlone, WritesBehind
 from knltrain.exchange.participation.base import Participation, ThroughTransport
 from knltrain.exchange.participation.in_groups import MeetsInGroups
 from knltrain.exchange.participation.node_centers import MeetsThroughCenters
-from knltrain.exchange.participation.together import MeetsAll, MeetsInFragments, MeetsMeanwhile
+from knltrain.exchange.participation.together import (
+    MeetsAll,
+    MeetsInBackward,
+    MeetsInFragments,
+    MeetsMeanwhile,
+)
 from knltrain.exchange.transport import Team, Transport
 
 __all__ = ["Participation", "participation_in"]
@@ -38,6 +43,8 @@ def _through(method: Method, transport: Transport) -> ThroughTransport:
         return kind(method, transport, method.schedule)
     if method.stream is not None:
         return MeetsInFragments(method, transport)
+    if method.overlap == "backward":
+        return MeetsInBackward(method, transport)
     if method.overlap == "gradient":
         return MeetsMeanwhile(method, transport)
     return MeetsAll(method, transport)

@@ -12,26 +12,32 @@ from affinity import PlacementError, bind_thread, own_placement
 
 @final
 class Background:
-    """Does what it is given in a thread of this name; its waiting costs the worker nothing.
+    """Does what it is given in a thread of this name, one after another.
 
     The thread runs on the cores that the worker's place keeps for communication, or else on all of
     its cpus, in the gaps of the computing threads.
     """
 
     def __init__(self, name: str) -> None:
-        self._doing: Future[None] | None = None
+        self._doing: list[Future[None]] = []
         self._thread = ThreadPoolExecutor(1, name, initializer=_take_place)
 
     def begin(self, work: Callable[[], None]) -> None:
-        """Let the thread do ``work``; what it did before must have been waited for."""
-        assert self._doing is None
-        self._doing = self._thread.submit(work)
+        """Let the thread do ``work`` after what it was given before."""
+        self._doing.append(self._thread.submit(work))
 
     def wait(self) -> None:
-        """Return when nothing is left to do; raise what the thread could not do."""
-        doing, self._doing = self._doing, None
-        if doing is not None:
-            doing.result()
+        """Return when nothing is left to do; raise what the thread could not do.
+
+        What was to come after that is left undone.
+        """
+        doing, self._doing = self._doing, []
+        try:
+            for each in doing:
+                each.result()
+        finally:
+            for each in doing:
+                each.cancel()
 
     def close(self) -> None:
         """End the thread."""

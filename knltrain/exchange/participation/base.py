@@ -18,6 +18,7 @@ class Participation(ABC):
 
     A step has the moments `step_begins` and `gradient_ready`, until the end of which the local is
     W_t, and `stepped`, when it has moved by the gradient. All take the number of the step, from 0.
+    Between the first two, `gradient_done_from` follows the gradient from its end to its beginning.
     """
 
     method: Method
@@ -48,6 +49,9 @@ class Participation(ABC):
 
     def step_begins(self, step: int) -> None:  # noqa: B027
         """Begin an exchange that is due, and needs no gradient."""
+
+    def gradient_done_from(self, offset: int) -> None:  # noqa: B027
+        """Begin to exchange what is done of the gradient: all from ``offset`` on."""
 
     @abstractmethod
     def gradient_ready(self, step: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -75,6 +76,46 @@ class MeetsMeanwhile(MeetsBeside):
         self._rule.prepare(step)
         self.transport.exchange_beside(self._rule)
         self.transport.swap()
+
+
+@final
+class MeetsInBackward(MeetsBeside):
+    """Exchanges the gradient layer by layer, while the layers before are computed.
+
+    The overlap of CaffeGPI (Kuehn, Keuper, Pfreundt, arXiv 1706.00095) and of the SNU thesis
+    (Kim, 2020). All workers exchange the same parts in the same order, from the last one to the
+    first, each when it is done at all of them, to the bits of an exchange of these parts at the
+    end.
+    """
+
+    def __init__(self, method: Method, transport: Transport) -> None:
+        super().__init__(method, transport)
+        self._parts = method.parts[::-1]
+        self._begun = 0
+
+    def step_begins(self, step: int) -> None:
+        """Make the rule ready for the exchanges of this step."""
+        self._rule.prepare(step)
+
+    def gradient_done_from(self, offset: int) -> None:
+        """Let the exchanges of all parts begin that are done."""
+        for part in self._parts[self._begun :]:
+            if (part.start or 0) < offset:
+                break
+            self._begun += 1
+            self._background.begin(partial(self.transport.exchange_beside, self._rule, part))
+
+    def gradient_ready(self, step: int) -> None:  # noqa: ARG002
+        """Wait for the exchanges, and take over what they leave."""
+        self.gradient_done_from(0)
+        self._begun = 0
+        self._await_exchange()
+        self.transport.swap()
+
+    def exchange(self, step: int) -> None:
+        """Exchange the gradient as it is."""
+        self.step_begins(step)
+        self.gradient_ready(step)
 
 
 @final

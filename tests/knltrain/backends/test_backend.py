@@ -105,6 +105,22 @@ def test_equal_steps_are_equal_to_the_last_bit(make: Make) -> None:
     assert_array_equal(again, gradient)
 
 
+@pytest.mark.parametrize("network", [LENET, RESIDUAL], ids=lambda network: network.name)
+def test_what_is_told_to_be_done_of_a_gradient_does_not_change_any_more(
+    make: Make, network: Network
+) -> None:
+    backend, batch = make(network, 20), batch_of(network, 20)
+    parameters, gradient = parameters_of(network).packed, ParameterVector(network).packed
+    told: list[tuple[int, np.ndarray]] = []
+    backend.loss_and_gradient(
+        batch, parameters, gradient, lambda offset: told.append((offset, gradient[offset:].copy()))
+    )
+    offsets = [offset for offset, _ in told]
+    assert offsets == sorted(offsets, reverse=True)
+    for offset, done in told:
+        assert_array_equal(done, gradient[offset:])
+
+
 def test_parameters_and_running_statistics_are_only_read(make: Make) -> None:
     backend, parameters = make(RESIDUAL, 20), parameters_of(RESIDUAL)
     batch, before = batch_of(RESIDUAL, 8), parameters.packed.copy()

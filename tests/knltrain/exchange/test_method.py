@@ -81,6 +81,16 @@ def test_only_plain_exchanges_from_before_a_step_go_on_meanwhile(changes: dict[s
         Method("sync_easgd3", rule, overlap="gradient", **settings)  # type: ignore[arg-type]
 
 
+def test_only_gradients_that_all_exchange_at_once_go_while_they_are_computed() -> None:
+    parts = (slice(0, 5), slice(5, 10))
+    found = Method("layerwise_sgd", RULE, "gradient", overlap="backward", parts=parts)
+    assert (found.parts, found.vectors) == (parts, 1)
+    with pytest.raises(ConfigError, match="layer by layer while they are computed"):
+        Method("m", RULE, "parameters", overlap="backward")
+    with pytest.raises(ConfigError, match="expected one of these"):
+        Method("m", RULE, "gradient", overlap="backward", at_master=True)
+
+
 def test_only_plain_exchanges_go_layer_by_layer() -> None:
     parts = (slice(0, 5), slice(5, 10))
     assert Method("local_sgd", RULE, "parameters", parts=parts).parts == parts

@@ -82,7 +82,8 @@ def results(folder: Path) -> dict[str, float]:
 
 @pytest.mark.parametrize("way", ["gloo", "ccl"])
 @pytest.mark.parametrize(
-    "method", ["sync_easgd3", "hierarchical_easgd", "hierarchical_sgd", "sync_sgd"]
+    "method",
+    ["sync_easgd3", "hierarchical_easgd", "hierarchical_sgd", "sync_sgd", "layerwise_sgd"],
 )
 def test_workers_of_two_hosts_train_one_model(
     made: Hosts, folder: Path, way: str, method: str

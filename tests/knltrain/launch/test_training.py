@@ -108,6 +108,7 @@ REPEATABLE: dict[str, dict[str, int]] = {
     "sync_easgd": {},
     "sync_sgd": {},
     "sync_easgd3": {},
+    "layerwise_sgd": {},
     "streaming_diloco": STREAMING,  # step 6 is after a fragment's slot; 5 and 7 are inside one
     "original_easgd": {},
     "sync_easgd1": {},

@@ -5,7 +5,7 @@ import pytest
 from knltrain.errors import ConfigError
 from knltrain.network.googlenet import googlenet
 from knltrain.network.lenet import lenet
-from knltrain.network.parts import fragments, layer_parts
+from knltrain.network.parts import fragments, layer_parts, of_least_size
 
 
 def test_layers_cover_the_vector_in_order() -> None:
@@ -17,6 +17,18 @@ def test_layers_cover_the_vector_in_order() -> None:
     for parameter in network.parameters:
         ends = parameter.offset, parameter.offset + parameter.size
         assert any(part.start <= ends[0] and ends[1] <= part.stop for part in parts)
+
+
+@pytest.mark.parametrize("floats", [1, 3000, 10**6, 10**8])
+def test_small_layers_are_joined_from_the_last_one_on(floats: int) -> None:
+    layers = layer_parts(googlenet())
+    found = of_least_size(layers, floats)
+    assert (found[0].start, found[-1].stop) == (0, layers[-1].stop)
+    assert [part.stop for part in found[:-1]] == [part.start for part in found[1:]]
+    assert {part.start for part in found} <= {part.start for part in layers}
+    assert all(part.stop - part.start >= floats for part in found[1:])
+    if floats == 1:
+        assert found == layers
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])

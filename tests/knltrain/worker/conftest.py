@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.backends.backend import Backend
+from knltrain.backends.backend import Backend, nobody_waits
 from knltrain.checkpoint import WorkerState
 from knltrain.data.dataset import LabelledImages
 from knltrain.data.order import ShardedBatches
@@ -73,7 +73,7 @@ class SoftmaxBackend(Backend):
         self.network = network
         self.closed = False
 
-    def loss_and_gradient(self, batch, parameters, gradient):
+    def loss_and_gradient(self, batch, parameters, gradient, ready=nobody_waits):
         images = batch.images_nhwc.reshape(len(batch.labels), -1)
         weights, bias = ParameterVector(self.network, parameters).views.values()
         with np.errstate(invalid="ignore"):

@@ -16,6 +16,7 @@ from knltrain.backends.cpu.passes import Passes
 from knltrain.network.layers import BatchNormalisation, Dense
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.network.parts import layer_parts
 from vectorized_ops.implementations import Operations
 
 CUTTABLE = [
@@ -68,6 +69,27 @@ def test_padding_between_parameters_is_zero_in_the_gradient_of_slices(implementa
         assert np.isfinite(view).all()
         view.fill(0)
     assert not gradient.any()
+    backend.close()
+
+
+@pytest.mark.parametrize("at_a_time", [0, 16, 8])
+def test_gradient_is_done_layer_by_layer_from_the_last_one_on(
+    implementation: str, at_a_time: int
+) -> None:
+    """Also of a batch in slices, where the last slice adds to what the others have left."""
+    backend = direct(CHAIN, 20, implementation, micro_batch=at_a_time)
+    gradient = ParameterVector(CHAIN).packed
+    told: list[tuple[int, np.ndarray]] = []
+    backend.loss_and_gradient(
+        batch_of(CHAIN, 20),
+        parameters_of(CHAIN).packed,
+        gradient,
+        lambda offset: told.append((offset, gradient[offset:].copy())),
+    )
+    begins = [part.start for part in layer_parts(CHAIN)]
+    assert sorted({offset for offset, _ in told}) == begins
+    for offset, done in told:
+        assert_array_equal(done, gradient[offset:])
     backend.close()
 
 

@@ -94,7 +94,10 @@ def train(
             part.team.barrier()
             for step in range(steps):
                 part.step_begins(step)
-                part.gradient[:] = part.parameters - target(rank)
+                gradient, middle = part.parameters - target(rank), SIZE // 2
+                part.gradient[middle:] = gradient[middle:]
+                part.gradient_done_from(middle)
+                part.gradient[:middle] = gradient[:middle]
                 part.gradient_ready(step)
                 part.parameters[:] -= np.float32(rate_at(step)) * part.gradient
                 part.stepped(step)

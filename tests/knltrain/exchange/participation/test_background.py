@@ -27,6 +27,22 @@ def test_work_goes_on_beside_until_it_is_waited_for() -> None:
     background.close()
 
 
+def test_work_is_done_in_order_and_not_after_a_failure() -> None:
+    background, go, done = Background("beside"), threading.Event(), []
+    background.begin(lambda: done.append(go.wait(20)))
+    background.begin(lambda: done.append(len(done)))
+    go.set()
+    background.wait()
+    assert done == [True, 1]
+    background.begin(lambda: [][1])  # type: ignore[func-returns-value]
+    with pytest.raises(IndexError):
+        background.wait()
+    background.begin(lambda: done.append(2))
+    background.wait()
+    assert done == [True, 1, 2]
+    background.close()
+
+
 def test_what_the_work_could_not_do_is_raised_once() -> None:
     background = Background("beside")
     background.begin(lambda: [][1])  # type: ignore[func-returns-value]
