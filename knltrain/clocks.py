@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import final
 
@@ -38,19 +38,26 @@ COMMUNICATION = ("waiting", "moving")
 
 @final
 class Clock:
-    """Sums the seconds spent inside its `with` blocks, which must not nest."""
+    """Sums the seconds spent inside its `with` blocks, which must not nest.
 
-    __slots__ = ("_entered", "seconds")
+    `watch` is told the begin and the end of each, as `time.perf_counter` has them.
+    """
+
+    __slots__ = ("_entered", "seconds", "watch")
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.watch: Callable[[float, float], None] | None = None
         self._entered = 0.0
 
     def __enter__(self) -> None:
         self._entered = time.perf_counter()
 
     def __exit__(self, *_: object) -> None:
-        self.seconds += time.perf_counter() - self._entered
+        now = time.perf_counter()
+        self.seconds += now - self._entered
+        if self.watch is not None:
+            self.watch(self._entered, now)
 
 
 @final
@@ -58,22 +65,23 @@ class Clock:
 class ExchangeClocks:
     """Parts of a worker's exchanges, of the time that the worker itself spends in them.
 
-    What a thread does while the worker computes is not in them. `center` is what a master takes to
-    move the center alone.
+    What a thread does while the worker computes is not in them, but in `beside`. `center` is what a
+    master takes to move the center alone.
     """
 
     waiting: Clock = field(default_factory=Clock)
     center: Clock = field(default_factory=Clock)
+    beside: Clock = field(default_factory=Clock)
 
     def clear(self) -> None:
         """Forget all."""
-        self.waiting.seconds = self.center.seconds = 0.0
+        self.waiting.seconds = self.center.seconds = self.beside.seconds = 0.0
 
 
 @final
 @dataclass(slots=True)
 class Clocks:
-    """Where the time of one worker goes; `exchange` includes `waiting` and `center`.
+    """Where the time of one worker goes; `exchange` includes `waiting` and `center`, not `beside`.
 
     `training` covers everything from the first step's begin to the last one's end but evaluations,
     checkpoints, and the meetings of all workers before these: batch, gradient, update, exchange,
@@ -89,6 +97,7 @@ class Clocks:
     exchange: Clock = field(default_factory=Clock)
     waiting: Clock = field(default_factory=Clock)
     center: Clock = field(default_factory=Clock)
+    beside: Clock = field(default_factory=Clock)
     meeting: Clock = field(default_factory=Clock)
     evaluation: Clock = field(default_factory=Clock)
     checkpoint: Clock = field(default_factory=Clock)
@@ -99,7 +108,7 @@ class Clocks:
     @classmethod
     def over(cls, exchanges: ExchangeClocks) -> Clocks:
         """Clocks that contain those of a team."""
-        return cls(waiting=exchanges.waiting, center=exchanges.center)
+        return cls(waiting=exchanges.waiting, center=exchanges.center, beside=exchanges.beside)
 
     def set_out(self) -> None:
         """Let the training time run from here; what has passed since these were made is set-up."""

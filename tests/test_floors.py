@@ -19,6 +19,7 @@ FLOORS = {
     "knltrain.clocks": 1,
     "knltrain.errors": 1,
     "knltrain.picture": 1,
+    "knltrain.trace": 1,
     "knltrain.cluster": 2,
     "knltrain.config": 2,
     "knltrain.data": 2,

@@ -75,6 +75,14 @@ def writes_plan(run_folder: Path) -> Observer:
     return WritesPlan(run_folder)
 
 
+def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
+    """Writes trace-<rank>.json of as many steps as `train.trace_steps` says, if of any."""
+    from knltrain.worker.tracing import WritesTrace
+
+    steps = config.train.trace_steps
+    return [WritesTrace(run_folder / f"trace-{rank}.json", rank, steps)] if steps else []
+
+
 def writes_result(config: RunConfig, run_folder: Path, workers: int, threads: int) -> Observer:
     """Writes result.json: how the run ended, and what it was."""
     from knltrain.worker import WritesResult

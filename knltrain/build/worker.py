@@ -18,6 +18,7 @@ from knltrain.build.observers import (
     evaluates,
     keeps_checkpoints,
     logs_metrics,
+    traces,
     writes_plan,
     writes_result,
 )
@@ -133,6 +134,7 @@ def _own_observers(
         logs_metrics(run_folder, team.rank, batches, *since),
         evaluates(config, task.dataset, batches, backend, team, steps),
         keeps_checkpoints(config, run_folder, task.identity, batches, team, steps),
+        *traces(config, run_folder, team.rank),
         writes_result(config, run_folder, team.workers, threads),
     ]
 

@@ -74,6 +74,9 @@ class TrainConfig(Table):
     epochs: Count | None = Field(default=None, description="passes over the training images")
     steps: Count | None = Field(default=None, description="steps, instead of epochs")
     batch: Count = Field(description="images per step over all workers together")
+    trace_steps: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="first steps of which each worker writes a trace, trace-RANK.json"
+    )
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainConfig:

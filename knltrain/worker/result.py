@@ -34,6 +34,8 @@ class RunResult:
     communication_share: float
     """Of the training time: waiting for others, and moving parameters."""
     train_seconds: float
+    background_seconds: float
+    """Of exchanges by a thread beside the computing ones; workers waited for a part of it."""
     cost_seconds: Mapping[str, float] = field(hash=False)
     """By the classes of `knltrain.clocks`, COSTS and BESIDES."""
 
@@ -41,7 +43,9 @@ class RunResult:
 def result_of(worker: Worker) -> RunResult:
     """The result of the run of a worker that is at its end, as all others are (collective)."""
     clocks, found, progress = worker.clocks, worker.evaluation, worker.progress
-    train_seconds, share = _means(worker.team, [clocks.train_seconds, clocks.exchange_share])
+    train_seconds, share, beside = _means(
+        worker.team, [clocks.train_seconds, clocks.exchange_share, clocks.beside.seconds]
+    )
     costs = clocks.costs()
     costs = dict(zip(costs, _means(worker.team, list(costs.values())), strict=True))
     communication = sum(costs[name] for name in COMMUNICATION)
@@ -55,6 +59,7 @@ def result_of(worker: Worker) -> RunResult:
         exchange_share=share,
         communication_share=communication / train_seconds if train_seconds else 0.0,
         train_seconds=train_seconds,
+        background_seconds=beside,
         cost_seconds=costs,
     )
 

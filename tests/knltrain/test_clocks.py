@@ -30,6 +30,19 @@ def test_clock_adds_up_what_passes_inside_it_and_nothing_else(monkeypatch):
     assert clock.seconds == 1.75
 
 
+def test_clock_tells_begin_and_end_to_who_watches(monkeypatch):
+    now = iter([10.0, 11.5, 20.0, 20.25])
+    monkeypatch.setattr(clocks_module.time, "perf_counter", lambda: next(now))
+    clock, told = Clock(), []
+    clock.watch = lambda *times: told.append(times)
+    with clock:
+        pass
+    clock.watch = None
+    with clock:
+        pass
+    assert told == [(10.0, 11.5)]
+
+
 def test_clock_counts_up_to_an_error_too(monkeypatch):
     now = iter([1.0, 3.0])
     monkeypatch.setattr(clocks_module.time, "perf_counter", lambda: next(now))

@@ -18,7 +18,7 @@ from knltrain.bench.exchange.cores import cores_of
 from knltrain.bench.job import write_job
 from knltrain.bench.nodes.hosts import hosts
 from knltrain.bench.nodes.link import link_gbytes_per_second
-from knltrain.bench.nodes.training import Ddp, Ground, Ours, Training
+from knltrain.bench.nodes.training import Ddp, Found, Ground, Ours, Training
 from knltrain.bench.peer_process import PeerProcess
 from knltrain.bench.step import SEED
 from knltrain.bench.temporary_folder import temporary_folder
@@ -27,17 +27,18 @@ from knltrain.errors import ConfigError, unknown_name
 from knltrain.launch.signals import signals_raise
 
 _ALONE, _DDP_ALONE = "sync_easgd3", "gloo"
-_METHOD = "hierarchical_easgd"
+_METHOD, _LAYERWISE = "hierarchical_easgd", "layerwise_sgd"
 
 
 def trainings() -> Mapping[str, Training]:
     """All that can be compared, by name."""
-    ours = Ours(_ALONE, None)
+    ours = Ours("one-host", _ALONE, None)
     ddp = Ddp(_DDP_ALONE, spread=False)
     spread: list[Training] = []
     for between in ("ccl", "gloo"):
         spread += [
-            Ours(_METHOD, between, ours.name),
+            Ours(between, _METHOD, between, ours.name),
+            Ours(f"layerwise-{between}", _LAYERWISE, between, ours.name),
             Ddp(between, spread=True, of_one_host=ddp.name),
         ]
     return {each.name: each for each in (ours, ddp, *spread)}
@@ -58,14 +59,15 @@ def run_nodes_benchmark(
 
     `batch` images per worker and step, `steps` of them timed; `chosen` are names of `trainings`, or
     ("all",). A row of the report has the images per second of all workers, median and each round's,
-    and the efficiency: the median over the rounds of what it is of the same on one host. Raises
+    the efficiency: the median over the rounds of what it is of the same on one host, and the share
+    of communication that is `hidden`. Raises
     ConfigError for what cannot be measured, NoHosts where there can be none, PeerError when one
     breaks off, and RunAborted when a signal asks for the end; nothing is left behind then.
     """
     compared = _named(chosen)
     groups = cores_of(nodes)
     cpus = [cpu for group in groups for cpu in group]
-    found: dict[str, list[float]] = {each.name: [] for each in compared}
+    found: dict[str, list[Found]] = {each.name: [] for each in compared}
     with signals_raise(), hosts(nodes, gbits) as made, temporary_folder() as kept:
         write_job(kept.path, network_named(network), batch, SEED)
         ground = Ground(made, groups, network, kept.path, batch, steps)
@@ -73,9 +75,11 @@ def run_nodes_benchmark(
         before = _machine(cpus)
         for number in range(1, rounds + 1):
             for each in compared:
-                rate = _rate(each, ground, kept.path)
-                found[each.name].append(rate)
-                tell(f"round {number} of {rounds}, {each.name}: {rate:.2f} images/s")
+                one = _train(each, ground, kept.path)
+                found[each.name].append(one)
+                tell(
+                    f"round {number} of {rounds}, {each.name}: {one.images_per_second:.2f} images/s"
+                )
         after = _machine(cpus)
     return {
         "machine": {"model": read_topology().model, "before": before, "after": after},
@@ -102,11 +106,11 @@ def _named(chosen: Sequence[str]) -> list[Training]:
     return [known[name] for name in names]
 
 
-def _rate(training: Training, ground: Ground, kept: Path) -> float:
+def _train(training: Training, ground: Ground, kept: Path) -> Found:
     folder = kept / "run"
     folder.mkdir()
     try:
-        return training.images_per_second(ground, folder)
+        return training.train(ground, folder)
     finally:
         shutil.rmtree(folder)
 
@@ -120,10 +124,11 @@ def _machine(cpus: Sequence[int]) -> dict[str, float]:
     return bounds
 
 
-def _row(training: Training, found: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    own = found[training.name]
-    base = found.get(training.of_one_host or "", ())
+def _row(training: Training, found: Mapping[str, Sequence[Found]]) -> dict[str, Any]:
+    own = [each.images_per_second for each in found[training.name]]
+    base = [each.images_per_second for each in found.get(training.of_one_host or "", ())]
     shares = [mine / theirs for mine, theirs in zip(own, base, strict=False)]
+    hidden = [each.hidden for each in found[training.name] if each.hidden is not None]
     return {
         "name": training.name,
         "what": training.what,
@@ -132,4 +137,5 @@ def _row(training: Training, found: Mapping[str, Sequence[float]]) -> dict[str, 
         "of_one_host": training.of_one_host if shares else None,
         "efficiency": statistics.median(shares) if shares else None,
         "efficiencies": shares,
+        "hidden": statistics.median(hidden) if hidden else None,
     }

@@ -24,12 +24,13 @@ def format_table(report: Mapping[str, Any]) -> str:
         f"rounds of {report['steps']} steps",
         f"{machine['model']}: sgemm and copy {'; '.join(bounds)}",
         "",
-        f"{'':<14}{'images/s':>10}{'of one host':>14}   rounds",
+        f"{'':<14}{'images/s':>10}{'of one host':>14}{'hidden':>9}   rounds",
     ]
     for row in report["rows"]:
         share = "" if row["efficiency"] is None else f"{row['efficiency']:.3f}"
         rounds = ", ".join(f"{each:.2f}" for each in row["efficiencies"])
+        hidden = "" if row["hidden"] is None else f"{row['hidden']:.0%}"
         rate = f"{row['images_per_second']:>10.2f}"
-        lines.append(f"{row['name']:<14}{rate}{share:>14}   {rounds}".rstrip())
+        lines.append(f"{row['name']:<14}{rate}{share:>14}{hidden:>9}   {rounds}".rstrip())
     lines += ["", *(f"{row['name']}: {row['what']}" for row in report["rows"])]
     return "\n".join(lines)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from affinity import allowed_cpus, pinned_command
 from knltrain.bench.nodes.hosts import Hosts
 from knltrain.bench.peer_process import PeerError, PeerProcess
 from knltrain.bench.peers import MEMORY_KEPT
 from knltrain.build import network_named
+from knltrain.clocks import COMMUNICATION
 from knltrain.metrics import read_metrics
 
 LONGEST_SECONDS = 3600.0
@@ -45,6 +47,18 @@ class Ground:
         return len(self.groups)
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of all workers, `images_per_second`; of communication, the share `hidden` behind computing.
+
+    That is 1 - e / b, where exchanges took a thread beside the computing ones b seconds, and the
+    worker waited for them, or exchanged otherwise, for e seconds. None where there is no thread.
+    """
+
+    images_per_second: float
+    hidden: float | None = None
+
+
 class Training(ABC):
     """A way to train, with a `name` and what it is; `of_one_host` is the one to compare it with."""
 
@@ -53,8 +67,8 @@ class Training(ABC):
     of_one_host: str | None
 
     @abstractmethod
-    def images_per_second(self, ground: Ground, folder: Path) -> float:
-        """Train from the beginning, in an empty folder, and return the rate of all workers.
+    def train(self, ground: Ground, folder: Path) -> Found:
+        """Train from the beginning, in an empty folder.
 
         Raises PeerError where it cannot.
         """
@@ -64,13 +78,15 @@ class Training(ABC):
 class Ours(Training):
     """`knltrain train` by a method; `between` nodes by "ccl" or "gloo", or None on one host."""
 
-    def __init__(self, method: str, between: str | None, of_one_host: str | None = None) -> None:
-        self.name = between or "one-host"
+    def __init__(
+        self, name: str, method: str, between: str | None, of_one_host: str | None = None
+    ) -> None:
+        self.name = name
         self.what = method if between is None else f"{method}, {between} between hosts"
         self.of_one_host = of_one_host
         self._method, self._between = method, between
 
-    def images_per_second(self, ground: Ground, folder: Path) -> float:
+    def train(self, ground: Ground, folder: Path) -> Found:
         """Time the steps from the first that is reported to the last."""
         (folder / "run.toml").write_text(self._configuration(ground), encoding="utf-8")
         done = subprocess.run(
@@ -83,11 +99,13 @@ class Ours(Training):
         )
         if done.returncode:
             raise PeerError(f"{self.name} ended with {done.returncode}: {done.stderr[-2000:]}")
-        records = read_metrics(folder / "runs/run/metrics-0.jsonl")
+        run = folder / "runs/run"
+        records = read_metrics(run / "metrics-0.jsonl")
         first, *_, last = (each for each in records if each["kind"] == "train")
         steps = last["step"] - first["step"]
         images = steps * ground.batch * ground.workers
-        return float(images / (last["seconds"] - first["seconds"]))
+        result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+        return Found(images / (last["seconds"] - first["seconds"]), _hidden(result))
 
     def _command(self, ground: Ground, folder: Path) -> list[str]:
         own = [sys.executable, "-m", "knltrain"]
@@ -141,7 +159,7 @@ class Ddp(Training):
         self.of_one_host = of_one_host
         self._backend, self._spread = backend, spread
 
-    def images_per_second(self, ground: Ground, folder: Path) -> float:  # noqa: ARG002
+    def train(self, ground: Ground, folder: Path) -> Found:  # noqa: ARG002
         """Time steps of all ranks together, after the first."""
         with ExitStack() as stack:
             ranks = [
@@ -151,7 +169,7 @@ class Ddp(Training):
                 each.wait_ready()
             _seconds(ranks, 1)  # they meet, and take a step
             seconds = _seconds(ranks, ground.steps)
-        return ground.steps * ground.batch * ground.workers / seconds
+        return Found(ground.steps * ground.batch * ground.workers / seconds)
 
     def _rank(self, ground: Ground, rank: int) -> PeerProcess:
         way = ground.hosts.way(rank if self._spread else 0)
@@ -164,6 +182,12 @@ class Ddp(Training):
             python=way[0],
             environment=MEMORY_KEPT,
         )
+
+
+def _hidden(result: Mapping[str, Any]) -> float | None:
+    beside = result["background_seconds"]
+    exposed = sum(result["cost_seconds"][name] for name in COMMUNICATION)
+    return 1 - exposed / beside if beside else None
 
 
 def _seconds(ranks: Sequence[PeerProcess], steps: int) -> float:

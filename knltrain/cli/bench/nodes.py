@@ -15,7 +15,7 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
     "--trainings",
     default="all",
     show_default=True,
-    help="one-host, ccl, gloo, ddp-one-host, ddp-ccl, ddp-gloo.",
+    help="one-host, [layerwise-]ccl, [layerwise-]gloo, ddp-one-host, ddp-ccl, ddp-gloo.",
 )
 @click.option(
     "--nodes",

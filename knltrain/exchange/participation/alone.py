@@ -60,7 +60,7 @@ class WritesBehind(ComesAlone):
 
     def __init__(self, method: Method, transport: Transport, order: Order) -> None:
         super().__init__(method, transport, order)
-        self._update_thread = Background("knltrain-update")
+        self._update_thread = Background("knltrain-update", transport.clocks.beside)
 
     def exchange(self, step: int) -> None:
         """Read the center, contribute, and let the update thread push."""

@@ -8,23 +8,25 @@ from contextlib import suppress
 from typing import final
 
 from affinity import PlacementError, bind_thread, own_placement
+from knltrain.clocks import Clock
 
 
 @final
 class Background:
-    """Does what it is given in a thread of this name, one after another.
+    """Does what it is given in a thread of this name, one after another, while ``clock`` runs.
 
     The thread runs on the cores that the worker's place keeps for communication, or else on all of
     its cpus, in the gaps of the computing threads.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, clock: Clock) -> None:
+        self._clock = clock
         self._doing: list[Future[None]] = []
         self._thread = ThreadPoolExecutor(1, name, initializer=_take_place)
 
     def begin(self, work: Callable[[], None]) -> None:
         """Let the thread do ``work`` after what it was given before."""
-        self._doing.append(self._thread.submit(work))
+        self._doing.append(self._thread.submit(self._timed, work))
 
     def wait(self) -> None:
         """Return when nothing is left to do; raise what the thread could not do.
@@ -42,6 +44,10 @@ class Background:
     def close(self) -> None:
         """End the thread."""
         self._thread.shutdown(cancel_futures=True)
+
+    def _timed(self, work: Callable[[], None]) -> None:
+        with self._clock:
+            work()
 
 
 def _take_place() -> None:

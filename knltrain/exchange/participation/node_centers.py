@@ -35,7 +35,7 @@ class MeetsThroughCenters(OnTwoLevels):
         super().__init__(method, team, inside, outside)
         self._background: Background | None = None
         if method.overlap == "gradient" and outside is not None:
-            self._background = Background("knltrain-exchange")
+            self._background = Background("knltrain-exchange", team.clocks.beside)
             outside.transport.clocks = ExchangeClocks()  # its waiting costs the worker nothing
 
     @property

@@ -37,7 +37,7 @@ class MeetsBeside(MeetsAll):
 
     def __init__(self, method: Method, transport: Transport) -> None:
         super().__init__(method, transport)
-        self._background = Background("knltrain-exchange")
+        self._background = Background("knltrain-exchange", transport.clocks.beside)
 
     def close(self) -> None:
         """End the thread, and let go of all vectors."""

@@ -19,7 +19,7 @@ from ...hosts import hosts_or_skip
 def test_trainings_on_two_hosts_are_compared_with_those_on_one(tmp_path: Path) -> None:
     with hosts_or_skip(2):
         pass
-    chosen = ["one-host", "gloo", "ddp-one-host", "ddp-gloo"]
+    chosen = ["one-host", "gloo", "layerwise-gloo", "ddp-one-host", "ddp-gloo"]
     if installed() is not None:
         chosen += ["ccl", "ddp-ccl"]
     report_file = tmp_path / "report.json"
@@ -37,6 +37,8 @@ def test_trainings_on_two_hosts_are_compared_with_those_on_one(tmp_path: Path) -
         share = rows[name]["images_per_second"] / rows[alone]["images_per_second"]
         assert rows[name]["efficiency"] == pytest.approx(share)
     assert rows["one-host"]["efficiency"] is None
+    assert rows["layerwise-gloo"]["hidden"] <= 1
+    assert rows["ddp-gloo"]["hidden"] is None
     assert "ddp-gloo: DistributedDataParallel over gloo" in told.output
     assert report["machine"]["before"]["sgemm_gflops"] > 0
 
@@ -57,4 +59,6 @@ def test_each_training_on_hosts_is_compared_with_one_of_its_kind() -> None:
         "gloo": "one-host",
         "ddp-ccl": "ddp-one-host",
         "ddp-gloo": "ddp-one-host",
+        "layerwise-ccl": "one-host",
+        "layerwise-gloo": "one-host",
     }

@@ -20,8 +20,8 @@ def test_table_tells_rates_and_what_is_kept_of_one_host() -> None:
         "steps": 10,
         "rounds": 2,
         "rows": [
-            {**alone, "efficiency": None, "efficiencies": []},
-            {**spread, "efficiency": 0.951, "efficiencies": [0.94, 0.962]},
+            {**alone, "efficiency": None, "efficiencies": [], "hidden": None},
+            {**spread, "efficiency": 0.951, "efficiencies": [0.94, 0.962], "hidden": 0.873},
         ],
     }
     lines = format_table(report).splitlines()
@@ -31,5 +31,5 @@ def test_table_tells_rates_and_what_is_kept_of_one_host() -> None:
         "a processor: sgemm and copy 350 GFLOP/s, 25.0 GB/s before; 350 GFLOP/s, 25.0 GB/s after"
     )
     assert lines[4].split() == ["one-host", "40.00"]
-    assert lines[5].split() == ["ccl", "38.00", "0.951", "0.94,", "0.96"]
+    assert lines[5].split() == ["ccl", "38.00", "0.951", "87%", "0.94,", "0.96"]
     assert lines[-1] == "ccl: oneCCL between hosts"

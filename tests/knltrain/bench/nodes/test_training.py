@@ -16,4 +16,4 @@ def test_run_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
     with hosts_or_skip(2) as made:
         ground = Ground(made, [[0], [0]], "cifar-quick", tmp_path, batch=8, steps=2)
         with pytest.raises(PeerError, match=r"gloo ended with 2: .*'sync_esgd'.*did you mean"):
-            Ours("sync_esgd", "gloo").images_per_second(ground, tmp_path)
+            Ours("gloo", "sync_esgd", "gloo").train(ground, tmp_path)

@@ -7,11 +7,12 @@ import pytest
 
 from affinity import Placement, allowed_cpus, main_thread_mask_kept
 from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
+from knltrain.clocks import Clock
 from knltrain.exchange.participation.background import Background
 
 
 def test_work_goes_on_beside_until_it_is_waited_for() -> None:
-    background, go, done = Background("beside"), threading.Event(), []
+    background, go, done = Background("beside", Clock()), threading.Event(), []
 
     def work() -> None:
         assert go.wait(20)
@@ -28,7 +29,7 @@ def test_work_goes_on_beside_until_it_is_waited_for() -> None:
 
 
 def test_work_is_done_in_order_and_not_after_a_failure() -> None:
-    background, go, done = Background("beside"), threading.Event(), []
+    background, go, done = Background("beside", Clock()), threading.Event(), []
     background.begin(lambda: done.append(go.wait(20)))
     background.begin(lambda: done.append(len(done)))
     go.set()
@@ -44,7 +45,7 @@ def test_work_is_done_in_order_and_not_after_a_failure() -> None:
 
 
 def test_what_the_work_could_not_do_is_raised_once() -> None:
-    background = Background("beside")
+    background = Background("beside", Clock())
     background.begin(lambda: [][1])  # type: ignore[func-returns-value]
     with pytest.raises(IndexError):
         background.wait()
@@ -65,7 +66,7 @@ def test_thread_runs_on_reserved_cores_or_on_all_of_its_worker(
     found: list[set[int]] = []
     with main_thread_mask_kept():
         os.sched_setaffinity(0, {first})  # as a pinned main thread
-        background = Background("beside")
+        background = Background("beside", Clock())
         background.begin(lambda: found.append(os.sched_getaffinity(0)))
         background.wait()
         background.close()

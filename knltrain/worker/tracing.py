@@ -1,0 +1,47 @@
+"""A worker's first steps, written down as a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import final
+
+from knltrain.clocks import Clocks
+from knltrain.trace import Trace
+from knltrain.worker.loop import Worker
+from knltrain.worker.observer import Observer
+from knltrain.worker.result import RunResult
+
+TRACED = ("batch", "gradient", "update", "exchange", "waiting", "center", "beside")
+"""Clocks of a step. `beside` is an exchange, or one of its parts, by a thread of its own."""
+
+
+@final
+class WritesTrace(Observer):
+    """Writes when the parts of the next ``steps`` steps go on, in the form of `knltrain.trace`."""
+
+    def __init__(self, path: Path, rank: int, steps: int) -> None:
+        self._path, self._left = path, steps
+        self._trace: Trace | None = Trace(rank, f"worker {rank}")
+
+    def started(self, worker: Worker) -> None:
+        """Begin."""
+        if self._trace is not None:
+            for name in TRACED:
+                getattr(worker.clocks, name).watch = self._trace.of(name)
+
+    def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:  # noqa: ARG002
+        """Count the step, and end after the last one."""
+        self._left -= 1
+        if self._left == 0:
+            self._end(worker.clocks)
+
+    def finished(self, worker: Worker, result: RunResult) -> None:  # noqa: ARG002
+        """End with a run of fewer steps."""
+        self._end(worker.clocks)
+
+    def _end(self, clocks: Clocks) -> None:
+        trace, self._trace = self._trace, None
+        if trace is not None:
+            for name in TRACED:
+                getattr(clocks, name).watch = None
+            trace.write(self._path)
