@@ -30,6 +30,7 @@ FLOORS = {
     "knltrain.evaluation": 4,
     "knltrain.checkpoint": 4,
     "knltrain.metrics": 4,
+    "knltrain.distributed_ops": 4,
     "knltrain.torch_distributed": 4,
     "knltrain.worker": 5,
     "knltrain.build": 6,

@@ -1,0 +1,55 @@
+"""Layers that own their kernels, their gradient and its sum over all processes: a library.
+
+After H. Kim, *Library-level Distributed Processing Method for CNN Training Using GPU Clusters*
+(Seoul National University, 2020). Such a layer is used from any script:
+
+    handle = layer.backward_weights(values, gradient)  # its sum over all ranks is under way
+    gradient = layer.backward_data(gradient)           # meanwhile
+    handle.wait()                                      # for this layer's sum alone
+    layer.step(learning_rate)
+
+No network, worker, configuration or scheduler is needed. docs/library.md has a whole program.
+"""
+
+from knltrain.distributed_ops.activation import ReLU
+from knltrain.distributed_ops.convolution import Convolution
+from knltrain.distributed_ops.costs import Cost
+from knltrain.distributed_ops.dense import Dense
+from knltrain.distributed_ops.gradient import GradientHandle
+from knltrain.distributed_ops.layer import Layer
+from knltrain.distributed_ops.loss import SoftmaxCrossEntropy
+from knltrain.distributed_ops.machine import Machine
+from knltrain.distributed_ops.normalisation import BatchNormalisation
+from knltrain.distributed_ops.options import Options, use_threads
+from knltrain.distributed_ops.pooling import MaxPooling
+from knltrain.distributed_ops.shaping import Flatten, Images
+from knltrain.distributed_ops.table import Row, printed, table
+from knltrain.distributed_ops.times import Times
+from knltrain.distributed_ops.weighted import WeightedLayer
+from knltrain.exchange.reduction import Alone, NodeReducer, Reducer, Reduction
+
+__all__ = [
+    "Alone",
+    "BatchNormalisation",
+    "Convolution",
+    "Cost",
+    "Dense",
+    "Flatten",
+    "GradientHandle",
+    "Images",
+    "Layer",
+    "Machine",
+    "MaxPooling",
+    "NodeReducer",
+    "Options",
+    "ReLU",
+    "Reducer",
+    "Reduction",
+    "Row",
+    "SoftmaxCrossEntropy",
+    "Times",
+    "WeightedLayer",
+    "printed",
+    "table",
+    "use_threads",
+]

@@ -1,0 +1,103 @@
+"""A convolution that owns its weights, its kernels and the sum of its gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, final
+
+from knltrain.distributed_ops import costs
+from knltrain.distributed_ops.chunks import Chunk, cut
+from knltrain.distributed_ops.gradient import GradientHandle
+from knltrain.distributed_ops.options import Options
+from knltrain.distributed_ops.times import BACKWARD_DATA, FORWARD
+from knltrain.distributed_ops.weighted import WeightedLayer
+from knltrain.exchange.reduction import Reducer
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import ConvolutionShape
+
+
+@final
+class Convolution(WeightedLayer):
+    """A convolution of any `shape` with `parameters` weights (K, C/G, R, S) and bias (K,).
+
+    Its gradient is computed and sent in `chunks` of output channels, in whole groups where there
+    are several. Raises NetworkError for chunks that there cannot be.
+    """
+
+    kind = "convolution"
+
+    def __init__(
+        self,
+        name: str,
+        shape: ConvolutionShape,
+        reducer: Reducer,
+        options: Options | None = None,
+        *,
+        bias: bool = True,
+        chunks: int = 1,
+    ) -> None:
+        shapes: dict[str, tuple[int, ...]] = {"weights": shape.weights}
+        if bias:
+            shapes["bias"] = (shape.filters,)
+        super().__init__(name, shapes, reducer, options)
+        self.shape = shape
+        self._draw("weights", math.prod(shape.weights[1:]))
+        self._operation: Any = self._operations.convolution(shape)
+        found = cut(name, shape.filters, shape.channels, shape.groups, chunks)
+        self._chunks = [(chunk, self._operation_of(chunk)) for chunk in found]
+        self._out = self._array(*shape.outputs)
+        self._inputs_gradient = self._array(*shape.inputs)
+
+    def forward(self, images: AnyArray) -> AnyArray:
+        """Return the outputs (N', H', W', K) of images (N', H, W, C)."""
+        self._check("images", images, self._inputs_gradient)
+        weights, bias = self.parameters["weights"], self.parameters.get("bias")
+        with self.times[FORWARD].computing():
+            self._operation.forward(images, weights, bias, self._out)
+        return self._out
+
+    def backward_weights(self, values: AnyArray, gradient: AnyArray) -> GradientHandle:
+        """From the images and the gradient of the outputs, whose padding is zero, begin the sums.
+
+        Raises NetworkError while the last gradient is under way.
+        """
+        self._check("images", values, self._inputs_gradient)
+        self._check("a gradient", gradient, self._out)
+        return self._reduced(self._pieces(values, gradient))
+
+    def backward_data(self, gradient: AnyArray) -> AnyArray:
+        """Return the gradient of the images (N', H, W, C)."""
+        self._check("a gradient", gradient, self._out)
+        with self.times[BACKWARD_DATA].computing():
+            weights = self.parameters["weights"]
+            self._operation.backward_data(gradient, weights, self._inputs_gradient)
+        return self._inputs_gradient
+
+    def cost(self, direction: str) -> costs.Cost:
+        """See `Layer.cost`."""
+        return self._cost(direction, costs.convolution(self.shape))
+
+    def _operation_of(self, chunk: Chunk) -> Any:
+        filters = chunk.outputs.stop - chunk.outputs.start
+        if filters == self.shape.filters:
+            return self._operation
+        channels = chunk.inputs.stop - chunk.inputs.start
+        part = replace(self.shape, filters=filters, channels=channels, groups=chunk.groups)
+        return self._operations.convolution(part)
+
+    def _pieces(self, images: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
+        """Compute chunk by chunk; the bias travels with the last."""
+        weights, bias = self.gradients["weights"], self.gradients.get("bias")
+        row = math.prod(self.shape.weights[1:])
+        for chunk, operation in self._chunks:
+            operation.backward_weights(
+                images[..., chunk.inputs],
+                gradient[..., chunk.outputs],
+                weights[chunk.outputs],
+                None if bias is None else bias[chunk.outputs],
+            )
+            is_last = chunk.outputs.stop == self.shape.filters
+            stop = self._packed.size if is_last else chunk.outputs.stop * row
+            yield chunk.outputs.start * row, stop

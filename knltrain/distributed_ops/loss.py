@@ -1,0 +1,62 @@
+"""The loss at the end, where gradients begin."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.distributed_ops import costs
+from knltrain.distributed_ops.layer import Layer
+from knltrain.distributed_ops.options import Options
+from knltrain.distributed_ops.times import FORWARD
+from knltrain.errors import NetworkError
+from vectorized_ops.layout import AnyArray
+
+
+@final
+class SoftmaxCrossEntropy(Layer):
+    """Softmax cross-entropy of logits (N', `classes`) for N `images`; `weight` times their mean."""
+
+    kind = "softmax cross-entropy"
+
+    def __init__(
+        self,
+        name: str,
+        images: int,
+        classes: int,
+        options: Options | None = None,
+        *,
+        weight: float = 1.0,
+    ) -> None:
+        super().__init__(name, options)
+        self._images, self._classes, self._weight = images, classes, weight
+        self._gradient = self._array(images, classes)
+
+    def forward(self, logits: AnyArray, labels: npt.NDArray[np.int64]) -> float:
+        """Return the mean loss of the first n images, of `labels` (n,) int64.
+
+        Raises NetworkError for labels that there cannot be.
+        """
+        self._check("logits", logits, self._gradient)
+        given = labels.ndim == 1 and 0 < len(labels) <= self._images and labels.dtype == np.int64
+        if not given or labels.min() < 0 or labels.max() >= self._classes:
+            raise NetworkError(
+                f"layer '{self.name}' was given labels of shape {labels.shape} and type "
+                f"{labels.dtype}: expected 1 to {self._images} of int64, from 0 to "
+                f"{self._classes - 1}"
+            )
+        with self.times[FORWARD].computing():
+            total = self._operations.softmax_cross_entropy(
+                logits, labels, self._gradient, weight=self._weight
+            )
+        return total / len(labels)
+
+    def backward_data(self) -> AnyArray:
+        """Return the gradient of the logits (N', classes), which `forward` has made."""
+        return self._gradient
+
+    def cost(self, direction: str) -> costs.Cost:  # noqa: ARG002
+        """See `Layer.cost`; all of it is in `forward`."""
+        return costs.softmax_cross_entropy(self._images * self._classes)

@@ -1,0 +1,47 @@
+"""What a rank could do at best, for the bounds of its layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from knltrain.errors import ConfigError
+from vectorized_ops.timing import mean_seconds
+
+_SIDE, _COPIED_FLOATS = 1024, 1 << 24
+_ENOUGH_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A matrix product's operations, a copy's bytes (read and written), and the network, if any.
+
+    Without `network_bytes_per_second` nothing is said of the network. Raises ConfigError for
+    figures of zero or less.
+    """
+
+    flops_per_second: float
+    memory_bytes_per_second: float
+    network_bytes_per_second: float | None = None
+    latency_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        network = self.network_bytes_per_second
+        figures = [self.flops_per_second, self.memory_bytes_per_second]
+        figures += [] if network is None else [network]
+        if min(figures) <= 0 or self.latency_seconds < 0:
+            raise ConfigError(f"{self}: expected figures above zero; measure them on this machine")
+
+    @classmethod
+    def measured(cls) -> Machine:
+        """Measure NumPy's matrix product and copy, in its own threads, for a tenth of a second.
+
+        Give the figures yourself where the layers compute with another number of threads.
+        """
+        left, source = np.ones((_SIDE, _SIDE), np.float32), np.ones(_COPIED_FLOATS, np.float32)
+        out, target = np.empty_like(left), np.empty_like(source)
+        np.copyto(target, source)  # touches the memory
+        product = mean_seconds(lambda: np.matmul(left, left, out=out), _ENOUGH_SECONDS)
+        copy = mean_seconds(lambda: np.copyto(target, source), _ENOUGH_SECONDS)
+        return cls(2 * _SIDE**3 / product, 2 * source.nbytes / copy)

@@ -1,0 +1,50 @@
+"""The parameters of one layer in one piece of memory, so that one sum takes them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import final
+
+import numpy as np
+
+from knltrain.exchange.reduction import FloatArray
+from vectorized_ops.layout import aligned_zeros
+from vectorized_ops.segments import Segments
+
+_LINE = 16
+"""Floats of a cache line, at whose beginning each parameter lies."""
+
+
+@final
+class Packed:
+    """Where parameters of ``shapes`` lie in a vector of ``size`` floats; gaps are zero."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._shapes = dict(shapes)
+        self.begins: dict[str, int] = {}
+        self.size = 0
+        for name, shape in self._shapes.items():
+            self.begins[name] = self.size
+            self.size += -(-math.prod(shape) // _LINE) * _LINE
+
+    def vector(self) -> FloatArray:
+        """Make such a vector of zeros."""
+        return aligned_zeros((self.size,))
+
+    def views(self, vector: FloatArray) -> dict[str, FloatArray]:
+        """Return the parameters in a vector."""
+        return {
+            name: vector[begin : begin + math.prod(self._shapes[name])].reshape(self._shapes[name])
+            for name, begin in self.begins.items()
+        }
+
+    def segments(self, decays: Mapping[str, float], statistics: Mapping[str, float]) -> Segments:
+        """Say how each parameter moves: `decays` of some, of others that they are `statistics`."""
+        names = list(self._shapes)
+        return Segments(
+            np.array([*self.begins.values(), self.size], np.int64),
+            np.ones(len(names), np.float32),
+            np.array([decays.get(name, 0.0) for name in names], np.float32),
+            np.array([statistics.get(name, np.nan) for name in names], np.float32),
+        )

@@ -1,0 +1,61 @@
+"""Maximum pooling between layers."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from knltrain.distributed_ops import costs
+from knltrain.distributed_ops.layer import Layer
+from knltrain.distributed_ops.options import Options
+from knltrain.distributed_ops.times import BACKWARD_DATA, FORWARD
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import PoolingShape
+
+
+@final
+class MaxPooling(Layer):
+    """The largest value of each window of a `shape`, for N `images` of so many `channels`."""
+
+    kind = "max pooling"
+
+    def __init__(
+        self,
+        name: str,
+        images: int,
+        channels: int,
+        shape: PoolingShape,
+        options: Options | None = None,
+    ) -> None:
+        super().__init__(name, options)
+        self._images, self._channels, self._shape = images, channels, shape
+        self._operation: Any = self._operations.max_pooling(shape)
+        outputs = images, shape.lines, shape.pixels, channels
+        self._out = self._array(*outputs)
+        self._which: AnyArray = self._operations.activations(outputs, np.uint8)
+        self._inputs_gradient = self._array(images, shape.height, shape.width, channels)
+
+    @property
+    def outputs(self) -> tuple[int, int, int, int]:
+        """Shape (N, H', W', C) of what it returns."""
+        return self._images, self._shape.lines, self._shape.pixels, self._channels
+
+    def forward(self, images: AnyArray) -> AnyArray:
+        """Return the maxima (N', H', W', C) of images (N', H, W, C)."""
+        self._check("images", images, self._inputs_gradient)
+        with self.times[FORWARD].computing():
+            self._operation.forward(images, self._out, self._which)
+        return self._out
+
+    def backward_data(self, gradient: AnyArray) -> AnyArray:
+        """Return the gradient of the images of the last `forward`."""
+        self._check("a gradient", gradient, self._out)
+        with self.times[BACKWARD_DATA].computing():
+            self._operation.backward(gradient, self._which, self._inputs_gradient)
+        return self._inputs_gradient
+
+    def cost(self, direction: str) -> costs.Cost:
+        """See `Layer.cost`."""
+        is_backward = direction == BACKWARD_DATA
+        return costs.max_pooling(self._images, self._channels, self._shape, is_backward)

@@ -1,0 +1,81 @@
+"""What brings images into the first layer, and maps into a dense one."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from knltrain.distributed_ops import costs
+from knltrain.distributed_ops.layer import Layer
+from knltrain.distributed_ops.options import Options
+from knltrain.distributed_ops.times import BACKWARD_DATA, FORWARD
+from knltrain.errors import NetworkError
+from vectorized_ops.layout import AnyArray
+
+
+@final
+class Images(Layer):
+    """Brings up to N plain images into the memory order of the implementation."""
+
+    kind = "images"
+
+    def __init__(
+        self, name: str, shape: tuple[int, int, int, int], options: Options | None = None
+    ) -> None:
+        super().__init__(name, options)
+        self._shape, self._out = shape, self._array(*shape)
+
+    def load(self, images_nhwc: AnyArray) -> AnyArray:
+        """Return images (n, H, W, C), n <= N, in C order and float32; the others become zero.
+
+        Raises NetworkError for images of another shape or type.
+        """
+        fits = images_nhwc.ndim == 4 and images_nhwc.shape[1:] == self._shape[1:]
+        if not fits or len(images_nhwc) > self._shape[0] or images_nhwc.dtype != np.float32:
+            raise NetworkError(
+                f"layer '{self.name}' was given images of shape {images_nhwc.shape} and type "
+                f"{images_nhwc.dtype}: expected float32 and at most {self._shape[0]} images of "
+                f"{self._shape[1:]}"
+            )
+        with self.times[FORWARD].computing():
+            self._operations.load_images(np.ascontiguousarray(images_nhwc), self._out)
+        return self._out
+
+    def cost(self, direction: str) -> costs.Cost:  # noqa: ARG002
+        """See `Layer.cost`."""
+        return costs.moved(int(np.prod(self._shape)))
+
+
+@final
+class Flatten(Layer):
+    """Maps of `shape` (N, H, W, C) into vectors (N, C*H*W), channel by channel."""
+
+    kind = "flatten"
+
+    def __init__(
+        self, name: str, shape: tuple[int, int, int, int], options: Options | None = None
+    ) -> None:
+        super().__init__(name, options)
+        self.outputs = int(np.prod(shape[1:]))
+        self._size = shape[0] * self.outputs
+        self._out = self._array(shape[0], self.outputs)
+        self._inputs_gradient = self._array(*shape)
+
+    def forward(self, images: AnyArray) -> AnyArray:
+        """Return the vectors."""
+        self._check("images", images, self._inputs_gradient)
+        with self.times[FORWARD].computing():
+            self._operations.flatten(images, self._out)
+        return self._out
+
+    def backward_data(self, gradient: AnyArray) -> AnyArray:
+        """Return the gradient of the maps."""
+        self._check("a gradient", gradient, self._out)
+        with self.times[BACKWARD_DATA].computing():
+            self._operations.unflatten(gradient, self._inputs_gradient)
+        return self._inputs_gradient
+
+    def cost(self, direction: str) -> costs.Cost:  # noqa: ARG002
+        """See `Layer.cost`."""
+        return costs.moved(self._size)

@@ -1,0 +1,111 @@
+"""Where the time of each layer went, beside what the machine allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from knltrain.distributed_ops.costs import Cost
+from knltrain.distributed_ops.layer import Layer
+from knltrain.distributed_ops.machine import Machine
+from knltrain.distributed_ops.times import Times
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One direction of a layer: what a call costs, and the mean seconds that it took.
+
+    `arithmetic_intensity` is in operations per byte of memory, `communication_intensity` in
+    operations per byte sent (None where nothing is). `roofline_seconds` is the larger of operations
+    over peak and bytes over bandwidth, and `bound` says which; `efficiency` is its share of
+    `compute_seconds`. Winograd needs fewer operations than are counted, and caches hold tensors
+    that are counted as memory's, so it can exceed 1. `wire_bound_seconds` is latency times steps
+    plus bytes over the network's bandwidth.
+    """
+
+    layer: str
+    kind: str
+    direction: str
+    calls: int
+    flops: int
+    memory_bytes: int
+    wire_bytes: float
+    compute_seconds: float
+    issued_seconds: float
+    exposed_seconds: float
+    arithmetic_intensity: float
+    communication_intensity: float | None
+    bound: str
+    roofline_seconds: float
+    efficiency: float
+    wire_bound_seconds: float | None
+
+
+def table(layers: Iterable[Layer], machine: Machine) -> list[Row]:
+    """Return a row for each direction that was computed; `dataclasses.asdict` suits JSON."""
+    return list(_rows(layers, machine))
+
+
+def _rows(layers: Iterable[Layer], machine: Machine) -> Iterator[Row]:
+    for layer in layers:
+        for direction, times in layer.times.items():
+            cost = layer.cost(direction)
+            if times.calls and cost.memory_bytes:
+                yield _row(layer, direction, times, cost, machine)
+
+
+def _row(layer: Layer, direction: str, times: Times, cost: Cost, machine: Machine) -> Row:
+    by_peak = cost.flops / machine.flops_per_second
+    by_memory = cost.memory_bytes / machine.memory_bytes_per_second
+    compute = times.compute_seconds / times.calls
+    return Row(
+        layer=layer.name,
+        kind=layer.kind,
+        direction=direction,
+        calls=times.calls,
+        flops=cost.flops,
+        memory_bytes=cost.memory_bytes,
+        wire_bytes=cost.wire_bytes,
+        compute_seconds=compute,
+        issued_seconds=times.issued_seconds / times.calls,
+        exposed_seconds=times.exposed_seconds / times.calls,
+        arithmetic_intensity=cost.flops / cost.memory_bytes,
+        communication_intensity=cost.flops / cost.wire_bytes if cost.wire_bytes else None,
+        bound="compute" if by_peak >= by_memory else "memory",
+        roofline_seconds=max(by_peak, by_memory),
+        efficiency=max(by_peak, by_memory) / compute if compute else 0.0,
+        wire_bound_seconds=_wire_bound(cost, machine),
+    )
+
+
+def _wire_bound(cost: Cost, machine: Machine) -> float | None:
+    if machine.network_bytes_per_second is None or not cost.wire_bytes:
+        return None
+    sending = cost.wire_bytes / machine.network_bytes_per_second
+    return machine.latency_seconds * cost.wire_steps + sending
+
+
+def printed(rows: Iterable[Row]) -> str:
+    """Return the table as text, times in milliseconds."""
+    head = "layer", "direction", "compute", "bound", "issued", "exposed", "FLOP/B", "FLOP/sent B"
+    lines = [head, *(_texts(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if column < 2 else text.rjust(width)
+            for column, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _texts(row: Row) -> tuple[str, ...]:
+    sent = row.communication_intensity
+    times = row.compute_seconds, row.roofline_seconds, row.issued_seconds, row.exposed_seconds
+    return (
+        row.layer,
+        row.direction,
+        *(f"{1e3 * seconds:.3f}" for seconds in times),
+        f"{row.arithmetic_intensity:.2f}",
+        "-" if sent is None else f"{sent:.0f}",
+    )

@@ -1,0 +1,107 @@
+"""Layers with parameters: they own them, their gradient, and its sum over all ranks."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from knltrain.distributed_ops.costs import FLOAT_BYTES, Cost, ring_bytes, ring_steps, sgd_step
+from knltrain.distributed_ops.gradient import GradientHandle
+from knltrain.distributed_ops.layer import Layer
+from knltrain.distributed_ops.options import Options
+from knltrain.distributed_ops.packed import Packed
+from knltrain.distributed_ops.times import BACKWARD_WEIGHTS, UPDATE
+from knltrain.errors import NetworkError
+from knltrain.exchange.reduction import FloatArray, Reducer
+from vectorized_ops.clipping import Clipping
+from vectorized_ops.layout import AnyArray
+
+
+class WeightedLayer(Layer):
+    """`parameters` and `gradients` by name, (n,) float32 each in one piece of memory.
+
+    All ranks begin with the same parameters: they follow from the seed and the layer's name. A
+    gradient belongs to its sum until `GradientHandle.wait`, and only one can be under way.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shapes: Mapping[str, tuple[int, ...]],
+        reducer: Reducer,
+        options: Options | None,
+        statistics: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(name, options)
+        self.reducer = reducer
+        self._packed = Packed(shapes)
+        self._values, self._gradient = self._packed.vector(), self._packed.vector()
+        self._velocity = self._packed.vector()
+        self.parameters = self._packed.views(self._values)
+        self.gradients = self._packed.views(self._gradient)
+        self._handle: GradientHandle | None = None
+        segments = self._packed.segments(
+            {"weights": self.options.weight_decay}, dict(statistics or {})
+        )
+        self._update = self.options.sgd_update(segments, Clipping(), self.options.momentum, False)
+
+    @abstractmethod
+    def backward_weights(self, values: AnyArray, gradient: AnyArray) -> GradientHandle:
+        """From what `forward` was given, and the gradient of what it returned, begin the sums."""
+
+    def step(self, learning_rate: float) -> None:
+        """Move the parameters along the gradient of all ranks: SGD with the options' momentum.
+
+        Raises NetworkError unless a gradient is there and was waited for.
+        """
+        if self._handle is None or not self._handle.is_reduced:
+            missing = "none was computed" if self._handle is None else "it is still under way"
+            raise NetworkError(
+                f"layer '{self.name}' was to step by its gradient, but {missing}: call "
+                "backward_weights, and wait() of what it returns, before each step"
+            )
+        with self.times[UPDATE].computing():
+            self._update(self._values, self._gradient, self._velocity, learning_rate)
+        self._handle = None
+
+    def _reduced(self, pieces: Iterable[tuple[int, int]]) -> GradientHandle:
+        """Begin the sum of each stretch of the gradient once `pieces`, which computes, yields it."""
+        if self._handle is not None and not self._handle.is_reduced:
+            raise NetworkError(
+                f"layer '{self.name}' was to compute a gradient while the last one is under way: "
+                "call wait() of the handle that backward_weights returned before"
+            )
+        times, reductions = self.times[BACKWARD_WEIGHTS], []
+        begun, starting = 0.0, 0.0
+        begin = time.perf_counter()
+        for start, stop in pieces:
+            asked = time.perf_counter()
+            begun = begun or asked
+            piece = self._gradient[start:stop]
+            reductions.append(self.reducer.start(piece, self.options.average))
+            starting += time.perf_counter() - asked
+        times.compute_seconds += time.perf_counter() - begin - starting
+        times.calls += 1
+        self._handle = GradientHandle(self.name, self.gradients, reductions, begun, times)
+        return self._handle
+
+    def _draw(self, parameter: str, inputs: int) -> None:
+        """Give weights their first values: normal, for ReLUs behind (He et al. 2015)."""
+        key = self.options.seed << 32 | zlib.crc32(f"{self.name}.{parameter}".encode())
+        stream = np.random.Generator(np.random.Philox(key))
+        weights: FloatArray = self.parameters[parameter]
+        weights[...] = stream.standard_normal(weights.shape) * np.sqrt(2 / inputs)
+
+    def _cost(self, direction: str, computing: Cost) -> Cost:
+        """Add to what a direction computes what it sends."""
+        if direction == UPDATE:
+            return sgd_step(self._packed.size)
+        if direction != BACKWARD_WEIGHTS:
+            return computing
+        ranks = self.reducer.ranks
+        wire = ring_bytes(FLOAT_BYTES * self._packed.size, ranks)
+        return Cost(computing.flops, computing.memory_bytes, wire, ring_steps(ranks))
