@@ -34,8 +34,12 @@ class Doorkeeper:
         self._fd, self._pid = fd, os.getpid()
         self._closing = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        self._socket.bind(f"\0{self.address}")
-        self._socket.listen()
+        try:
+            self._socket.bind(f"\0{self.address}")
+            self._socket.listen()
+        except OSError:
+            self._socket.close()
+            raise
         self._thread = threading.Thread(target=self._serve, name="knltrain-door", daemon=True)
         self._thread.start()
 

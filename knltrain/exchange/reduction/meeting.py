@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from knltrain.errors import CollectiveError, ExchangeTimeout, PeerLost, SegmentError
@@ -64,7 +65,11 @@ def _entered(address: str, ranks: int, deadline: float) -> GroupSegment:
                     "with the same address"
                 ) from None
             time.sleep(_PAUSE_SECONDS)
-    return GroupSegment.attach(fd, ranks)
+    try:
+        return GroupSegment.attach(fd, ranks)
+    except SegmentError:
+        os.close(fd)
+        raise
 
 
 def _await_all(segment: GroupSegment, address: str, limit_seconds: float) -> None:
