@@ -65,9 +65,9 @@ def test_ranks_that_expect_different_numbers_do_not_meet(address: str) -> None:
 
 def test_address_of_another_program_is_refused(address: str) -> None:
     segment = GroupSegment.create(1)
-    with closing(Doorkeeper(segment.fd, address)):
-        with pytest.raises(SegmentError, match="cannot be met at address"):
-            met_group(address, 0, 2, 1.0)
+    refused = pytest.raises(SegmentError, match="cannot be met at address")
+    with closing(Doorkeeper(segment.fd, address)), refused:
+        met_group(address, 0, 2, 1.0)
     segment.leave(0)
 
 

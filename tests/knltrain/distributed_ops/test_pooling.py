@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from knltrain.distributed_ops import MaxPooling, Options
+from knltrain.errors import NetworkError
+from vectorized_ops.shapes import PoolingShape
+
+SHAPE = PoolingShape(7, 6, (3, 2), (2, 2), (1, 0))
+
+
+def test_results_are_those_of_torch(
+    options: Options, laid_out: Callable[..., Any], random: Callable[..., Any]
+) -> None:
+    layer = MaxPooling("pool", 3, 5, SHAPE, options)
+    images, gradient = random(3, 7, 6, 5), random(*layer.outputs, seed=1)
+    given = torch.tensor(images).permute(0, 3, 1, 2).requires_grad_()
+    out = torch.nn.functional.max_pool2d(given, (3, 2), (2, 2), (1, 0))
+    out.backward(torch.tensor(gradient).permute(0, 3, 1, 2))
+    found = layer.forward(laid_out(options, images))[:3]
+    np.testing.assert_array_equal(found, out.detach().permute(0, 2, 3, 1).numpy())
+    down = layer.backward_data(laid_out(options, gradient))[:3]
+    np.testing.assert_allclose(down, given.grad.permute(0, 2, 3, 1).numpy(), rtol=1e-6)
+
+
+def test_arrays_of_other_shapes_are_refused(random: Callable[..., Any]) -> None:
+    layer = MaxPooling("pool", 3, 5, SHAPE, Options("reference"))
+    with pytest.raises(NetworkError, match="layer 'pool' was given images"):
+        layer.forward(random(3, 7, 7, 5))
+
+
+def test_cost_counts_a_comparison_per_pixel_of_each_window() -> None:
+    layer = MaxPooling("pool", 3, 5, SHAPE, Options("reference"))
+    outputs, inputs = 3 * 4 * 3 * 5, 3 * 7 * 6 * 5
+    forward = layer.cost("forward")
+    assert layer.outputs == (3, 4, 3, 5)
+    assert (forward.flops, forward.memory_bytes) == (6 * outputs, 4 * (inputs + outputs) + outputs)
+    assert layer.cost("backward_data").flops == outputs
