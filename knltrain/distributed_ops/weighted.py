@@ -69,7 +69,7 @@ class WeightedLayer(Layer):
         self._handle = None
 
     def _reduced(self, pieces: Iterable[tuple[int, int]]) -> GradientHandle:
-        """Begin the sum of each stretch of the gradient once `pieces`, which computes, yields it."""
+        """Begin the sum of each stretch of the gradient once `pieces`, which compute, yield it."""
         if self._handle is not None and not self._handle.is_reduced:
             raise NetworkError(
                 f"layer '{self.name}' was to compute a gradient while the last one is under way: "
