@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from knltrain.cli.bench import ddp, exchange, methods, nodes, ops, step
+from knltrain.cli.bench import ddp, exchange, layers, methods, nodes, ops, step
 
 
 @click.group()
@@ -12,5 +12,13 @@ def bench() -> None:
     """Measure speed on this machine."""
 
 
-for _command in (step.step, ops.ops, exchange.exchange, methods.methods, ddp.ddp, nodes.nodes):
+for _command in (
+    step.step,
+    ops.ops,
+    layers.layers,
+    exchange.exchange,
+    methods.methods,
+    nodes.nodes,
+    ddp.ddp,
+):
     bench.add_command(_command)

@@ -1,0 +1,1 @@
+"""`knltrain bench layers`: the layers of a network by the library of distributed layers."""

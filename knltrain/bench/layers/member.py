@@ -1,0 +1,64 @@
+"""A rank of `bench layers`: `python -m ...layers.member JSON`, the keys of which are `Task`'s.
+
+Speaks the protocol of `knltrain.bench.protocol`: asked for a number of steps, it answers
+{"machine": ..., "rows": [...]}, with the keys of `Machine` and `Row`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from knltrain.bench.layers.chain import Chain
+from knltrain.bench.protocol import serve
+from knltrain.build import network_named
+from knltrain.distributed_ops import Machine, NodeReducer, Options, table, use_threads
+
+_WARM_STEPS = 2
+_LATE_SECONDS = 300.0
+"""Others may be late by so long: they may have kernels to compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a rank is to do."""
+
+    network: str
+    batch: int
+    chunks: int
+    implementation: str
+    rank: int
+    ranks: int
+    address: str
+    threads: int
+
+
+def main() -> None:
+    """Make the layers, compute two steps to be warm, and serve."""
+    task = Task(**json.loads(sys.argv[1]))
+    options = Options(task.implementation)
+    use_threads(task.threads, options)
+    with closing(NodeReducer.meet(task.address, task.rank, task.ranks, _LATE_SECONDS)) as reducer:
+        network = network_named(task.network)
+        chain = Chain(network, task.batch, task.chunks, reducer, options)
+        for _ in range(_WARM_STEPS):
+            chain.step()
+        serve({}, lambda steps: measured(chain, int(steps)))
+
+
+def measured(chain: Chain, steps: int) -> dict[str, Any]:
+    """Take so many steps, and tell where the time of each layer went."""
+    machine = Machine.measured()
+    for layer in chain.layers:
+        layer.clear_times()
+    for _ in range(steps):
+        chain.step()
+    rows = [asdict(row) for row in table(chain.layers, machine)]
+    return {"machine": asdict(machine), "rows": rows}
+
+
+if __name__ == "__main__":
+    main()
