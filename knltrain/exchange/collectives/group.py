@@ -15,7 +15,7 @@ from knltrain.exchange.collectives.operations import Collectives, Memory
 from knltrain.exchange.collectives.reducing import reducing_kernels
 from knltrain.exchange.collectives.segment import GroupSegment
 from knltrain.exchange.collectives.steps import Steps
-from knltrain.exchange.collectives.vigil import Vigil
+from knltrain.exchange.collectives.vigil import OF_TORCH, Vigil
 from vectorized_ops.reference.reduction import MAX, STORED
 
 _ONE_SHOT_BYTES = 128 * 1024
@@ -31,15 +31,21 @@ class Group(Collectives):
     Every operation returns when this rank's part is done. It raises what `Vigil.wait` does, and
     CollectiveError if the ranks call different operations; the group is broken afterwards, and
     every further operation of any rank raises an error at once. ``timeout_seconds`` is how long
-    others may be late, unless an operation is given another limit. Not for two threads at once.
+    others may be late, unless an operation is given another limit; ``way_out`` is what errors then
+    advise. Not for two threads at once.
     """
 
     def __init__(
-        self, segment: GroupSegment, rank: int, names: Sequence[str], timeout_seconds: float
+        self,
+        segment: GroupSegment,
+        rank: int,
+        names: Sequence[str],
+        timeout_seconds: float,
+        way_out: str = OF_TORCH,
     ) -> None:
         self.rank, self.ranks = rank, segment.ranks
         self.timeout_seconds = timeout_seconds
-        self.vigil = Vigil(segment, rank, names)
+        self.vigil = Vigil(segment, rank, names, way_out)
         self._steps = Steps(segment, rank, self.vigil, timeout_seconds)
         self._one = np.zeros(1, np.int64)
 

@@ -10,17 +10,25 @@ from knltrain.exchange import process
 from knltrain.exchange.collectives.segment import GroupSegment
 from knltrain.exchange.patience import nap_until
 
+OF_TORCH = "give init_process_group or new_group a longer timeout"
+
 _RANK_BITS = 20
 _LOST, _GAVE_UP, _MISMATCH, _ENDED = 1, 2, 3, 4
 
 
 @final
 class Vigil:
-    """Waits for what ranks of a group are to do; ``names`` (P,) are what errors call them."""
+    """Waits for what ranks of a group are to do; ``names`` (P,) are what errors call them.
 
-    def __init__(self, segment: GroupSegment, rank: int, names: Sequence[str]) -> None:
+    ``way_out`` is what errors advise where others are late.
+    """
+
+    def __init__(
+        self, segment: GroupSegment, rank: int, names: Sequence[str], way_out: str = OF_TORCH
+    ) -> None:
         self._segment = segment
         self._rank = rank
+        self._way_out = way_out
         self.names = list(names)
         self._failure: KnltrainError | None = None
 
@@ -71,8 +79,8 @@ class Vigil:
         """Break the group; return the error that names the ``ranks`` that did not come."""
         absent = ", ".join(f"{self.names[rank]} ({self._condition(rank)})" for rank in ranks)
         error = ExchangeTimeout(
-            f"waited {seconds:g} s in vain for {absent}; if it can be so much slower, give "
-            "init_process_group or new_group a longer timeout"
+            f"waited {seconds:g} s in vain for {absent}; if it can be so much slower, "
+            f"{self._way_out}"
         )
         return self._broken(_GAVE_UP, self._rank, error)
 

@@ -12,6 +12,7 @@ from knltrain.exchange.collectives import Group, GroupSegment
 from knltrain.exchange.patience import nap_until
 
 _PAUSE_SECONDS = 0.02
+_WAY_OUT = "give NodeReducer.meet a longer timeout_seconds"
 
 
 def met_group(
@@ -39,7 +40,8 @@ def met_group(
     except BaseException:
         segment.leave(rank)
         raise
-    return segment, Group(segment, rank, [f"rank {each}" for each in range(ranks)], timeout_seconds)
+    names = [f"rank {each}" for each in range(ranks)]
+    return segment, Group(segment, rank, names, timeout_seconds, _WAY_OUT)
 
 
 def _opened(address: str, segment: GroupSegment) -> Doorkeeper:

@@ -15,13 +15,15 @@ from knltrain.exchange.reduction import NodeReducer
 
 @pytest.fixture
 def in_ranks() -> Callable[..., list[Any]]:
-    """in_ranks(ranks, work): what `work(reducer)` returns for each rank."""
+    """in_ranks(ranks, work, limit_seconds): what `work(reducer)` returns for each rank."""
 
-    def run(ranks: int, work: Callable[[NodeReducer], Any]) -> list[Any]:
+    def run(
+        ranks: int, work: Callable[[NodeReducer], Any], limit_seconds: float = 20.0
+    ) -> list[Any]:
         address = f"test-{secrets.token_hex(6)}"
 
         def one(rank: int) -> Any:
-            with closing(NodeReducer.meet(address, rank, ranks, 20.0)) as reducer:
+            with closing(NodeReducer.meet(address, rank, ranks, limit_seconds)) as reducer:
                 return work(reducer)
 
         with ThreadPoolExecutor(ranks) as pool:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from affinity import allowed_cpus
-from knltrain.errors import CollectiveError, PeerLost
+from knltrain.errors import CollectiveError, ExchangeTimeout, PeerLost
 from knltrain.exchange.reduction import NodeReducer
 
 from ...ranks import Ranks
@@ -103,6 +103,23 @@ def test_rank_that_leaves_is_named_at_every_wait(in_ranks: InRanks) -> None:
 
     said = in_ranks(2, work)[0]
     assert said == ["rank 1 is gone: it has left the group"] * 2
+
+
+def test_rank_that_starts_no_sum_in_time_is_named_with_the_way_out(in_ranks: InRanks) -> None:
+    given_up = threading.Event()
+
+    def work(reducer: NodeReducer) -> str:
+        if reducer.rank == 1:
+            assert given_up.wait(20)
+            return ""
+        with pytest.raises(ExchangeTimeout) as caught:
+            reducer.start(np.ones(3, np.float32)).wait()
+        given_up.set()
+        return str(caught.value)
+
+    said = in_ranks(2, work, 2.0)[0]
+    assert "waited 2 s in vain for rank 1 (process" in said
+    assert said.endswith("give NodeReducer.meet a longer timeout_seconds")
 
 
 def test_rank_whose_process_is_killed_is_named_when_waited_for(tmp_path: Path) -> None:
