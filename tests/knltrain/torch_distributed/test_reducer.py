@@ -83,7 +83,7 @@ def started(folder: Path, backend: str, scene: str) -> list[list[Any]]:
         )
         for rank in range(2)
     ]
-    told = [member.communicate(timeout=120)[0].splitlines() for member in members]
+    told = [member.communicate(timeout=300)[0].splitlines() for member in members]
     return [
         [json.loads(line) for line in lines if line.startswith(("[", "true", "false"))]
         for lines in told
