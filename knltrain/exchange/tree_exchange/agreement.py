@@ -1,0 +1,43 @@
+"""A look whether all ranks mean the same exchange, before any of them writes into another."""
+
+from __future__ import annotations
+
+import time
+import zlib
+
+from knltrain.errors import CollectiveError, ExchangeTimeout
+from knltrain.exchange.gaspi import AddressSpace
+
+
+def agree(space: AddressSpace, described: str, timeout_seconds: float) -> None:
+    """Return when all ranks have called this with the same text (collective).
+
+    Raises CollectiveError with the ranks that have called it with another, ExchangeTimeout with
+    those that have not.
+    """
+    segment = space.create_segment(0, space.size)
+    own = 1 + zlib.crc32(described.encode())
+    for rank in range(space.size):
+        segment.notify(rank, space.rank, own)
+    limit = time.monotonic() + timeout_seconds
+    absent, other = set(range(space.size)), []
+    while absent:
+        try:
+            arrived = segment.notify_waitsome(timeout_seconds=max(0.0, limit - time.monotonic()))
+        except ExchangeTimeout as error:
+            raise ExchangeTimeout(
+                f"rank {space.rank}: waited {timeout_seconds:g} s in vain for "
+                f"{_names(sorted(absent))}, to say what is to be exchanged"
+            ) from error
+        absent.discard(arrived)
+        if segment.notify_reset(arrived) != own:
+            other.append(arrived)
+    if other:
+        raise CollectiveError(
+            f"rank {space.rank} has {described}, and {_names(sorted(other))} something else: "
+            "expected the same at all ranks"
+        )
+
+
+def _names(ranks: list[int]) -> str:
+    return ", ".join(f"rank {rank}" for rank in ranks)

@@ -1,0 +1,69 @@
+"""One rank's part in the trees: its segment, and how it writes to its neighbours."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import final
+
+import numpy as np
+
+from knltrain.exchange.gaspi import AddressSpace
+from knltrain.exchange.rule import FloatArray
+from knltrain.exchange.tree_exchange.counts import Counts
+from knltrain.exchange.tree_exchange.edges import Edges
+
+
+@final
+class Member:
+    """The rank of ``space`` whose edges are given; makes the segment (collective)."""
+
+    def __init__(self, space: AddressSpace, edges: Edges) -> None:
+        self.edges, self.schedule = edges, edges.schedule
+        self.space = space
+        self.segment = space.create_segment(edges.size_bytes, edges.notifications)
+        self.counts = Counts(self.segment, edges.notifications)
+        self.floats: FloatArray = self.segment.memory.view(np.float32)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights in the segment, (n,)."""
+        return self.floats[: self.schedule.size]
+
+    def slot(self, child: int, chunk: int, size: int) -> FloatArray:
+        """Return the ``size`` values in the slot that a child has for a chunk."""
+        begin = self.edges.slot(child, chunk)
+        return self.floats[begin : begin + size]
+
+    def lane(self, queue: int) -> Lane:
+        """Return a way to write chunks on a queue."""
+        return Lane(self, queue)
+
+
+@final
+class Lane:
+    """Chunks that are written one after another on a queue, and how many of them are done.
+
+    ``sent`` counts those that are posted, ``settled`` those whose values may be changed again, as
+    `settle` last found it.
+    """
+
+    def __init__(self, member: Member, queue: int) -> None:
+        self._member, self._queue = member, queue
+        self._posts: deque[int] = deque()
+        self.sent = self.settled = 0
+
+    def settle(self) -> bool:
+        """Look which chunks are done; tell whether there are more than before."""
+        before = self.settled
+        while self._posts and self._member.space.is_done(self._posts[0], self._queue):
+            self._posts.popleft()
+            self.settled += 1
+        return self.settled > before
+
+    def send(self, values: FloatArray, rank: int, offset_bytes: int, notification: int) -> None:
+        """Write the next chunk, and let ``rank`` know how many there are now."""
+        post = self._member.segment.write_notify(
+            values, rank, offset_bytes, notification, self.sent + 1, self._queue
+        )
+        self._posts.append(post)
+        self.sent += 1

@@ -1,0 +1,71 @@
+"""The thread that moves an exchange on while its worker computes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import final
+
+_YIELDS = 10
+_SHORTEST_NAP_SECONDS = 20e-6
+_LONGEST_NAP_SECONDS = 500e-6
+
+
+@final
+class Progress:
+    """Calls ``step`` until it does nothing, and again when something may have come.
+
+    With nothing left to do (``is_idle``) it sleeps until ``changed`` is notified. Where a step
+    waits for other ranks it gives its core away between two, then sleeps, for longer each time. It
+    notifies ``changed`` after each step that did something; ``failure`` is what a step raised,
+    after which there are no more.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[], bool],
+        is_idle: Callable[[], bool],
+        changed: threading.Condition,
+        name: str,
+    ) -> None:
+        self._step, self._is_idle, self._changed = step, is_idle, changed
+        self._ended = False
+        self.failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """End the thread; a step that is under way is finished."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            idle_steps = 0
+            while not self._ended:
+                if self._step():
+                    idle_steps = 0
+                    with self._changed:
+                        self._changed.notify_all()
+                    continue
+                idle_steps += 1
+                self._rest(idle_steps)
+        except Exception as error:  # noqa: BLE001 (raised in whoever waits for the exchange)
+            with self._changed:
+                self.failure = error
+                self._changed.notify_all()
+
+    def _rest(self, idle_steps: int) -> None:
+        with self._changed:
+            if self._is_idle():
+                self._changed.wait_for(lambda: self._ended or not self._is_idle())
+                return
+        if idle_steps <= _YIELDS:
+            os.sched_yield()
+            return
+        doublings = min(idle_steps - _YIELDS, 10)
+        time.sleep(min(_SHORTEST_NAP_SECONDS * 2**doublings, _LONGEST_NAP_SECONDS))

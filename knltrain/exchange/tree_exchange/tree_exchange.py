@@ -1,0 +1,251 @@
+"""Synchronous training by CaffeGPI's protocol: layer by layer, beside the backward pass."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import final
+
+import numpy as np
+
+from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
+from knltrain.exchange.gaspi import AddressSpace
+from knltrain.exchange.rule import FloatArray
+from knltrain.exchange.tree_exchange.agreement import agree
+from knltrain.exchange.tree_exchange.edges import Edges
+from knltrain.exchange.tree_exchange.gradient_reduction import GradientReduction
+from knltrain.exchange.tree_exchange.member import Member
+from knltrain.exchange.tree_exchange.progress import Progress
+from knltrain.exchange.tree_exchange.schedule import Schedule
+from knltrain.exchange.tree_exchange.trees import best_branches
+from knltrain.exchange.tree_exchange.weight_broadcast import WeightBroadcast
+
+Update = Callable[[str, FloatArray], None]
+"""Gets a layer and the sum of its gradients, (k,), and changes the weights of that layer."""
+
+_QUEUES = 2
+
+
+@final
+class TreeExchange:
+    """Sums of gradients up a tree, an update at rank 0, and weights down another (collective).
+
+    ``weights`` (n,) and ``gradient`` (n,), float32, have the layers in the order of
+    ``layer_sizes``, that of the forward pass. A training step reads the weights of a layer after
+    `await_weights`, until it calls `gradient_ready`; it writes the gradient of a layer between the
+    two. In the rest of the time both belong to the exchange, which leaves sums of others in the
+    gradient. At rank 0, ``update`` is called with each layer's sum, by the exchange's thread, in
+    backward order, and changes ``weights`` in place; it is not called at other ranks.
+
+    With the same gradients, all ranks have the bits that one update of the sum over all ranks
+    gives, added up in the order of the binomial tree, for an update that treats elements apart.
+
+    Layers travel in backward order, in chunks of ``chunk_floats``; ``slots`` is how many of them a
+    rank may be ahead of its parent. ``branches`` is the broadcast tree's, by default what makes it
+    shortest. Nothing is waited for longer than ``timeout_seconds``, unless a call says so.
+
+    Source: CaffeGPI (Kuehn, Keuper, Pfreundt 2017, arXiv:1706.00095).
+    Raises CollectiveError if arguments do not fit, or differ between ranks; ExchangeTimeout for
+    ranks that do not come.
+    """
+
+    def __init__(
+        self,
+        space: AddressSpace,
+        layer_sizes: Mapping[str, int],
+        update: Update,
+        *,
+        chunk_floats: int = 2**16,
+        slots: int = 4,
+        branches: int | None = None,
+        timeout_seconds: float = 60.0,
+    ) -> None:
+        branches = best_branches(space.size) if branches is None else branches
+        _check(space, slots, branches)
+        self._schedule = schedule = Schedule(layer_sizes, chunk_floats)
+        described = f"layers {dict(layer_sizes)}, {chunk_floats=}, {slots=}, {branches=}"
+        agree(space, described, timeout_seconds)
+        self._rank = space.rank
+        self._member = Member(space, Edges(schedule, slots, branches, space.rank, space.size))
+        self._timeout_seconds = timeout_seconds
+        self._update = update
+        self._given = [0] * schedule.layers
+        self._updated = 0
+        self.gradient: FloatArray = np.zeros(schedule.size, np.float32)
+        self.weights: FloatArray = self._member.weights
+        self._reduction = GradientReduction(self._member, self.gradient)
+        self._broadcast = WeightBroadcast(self._member)
+        self._changed = threading.Condition()
+        name = f"tree exchange of rank {space.rank}"
+        self._progress = Progress(self._step, self._is_idle, self._changed, name)
+
+    def part(self, layer: str) -> slice:
+        """Return where a layer is in ``weights`` and ``gradient``."""
+        return self._schedule.part(layer)
+
+    def start_from(self, values: FloatArray | None = None) -> None:
+        """Give all ranks the weights of rank 0, (n,), which is version 0 (collective)."""
+        if self._rank == 0:
+            if values is None or values.shape != self.weights.shape:
+                given = "none" if values is None else f"shape {values.shape}"
+                raise CollectiveError(
+                    f"start values at rank 0: {given}: expected shape {self.weights.shape}"
+                )
+            np.copyto(self.weights, values)
+            with self._changed:
+                self._broadcast.produced = self._schedule.chunks_until(self._schedule.layers)
+                self._changed.notify_all()
+        self.await_all_weights()
+
+    def gradient_ready(self, layer: str) -> None:
+        """Say that the backward pass through ``layer`` is done: its gradient is there.
+
+        The layer's weights are needed no more. It travels when the layers behind it have been
+        called too, in any order. Raises CollectiveError if the weights of this iteration have not
+        come yet.
+        """
+        position = self._schedule.position(layer)
+        with self._changed:
+            self._raise_failure()
+            if not self._has_come(position):
+                raise CollectiveError(
+                    f"rank {self._rank}: gradient_ready({layer!r}) before version "
+                    f"{self._given[position]} of its weights is there: expected await_weights "
+                    "before the layer's forward pass"
+                )
+            self._given[position] += 1
+            ready = self._reduction.ready
+            while self._given[ready % self._schedule.layers] > ready // self._schedule.layers:
+                ready += 1
+            self._reduction.ready = self._broadcast.finished = ready
+            self._changed.notify_all()
+
+    def weights_ready(self, layer: str) -> bool:
+        """Tell whether the weights are there which the last gradients of ``layer`` have led to."""
+        position = self._schedule.position(layer)
+        with self._changed:
+            self._raise_failure()
+            return self._has_come(position)
+
+    def await_weights(self, layer: str, timeout_seconds: float | None = None) -> None:
+        """Return when `weights_ready`; the layer's gradient may be written again, too.
+
+        Raises ExchangeTimeout with the rank that it waits for, the edge, layer and version; what
+        ``update`` raised, at rank 0; CollectiveError if MPI failed.
+        """
+        position = self._schedule.position(layer)
+        self._await(
+            lambda: self._has_come(position),
+            lambda: f"the weights of layer {layer!r}, version {self._given[position]}",
+            timeout_seconds,
+        )
+
+    def await_all_weights(self, timeout_seconds: float | None = None) -> None:
+        """Do so for all layers."""
+        self._await(
+            lambda: all(map(self._has_come, range(self._schedule.layers))),
+            lambda: "all weights",
+            timeout_seconds,
+        )
+
+    def close(self) -> None:
+        """Hand on what others wait for, and end the thread (collective).
+
+        All ranks have to come to the end of the same iteration; weights may be read until the
+        address space is closed, which frees them. Raises what `await_weights` does; the thread is
+        ended all the same.
+        """
+        try:
+            self._await(self._is_idle, lambda: "the end of its exchange")
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """End the thread, alone, where others do not come any more."""
+        self._progress.end()
+
+    def _step(self) -> bool:
+        looked = self._member.counts.look()
+        summed = self._reduction.step()
+        updated = self._rank == 0 and self._update_layer()
+        return any([looked, summed, updated, self._broadcast.step()])
+
+    def _update_layer(self) -> bool:
+        """Update a layer whose sum is there, once its old weights are out of this rank."""
+        turn = self._updated
+        complete = self._reduction.summed >= self._schedule.chunks_until(turn + 1)
+        if not complete or self._broadcast.released <= turn:
+            return False
+        layer = self._schedule.layer(turn)
+        self._update(layer, self.gradient[self._schedule.part(layer)])
+        self._updated = turn + 1
+        self._broadcast.produced = self._schedule.chunks_until(turn + 1 + self._schedule.layers)
+        return True
+
+    def _has_come(self, position: int) -> bool:
+        """Tell whether a layer may begin its next iteration at this rank."""
+        turn = self._given[position] * self._schedule.layers + position
+        came = self._broadcast.came >= self._schedule.chunks_until(turn + 1)
+        before = max(turn + 1 - self._schedule.layers, 0)
+        return came and self._reduction.settled >= self._schedule.chunks_until(before)
+
+    def _is_idle(self) -> bool:
+        """Tell whether nobody waits for this rank, nor this rank for others."""
+        ready = self._reduction.ready
+        due = self._schedule.chunks_until(ready + self._schedule.layers)
+        return (
+            self._reduction.settled >= self._schedule.chunks_until(ready)
+            and self._broadcast.released >= ready
+            and self._broadcast.forwarded >= due
+        )
+
+    def _await(
+        self,
+        there: Callable[[], bool],
+        what: Callable[[], str],
+        timeout_seconds: float | None = None,
+    ) -> None:
+        limit_seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        with self._changed:
+            came = self._changed.wait_for(
+                lambda: self._progress.failure is not None or there(), limit_seconds
+            )
+            self._raise_failure()
+            if not came:
+                raise ExchangeTimeout(
+                    f"rank {self._rank}: waited {limit_seconds:g} s in vain for {what()}: "
+                    f"{'; '.join(self._awaited())}"
+                )
+
+    def _awaited(self) -> list[str]:
+        found = [self._reduction.awaited(), self._broadcast.awaited(), self._own_debt()]
+        return [each for each in found if each] or ["this rank was too slow itself"]
+
+    def _own_debt(self) -> str | None:
+        """Name the layer that this rank itself has not given, where it has given another."""
+        turn = self._reduction.ready
+        if max(self._given) <= self._schedule.iteration(turn):
+            return None
+        return (
+            f"rank {self._rank} itself has not called gradient_ready("
+            f"{self._schedule.layer(turn)!r}) in iteration {self._schedule.iteration(turn)}"
+        )
+
+    def _raise_failure(self) -> None:
+        failure = self._progress.failure
+        if isinstance(failure, KnltrainError):
+            raise failure
+        if failure is not None:
+            raise CollectiveError(
+                f"rank {self._rank}: its exchange ended: {type(failure).__name__}: {failure}"
+            ) from failure
+
+
+def _check(space: AddressSpace, slots: int, branches: int) -> None:
+    for name, value, least in (
+        ("slots", slots, 1),
+        ("branches", branches, 1),
+        ("queues of the address space", space.queues, _QUEUES),
+    ):
+        if value < least:
+            raise CollectiveError(f"{name}: {value}: expected {least} or more")
