@@ -1,0 +1,36 @@
+"""Every edge has places of its own in the segments at its two ends."""
+
+import pytest
+
+from knltrain.exchange.tree_exchange.edges import ROOM, WEIGHTS_CAME, Edges
+from knltrain.exchange.tree_exchange.schedule import Schedule
+
+SLOTS, CHUNK = 3, 4
+SCHEDULE = Schedule({"a": 10, "b": 1}, CHUNK)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 5, 8])
+def test_rings_and_notifications_do_not_overlap(ranks):
+    for rank in range(ranks):
+        edges = Edges(SCHEDULE, SLOTS, 3, rank, ranks)
+        children = edges.reduction.children
+        taken = list(range(SCHEDULE.size))
+        for child in children:
+            for slot in range(SLOTS):
+                begin = edges.slot(child, slot)
+                assert edges.slot_bytes(child, slot) == 4 * begin
+                assert edges.slot(child, slot + 5 * SLOTS) == begin
+                taken += range(begin, begin + CHUNK)
+        assert sorted(taken) == list(range(edges.size_bytes // 4))
+        words = [WEIGHTS_CAME, ROOM]
+        words += [edges.gradients_came(child) for child in children]
+        words += [edges.released(child) for child in edges.broadcast.children]
+        assert sorted(words) == list(range(edges.notifications))
+
+
+def test_a_child_sees_its_parents_layout():
+    child = Edges(SCHEDULE, SLOTS, 3, 5, 8)
+    parent = child.of(child.reduction.parent)
+    assert parent.rank == 1
+    assert 5 in parent.reduction.children
+    assert parent.slot(5, 0) == Edges(SCHEDULE, SLOTS, 3, 1, 8).slot(5, 0)

@@ -1,0 +1,79 @@
+"""The thread of an exchange works while there is something to do, and sleeps when there is not."""
+
+import threading
+
+from knltrain.exchange.tree_exchange.progress import Progress
+
+
+class Work:
+    """So much to do; counts how often it is asked."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.left = self.asked = 0
+        self.blocked = False
+
+    def step(self):
+        self.asked += 1
+        if self.blocked or not self.left:
+            return False
+        self.left -= 1
+        return True
+
+    def is_idle(self):
+        return not self.left
+
+    def give(self, steps):
+        with self.changed:
+            self.left += steps
+            self.changed.notify_all()
+
+    def await_done(self):
+        with self.changed:
+            return self.changed.wait_for(self.is_idle, 10)
+
+
+def test_work_is_done_when_it_comes_and_waiters_are_told():
+    work = Work()
+    progress = Progress(work.step, work.is_idle, work.changed, "work")
+    for steps in (5, 3):
+        work.give(steps)
+        assert work.await_done()
+    progress.end()
+
+
+def test_nothing_is_asked_while_there_is_nothing_to_do():
+    work = Work()
+    progress = Progress(work.step, work.is_idle, work.changed, "work")
+    work.give(1)
+    assert work.await_done()
+    threading.Event().wait(0.05)
+    asked = work.asked
+    threading.Event().wait(0.05)
+    assert work.asked == asked
+    progress.end()
+
+
+def test_work_that_waits_for_others_is_looked_at_again_with_naps():
+    work = Work()
+    work.blocked = True
+    progress = Progress(work.step, work.is_idle, work.changed, "work")
+    work.give(1)
+    threading.Event().wait(0.1)
+    assert 10 < work.asked < 2000
+    work.blocked = False
+    assert work.await_done()
+    progress.end()
+
+
+def test_a_failure_is_kept_and_wakes_who_waits():
+    changed = threading.Condition()
+
+    def fail():
+        raise ValueError("broken")
+
+    progress = Progress(fail, lambda: False, changed, "work")
+    with changed:
+        assert changed.wait_for(lambda: progress.failure is not None, 10)
+    assert str(progress.failure) == "broken"
+    progress.end()
