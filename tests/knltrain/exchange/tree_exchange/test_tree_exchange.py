@@ -1,4 +1,4 @@
-"""Training layer by layer equals one update of the whole sum, bit for bit, or says what is amiss."""
+"""Training layer by layer equals one update of the whole sum, bit for bit, or says why not."""
 
 import threading
 import time
@@ -19,9 +19,8 @@ ITERATIONS = 5
 
 
 def spaces(size, seed=0, **options):
-    return [
-        AddressSpace(ranks, timeout_seconds=30) for ranks in thread_ranks(size, seed, **options)
-    ]
+    ranks = thread_ranks(size, seed, **options)
+    return [AddressSpace(each, timeout_seconds=30) for each in ranks]
 
 
 def in_space(work):
@@ -36,7 +35,13 @@ def in_space(work):
     return of_one
 
 
-def exchanges(size, update=lambda _layer, _total: None, layers=LAYERS, **options):
+def exchanges(
+    size,
+    update=lambda _layer, _total: None,
+    layers=LAYERS,
+    disturb=lambda _origin, _target: None,
+    **options,
+):
     """Exchanges that have their first weights, zeros, and spaces to be closed."""
 
     def make(space):
@@ -45,7 +50,7 @@ def exchanges(size, update=lambda _layer, _total: None, layers=LAYERS, **options
         exchange.start_from(values if space.rank == 0 else None)
         return exchange
 
-    all_of = spaces(size)
+    all_of = spaces(size, disturb=disturb)
     return all_of, together(all_of, make)
 
 
@@ -57,6 +62,7 @@ def close(all_of, made):
 @pytest.mark.parametrize(
     "options",
     [{"chunk_floats": 64, "slots": 1}, {"chunk_floats": 100, "slots": 3}, {"branches": 1}],
+    ids=["one slot", "three slots", "chain"],
 )
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
 def test_all_ranks_have_the_bits_of_the_batch_update(size, options):
@@ -118,14 +124,41 @@ def test_who_gives_no_gradient_is_named_with_layer_and_edge():
         said[rank] = str(timeout.value)
     awaited = "waited 0.3 s in vain for the weights of layer 'wide', version 1: "
     assert said[0].startswith(
-        f"rank 0: {awaited}rank 1 has not sent its gradient of layer 'fc', iteration 0 (edge 1 to 0)"
+        f"rank 0: {awaited}rank 1 has not sent its gradient of layer 'fc', iteration 0 "
+        "(edge 1 to 0)"
     )
     assert said[1].startswith(
-        f"rank 1: {awaited}rank 3 has not sent its gradient of layer 'fc', iteration 0 (edge 3 to 1)"
+        f"rank 1: {awaited}rank 3 has not sent its gradient of layer 'fc', iteration 0 "
+        "(edge 3 to 1)"
     )
     assert "rank 0 has not sent the weights of layer 'fc', version 1 (edge 0 to 1)" in said[1]
     for layer in reversed(LAYERS):
         made[3].gradient_ready(layer)
+    close(all_of, made)
+
+
+def test_a_rank_does_not_end_before_it_has_handed_on_what_others_need():
+    """A chain of weights, 0 to 1 to 2, whose last link is held up."""
+    may_pass = threading.Event()
+    may_pass.set()
+    all_of, made = exchanges(
+        3,
+        branches=1,
+        disturb=lambda origin, target: may_pass.wait(10) if (origin, target) == (1, 2) else None,
+    )
+    may_pass.clear()
+    for exchange in made:
+        for layer in reversed(LAYERS):
+            exchange.gradient_ready(layer)
+    made[1].await_all_weights()
+    ended = threading.Thread(target=made[1].close)
+    ended.start()
+    ended.join(0.1)
+    assert ended.is_alive()
+    may_pass.set()
+    ended.join(10)
+    assert not ended.is_alive()
+    made[2].await_all_weights()
     close(all_of, made)
 
 
