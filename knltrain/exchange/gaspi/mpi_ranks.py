@@ -14,7 +14,7 @@ What is relied on, by the MPI standard (version 3.1, chapter 11):
 
 Progress of one-sided operations is not promised while the target is outside of MPI. Between
 processes that share memory Intel MPI needs none; over its network providers a flush lasts until the
-target calls MPI. So every rank has a thread that does now and then.
+target calls MPI (seen with its TCP provider). So every rank has a thread that does now and then.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ _PUT_BYTES = 2**30
 
 _ALIGNMENT_BYTES = 64
 _MEETING_TAG = 7
+
+_LONG = 8
+"""Times the shortest look: MPI does not tell whether one has moved anything."""
 
 
 @final
@@ -111,9 +114,14 @@ class MPIRanks(Ranks):
         return look
 
     def _progress(self, seconds: float) -> None:
+        """Look again at once after a look that took long: it moved something, there may be more."""
+        shortest = float("inf")
         while not self._ended.is_set():
+            began = time.perf_counter()
             self._communicator.Iprobe()
-            time.sleep(seconds)
+            took = time.perf_counter() - began
+            shortest = min(shortest, took)
+            time.sleep(0 if took > _LONG * shortest else seconds)
 
     def _end_thread(self) -> None:
         self._ended.set()

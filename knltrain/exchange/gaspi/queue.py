@@ -50,9 +50,12 @@ class Queue:
     def post(self, post: Post, timeout_seconds: float) -> int:
         """Add ``post``, and return its number, the first is 1.
 
-        Raises ExchangeTimeout if the queue stays full for so long, and what `wait` does.
+        Raises ExchangeTimeout if the queue stays full for so long, CollectiveError if it is closed,
+        and what `wait` does.
         """
         with self._changed:
+            if self._closing:
+                raise CollectiveError(f"{self._name} is closed: expected no {post} any more")
             self._await(lambda: len(self._pending) < self._depth, timeout_seconds)
             self._pending.append(post)
             self._posted += 1

@@ -21,10 +21,10 @@ AnyArray = npt.NDArray[Any]
 class Segment:
     """What `AddressSpace.create_segment` makes; the words of the GASPI standard (GASPI 17.1).
 
-    ``memory`` (uint8) is this rank's part, which it reads and writes as any array. ``data`` to be
-    written is a contiguous array of any dtype (GASPI takes it from a segment), not to be changed
-    until its post is done; ``offset_bytes`` is a place in the part of the target ``rank``, which
-    may be this one.
+    ``memory`` (uint8) is this rank's part, which it reads and writes as any array, until the
+    address space is closed: views of it lead nowhere then. ``data`` to be written is a contiguous
+    array of any dtype (GASPI takes it from a segment), not to be changed until its post is done;
+    ``offset_bytes`` is a place in the part of the target ``rank``, which may be this one.
 
     A post returns its number in its queue. Where a queue stays full for ``timeout_seconds``, the
     limit of the address space, it raises ExchangeTimeout; CollectiveError for arguments that do not
@@ -113,6 +113,7 @@ class Segment:
     def free(self) -> None:
         """Give the memory back (collective; `AddressSpace.close` does it)."""
         self.memory = np.zeros(0, np.uint8)
+        self._words = self._words[:0]
         self._remote.free()
 
     def _to(self, rank: int, data: AnyArray, offset_bytes: int) -> Post:

@@ -10,7 +10,7 @@ from typing import final
 
 _YIELDS = 10
 _SHORTEST_NAP_SECONDS = 20e-6
-_LONGEST_NAP_SECONDS = 500e-6
+LONGEST_NAP_SECONDS = 500e-6
 
 
 @final
@@ -68,4 +68,4 @@ class Progress:
             os.sched_yield()
             return
         doublings = min(idle_steps - _YIELDS, 10)
-        time.sleep(min(_SHORTEST_NAP_SECONDS * 2**doublings, _LONGEST_NAP_SECONDS))
+        time.sleep(min(_SHORTEST_NAP_SECONDS * 2**doublings, LONGEST_NAP_SECONDS))

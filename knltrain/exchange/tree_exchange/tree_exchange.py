@@ -55,7 +55,7 @@ class TreeExchange:
         layer_sizes: Mapping[str, int],
         update: Update,
         *,
-        chunk_floats: int = 2**16,
+        chunk_floats: int = 2**18,
         slots: int = 4,
         branches: int | None = None,
         timeout_seconds: float = 60.0,

@@ -60,6 +60,17 @@ def test_a_queue_does_not_wait_for_another():
     together(spaces(3, disturb=hold_rank_1), work)
 
 
+def test_nothing_is_posted_or_taken_after_the_end():
+    (space,) = spaces(1)
+    segment = space.create_segment(8, 1)
+    space.close()
+    with pytest.raises(CollectiveError, match="queue 0 of rank 0 is closed: expected no notif"):
+        segment.notify(0, 0, 1)
+    with pytest.raises(CollectiveError, match="there are 0"):
+        segment.arrived()
+    assert segment.memory.size == 0
+
+
 def test_who_does_not_make_a_segment_is_named():
     first, second, third = spaces(3, timeout_seconds=0.1)
     with pytest.raises(ExchangeTimeout, match=r"rank 0: .* for rank 1, rank 2, for segment 0"):

@@ -10,7 +10,7 @@ FAULTS = "tests.knltrain.exchange.gaspi.mpi_faults"
 
 @needs_mpi
 @pytest.mark.parametrize("environment", [{}, OVER_TCP], ids=["shared memory", "tcp"])
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_processes_keep_the_contract(ranks, environment):
     ended = mpi_run(ranks, CONTRACT, environment=environment)
     assert (ended.status, ended.lines) == (0, ["kept"]), ended.errors
