@@ -3,6 +3,7 @@
 That is, but for what `affinity` reads there of the machine.
 """
 
+from knltrain.cluster.mpi_job import MpiJob, launched_mpi_job, telling_mpi
 from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.variables import (
     PROCESSOR_SETTINGS,
@@ -15,10 +16,13 @@ from knltrain.cluster.worker import MeetingPoint, WorkerIdentity, worker_identit
 __all__ = [
     "PROCESSOR_SETTINGS",
     "MeetingPoint",
+    "MpiJob",
     "Task",
     "WorkerIdentity",
+    "launched_mpi_job",
     "processor_settings",
     "set_unless_set",
+    "telling_mpi",
     "this_task",
     "value_of",
     "worker_identity",

@@ -1,0 +1,162 @@
+"""How a process becomes a rank of an MPI job that no launcher of MPI has started.
+
+All ranks first meet by a key-value store, with a deadline. Then each initialises MPI, whose
+library finds a process manager in this very process (`ProcessManager`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, final
+
+from knltrain.cluster import MpiJob, launched_mpi_job, telling_mpi
+from knltrain.errors import ConfigError, KnltrainError
+from knltrain.exchange.mpi.fence import Fence
+from knltrain.exchange.mpi.key_value_store import KeyValueStore
+from knltrain.exchange.mpi.library import MpiLibrary, mpi_library, prepare
+from knltrain.exchange.mpi.mpi_thread import MpiThread
+from knltrain.exchange.mpi.process_manager import ProcessManager
+from knltrain.exchange.mpi.process_mapping import process_mapping, this_node
+from knltrain.exchange.mpi.runtime import load_mpi
+from knltrain.exchange.mpi.serving import Serving
+from knltrain.exchange.mpi.shared_files import remove_shared_files
+
+
+def join_mpi(
+    rank: int,
+    ranks: int,
+    store: KeyValueStore,
+    timeout_seconds: float,
+    own_address: str | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Any:
+    """Become rank ``rank`` of ``ranks`` in MPI.COMM_WORLD; return the module `mpi4py.MPI`.
+
+    To be called by all ranks, with the same store, once in the life of a process. Where a launcher
+    of MPI has started each of them as this very rank of as many, its job is used. ``own_address``
+    is that of this computer from which the others are reached; ``check`` is called while others
+    are waited for, and may raise.
+
+    Raises ConfigError if MPI cannot be used so; ExchangeTimeout, with the ranks that do not come
+    within ``timeout_seconds``; what the store raises.
+    """
+    if not 0 <= rank < ranks:
+        raise ConfigError(f"rank {rank} of {ranks}: expected one of 0 to {ranks - 1}")
+    if _MEMBERSHIP:
+        raise ConfigError("this process is in an MPI job already: expected to join one only once")
+    library = _usable_library(rank, ranks)
+    membership = _Membership(library, Fence(rank, ranks, store, check), timeout_seconds)
+    membership.join(own_address)
+    _MEMBERSHIP.append(membership)
+    return membership.module
+
+
+def leave_mpi(timeout_seconds: float) -> bool:
+    """Finalise MPI together with all other ranks; tell whether that came to its end in time.
+
+    To be called by all ranks that have joined, before a run ends well; others just end. MPI is
+    left as it is, and the process can end, if another rank does not come. Rank 0, in whose process
+    the store may be, returns last.
+    """
+    return _MEMBERSHIP[0].leave(timeout_seconds) if _MEMBERSHIP else True
+
+
+@final
+class _Membership:
+    def __init__(self, library: MpiLibrary, fence: Fence, timeout_seconds: float) -> None:
+        self._library, self._fence = library, fence
+        self._timeout_seconds = timeout_seconds
+        self._thread: MpiThread | None = None
+        self.module: Any = None
+
+    def join(self, own_address: str | None) -> None:
+        """Meet the others, initialise MPI, and see that the job is the one asked for."""
+        nodes, launched = self._meet()
+        prepare(own_address)
+        try:
+            if launched:
+                self._initialise()
+            else:
+                manager = ProcessManager(self._fence.ranks, process_mapping(nodes), self._barrier)
+                serving = Serving(manager, self._fail)
+                with telling_mpi(self._fence.rank, self._fence.ranks, serving.fd):
+                    self._initialise()
+        except BaseException:
+            remove_shared_files()
+            raise
+        self.module = load_mpi(initialize=False)
+        world = self.module.COMM_WORLD
+        if (world.rank, world.size) != (self._fence.rank, self._fence.ranks):
+            raise ConfigError(
+                f"{self._library.version} has made this process rank {world.rank} of {world.size}: "
+                f"expected rank {self._fence.rank} of {self._fence.ranks}"
+            )
+
+    def leave(self, limit_seconds: float) -> bool:
+        """Finalise, if all others come to that."""
+        deadline = time.monotonic() + limit_seconds
+        try:
+            self._fence.gather("", limit_seconds, "the end of MPI")
+            if self._thread is not None:
+                self._timeout_seconds = left_seconds = _left(deadline)
+                self._thread.finalise(left_seconds)
+            return self._fence.leave(_left(deadline))
+        except KnltrainError:
+            return False
+
+    def _meet(self) -> tuple[list[str], bool]:
+        """The node of each rank, and whether a launcher has started all of them as such."""
+        rank, ranks = self._fence.rank, self._fence.ranks
+        launched = _is_it(launched_mpi_job(), rank, ranks)
+        card = {"node": this_node(), "launched": launched, "library": self._library.version}
+        words = self._fence.gather(json.dumps(card), self._timeout_seconds, "the start of MPI")
+        cards = [json.loads(word) for word in words]
+        versions = [str(each["library"]) for each in cards]
+        if len(set(versions)) > 1:
+            other = next(r for r, version in enumerate(versions) if version != versions[0])
+            raise ConfigError(
+                f"rank 0 has {versions[0]}, rank {other} has {versions[other]}: expected one MPI "
+                "library on all computers"
+            )
+        return [each["node"] for each in cards], all(each["launched"] for each in cards)
+
+    def _initialise(self) -> None:
+        self._thread = MpiThread(self._library.initialise, self._library.finalise)
+        self._thread.await_initialised(self._timeout_seconds)
+
+    def _barrier(self, word: str) -> list[str]:
+        return self._fence.gather(word, self._timeout_seconds, "a barrier within MPI")
+
+    def _fail(self, error: BaseException) -> None:
+        if self._thread is not None:
+            self._thread.fail(error)
+
+
+_MEMBERSHIP: list[_Membership] = []
+"""None, or the one of this process: MPI cannot be initialised a second time."""
+
+
+def _usable_library(rank: int, ranks: int) -> MpiLibrary:
+    library = mpi_library()
+    if library.initialised():
+        raise ConfigError(
+            "MPI is initialised in this process already, so that it cannot join a job any more: "
+            "import mpi4py.MPI after this, or with mpi4py.rc.initialize = False"
+        )
+    if not library.speaks_pmi and not _is_it(launched_mpi_job(), rank, ranks):
+        raise ConfigError(
+            f"{library.version} works only in processes that its own launcher has started, each as "
+            f"one of {ranks} ranks: start them by its mpiexec, or install a library of the MPICH "
+            "family, as by pip install impi-rt"
+        )
+    return library
+
+
+def _is_it(job: MpiJob | None, rank: int, ranks: int) -> bool:
+    return job is not None and (job.rank, job.ranks) == (rank, ranks)
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())

@@ -1,0 +1,73 @@
+"""The thread in which MPI is initialised and finalised, so that nobody waits for it for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import final
+
+from knltrain.errors import CollectiveError, ExchangeTimeout
+
+
+@final
+class MpiThread:
+    """Calls ``initialise`` in a thread of its own, and later ``finalise``, as MPI asks for.
+
+    Both return MPI's error code. A thread that is stuck in one of them does not keep the process
+    from ending.
+    """
+
+    def __init__(self, initialise: Callable[[], int], finalise: Callable[[], int]) -> None:
+        self._calls = (("MPI_Init_thread", initialise), ("MPI_Finalize", finalise))
+        self._changed = threading.Condition()
+        self._done = 0
+        self._asked = 1
+        self._failure: BaseException | None = None
+        threading.Thread(target=self._run, name="MPI", daemon=True).start()
+
+    def fail(self, error: BaseException) -> None:
+        """Have whoever waits for this thread raise an error."""
+        with self._changed:
+            self._failure = error
+            self._changed.notify_all()
+
+    def await_initialised(self, limit_seconds: float) -> None:
+        """Return when MPI is initialised; raise what has failed, ExchangeTimeout past the limit."""
+        self._await(1, limit_seconds)
+
+    def finalise(self, limit_seconds: float) -> None:
+        """Have MPI finalised, which takes all ranks; raises as `await_initialised` does."""
+        with self._changed:
+            self._asked = 2
+            self._changed.notify_all()
+        self._await(2, limit_seconds)
+
+    def _await(self, number: int, limit_seconds: float) -> None:
+        def over() -> bool:
+            return self._done >= number or self._failure is not None
+
+        with self._changed:
+            in_time = self._changed.wait_for(over, limit_seconds)
+            if self._failure is not None:
+                raise self._failure
+        if not in_time:
+            raise ExchangeTimeout(
+                f"{self._calls[number - 1][0]} took more than {limit_seconds:g} s: expected all "
+                "ranks to call it, and the network to let them reach each other"
+            )
+
+    def _run(self) -> None:
+        for number, (name, call) in enumerate(self._calls, 1):
+            with self._changed:
+                self._changed.wait_for(lambda number=number: self._asked >= number)  # type: ignore[misc]
+            try:
+                code = call()
+            except BaseException as error:  # noqa: BLE001  # whoever waits raises it
+                self.fail(error)
+                return
+            if code != 0:
+                self.fail(CollectiveError(f"{name} failed with code {code}"))
+                return
+            with self._changed:
+                self._done = number
+                self._changed.notify_all()
