@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 from knltrain.errors import ExchangeTimeout
 from knltrain.exchange.mpi.key_value_store import KeyValueStore
 
 _SHORTEST_NAP_SECONDS = 0.001
 _LONGEST_NAP_SECONDS = 0.02
-_REPORT_SECONDS = 2.0
+REPORT_SECONDS = 2.0
 """How much longer than rank 0 the others wait, so that they hear from it who is missing."""
 
 
@@ -32,7 +32,7 @@ class Fence:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self.rank, self.ranks = rank, ranks
-        self._store, self._check = store, check
+        self._store, self.check = store, check
         self._meeting = 0
 
     def gather(self, word: str, limit_seconds: float, what: str) -> list[str]:
@@ -45,16 +45,17 @@ class Fence:
         started = time.monotonic()
         if self.rank != 0:
             self._store.put(self._key(self.rank), word)
-            told = self._await(self._key("all"), started + limit_seconds + _REPORT_SECONDS)
+            told = self._await(self._key("all"), started + limit_seconds + REPORT_SECONDS)
         else:
             told = self._collected(word, started + limit_seconds)
             self._store.put(self._key("all"), told)
-        found = json.loads(told) if told is not None else {"missing": self._missing() or [0]}
+        found: dict[str, Any] = (
+            json.loads(told) if told is not None else {"missing": self._missing() or [0]}
+        )
         if found["missing"]:
             waited = time.monotonic() - started
             raise _late(waited, found["missing"], self.ranks, what)
-        words: list[str] = found["words"]
-        return words
+        return list(found["words"])
 
     def leave(self, limit_seconds: float) -> bool:
         """Tell rank 0 that this one needs the store no more; rank 0 stays until all have.
@@ -84,7 +85,7 @@ class Fence:
     def _await(self, key: str, deadline: float) -> str | None:
         nap_seconds = _SHORTEST_NAP_SECONDS
         while (found := self._store.get(key)) is None:
-            self._check()
+            self.check()
             if time.monotonic() > deadline:
                 return None
             time.sleep(nap_seconds)

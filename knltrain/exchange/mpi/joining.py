@@ -7,13 +7,14 @@ library finds a process manager in this very process (`ProcessManager`).
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any, final
 
 from knltrain.cluster import MpiJob, launched_mpi_job, telling_mpi
 from knltrain.errors import ConfigError, KnltrainError
-from knltrain.exchange.mpi.fence import Fence
+from knltrain.exchange.mpi.fence import REPORT_SECONDS, Fence
 from knltrain.exchange.mpi.key_value_store import KeyValueStore
 from knltrain.exchange.mpi.library import MpiLibrary, mpi_library, prepare
 from knltrain.exchange.mpi.mpi_thread import MpiThread
@@ -21,7 +22,7 @@ from knltrain.exchange.mpi.process_manager import ProcessManager
 from knltrain.exchange.mpi.process_mapping import process_mapping, this_node
 from knltrain.exchange.mpi.runtime import load_mpi
 from knltrain.exchange.mpi.serving import Serving
-from knltrain.exchange.mpi.shared_files import remove_shared_files
+from knltrain.exchange.mpi.shared_files import SharedFiles
 
 
 def join_mpi(
@@ -67,25 +68,29 @@ def leave_mpi(timeout_seconds: float) -> bool:
 class _Membership:
     def __init__(self, library: MpiLibrary, fence: Fence, timeout_seconds: float) -> None:
         self._library, self._fence = library, fence
-        self._timeout_seconds = timeout_seconds
+        self._deadline = time.monotonic() + timeout_seconds
         self._thread: MpiThread | None = None
         self.module: Any = None
 
     def join(self, own_address: str | None) -> None:
         """Meet the others, initialise MPI, and see that the job is the one asked for."""
-        nodes, launched = self._meet()
+        cards = self._meet()
+        files = SharedFiles()
         prepare(own_address)
         try:
-            if launched:
+            if all(card["launched"] for card in cards):
                 self._initialise()
             else:
-                manager = ProcessManager(self._fence.ranks, process_mapping(nodes), self._barrier)
-                serving = Serving(manager, self._fail)
+                serving = Serving(self._manager(cards), self._fail)
                 with telling_mpi(self._fence.rank, self._fence.ranks, serving.fd):
                     self._initialise()
+                serving.prepare_for_exit()
+            self._fence.gather("", self._left(), "the end of MPI's initialisation")
         except BaseException:
-            remove_shared_files()
+            files.remove_abandoned()
             raise
+        finally:
+            files.remove_mapped()
         self.module = load_mpi(initialize=False)
         world = self.module.COMM_WORLD
         if (world.rank, world.size) != (self._fence.rank, self._fence.ranks):
@@ -96,38 +101,48 @@ class _Membership:
 
     def leave(self, limit_seconds: float) -> bool:
         """Finalise, if all others come to that."""
-        deadline = time.monotonic() + limit_seconds
+        self._deadline = time.monotonic() + limit_seconds
         try:
-            self._fence.gather("", limit_seconds, "the end of MPI")
+            self._fence.gather("", self._left(), "the end of MPI")
             if self._thread is not None:
-                self._timeout_seconds = left_seconds = _left(deadline)
-                self._thread.finalise(left_seconds)
-            return self._fence.leave(_left(deadline))
+                self._thread.finalise(self._left())
+            return self._fence.leave(self._left())
         except KnltrainError:
             return False
 
-    def _meet(self) -> tuple[list[str], bool]:
-        """The node of each rank, and whether a launcher has started all of them as such."""
-        rank, ranks = self._fence.rank, self._fence.ranks
-        launched = _is_it(launched_mpi_job(), rank, ranks)
-        card = {"node": this_node(), "launched": launched, "library": self._library.version}
-        words = self._fence.gather(json.dumps(card), self._timeout_seconds, "the start of MPI")
+    def _meet(self) -> list[Any]:
+        """What all ranks have to know of each other."""
+        card = {
+            "node": this_node(),
+            "launched": _is_it(launched_mpi_job(), self._fence.rank, self._fence.ranks),
+            "library": self._library.version,
+            "job": f"knltrain-{secrets.token_hex(8)}",
+        }
+        words = self._fence.gather(json.dumps(card), self._left(), "the start of MPI")
         cards = [json.loads(word) for word in words]
-        versions = [str(each["library"]) for each in cards]
-        if len(set(versions)) > 1:
-            other = next(r for r, version in enumerate(versions) if version != versions[0])
-            raise ConfigError(
-                f"rank 0 has {versions[0]}, rank {other} has {versions[other]}: expected one MPI "
-                "library on all computers"
-            )
-        return [each["node"] for each in cards], all(each["launched"] for each in cards)
+        for rank, other in enumerate(cards):
+            if other["library"] != cards[0]["library"]:
+                raise ConfigError(
+                    f"rank 0 has {cards[0]['library']}, rank {rank} has {other['library']}: "
+                    "expected the same MPI library on all computers"
+                )
+        return cards
+
+    def _manager(self, cards: list[Any]) -> ProcessManager:
+        mapping = process_mapping([card["node"] for card in cards])
+        return ProcessManager(cards[0]["job"], self._fence.ranks, mapping, self._barrier)
 
     def _initialise(self) -> None:
-        self._thread = MpiThread(self._library.initialise, self._library.finalise)
-        self._thread.await_initialised(self._timeout_seconds)
+        library = self._library
+        self._thread = MpiThread(library.initialise, library.finalise, self._fence.check)
+        # A rank that is missing is known by name, a little later, where this one's manager waits.
+        self._thread.await_initialised(self._left() + 2 * REPORT_SECONDS)
 
     def _barrier(self, word: str) -> list[str]:
-        return self._fence.gather(word, self._timeout_seconds, "a barrier within MPI")
+        return self._fence.gather(word, self._left(), "a barrier within MPI")
+
+    def _left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
 
     def _fail(self, error: BaseException) -> None:
         if self._thread is not None:
@@ -156,7 +171,3 @@ def _usable_library(rank: int, ranks: int) -> MpiLibrary:
 
 def _is_it(job: MpiJob | None, rank: int, ranks: int) -> bool:
     return job is not None and (job.rank, job.ranks) == (rank, ranks)
-
-
-def _left(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic())

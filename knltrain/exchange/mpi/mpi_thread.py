@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import final
 
 from knltrain.errors import CollectiveError, ExchangeTimeout
+
+_CHECK_SECONDS = 0.1
 
 
 @final
 class MpiThread:
     """Calls ``initialise`` in a thread of its own, and later ``finalise``, as MPI asks for.
 
-    Both return MPI's error code. A thread that is stuck in one of them does not keep the process
-    from ending.
+    Both return MPI's error code. ``check`` is called now and then by who waits for that, and may
+    raise. A thread that is stuck in a call does not keep the process from ending.
     """
 
-    def __init__(self, initialise: Callable[[], int], finalise: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        initialise: Callable[[], int],
+        finalise: Callable[[], int],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self._calls = (("MPI_Init_thread", initialise), ("MPI_Finalize", finalise))
+        self._check = check
         self._changed = threading.Condition()
         self._done = 0
         self._asked = 1
@@ -46,15 +55,18 @@ class MpiThread:
         def over() -> bool:
             return self._done >= number or self._failure is not None
 
+        deadline = time.monotonic() + limit_seconds
         with self._changed:
-            in_time = self._changed.wait_for(over, limit_seconds)
+            while not self._changed.wait_for(over, _CHECK_SECONDS):
+                self._check()
+                if time.monotonic() > deadline:
+                    raise ExchangeTimeout(
+                        f"{self._calls[number - 1][0]} took more than {limit_seconds:.3g} s: "
+                        "expected all ranks to call it, and the network to let them reach each "
+                        "other"
+                    )
             if self._failure is not None:
                 raise self._failure
-        if not in_time:
-            raise ExchangeTimeout(
-                f"{self._calls[number - 1][0]} took more than {limit_seconds:g} s: expected all "
-                "ranks to call it, and the network to let them reach each other"
-            )
 
     def _run(self) -> None:
         for number, (name, call) in enumerate(self._calls, 1):

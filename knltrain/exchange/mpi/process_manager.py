@@ -16,7 +16,9 @@ MAPPING = "PMI_process_mapping"
 
 LONGEST_KEY, LONGEST_VALUE = 64, 1024
 
-_JOB = "knltrain"
+FAREWELL = "cmd=finalize_ack rc=0"
+"""The answer to cmd=finalize, after which a library asks no more."""
+
 _REFUSED = {
     "publish_name": "publish_result",
     "unpublish_name": "unpublish_result",
@@ -32,17 +34,16 @@ Meet = Callable[[str], list[str]]
 class ProcessManager:
     """Answers one rank's MPI library; ``meet`` is how it comes together with those of the others.
 
-    ``mapping`` says which ranks share a node. Processes that join or leave later there are none:
+    ``job`` is a name that no other job has: MPICH makes names of shared memory of it. ``mapping``
+    says which ranks share a node. Processes that join or leave later there are none:
     to spawn and to publish is refused.
     """
 
-    def __init__(self, ranks: int, mapping: str, meet: Meet) -> None:
-        self._ranks, self._meet = ranks, meet
+    def __init__(self, job: str, ranks: int, mapping: str, meet: Meet) -> None:
+        self._job, self._ranks, self._meet = job, ranks, meet
         self._own: dict[str, str] = {}
         self._known = {MAPPING: mapping}
         self._in_many_lines = False
-        self.finished = False
-        """Whether the library has said that it needs no answers any more."""
 
     def answer(self, line: str) -> str | None:
         """Return the line to answer one with, both without their ends; None where none is due.
@@ -67,8 +68,6 @@ class ProcessManager:
             return "cmd=barrier_out rc=0"
         if command == "abort":
             return None  # the library ends the process by itself
-        if command == "finalize":
-            self.finished = True
         if command in _REFUSED:
             return f"cmd={_REFUSED[command]} rc=-1 info=error msg=not_supported"
         return self._fixed().get(command, f"cmd={command} rc=-1 msg=unknown_command")
@@ -79,9 +78,9 @@ class ProcessManager:
             "init": "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1",
             "get_maxes": f"cmd=maxes rc=0 kvsname_max=256 {longest}",
             "get_appnum": "cmd=appnum rc=0 appnum=0",
-            "get_my_kvsname": f"cmd=my_kvsname rc=0 kvsname={_JOB}",
+            "get_my_kvsname": f"cmd=my_kvsname rc=0 kvsname={self._job}",
             "get_universe_size": f"cmd=universe_size rc=0 size={self._ranks}",
-            "finalize": "cmd=finalize_ack rc=0",
+            "finalize": FAREWELL,
         }
 
     def _put(self, said: dict[str, str]) -> str:

@@ -44,7 +44,7 @@ def process_mapping(nodes: Sequence[str]) -> str:
     mapping = f"(vector,{','.join(f'({a},{b},{c})' for a, b, c in blocks)})"
     if len(mapping) >= LONGEST_VALUE:
         raise CollectiveError(
-            f"{len(nodes)} ranks on {len(numbers)} nodes in {len(blocks)} blocks: expected ranks of "
-            "a node in a row, and as many on each, for MPI to read which of them share a node"
+            f"{len(nodes)} ranks on {len(numbers)} nodes in {len(blocks)} blocks: expected ranks "
+            "of a node in a row, and as many on each, for MPI to read which of them share a node"
         )
     return mapping

@@ -12,8 +12,8 @@ INSTALL = "pip install 'knltrain[mpi]', and impi-rt where the machine has no MPI
 def load_mpi(initialize: bool = True) -> Any:
     """Return the module `mpi4py.MPI`, initialised so that several threads may call it.
 
-    Without ``initialize`` MPI has been initialised by other means (`join_mpi`), and whoever has done
-    so finalises it.
+    Without ``initialize`` MPI has been initialised by other means (`join_mpi`), and whoever has
+    done so finalises it.
 
     Raises ConfigError if mpi4py or the MPI library below it is missing or broken, or if that
     library allows only one thread to call it.
@@ -21,9 +21,7 @@ def load_mpi(initialize: bool = True) -> Any:
     try:
         import mpi4py
 
-        mpi4py.rc(
-            initialize=initialize, threads=True, thread_level="multiple", finalize=initialize
-        )
+        mpi4py.rc(initialize=initialize, threads=True, thread_level="multiple", finalize=initialize)
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise ConfigError(f"MPI cannot be used here: {error}; {INSTALL}") from error

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import final
 
-from knltrain.exchange.mpi.process_manager import ProcessManager
+from knltrain.exchange.mpi.process_manager import FAREWELL, ProcessManager
+
+_LEFT_WAITING: list[socket.socket] = []
+"""Connections that stay open: a library that finds its own closed ends the process."""
 
 
 @final
 class Serving:
-    """Answers what comes in at the other end of ``fd``, until the library has finished.
+    """Answers what comes in at the other end of ``fd``, until the process ends.
 
     ``fd`` is for the library, which closes it. ``on_failure`` is called with what made an answer
     impossible; the library then gets none, and waits for ever, where an answer that refuses would
@@ -25,23 +30,30 @@ class Serving:
         self._manager, self._on_failure = manager, on_failure
         self._connection, other = socket.socketpair()
         self.fd = other.detach()
-        self._thread = threading.Thread(target=self._serve, name="process manager", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._serve, name="process manager", daemon=True).start()
+
+    def prepare_for_exit(self) -> None:
+        """Have MPICH find an answer when it is unloaded: by then no thread of Python runs any more.
+
+        To be called once MPI is initialised; before, the library would take it for another answer.
+        """
+        atexit.register(self._say_farewell)
 
     def _serve(self) -> None:
-        received = b""
-        while not self._manager.finished:
-            try:
-                received += self._connection.recv(4096)
-                while b"\n" in received:
-                    line, _, received = received.partition(b"\n")
-                    self._answer(line.decode("ascii", errors="replace").strip("\r"))
-            except BaseException as error:  # noqa: BLE001  # whoever waits for MPI raises it
-                self._on_failure(error)
-                return
-        self._connection.close()
+        try:
+            with self._connection.makefile("rb") as lines:
+                for line in lines:
+                    self._answer(line.decode("ascii", errors="replace").rstrip("\r\n"))
+            self._connection.close()
+        except BaseException as error:  # noqa: BLE001  # whoever waits for MPI raises it
+            _LEFT_WAITING.append(self._connection)
+            self._on_failure(error)
 
     def _answer(self, line: str) -> None:
         answer = self._manager.answer(line)
         if answer is not None:
             self._connection.sendall(answer.encode("ascii") + b"\n")
+
+    def _say_farewell(self) -> None:
+        with suppress(OSError):  # it has been asked and answered before
+            self._connection.sendall(FAREWELL.encode("ascii") + b"\n")

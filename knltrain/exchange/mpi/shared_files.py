@@ -1,24 +1,66 @@
-"""Files that an MPI library makes in shared memory, and takes away once all ranks have opened them.
+"""Names of an MPI library's files in shared memory, which nobody needs once all ranks have them.
 
-Where a rank dies before that, the others do it in its place.
+Intel MPI takes them away by itself while it is initialised, MPICH at its end. Where a rank dies
+before that, they would stay.
 """
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import final
 
-_FOLDER = "/dev/shm/"
-_NAMES = ("Intel_MPI_", "mpich_shar_tmp")
+FOLDER = Path("/dev/shm")
+_NAMES = ("Intel_MPI_*", "mpich_shm_*", "mpich_shar_tmp*")
+_AT_REST_SECONDS = 1.0
+"""A file that has been made, and is about to be mapped, is younger."""
 
 
-def remove_shared_files() -> list[str]:
-    """Take away the names of an MPI library's files that this process has mapped; return them."""
-    removed = []
-    for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
-        path = line.split(maxsplit=5)[5:]
-        if path and path[0].startswith(tuple(_FOLDER + name for name in _NAMES)):
-            with suppress(OSError):  # it has no name any more
-                Path(path[0]).unlink()
-                removed.append(path[0])
-    return removed
+@final
+class SharedFiles:
+    """The files of MPI libraries that come into being from now on, on this computer."""
+
+    def __init__(self) -> None:
+        self._before = set(_files())
+
+    def remove_mapped(self) -> None:
+        """Take away the names of those that this process has mapped: all ranks have them."""
+        mapped = _mapped_by("self")
+        for path in _files():
+            if str(path) in mapped:
+                _remove(path)
+
+    def remove_abandoned(self) -> None:
+        """Take away those of this user that no process has mapped: their ranks are dead."""
+        mapped: set[str] = set()
+        for path in Path("/proc").iterdir():
+            if path.name.isdigit():
+                mapped |= _mapped_by(path.name)
+        for path in set(_files()) - self._before:
+            with suppress(FileNotFoundError):
+                found = path.stat()
+                at_rest = time.time() - found.st_mtime > _AT_REST_SECONDS
+                if found.st_uid == os.getuid() and at_rest and str(path) not in mapped:
+                    _remove(path)
+
+
+def _files() -> Iterator[Path]:
+    for name in _NAMES:
+        yield from FOLDER.glob(name)
+
+
+def _mapped_by(process: str) -> set[str]:
+    """Paths below FOLDER that a process has mapped; none where it is not ours to look at."""
+    try:
+        lines = Path(f"/proc/{process}/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return set()
+    return {line.split(maxsplit=5)[5] for line in lines if f" {FOLDER}/" in line}
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
