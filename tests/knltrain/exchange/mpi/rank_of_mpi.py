@@ -1,5 +1,6 @@
-"""One rank of an MPI job that nothing has launched: `rank ranks folder scenario limit_seconds`.
+"""One rank of an MPI job that nothing has launched.
 
+Its arguments: rank, ranks, folder, scenario, limit_seconds, and end_seconds for the end of MPI.
 It prints what it has come to, a line each, and goes on at some points when it is told to.
 """
 
@@ -19,22 +20,28 @@ from knltrain.exchange.network_interface import interfaces
 
 def main() -> None:
     rank, ranks, folder, scenario = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-    limit_seconds = float(sys.argv[5])
+    limit_seconds, end_seconds = float(sys.argv[5]), float(sys.argv[6])
     cpus = os.sched_getaffinity(0)
     address = next((own for own in interfaces().values() if not own.startswith("127.")), None)
     mpi = join_mpi(rank, ranks, FolderStore(Path(folder)), limit_seconds, address)
     world = mpi.COMM_WORLD
     on_node = world.Split_type(mpi.COMM_TYPE_SHARED).size
     several_threads = mpi.Query_thread() == mpi.THREAD_MULTIPLE
-    print("joined", world.rank, world.size, on_node, several_threads, flush=True)
+    say("joined", world.rank, world.size, on_node, several_threads)
     assert os.sched_getaffinity(0) == cpus
     assert scenario == "launched" or "PMI_RANK" not in os.environ
-    print("read", add_and_read(mpi), flush=True)
+    say("read", add_and_read(mpi))
     if scenario == "waits":
         sys.stdin.readline()
     if scenario == "fails":
         raise SystemExit(7)
-    print("left", leave_mpi(limit_seconds), flush=True)
+    say("left", leave_mpi(end_seconds))
+
+
+def say(*words: object) -> None:
+    """Print a line in one piece: others print, too."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 def add_and_read(mpi) -> float:
@@ -64,5 +71,5 @@ if __name__ == "__main__":
     try:
         main()
     except KnltrainError as error:
-        print(type(error).__name__, error, flush=True)
+        say(type(error).__name__, error)
         raise SystemExit(error.exit_code) from None
