@@ -46,20 +46,19 @@ def join_mpi(
     if not 0 <= rank < ranks:
         raise ConfigError(f"rank {rank} of {ranks}: expected one of 0 to {ranks - 1}")
     if _MEMBERSHIP:
-        raise ConfigError("this process is in an MPI job already: expected to join one only once")
+        raise ConfigError("this process has joined an MPI job before: it can do so only once")
     library = _usable_library(rank, ranks)
     membership = _Membership(library, Fence(rank, ranks, store, check), timeout_seconds)
-    membership.join(own_address)
     _MEMBERSHIP.append(membership)
-    return membership.module
+    return membership.join(own_address)
 
 
 def leave_mpi(timeout_seconds: float) -> bool:
     """Finalise MPI together with all other ranks; tell whether that came to its end in time.
 
     To be called by all ranks that have joined, before a run ends well; others just end. MPI is
-    left as it is, and the process can end, if another rank does not come. Rank 0, in whose process
-    the store may be, returns last.
+    left as it is, and the process can end, if another rank does not come, or if this one has left
+    before or could not join. Rank 0, in whose process the store may be, returns last.
     """
     return _MEMBERSHIP[0].leave(timeout_seconds) if _MEMBERSHIP else True
 
@@ -70,9 +69,9 @@ class _Membership:
         self._library, self._fence = library, fence
         self._deadline = time.monotonic() + timeout_seconds
         self._thread: MpiThread | None = None
-        self.module: Any = None
+        self._in_peace = False
 
-    def join(self, own_address: str | None) -> None:
+    def join(self, own_address: str | None) -> Any:
         """Meet the others, initialise MPI, and see that the job is the one asked for."""
         cards = self._meet()
         files = SharedFiles()
@@ -91,21 +90,25 @@ class _Membership:
             raise
         finally:
             files.remove_mapped()
-        self.module = load_mpi(initialize=False)
-        world = self.module.COMM_WORLD
+        module = load_mpi(initialize=False)
+        world = module.COMM_WORLD
         if (world.rank, world.size) != (self._fence.rank, self._fence.ranks):
             raise ConfigError(
                 f"{self._library.version} has made this process rank {world.rank} of {world.size}: "
                 f"expected rank {self._fence.rank} of {self._fence.ranks}"
             )
+        self._in_peace = True
+        return module
 
     def leave(self, limit_seconds: float) -> bool:
-        """Finalise, if all others come to that."""
+        """Finalise, once, if all others come to that."""
+        if not self._in_peace or self._thread is None:
+            return False
+        self._in_peace = False
         self._deadline = time.monotonic() + limit_seconds
         try:
             self._fence.gather("", self._left(), "the end of MPI")
-            if self._thread is not None:
-                self._thread.finalise(self._left())
+            self._thread.finalise(self._left())
             return self._fence.leave(self._left())
         except KnltrainError:
             return False

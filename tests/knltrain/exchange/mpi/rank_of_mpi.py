@@ -36,6 +36,7 @@ def main() -> None:
     if scenario == "fails":
         raise SystemExit(7)
     say("left", leave_mpi(end_seconds))
+    assert not leave_mpi(end_seconds)
 
 
 def say(*words: object) -> None:
