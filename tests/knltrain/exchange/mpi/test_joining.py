@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, ExchangeTimeout
+from knltrain.exchange.mpi import joining
 from knltrain.exchange.mpi.joining import join_mpi, leave_mpi
 from knltrain.exchange.mpi.key_value_store import InMemoryStore
+from knltrain.exchange.mpi.library import MpiLibrary
 
 from ...hosts import hosts, why_none
 
@@ -140,6 +144,44 @@ def test_children_of_a_process_that_a_launcher_has_started_are_a_job_of_their_ow
     expected = [*well(0, 2, 2)[0], *well(1, 2, 2)[0]]
     assert sorted(found.stdout.splitlines()) == sorted(expected), found.stderr
     assert found.returncode == 0
+
+
+@pytest.fixture
+def a_library(monkeypatch):
+    """a_library(version): has this process find a library that says so of itself, and begins."""
+
+    def found(version):
+        functions = SimpleNamespace(MPI_Initialized=lambda flag: 0)
+        monkeypatch.setattr(joining, "mpi_library", lambda: MpiLibrary(functions, version))
+        monkeypatch.setattr(joining, "_MEMBERSHIP", [])
+
+    return found
+
+
+def test_open_mpi_is_refused_where_its_launcher_has_not_started_the_ranks(a_library):
+    a_library("Open MPI v5.0.11")
+    with pytest.raises(
+        ConfigError, match=r"Open MPI v5.* one of 2 ranks: start them by its mpiexe"
+    ):
+        join_mpi(0, 2, InMemoryStore(), 1.0)
+
+
+def test_ranks_with_different_libraries_are_told_so(a_library):
+    a_library("MPICH Version: 5.0.2")
+    store = InMemoryStore()
+    other = {"node": "b", "launched": False, "library": "Intel(R) MPI Library 2021", "job": "x"}
+    store.put("fence 1 1", json.dumps(other))
+    with pytest.raises(ConfigError, match=r"rank 0 has MPICH .*5.0.2, rank 1 has Intel\(R\) MPI"):
+        join_mpi(0, 2, store, 5.0)
+
+
+def test_a_process_joins_once_also_where_it_did_not_come_about(a_library):
+    a_library("MPICH Version: 5.0.2")
+    with pytest.raises(ExchangeTimeout, match="for rank 1 of 2"):
+        join_mpi(0, 2, InMemoryStore(), 0.05)
+    with pytest.raises(ConfigError, match="only once"):
+        join_mpi(0, 2, InMemoryStore(), 0.05)
+    assert not leave_mpi(0.05)
 
 
 def test_a_rank_beyond_the_ranks_is_refused():

@@ -50,3 +50,13 @@ def test_what_has_failed_elsewhere_ends_the_waiting():
     with pytest.raises(PeerLost, match="rank 1"):
         thread.await_initialised(20)
     go.set()
+
+
+def test_what_the_check_raises_ends_the_waiting():
+    def check():
+        raise PeerLost("the run is being stopped")
+
+    go = threading.Event()
+    with pytest.raises(PeerLost, match="being stopped"):
+        MpiThread(lambda: int(go.wait()) - 1, lambda: 0, check).await_initialised(20)
+    go.set()
