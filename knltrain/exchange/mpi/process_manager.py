@@ -44,6 +44,8 @@ class ProcessManager:
         self._own: dict[str, str] = {}
         self._known = {MAPPING: mapping}
         self._in_many_lines = False
+        self.aborted: int | None = None
+        """The status with which the library wants its launcher to end the process."""
 
     def answer(self, line: str) -> str | None:
         """Return the line to answer one with, both without their ends; None where none is due.
@@ -67,7 +69,9 @@ class ProcessManager:
             self._exchange()
             return "cmd=barrier_out rc=0"
         if command == "abort":
-            return None  # the library ends the process by itself
+            code = said.get("exitcode", "")
+            self.aborted = int(code) if code.isdigit() else 1
+            return None
         if command in _REFUSED:
             return f"cmd={_REFUSED[command]} rc=-1 info=error msg=not_supported"
         return self._fixed().get(command, f"cmd={command} rc=-1 msg=unknown_command")

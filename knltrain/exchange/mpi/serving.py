@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import os
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import final
 
+from knltrain.errors import FAILURE
 from knltrain.exchange.mpi.process_manager import FAREWELL, ProcessManager
 
 _LEFT_WAITING: list[socket.socket] = []
@@ -21,7 +23,7 @@ class Serving:
 
     ``fd`` is for the library, which closes it. ``on_failure`` is called with what made an answer
     impossible; the library then gets none, and waits for ever, where an answer that refuses would
-    have it end the process.
+    have it end the process. A library that aborts leaves that to its launcher: the process ends.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class Serving:
 
     def _answer(self, line: str) -> None:
         answer = self._manager.answer(line)
+        if self._manager.aborted is not None:
+            os._exit(self._manager.aborted or FAILURE)
         if answer is not None:
             self._connection.sendall(answer.encode("ascii") + b"\n")
 

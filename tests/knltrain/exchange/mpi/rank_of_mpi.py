@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from folder_store import FolderStore
 
 from knltrain.errors import KnltrainError
 from knltrain.exchange.mpi.joining import join_mpi, leave_mpi
+from knltrain.exchange.mpi.library import mpi_library
 from knltrain.exchange.network_interface import interfaces
 
 
@@ -35,6 +37,9 @@ def main() -> None:
         sys.stdin.readline()
     if scenario == "fails":
         raise SystemExit(7)
+    if scenario == "aborts" and rank == 1:
+        mpi_library().functions.MPI_Abort(mpi._handleof(world), 9)
+        threading.Event().wait()
     say("left", leave_mpi(end_seconds))
     assert not leave_mpi(end_seconds)
 

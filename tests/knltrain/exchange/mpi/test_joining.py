@@ -82,6 +82,12 @@ def test_a_process_that_fails_keeps_its_status(start):
     assert [status for _, status in ends(start(2, "fails"))] == [7, 7]
 
 
+def test_a_rank_that_aborts_ends_with_its_status_and_the_other_one_by_itself(start):
+    found = ends(start(2, "aborts", end_seconds=0.5))
+    assert found[0] == ([*well(0, 2, 2)[0][:2], "left False"], 0)
+    assert found[1] == (well(1, 2, 2)[0][:2], 9)
+
+
 def test_the_end_of_mpi_does_not_wait_for_the_dead(start):
     processes = start(3, "waits", end_seconds=0.5)
     for process in processes:

@@ -94,3 +94,11 @@ def test_what_the_meeting_raises_is_raised():
 
     with pytest.raises(ExchangeTimeout, match="rank 1"):
         ProcessManager("job-1", 2, "", meet).answer("cmd=barrier_in")
+
+
+@pytest.mark.parametrize(("line", "status"), [("cmd=abort exitcode=9", 9), ("cmd=abort", 1)])
+def test_a_library_that_aborts_says_with_which_status(line, status):
+    served = manager()
+    assert served.aborted is None
+    assert served.answer(line) is None
+    assert served.aborted == status
