@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from typing import final
+from datetime import timedelta
+from typing import Any, final
 
+import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
+from knltrain.cluster import MeetingPoint
 from knltrain.errors import PeerLost
 from knltrain.exchange.mpi.key_value_store import KeyValueStore
+
+
+def meeting_store(meeting_point: MeetingPoint, timeout_seconds: float) -> Any:
+    """Return the TCPStore that all workers of a run reach at its meeting point.
+
+    It lives in the worker that listens there, for as long as that one keeps it; the others wait
+    for it until the time limit. Raises PeerLost where it is not reached.
+    """
+    try:
+        return dist.TCPStore(  # type: ignore[attr-defined, unused-ignore]
+            meeting_point.host,
+            meeting_point.port,
+            None,
+            meeting_point.fd is not None,
+            timedelta(seconds=timeout_seconds),
+            wait_for_workers=False,
+            master_listen_fd=meeting_point.fd,
+        )
+    except RuntimeError as error:
+        raise _gone(error) from error
 
 
 @final

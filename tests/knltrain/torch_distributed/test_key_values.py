@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from datetime import timedelta
@@ -8,21 +9,22 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
+from knltrain.cluster import MeetingPoint
 from knltrain.errors import ConfigError, PeerLost
 from knltrain.exchange.mpi.library import mpi_library
-from knltrain.torch_distributed.key_values import TorchStore
+from knltrain.torch_distributed.key_values import TorchStore, meeting_store
 
 ROOT = Path(__file__).parents[3]
 RANK = """
 import sys
-from datetime import timedelta
-import torch.distributed as dist
+from knltrain.cluster import MeetingPoint
 from knltrain.exchange.mpi.joining import join_mpi, leave_mpi
-from knltrain.torch_distributed.key_values import TorchStore
+from knltrain.torch_distributed.key_values import TorchStore, meeting_store
 
-rank, port = int(sys.argv[1]), int(sys.argv[2])
-store = dist.TCPStore("127.0.0.1", port, None, rank == 0, timedelta(seconds=60), False)
-mpi = join_mpi(rank, 2, TorchStore(store), 60.0)
+rank, port, fd = map(int, sys.argv[1:])
+point = MeetingPoint("127.0.0.1", port, "127.0.0.1", fd if rank == 0 else None)
+store = TorchStore(meeting_store(point, 60.0))
+mpi = join_mpi(rank, 2, store, 60.0, point.own_address)
 print(mpi.COMM_WORLD.allreduce(10 + rank), leave_mpi(60.0))
 """
 
@@ -61,23 +63,30 @@ def test_a_store_that_is_gone_is_told_as_a_lost_peer():
         TorchStore(client).put("a", "1")
 
 
+def test_a_meeting_point_where_nobody_listens_is_told_as_a_lost_peer():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(PeerLost):
+        meeting_store(MeetingPoint("127.0.0.1", port, "127.0.0.1"), 1.0)
+
+
 @pytest.mark.slow
-def test_ranks_of_mpi_find_each_other_by_a_tcp_store():
+def test_ranks_of_mpi_find_each_other_by_the_store_at_their_meeting_point():
     try:
         if not mpi_library().speaks_pmi:
             pytest.skip("the MPI library here needs its own launcher")
     except ConfigError as error:
         pytest.skip(str(error))
-    free = served()
-    port = free.port
-    del free
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(rank), str(port)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
+    with socket.create_server(("", 0)) as listener:
+        fd, port = listener.fileno(), listener.getsockname()[1]
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", RANK, str(rank), str(port), str(fd)],
+                cwd=ROOT,
+                pass_fds=[fd] if rank == 0 else [],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
     assert [rank.communicate(timeout=120)[0].strip() for rank in ranks] == ["21 True"] * 2
