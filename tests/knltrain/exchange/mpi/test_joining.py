@@ -17,12 +17,11 @@ from knltrain.exchange.mpi.joining import join_mpi, leave_mpi
 from knltrain.exchange.mpi.key_value_store import InMemoryStore
 from knltrain.exchange.mpi.library import MpiLibrary
 
-from ...hosts import hosts, why_none
+from ...hosts import hosts_or_skip
 
 PROGRAM = Path(__file__).with_name("rank_of_mpi.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
 MPIEXEC = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
-NO_HOSTS = why_none()
 SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -56,13 +55,10 @@ def test_variables_of_a_launcher_whose_job_this_is_not_do_no_harm(start):
     assert ends(start(2, "launched", **foreign)) == [well(rank, 2, 2) for rank in range(2)]
 
 
-@pytest.mark.skipif(NO_HOSTS is not None, reason=NO_HOSTS or "")
 @pytest.mark.parametrize("places", [(0, 1), (0, 0, 1), pytest.param((0, 1, 0), id="interleaved")])
 def test_ranks_on_several_hosts_are_one_job_by_tcp(start, places):
-    with hosts(2) as made:
-        before = {
-            rank: ["ip", "netns", "exec", made.names[place]] for rank, place in enumerate(places)
-        }
+    with hosts_or_skip(2) as made:
+        before = {rank: made.way(place) for rank, place in enumerate(places)}
         processes = start(len(places), before=before)
         expected = [
             well(rank, len(places), places.count(place)) for rank, place in enumerate(places)
