@@ -20,10 +20,12 @@ from knltrain.build.names import (
     build_network,
     build_optimizer,
     build_team,
+    build_wire_format,
     check_names,
     network_named,
     network_size,
     plain_method,
+    written_for_the_wire,
 )
 from knltrain.build.resolve import BETA, LEAST_IMAGES, resolve_workers, resolved
 from knltrain.build.whole_run import check_resumable, check_run
@@ -45,6 +47,7 @@ __all__ = [
     "build_network",
     "build_optimizer",
     "build_team",
+    "build_wire_format",
     "build_worker",
     "check_names",
     "check_resumable",
@@ -55,4 +58,5 @@ __all__ = [
     "plain_method",
     "resolve_workers",
     "resolved",
+    "written_for_the_wire",
 ]

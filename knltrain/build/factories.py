@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.easgd import ElasticKernels
     from knltrain.exchange.node_collective import NodeCollective
     from knltrain.exchange.outer_step import OuterKernel
+    from knltrain.exchange.wire import WireFormat, WireKernels
     from knltrain.network.network import Network
     from knltrain.optimizers.adamw import AdamWKernel
     from knltrain.optimizers.lars import LARSKernel
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from vectorized_ops.clipping import Clipping
 
 Value = TypeVar("Value")
+
+TOP_SHARE = 0.01
+"""Of the values that top_k sends, where `exchange.wire_top_share` is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Kernels:
     downpour: DownpourKernels
     averages: AverageKernels
     outer_step: OuterKernel
+    wire: WireKernels
 
 
 def digits(config: DataConfig) -> Dataset:
@@ -112,7 +117,18 @@ ENGINES: dict[str, Callable[[Network], Execution]] = {
 
 def numba_kernels() -> Kernels:
     """Kernels compiled for this processor."""
-    from vectorized_ops.numba import adamw, averages, downpour, elastic, lars, outer_step, sgd
+    from knltrain.exchange.wire import WireKernels
+    from vectorized_ops.numba import (
+        adamw,
+        averages,
+        downpour,
+        elastic,
+        largest,
+        lars,
+        outer_step,
+        sgd,
+        wire,
+    )
 
     return Kernels(
         sgd.SGDUpdate,
@@ -122,12 +138,24 @@ def numba_kernels() -> Kernels:
         downpour,
         averages,
         outer_step.synchronous_outer_step,
+        WireKernels(wire, largest),
     )
 
 
 def reference_kernels() -> Kernels:
     """Kernels in plain NumPy."""
-    from vectorized_ops.reference import adamw, averages, downpour, elastic, lars, outer_step, sgd
+    from knltrain.exchange.wire import WireKernels
+    from vectorized_ops.reference import (
+        adamw,
+        averages,
+        downpour,
+        elastic,
+        largest,
+        lars,
+        outer_step,
+        sgd,
+        wire,
+    )
 
     return Kernels(
         sgd.SGDUpdate,
@@ -137,6 +165,7 @@ def reference_kernels() -> Kernels:
         downpour,
         averages,
         outer_step.synchronous_outer_step,
+        WireKernels(wire, largest),
     )
 
 
@@ -150,6 +179,27 @@ def between_nodes(
     limit, named = config.exchange.timeout_seconds, config.exchange.between_nodes
     assert named != "auto"
     return TorchCollective(named, node, nodes, meeting_point, limit, MEETING_SECONDS)
+
+
+def bfloat16(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
+    """The upper halves of values."""
+    from knltrain.exchange.wire import Bfloat16
+
+    return Bfloat16(kernels.wire.rounding)
+
+
+def int8(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
+    """A byte for each value."""
+    from knltrain.exchange.wire import Int8
+
+    return Int8(kernels.wire.rounding)
+
+
+def top_k(config: RunConfig, kernels: Kernels, size: int) -> WireFormat:
+    """The largest values alone."""
+    from knltrain.exchange.wire import TopK
+
+    return TopK(kernels.wire.choosing, config.exchange.wire_top_share or TOP_SHARE, size)
 
 
 def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:

@@ -164,7 +164,10 @@ def streaming_diloco(order: MethodOrder) -> Method:
 
 def sync_sgd(order: MethodOrder) -> Method:
     """Every worker steps by the mean of all gradients."""
-    return on_gradients(order, mean_rule(order), order.exchange.communication_period)
+    from knltrain.exchange.averaging import GradientMean
+
+    rule = GradientMean(order.workers, order.kernels.elastic.synchronous_average)
+    return on_gradients(order, rule, order.exchange.communication_period)
 
 
 def layerwise_sgd(order: MethodOrder) -> Method:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.method import Method
+    from knltrain.exchange.node_collective import NodeCollective
     from knltrain.exchange.transport import Team
+    from knltrain.exchange.wire import WireFormat
     from knltrain.optimizers.optimizer import Optimizer
 
 Choice = TypeVar("Choice")
@@ -59,6 +61,12 @@ KERNELS: dict[str, Callable[[], Kernels]] = {
     "numba": factories.numba_kernels,
     "onednn": factories.numba_kernels,
     "reference": factories.reference_kernels,
+}
+WIRE_FORMATS: dict[str, Callable[[RunConfig, Kernels, int], WireFormat] | None] = {
+    "float32": None,  # as the collective has it
+    "bfloat16": factories.bfloat16,
+    "int8": factories.int8,
+    "top_k": factories.top_k,
 }
 
 
@@ -148,10 +156,31 @@ def build_team(
         node, local_rank = divmod(rank, int(config.workers))
         nodes, collective = config.total_nodes, None
         if local_rank == 0:
-            collective = factories.between_nodes(config, node, nodes, meeting_point)
+            collective = written_for_the_wire(
+                config, factories.between_nodes(config, node, nodes, meeting_point)
+            )
         limit = _patience_seconds(config)
         return join_across_nodes(segment_fds, local_rank, limit, node, nodes, collective)
     return join(segment_fds, rank, _patience_seconds(config))
+
+
+def written_for_the_wire(
+    config: RunConfig, collective: NodeCollective, size: int | None = None
+) -> NodeCollective:
+    """The collective that sends vectors of `size` values as `exchange.wire_format` says."""
+    size = network_size(config) if size is None else size
+    wire_format = build_wire_format(config, size)
+    if wire_format is None:
+        return collective
+    from knltrain.exchange.wire import Compressed
+
+    return Compressed(collective, wire_format, size)
+
+
+def build_wire_format(config: RunConfig, size: int) -> WireFormat | None:
+    """What `exchange.wire_format` names; None for float32."""
+    make = _pick("exchange.wire_format", config.exchange.wire_format, WIRE_FORMATS)
+    return None if make is None else make(config, _kernels(config), size)
 
 
 def _method(

@@ -97,5 +97,22 @@ def writes_result(config: RunConfig, run_folder: Path, workers: int, threads: in
         "batch": config.train.batch,
         "epochs": config.train.epochs,
         "seed": config.seed,
+        **_between_nodes(config),
     }
     return WritesResult(run_folder, facts)
+
+
+def _between_nodes(config: RunConfig) -> dict[str, str | int]:
+    """How nodes exchange, and the bytes that each sends in an exchange of all parameters."""
+    from knltrain.build.names import build_wire_format, network_size
+    from knltrain.exchange.wire import sent_bytes
+
+    nodes, size = config.total_nodes, network_size(config)
+    if nodes == 1:
+        return {}
+    return {
+        "nodes": nodes,
+        "between_nodes": config.exchange.between_nodes,
+        "wire_format": config.exchange.wire_format,
+        "exchange_bytes": sent_bytes(build_wire_format(config, size), size, nodes),
+    }

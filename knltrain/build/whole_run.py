@@ -49,6 +49,7 @@ def check_run(config: RunConfig) -> RunSize:
     steps = total_steps(config, batches.steps_per_epoch)
     check_period(method, steps)
     check_across_nodes(config, method)
+    check_wire_format(config, method)
     return RunSize(
         steps,
         memory_needs(
@@ -58,7 +59,7 @@ def check_run(config: RunConfig) -> RunSize:
             config.data.shift_pixels,
             at_a_time,
             config.optimizer.name,
-            exchange_vectors=method.vectors + (config.total_nodes > 1),
+            exchange_vectors=method.vectors + vectors_between_nodes(config),
         ),
         (*left_over(method, steps), *idle_cores(config, method)),
     )
@@ -92,6 +93,34 @@ def check_across_nodes(config: RunConfig, method: Method) -> None:
             f"exchange.emulated_link_gbits = {config.exchange.emulated_link_gbits}: there are "
             f"{config.total_nodes} computers with a real link between them: leave it out"
         )
+
+
+def check_wire_format(config: RunConfig, method: Method) -> None:
+    """Refuse a way of writing what nodes send where nothing is written so: `ConfigError`."""
+    chosen = config.exchange.wire_format
+    if chosen == "float32":
+        return
+    if config.total_nodes == 1:
+        raise ConfigError(
+            f"exchange.wire_format = '{chosen}' on 1 computer, where workers share memory and send "
+            "nothing: expected a run on several computers (a launcher, or nodes = 2), or 'float32'"
+        )
+    if method.period is None:
+        raise ConfigError(
+            f"exchange.wire_format = '{chosen}': {method.name} never exchanges: expected 'float32'"
+        )
+    if method.at_master:
+        raise ConfigError(
+            f"exchange.wire_format = '{chosen}': by {method.name} the center is sent to all as it "
+            "is, in float32: expected 'float32', or a method that shares the work, as 'sync_easgd2'"
+        )
+
+
+def vectors_between_nodes(config: RunConfig) -> int:
+    """Packed vectors for exchanges between nodes: a sum; what is kept of it, and what is sent."""
+    if config.total_nodes == 1:
+        return 0
+    return 1 if config.exchange.wire_format == "float32" else 3
 
 
 def left_over(method: Method, steps: int) -> list[str]:

@@ -71,6 +71,14 @@ class ExchangeConfig(Table):
         description="what carries exchanges between computers: oneCCL ('ccl'), or PyTorch's 'gloo';"
         " auto: oneCCL where it is installed, gloo where not",
     )
+    wire_format: Literal["float32", "bfloat16", "int8", "top_k"] = Field(
+        default="float32",
+        description="how contributions are written between computers: whole, as bfloat16, as a byte"
+        " each, or the largest alone",
+    )
+    wire_top_share: Annotated[float, Field(gt=0, le=0.5)] | None = Field(
+        default=None, description="share of the values that top_k sends; left out: 0.01"
+    )
     emulated_link_gbits: Positive | None = Field(
         default=None,
         description="let exchanges take as long as over a link of so many Gbit/s for each worker",

@@ -102,6 +102,16 @@ class RunConfig(Table):
         )
 
     @model_validator(mode="after")
+    def _wire_format_reads_its_share(self) -> RunConfig:
+        chosen = self.exchange
+        if chosen.wire_top_share is not None and chosen.wire_format != "top_k":
+            raise ValueError(
+                f"exchange.wire_top_share = {chosen.wire_top_share} is read by the wire format "
+                f"'top_k', not by '{chosen.wire_format}': leave it out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _workers_fit(self) -> RunConfig:
         if isinstance(self.workers, int):
             _check_batch(self.train.batch, self.total_workers)

@@ -72,6 +72,11 @@ class AcrossNodes(Transport):
         self._take_rows()
 
     @property
+    def residual(self) -> FloatArray:
+        """What the collective has kept of this node's contributions, at its first worker."""
+        return super().residual if self._collective is None else self._collective.residual
+
+    @property
     def keeps_center(self) -> bool:
         """Whether this is the first worker of its node, and so of its replica."""
         return self._inside.rank == 0
@@ -123,6 +128,7 @@ class AcrossNodes(Transport):
             if self.rank == 0:
                 np.copyto(self.center, check_start_values(values, self.center.size))
             self._collective.broadcast(self.center)
+            self.residual[:] = 0
         self._await_all(nullcontext())
         stripe = self._stripe_of(WHOLE)
         self.kept[:, stripe] = 0
@@ -183,13 +189,25 @@ class AcrossNodes(Transport):
     ) -> None:
         self._contribute(rule, part, rows, waiting)
         if self._collective is not None:
-            self._collective.all_reduce(self._sum[part])
+            self._collective.all_reduce(self._sum[part], part.indices(self._sum.size)[0])
+            if rule.takes_back and self.residual.size:
+                self._take_back(rows, part)
         self._await_all(waiting)
         for block in self._blocks(part):
             rule.absorb(self.center[block], self.kept[:, block], self._sum[block])
             for row in rows:
                 rule.follow(row[block], self.center[block], self._sum[block])
         self._await_all(waiting)
+
+    def _take_back(self, rows: FloatArray, part: slice) -> None:
+        """Give the locals of this node what has not got through, in equal shares."""
+        share = np.float32(len(rows))
+        for block in _blocks(part.indices(self._sum.size)):
+            rest = self.residual[block]
+            np.divide(rest, share, out=rest)
+            for row in rows:
+                np.add(row[block], rest, out=row[block])
+            rest[:] = 0
 
     def _contribute(
         self,
@@ -212,8 +230,7 @@ class AcrossNodes(Transport):
     def _blocks(self, part: slice) -> Iterator[slice]:
         """Cut this worker's stripe into what fits into its cache."""
         stripe = self._stripe_of(part)
-        for begin in range(stripe.start, stripe.stop, _BLOCK_FLOATS):
-            yield slice(begin, min(begin + _BLOCK_FLOATS, stripe.stop))
+        return _blocks((stripe.start, stripe.stop))
 
     def _stripe_of(self, part: slice) -> slice:
         return self._layout.stripe(self._inside.rank, part)
@@ -226,6 +243,12 @@ class AcrossNodes(Transport):
         rank = self._inside.rank
         self.local = self._locals[rank]
         self.spare = self._spares[rank] if len(self._spares) else self.local[:0]
+
+
+def _blocks(bounds: Sequence[int]) -> Iterator[slice]:
+    begin, end = bounds[:2]
+    for at in range(begin, end, _BLOCK_FLOATS):
+        yield slice(at, min(at + _BLOCK_FLOATS, end))
 
 
 def _alone(order: str) -> ConfigError:

@@ -44,6 +44,7 @@ class AveragedCenter(ExchangeRule):
         self._average = rule.center_vectors - 1
         self.center_vectors = rule.center_vectors + (2 if rate is None else 1)
         self.follows = rule.follows
+        self.takes_back = rule.takes_back
         self.remembers = rule.remembers
 
     def prepare(self, step: int) -> None:

@@ -55,12 +55,16 @@ class EASGD(SynchronousRule):
     A worker that comes to the center alone exchanges with it what the center is then: Zhang's
     Algorithm 1, and equation (2') of SC17.
 
+    What does not get through to the center is still the local's, which it has left: the local takes
+    it back. Kept for later, it would be pulled again and again until it is there.
+
     ``kernels`` are those of ``vectorized_ops.<implementation>.elastic``. Zhang uses β = 0.9, a
     moving rate of 0.9 / P; `knltrain.exchange.stability` tells where it becomes doubtful. Raises
     ConfigError unless 0 < α < 1.
     """
 
     follows = False
+    takes_back = True
 
     def __init__(
         self,

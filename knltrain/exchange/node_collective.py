@@ -1,14 +1,17 @@
+# ruff: noqa: ARG002 (where there is one node, nothing is waited for)
 """The seam between a node and the others: what the first workers of all nodes do together."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
 
 from knltrain.exchange.rule import FloatArray
+
+ByteArray: TypeAlias = npt.NDArray[np.uint8]
 
 
 class NodeCollective(ABC):
@@ -27,9 +30,16 @@ class NodeCollective(ABC):
 
     nodes: int
 
+    residual: FloatArray = np.zeros(0, np.float32)
+    """What sums have not carried to the others yet, by its place in the whole vector; (0,) where
+    they carry all."""
+
     @abstractmethod
-    def all_reduce(self, values: FloatArray) -> None:
-        """Replace ``values`` (n,) by their sum over all nodes, to the same bits everywhere."""
+    def all_reduce(self, values: FloatArray, at: int = 0) -> None:
+        """Replace ``values`` (n,) by their sum over all nodes, to the same bits everywhere.
+
+        They begin ``at`` this place of the whole vector, of which a part is exchanged.
+        """
 
     @abstractmethod
     def reduce(self, values: FloatArray) -> None:
@@ -46,6 +56,17 @@ class NodeCollective(ABC):
         """Return the ``values`` (k,) of all nodes, (nodes, k)."""
 
     @abstractmethod
+    def all_gather(self, given: ByteArray, found: ByteArray) -> None:
+        """Write what all nodes have ``given``, (b,) uint8 each, to ``found`` (nodes, b)."""
+
+    @abstractmethod
+    def all_to_all(self, given: ByteArray, found: ByteArray) -> None:
+        """Give row r of ``given`` (nodes, b) uint8 to node r, whose row s is that of node s.
+
+        What node s has given for this one is row s of ``found`` (nodes, b).
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Leave the others."""
 
@@ -58,7 +79,7 @@ class OneNode(NodeCollective):
     node = 0
     nodes = 1
 
-    def all_reduce(self, values: FloatArray) -> None:
+    def all_reduce(self, values: FloatArray, at: int = 0) -> None:
         """Leave them as they are."""
 
     def reduce(self, values: FloatArray) -> None:
@@ -70,10 +91,18 @@ class OneNode(NodeCollective):
     def gather(
         self,
         values: npt.NDArray[np.float64],
-        timeout_seconds: float | None = None,  # noqa: ARG002
+        timeout_seconds: float | None = None,
     ) -> npt.NDArray[np.float64]:
         """Return those of the one node."""
         return np.array([values])
+
+    def all_gather(self, given: ByteArray, found: ByteArray) -> None:
+        """Copy what there is."""
+        found[0] = given
+
+    def all_to_all(self, given: ByteArray, found: ByteArray) -> None:
+        """Copy what there is."""
+        found[:] = given
 
     def close(self) -> None:
         """There is nobody to leave."""

@@ -34,6 +34,13 @@ class ExchangeRule(ABC):
     remembers: bool = False
     """Whether ``contribution`` holds something from one exchange to the next."""
 
+    takes_back: bool = False
+    """Whether a local takes back what of its contribution has not got through to the center.
+
+    Where encoding for a link has left some of it behind, the worker adds its share of that to the
+    local. Else it is kept, and goes with the next contribution.
+    """
+
     def found(self, center: FloatArray, kept: FloatArray) -> None:  # noqa: B027
         """Set up what is ``kept`` beside the ``center`` all start from, where 0 will not do."""
 

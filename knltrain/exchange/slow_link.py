@@ -46,6 +46,7 @@ class SlowLink(SynchronousRule):
     def __init__(self, rule: SynchronousRule, link: Link, workers: int) -> None:
         self.center_vectors = rule.center_vectors
         self.follows = rule.follows
+        self.takes_back = rule.takes_back
         self.remembers = rule.remembers
         self._rule = rule
         self._link = link

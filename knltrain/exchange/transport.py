@@ -87,6 +87,11 @@ class Transport(Team):
     """What a rule keeps beside the center, shape (C − 1, n) float32."""
 
     @property
+    def residual(self) -> FloatArray:
+        """What exchanges have kept of contributions for the next ones, (n,), or (0,) if nothing."""
+        return np.zeros(0, np.float32)
+
+    @property
     def keeps_center(self) -> bool:
         """Whether this worker answers for the center and ``kept``: rank 0, or one per replica."""
         return self.rank == 0

@@ -200,7 +200,8 @@ def _heading(plan: RunPlan, run_folder: Path) -> str:
     config = plan.config
     workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
     nodes, way = plan.site.nodes, config.exchange.between_nodes
-    where = f" on {nodes} nodes, exchanging by {way}" if nodes > 1 else ""
+    written = config.exchange.wire_format
+    where = f" on {nodes} nodes, exchanging by {way} in {written}" if nodes > 1 else ""
     return (
         f"training {config.network.name} on {config.data.name} by {config.exchange.method} with "
         f"{workers}{where}; run folder {run_folder}"

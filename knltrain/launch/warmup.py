@@ -16,6 +16,7 @@ from knltrain.build import (
     build_method,
     build_network,
     build_optimizer,
+    written_for_the_wire,
 )
 from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
@@ -123,7 +124,7 @@ def _joined(config: RunConfig, fds: Sequence[int], rank: int) -> Team:
     nodes, limit_seconds = config.total_nodes, config.exchange.timeout_seconds
     if nodes == 1:
         return join(fds, rank, limit_seconds)
-    collective = None if rank else OneNode()  # the sums of the others have no kernels
+    collective = None if rank else written_for_the_wire(config, OneNode(), _EXCHANGED_VALUES)
     return join_across_nodes(fds, rank, limit_seconds, 0, nodes, collective)
 
 

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from knltrain.cluster import MeetingPoint, set_unless_set
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
 from knltrain.exchange.network_interface import interface_of
-from knltrain.exchange.node_collective import NodeCollective
+from knltrain.exchange.node_collective import ByteArray, NodeCollective
 from knltrain.exchange.rule import FloatArray
 
 
@@ -61,7 +61,7 @@ class TorchCollective(NodeCollective):
                 "way"
             ) from error
 
-    def all_reduce(self, values: FloatArray) -> None:
+    def all_reduce(self, values: FloatArray, at: int = 0) -> None:  # noqa: ARG002
         """Replace ``values`` (n,) by their sum over all nodes."""
         self._finish("all_reduce", dist.all_reduce(torch.from_numpy(values), async_op=True))
 
@@ -81,6 +81,16 @@ class TorchCollective(NodeCollective):
         own = torch.from_numpy(np.ascontiguousarray(values))
         self._finish("all_gather", dist.all_gather(found, own, async_op=True), timeout_seconds)
         return np.stack([each.numpy() for each in found])
+
+    def all_gather(self, given: ByteArray, found: ByteArray) -> None:
+        """Write what all nodes have ``given`` (b,) to ``found`` (nodes, b)."""
+        own, of_all = torch.from_numpy(given), torch.from_numpy(found.reshape(-1))
+        self._finish("all_gather", dist.all_gather_into_tensor(of_all, own, async_op=True))
+
+    def all_to_all(self, given: ByteArray, found: ByteArray) -> None:
+        """Write what all nodes have ``given`` (nodes, b) for this one to ``found`` (nodes, b)."""
+        own, of_all = torch.from_numpy(given.reshape(-1)), torch.from_numpy(found.reshape(-1))
+        self._finish("all_to_all", dist.all_to_all_single(of_all, own, async_op=True))
 
     def close(self) -> None:
         """Leave the group."""

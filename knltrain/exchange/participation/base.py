@@ -126,6 +126,8 @@ class ThroughTransport(Participation):
         if not self.transport.keeps_center:
             return {}
         found = {f"kept{number}": each for number, each in enumerate(self.transport.kept)}
+        if self.transport.residual.size and not self.method.rule.takes_back:
+            found["residual"] = self.transport.residual
         if (
             self.method.rule.model(self.transport.center, self.transport.kept)
             is self.transport.center

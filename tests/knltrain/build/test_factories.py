@@ -7,7 +7,7 @@ import pytest
 
 from knltrain.build import build_backend, build_dataset, build_method, build_optimizer, resolve
 from knltrain.errors import ConfigError, DataError
-from knltrain.exchange.averaging import ModelAveraging
+from knltrain.exchange.averaging import GradientMean
 from knltrain.exchange.easgd import EASGD
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
@@ -144,7 +144,7 @@ def test_method_takes_what_the_configuration_says(config):
 def test_synchronous_sgd_averages_gradients(config):
     method = build_method(config(exchange__method="sync_sgd"), 2)
     assert (method.name, method.moves, method.period) == ("sync_sgd", "gradient", 1)
-    assert isinstance(method.rule, ModelAveraging)
+    assert isinstance(method.rule, GradientMean)
 
 
 def test_no_exchange_is_never_due(config):

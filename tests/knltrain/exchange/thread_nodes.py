@@ -31,7 +31,7 @@ class ThreadCollective(NodeCollective):
         self.node, self.nodes = node, shared.nodes
         self._shared = shared
 
-    def all_reduce(self, values: np.ndarray) -> None:
+    def all_reduce(self, values: np.ndarray, at: int = 0) -> None:
         values[:] = np.sum(self._exchanged(values), axis=0, dtype=np.float32)
 
     def reduce(self, values: np.ndarray) -> None:
@@ -43,6 +43,12 @@ class ThreadCollective(NodeCollective):
 
     def gather(self, values: np.ndarray, timeout_seconds: float | None = None) -> np.ndarray:
         return self._exchanged(values)
+
+    def all_gather(self, given: np.ndarray, found: np.ndarray) -> None:
+        found[:] = self._exchanged(given)
+
+    def all_to_all(self, given: np.ndarray, found: np.ndarray) -> None:
+        found[:] = self._exchanged(given)[:, self.node]
 
     def close(self) -> None:
         self._shared.closed.append(self.node)
