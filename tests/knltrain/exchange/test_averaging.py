@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.averaging import ModelAveraging
-from vectorized_ops.reference.elastic import synchronous_average
+from knltrain.exchange.averaging import GradientMean, GradientSum, ModelAveraging
+from vectorized_ops.reference.elastic import synchronous_average, synchronous_sum
 
 ROUNDING = 2.0**-24
 
@@ -35,3 +35,27 @@ def test_exchange_keeps_the_sum_of_the_locals_up_to_rounding() -> None:
 def test_no_workers_are_refused() -> None:
     with pytest.raises(ConfigError, match="workers = 0"):
         ModelAveraging(0, synchronous_average)
+
+
+@pytest.mark.parametrize("center", [0.0, 100.0, np.inf])
+def test_gradients_have_nothing_to_do_with_the_center_before(center: float) -> None:
+    none = np.zeros((0, 1), np.float32)
+    for rule, expected in (
+        (GradientMean(2, synchronous_average), 5.5),
+        (GradientSum(2, synchronous_sum), 11.0),
+    ):
+        locals_ = np.array([[4.0], [7.0]], np.float32)
+        old, out = np.array([center], np.float32), np.zeros((2, 1), np.float32)
+        for local, contribution in zip(locals_, out, strict=True):
+            rule.contribute(local, old, contribution)
+        rule.absorb(old, none, out[0] + out[1])
+        for local, contribution in zip(locals_, out, strict=True):
+            rule.follow(local, old, contribution)
+        assert old.tolist() == [expected]
+        assert locals_.tolist() == [[expected]] * 2
+
+
+@pytest.mark.parametrize("rule", [GradientMean, GradientSum])
+def test_gradients_of_no_workers_are_refused(rule: type[GradientMean]) -> None:
+    with pytest.raises(ConfigError, match="workers = 0"):
+        rule(0, synchronous_average)

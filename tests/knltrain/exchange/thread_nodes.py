@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
+from knltrain.exchange.across_nodes import AcrossNodes
+from knltrain.exchange.joining import join_across_nodes
+from knltrain.exchange.method import Method
 from knltrain.exchange.node_collective import NodeCollective
+from knltrain.exchange.node_memory import NodeMemory
+from knltrain.exchange.rule import SynchronousRule
 
 PATIENCE_SECONDS = 20.0
+SIZE = 70_001
+NODES, OF_NODE = 2, 3
 
 
 class ThreadNodes:
@@ -59,3 +70,50 @@ class ThreadCollective(NodeCollective):
         found = np.stack(self._shared.given)
         self._shared.barrier.wait()
         return found
+
+
+def vector(seed: int, size: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(size, np.float32)
+
+
+def across(
+    work: Callable[[AcrossNodes], Any],
+    rule: SynchronousRule,
+    *,
+    nodes: int = NODES,
+    of_node: int = OF_NODE,
+    size: int = SIZE,
+    at_master: bool = False,
+    written: Callable[[NodeCollective], NodeCollective] = lambda collective: collective,
+) -> list[Any]:
+    """What `work` returns for each of ``nodes`` times ``of_node`` workers, which are threads.
+
+    The first one of each node has what is ``written`` of a collective between them.
+    """
+    method = Method("any", rule, "parameters", at_master=at_master)
+    memories = [NodeMemory(size, of_node, method, "memfd", nodes) for _ in range(nodes)]
+    between = ThreadNodes(nodes)
+
+    def one(rank: int) -> Any:
+        node, local_rank = divmod(rank, of_node)
+        fds = [os.dup(fd) for fd in memories[node].fds_of(local_rank)]
+        collective = None if local_rank else written(between.collective(node))
+        team = join_across_nodes(fds, local_rank, 20, node, nodes, collective)
+        assert isinstance(team, AcrossNodes)
+        try:
+            return work(team)
+        except BaseException:
+            between.barrier.abort()
+            memories[node].abort(1)
+            raise
+        finally:
+            team.close()
+
+    try:
+        with ThreadPoolExecutor(nodes * of_node) as threads:
+            found = list(threads.map(one, range(nodes * of_node)))
+    finally:
+        for memory in memories:
+            memory.close()
+    assert sorted(between.closed) == list(range(nodes))
+    return found

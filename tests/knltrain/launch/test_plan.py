@@ -200,6 +200,14 @@ def test_way_between_nodes_is_chosen_and_written_down(
             ["exchange.method=hierarchical_easgd", "exchange.group_size=1"],
             "the 2 workers of each are a group: leave it out",
         ),
+        (
+            ["exchange.wire_format=int8", "exchange.method=sync_easgd1"],
+            "exchange.wire_format = 'int8': by sync_easgd1 the center is sent to all as it is",
+        ),
+        (
+            ["exchange.wire_format=top_k", "exchange.method=none"],
+            "exchange.wire_format = 'top_k': none never exchanges",
+        ),
         (["train.batch=6"], "6 images do not divide evenly among 4 workers"),
     ],
 )
@@ -209,3 +217,11 @@ def test_what_several_nodes_cannot_do_is_refused(
     with pytest.raises(ConfigError) as error:
         plan_run(config_with(UNPINNED, "workers=2", "data.train_images=96", *overrides), PAIR)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize("written", ["bfloat16", "int8", "top_k"])
+def test_nothing_is_written_for_the_wire_on_one_node(config_with: Load, written: str) -> None:
+    chosen = config_with(UNPINNED, "workers=2", f"exchange.wire_format={written}")
+    with pytest.raises(ConfigError, match=f"wire_format = '{written}' on 1 computer.*'float32'"):
+        plan_run(chosen)
+    assert plan_run(chosen, PAIR).config.exchange.wire_format == written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -12,7 +13,9 @@ import numpy as np
 
 from knltrain.cluster import MeetingPoint
 from knltrain.errors import KnltrainError
+from knltrain.exchange.wire import Bfloat16, Compressed, Int8, TopK
 from knltrain.torch_distributed.between_nodes import TorchCollective
+from vectorized_ops.reference import largest, wire
 
 
 def tell(what: Any) -> None:
@@ -31,6 +34,37 @@ def operations(found: TorchCollective) -> None:
     found.broadcast(values)
     tell(values.tolist())
     tell(found.gather(np.array([found.node, 0.5])).tolist())
+    rows = np.zeros((found.nodes, 70_001), np.uint8)
+    found.all_gather(np.full(70_001, 7 + found.node, np.uint8), rows)
+    tell(bool((rows == 7 + np.arange(found.nodes)[:, None]).all()))
+    given = (10 * found.node + np.arange(found.nodes, dtype=np.uint8))[:, None] + np.zeros(999)
+    taken = np.zeros((found.nodes, 999), np.uint8)
+    found.all_to_all(given.astype(np.uint8), taken)
+    tell(bool((taken == 10 * np.arange(found.nodes)[:, None] + found.node).all()))
+
+
+def written(found: TorchCollective) -> None:
+    """Each format: a digest of the sums, and how far they and what is kept are from the truth."""
+    size = 100_003
+    for name, made in (
+        ("bfloat16", Bfloat16(wire)),
+        ("int8", Int8(wire)),
+        ("top_k", TopK(largest, 0.01, size)),
+    ):
+        collective = Compressed(found, made, size)
+        digest, arrived, given = hashlib.sha256(), np.zeros(size), np.zeros(size)
+        for time_ in range(3):
+            every = np.random.default_rng(time_).standard_normal((found.nodes, size), np.float32)
+            values = every[found.node].copy()
+            collective.all_reduce(values)
+            digest.update(values.tobytes())
+            arrived += values
+            given += every.sum(axis=0)
+        kept = np.zeros(size)
+        if collective.residual.size:
+            kept = found.gather(collective.residual.astype(np.float64)).sum(axis=0)
+        off = float(np.abs(arrived + kept - given).max() / np.abs(given).max())
+        tell([name, digest.hexdigest(), off])
 
 
 def late(found: TorchCollective) -> None:
@@ -56,7 +90,8 @@ def main() -> int:
     try:
         limit = 1 if scene == "late" else 30
         found = TorchCollective(backend, int(node), int(nodes), point, limit, 60)
-        {"operations": operations, "late": late, "killed": killed}[scene](found)
+        scenes = {"operations": operations, "written": written, "late": late, "killed": killed}
+        scenes[scene](found)
         found.close()
     except KnltrainError as error:
         tell([type(error).__name__, str(error)])

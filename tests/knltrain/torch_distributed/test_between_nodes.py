@@ -57,12 +57,27 @@ def test_operations_do_what_the_seam_says(backend: str) -> None:
     for node, (status, lines) in enumerate(found):
         assert status == 0
         assert lines[0] == [node, NODES, backend]
-        told = dict(zip(("sum", "reduced", "broadcast", "gathered"), lines[1:], strict=True))
+        names = ("sum", "reduced", "broadcast", "gathered", "bytes_of_all", "bytes_for_each")
+        told = dict(zip(names, lines[1:], strict=True))
         assert told["sum"] is True
         if node == 0:
             assert told["reduced"] == [6.0, 6.0]
         assert told["broadcast"] == [1.0, 1.0]
         assert told["gathered"] == [[0.0, 0.5], [1.0, 0.5], [2.0, 0.5]]
+        assert told["bytes_of_all"] is True
+        assert told["bytes_for_each"] is True
+
+
+@pytest.mark.slow
+def test_sums_in_every_wire_format_are_the_same_bits_everywhere(backend: str) -> None:
+    for nodes in (2, 3):
+        found = started(backend, "written", nodes)
+        assert [status for status, _ in found] == [0] * nodes
+        assert [name for name, *_ in found[0][1]] == ["bfloat16", "int8", "top_k"]
+        for _, lines in found:
+            for (name, bits, off), (_, first_bits, _) in zip(lines, found[0][1], strict=True):
+                assert bits == first_bits
+                assert off < (2e-2 if name == "bfloat16" else 1e-4)
 
 
 @pytest.mark.slow
