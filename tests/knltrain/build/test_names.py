@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from knltrain.build import names
@@ -17,13 +18,17 @@ from knltrain.build.names import (
     build_network,
     build_optimizer,
     build_team,
+    build_wire_format,
     check_names,
     network_size,
+    written_for_the_wire,
 )
 from knltrain.errors import ConfigError
 from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.node_collective import OneNode
 from knltrain.exchange.node_memory import NodeMemory
 from knltrain.exchange.node_shared import NodeShared
+from knltrain.exchange.wire import Compressed
 
 
 @pytest.mark.parametrize(
@@ -122,3 +127,26 @@ def test_several_workers_meet_in_the_segment(config):
     assert (team.rank, team.workers) == (1, 2)
     team.close()
     memory.close()
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "int8", "top_k"])
+def test_sums_between_nodes_are_written_in_the_format_that_is_named(config, name):
+    chosen = config(exchange__wire_format=name)
+    assert build_wire_format(chosen, 1000).name == name
+    made = written_for_the_wire(chosen, OneNode(), 1000)
+    assert isinstance(made, Compressed)
+    values = np.arange(1000, dtype=np.float32)
+    made.all_reduce(values)
+    assert values[-1] == pytest.approx(999, rel=0.01)
+
+
+def test_float32_goes_as_the_collective_has_it(config):
+    alone = OneNode()
+    assert build_wire_format(config(), 1000) is None
+    assert written_for_the_wire(config(), alone) is alone
+
+
+def test_share_of_the_largest_is_a_hundredth_unless_told_otherwise(config):
+    for chosen, share in (({}, 0.01), ({"exchange__wire_top_share": 0.25}, 0.25)):
+        made = build_wire_format(config(exchange__wire_format="top_k", **chosen), 80_000)
+        assert made.bytes_for(80_000) == 8 * 80_000 * share

@@ -23,6 +23,8 @@ def test_keys_of_some_methods_are_left_open() -> None:
         {"fragments": 0},
         {"mixing": 1.0},
         {"packing": "by layer"},
+        {"wire_format": "float16"},
+        {"wire_top_share": 0.51},
         {"timeout_seconds": 0.0},
     ],
 )

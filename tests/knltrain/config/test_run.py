@@ -91,3 +91,15 @@ def test_seasgd_ends_by_the_average_unless_told_otherwise(load: Load) -> None:
     assert load("exchange.method=seasgd").exchange.termination == "average"
     given = load("exchange.method=seasgd", "exchange.termination=each")
     assert given.exchange.termination == "each"
+
+
+def test_share_of_values_is_for_the_format_that_sends_the_largest(
+    load: Load, refusal: Refusal
+) -> None:
+    chosen = load("exchange.wire_format=top_k", "exchange.wire_top_share=0.05").exchange
+    assert (chosen.wire_format, chosen.wire_top_share) == ("top_k", 0.05)
+    message = refusal("exchange.wire_format=int8", "exchange.wire_top_share=0.05")
+    assert message.endswith(
+        "exchange.wire_top_share = 0.05 is read by the wire format 'top_k', not by 'int8': "
+        "leave it out"
+    )

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,8 +76,8 @@ def started(made: Hosts, folder: Path, *more: str) -> Iterator[subprocess.Popen[
         process.communicate(timeout=60)
 
 
-def results(folder: Path) -> dict[str, float]:
-    found: dict[str, float] = json.loads((folder / "runs/run/result.json").read_text())
+def results(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "runs/run/result.json").read_text())
     return found
 
 
@@ -113,13 +114,24 @@ def test_workers_of_two_hosts_train_one_model(
     [
         ["exchange.method=hierarchical_easgd"],
         ["exchange.method=diloco", "exchange.communication_period=3"],
+        ["exchange.method=sync_sgd"],
+        ["exchange.method=sync_sgd", "exchange.wire_format=int8"],
+        ["exchange.method=sync_easgd3", "exchange.wire_format=top_k"],
+        [
+            "exchange.method=diloco",
+            "exchange.communication_period=3",
+            "exchange.wire_format=top_k",
+            "exchange.wire_top_share=0.05",
+        ],
+        ["exchange.method=hierarchical_sgd", "exchange.wire_format=int8"],
+        ["exchange.method=sync_easgd", "exchange.wire_format=int8", "exchange.packing=per_layer"],
     ],
-    ids=["hierarchical_easgd", "diloco"],
+    ids=" ".join,
 )
 def test_run_goes_on_from_its_checkpoint_to_the_same_bits(
     made: Hosts, folder: Path, chosen: list[str]
 ) -> None:
-    """The outer momentum of DiLoCo is kept beside every node's replica of the center."""
+    """A node keeps the outer momentum of DiLoCo, and what was not sent yet, beside its replica."""
     method = (*GLOO, *(word for key in chosen for word in ("--set", key)))
     with started(made, folder, *method, "--set", "train.steps=12") as process:
         assert process.communicate(timeout=300)[1].count("error") == 0
@@ -136,6 +148,24 @@ def test_run_goes_on_from_its_checkpoint_to_the_same_bits(
         assert whole.keys() == halved.keys()
         for key in whole:
             assert np.array_equal(whole[key], halved[key]), (name, key)
+
+
+@pytest.mark.parametrize("written", ["bfloat16", "int8", "top_k"])
+@pytest.mark.parametrize("method", ["sync_easgd", "sync_sgd", "hierarchical_easgd"])
+def test_model_is_trained_by_what_is_sent_in_fewer_bytes(
+    made: Hosts, folder: Path, method: str, written: str
+) -> None:
+    chosen = ("--set", f"exchange.wire_format={written}", "--set", f"exchange.method={method}")
+    size = ("--set", "data.train_images=960", "--set", "train.epochs=4")
+    with started(made, folder, *GLOO, *chosen, *size) as process:
+        out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert f"on 2 nodes, exchanging by gloo in {written}" in out
+    found = results(folder)
+    assert found["test_accuracy"] > 0.9
+    assert found["wire_format"] == written
+    per_value = found["exchange_bytes"] / 431_080
+    assert per_value == pytest.approx({"bfloat16": 2, "int8": 1.016, "top_k": 0.08}[written], 0.01)
 
 
 def test_other_configuration_on_a_host_is_named_on_both(made: Hosts, folder: Path) -> None:

@@ -40,6 +40,30 @@ print([(one.name, one.signature) for one in JOURNAL.made[known:]])
 """
 
 
+SEND_AFTER_WARM_UP = """
+import sys
+from pathlib import Path
+import numpy as np
+from knltrain.build import written_for_the_wire
+from knltrain.config import load_config
+from knltrain.exchange.node_collective import OneNode
+from knltrain.launch.warmup import warm_up
+from vectorized_ops.numba.journal import JOURNAL
+folder, *overrides = sys.argv[1:]
+config = load_config(Path(folder, "run.toml"), overrides)
+warm_up(config)
+known = len(JOURNAL.made)
+for nodes in (2, 3):  # which send something: not what, but in what arrays counts here
+    alone = OneNode()
+    alone.nodes, alone.all_gather = nodes, lambda given, found: np.copyto(found, given)
+    alone.all_to_all = lambda given, found: np.copyto(found, given[1])
+    values = np.arange(70_001, dtype=np.float32)
+    written_for_the_wire(config, alone, 70_001).all_reduce(values[100:], 100)
+    assert values[-1] > 0
+print([(one.name, one.signature) for one in JOURNAL.made[known:]])
+"""
+
+
 def knltrain(folder: Path, *words: str) -> str:
     """Run a command with a kernel cache of the folder's own; returns what it printed."""
     done = subprocess.run(
@@ -106,6 +130,22 @@ def test_a_worker_finds_every_kernel_after_a_warm_up(tmp_path: Path, run_toml: s
     overrides = ("workers=1", "train.steps=2", "data.test_images=20")
     done = subprocess.run(
         [sys.executable, "-c", RUN_AFTER_WARM_UP, tmp_path, *overrides],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("written", ["bfloat16", "int8", "top_k"])
+def test_what_is_sent_to_other_nodes_needs_no_kernel_after_a_warm_up(
+    tmp_path: Path, run_toml: str, written: str
+) -> None:
+    (tmp_path / "run.toml").write_text(run_toml)
+    overrides = ("nodes=2", "placement.pin=false", f"exchange.wire_format={written}")
+    done = subprocess.run(
+        [sys.executable, "-c", SEND_AFTER_WARM_UP, tmp_path, *overrides],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

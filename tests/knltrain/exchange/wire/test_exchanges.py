@@ -12,6 +12,8 @@ import pytest
 from knltrain.exchange.across_nodes import AcrossNodes
 from knltrain.exchange.averaging import GradientMean, ModelAveraging
 from knltrain.exchange.easgd import EASGD
+from knltrain.exchange.method import Method
+from knltrain.exchange.participation import participation_in
 from knltrain.exchange.rule import SynchronousRule
 from knltrain.exchange.wire import Compressed
 from vectorized_ops.reference import elastic
@@ -84,6 +86,32 @@ def test_what_an_average_has_not_carried_is_kept(name: str, nodes: int, of_node:
     arrived = found[0][0] + sum(residual for _, residual in found if residual.size)
     moved = 3 * np.mean([vector(rank, SIZE) for rank in range(workers)], axis=0)
     np.testing.assert_allclose(arrived, moved, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("averages", [True, False])
+def test_what_is_kept_goes_into_a_checkpoint_and_ends_with_a_start(
+    name: str, averages: bool
+) -> None:
+    rule: SynchronousRule = EASGD(0.2, elastic)
+    if averages:
+        rule = ModelAveraging(4, elastic.synchronous_average)
+
+    def work(team: AcrossNodes) -> set[str]:
+        part = participation_in(Method("any", rule, "parameters"), team)
+        part.start_from(vector(99, SIZE))
+        team.barrier()
+        team.local[:] = vector(team.rank, SIZE)
+        part.exchange(0)
+        state = {key: values.any() for key, values in part.state().items()}
+        assert all(state.values())
+        team.barrier()
+        part.start_from(vector(99, SIZE))
+        assert not any(values.any() for values in part.state().values())
+        return set(state)
+
+    kept = {"residual"} if averages and name in KEEPING else set()
+    assert across_by(name, 2, 2)(work, rule) == [kept, set(), kept, set()]
 
 
 @pytest.mark.parametrize("name", KEEPING)
