@@ -114,6 +114,12 @@ def check_wire_format(config: RunConfig, method: Method) -> None:
             f"exchange.wire_format = '{chosen}': by {method.name} the center is sent to all as it "
             "is, in float32: expected 'float32', or a method that shares the work, as 'sync_easgd2'"
         )
+    if chosen == "top_k" and method.stream is not None and method.stream.mixing:
+        raise ConfigError(
+            f"exchange.wire_format = 'top_k' with exchange.mixing = {method.stream.mixing}: what "
+            "is not sent would be kept twice, by the node and in the workers' own share; expected "
+            "exchange.mixing = 0, or another format, such as 'int8'"
+        )
 
 
 def vectors_between_nodes(config: RunConfig) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.build import check_resumable, check_run, names
+from knltrain.build import build_network, check_resumable, check_run, names
 from knltrain.config import DataConfig
 from knltrain.errors import CheckpointError, ConfigError, DataError
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
@@ -110,3 +110,41 @@ def test_cores_that_no_exchange_needs_are_told(config):
         assert [note.partition(" =")[0] for note in check_run(chosen).notes] == (
             ["placement.communication_cores"] if idle else []
         )
+
+
+def test_memory_is_foreseen_for_what_nodes_send(config):
+    alone, float32, int8 = (
+        check_run(config(workers=1, nodes=nodes, exchange__wire_format=name)).needs[0].bytes
+        for nodes, name in ((1, "float32"), (2, "float32"), (2, "int8"))
+    )
+    packed_bytes = 4 * build_network(config()).packed_size
+    assert float32 < int8 == float32 + 2 * packed_bytes
+    assert alone < float32
+
+
+def test_values_that_are_not_sent_are_kept_once(config):
+    chosen = {
+        "workers": 1,
+        "nodes": 2,
+        "exchange__method": "streaming_diloco",
+        "exchange__communication_period": 4,
+        "exchange__fragments": 2,
+        "exchange__delay_steps": 1,
+    }
+    with pytest.raises(ConfigError, match=r"'top_k' with exchange.mixing = 0.5: .* 'int8'"):
+        check_run(config(exchange__wire_format="top_k", exchange__mixing=0.5, **chosen))
+    check_run(config(exchange__wire_format="top_k", exchange__mixing=0.0, **chosen))
+    check_run(config(exchange__wire_format="int8", exchange__mixing=0.5, **chosen))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"nodes": 1}, "'int8' on 1 computer, where workers share memory"),
+        ({"nodes": 2, "exchange__method": "none"}, "'int8': none never exchanges"),
+        ({"nodes": 2, "exchange__method": "sync_easgd1"}, "'int8': by sync_easgd1 the center"),
+    ],
+)
+def test_wire_format_where_nothing_is_written_in_it_is_refused(config, changes, says):
+    with pytest.raises(ConfigError, match=f"exchange.wire_format = {says}.*'float32'"):
+        check_run(config(workers=1, exchange__wire_format="int8", **changes))

@@ -57,8 +57,8 @@ for nodes in (2, 3):  # which send something: not what, but in what arrays count
     alone = OneNode()
     alone.nodes, alone.all_gather = nodes, lambda given, found: np.copyto(found, given)
     alone.all_to_all = lambda given, found: np.copyto(found, given[1])
-    values = np.arange(70_001, dtype=np.float32)
-    written_for_the_wire(config, alone, 70_001).all_reduce(values[100:], 100)
+    values = np.arange(70_000, dtype=np.float32)
+    written_for_the_wire(config, alone, 70_000).all_reduce(values[112:], 112)  # equal pieces
     assert values[-1] > 0
 print([(one.name, one.signature) for one in JOURNAL.made[known:]])
 """
