@@ -84,8 +84,8 @@ class TorchCollective(NodeCollective):
 
     def all_gather(self, given: ByteArray, found: ByteArray) -> None:
         """Write what all nodes have ``given`` (b,) to ``found`` (nodes, b)."""
-        own, of_all = torch.from_numpy(given), torch.from_numpy(found.reshape(-1))
-        self._finish("all_gather", dist.all_gather_into_tensor(of_all, own, async_op=True))
+        own, of_all = torch.from_numpy(given), [torch.from_numpy(row) for row in found]
+        self._finish("all_gather", dist.all_gather(of_all, own, async_op=True))
 
     def all_to_all(self, given: ByteArray, found: ByteArray) -> None:
         """Write what all nodes have ``given`` (nodes, b) for this one to ``found`` (nodes, b)."""
