@@ -17,6 +17,7 @@ from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
 from knltrain.exchange import process, unnamed_file
 from knltrain.exchange.address import Doorkeeper, fd_behind
 from knltrain.exchange.patience import nap_until
+from knltrain.exchange.shared_buffer import Box
 from knltrain.exchange.soft_memory.buffer import Buffer
 from knltrain.exchange.soft_memory.layout import (
     APART_WORDS,
@@ -48,7 +49,7 @@ _SECRET_BITS = 52
 
 
 @final
-class SoftMemoryBox:
+class SoftMemoryBox(Box[Buffer]):
     """Shared memory of ``bytes`` in all, for buffers that are known by keys.
 
     Buffers take memory when they are made, from the NUMA node of the process that makes them.
@@ -123,10 +124,16 @@ class SoftMemoryBox:
             self._doorkeeper = Doorkeeper(self.fd)
         return self._doorkeeper.address
 
-    def create_buffer(self, size: int, dtype: npt.DTypeLike = np.float32) -> Buffer:
+    def create_buffer(
+        self,
+        size: int,
+        dtype: npt.DTypeLike = np.float32,
+        private: bool = False,  # noqa: ARG002
+    ) -> Buffer:
         """Make a buffer of ``size`` zeros of float32 or int64; its key lets others open it.
 
-        Raises SegmentError if the box has no room, or no memory is left.
+        One that is ``private`` lies in the box like all others: there is no nearer place. Raises
+        SegmentError if the box has no room, or no memory is left.
         """
         kind = np.dtype(dtype)
         if kind not in _KINDS:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
 from knltrain.exchange import process
 from knltrain.exchange.patience import nap_until
+from knltrain.exchange.shared_buffer import SharedBuffer
 from knltrain.exchange.soft_memory.layout import (
     APART_WORDS,
     EVENTS,
@@ -37,7 +38,7 @@ _LOOKS = 300
 
 
 @final
-class Buffer:
+class Buffer(SharedBuffer["Buffer"]):
     """``size`` elements of ``dtype`` that every process with the ``key`` can work on.
 
     ``read`` and ``write`` go past all locks, as a network adapter would: who reads while another

@@ -1,0 +1,1 @@
+"""How fast one process works on memory of another, which computes meanwhile."""
