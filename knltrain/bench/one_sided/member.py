@@ -1,6 +1,6 @@
-"""One-sided work between two ranks: `mpiexec -n 2 python -m mpi4py -m knltrain.bench.one_sided.member`.
+"""One-sided work of one rank on the memory of another.
 
-    ... member [--bytes N] [--rounds N] [--owner python|numba|sleep]
+    mpiexec -n 2 python -m mpi4py -m knltrain.bench.one_sided.member OPTIONS
 
 Rank 0 owns the memory and computes, in Python or in a compiled loop, or sleeps; it calls no MPI
 itself. Rank 1 reads, writes and accumulates, in turn with a copy within its own memory, and prints
@@ -114,7 +114,7 @@ def sent(world: Any, size: int) -> list[float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, as one of two ranks."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--bytes", type=int, default=28_000_000)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--owner", choices=("python", "numba", "sleep"), default="numba")

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from knltrain.errors import ExchangeTimeout
-from knltrain.exchange.mpi.polling import FAILED, address_of, scratch, test_until
+from knltrain.exchange.mpi.polling import FAILED, address_of, finish_until, scratch
 from knltrain.exchange.mpi.progress import failure
 
 _SLICE_NANOSECONDS = 100_000_000
@@ -36,7 +36,7 @@ class Completion:
         results, waited, begin = scratch(), 0, time.monotonic()
         left = len(requests)
         while left:
-            left = test_until(self._test, places[:left], results, waited, _SLICE_NANOSECONDS)
+            left = finish_until(self._test, places[:left], results, waited, _SLICE_NANOSECONDS)
             if left == FAILED:
                 raise failure(self._mpi, int(results[2]))
             waited += _SLICE_NANOSECONDS

@@ -1,9 +1,9 @@
 """Calls of MPI in loops that leave Python alone: compiled, without the GIL, with naps.
 
 A thread that came back to Python after each call would wait for the GIL there, for five
-milliseconds whenever another thread computes in Python. mpi4py knows where MPI's functions are; they
-are called at their addresses. A handle is an int or a pointer, by the library: passed as 64 bits,
-of which the callee takes what it needs.
+milliseconds whenever another thread computes in Python. mpi4py knows where MPI's functions are;
+they are called at their addresses. A handle is an int or a pointer, by the library: passed as 64
+bits, of which the callee takes what it needs.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ STATUS_BYTES = 512
 FAILED = -1
 """What the kernels return when MPI has returned an error, which is in `results[2]`."""
 
+_WORD: Any = types.int64
 _CLOCK_MONOTONIC = 1
 _YIELD_NANOSECONDS = 20_000_000
 """So long who waits for a transfer gives the core away between two looks; then it naps. 28 MB go
@@ -37,8 +38,8 @@ _BUSY_NANOSECONDS = 5_000
 _ATTENTIVE_NANOSECONDS = 300_000
 """So long after such a call there is no nap: the next piece is on its way."""
 
-_sched_yield = types.ExternalFunction("sched_yield", types.int32())
-_usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
+_sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())
+_usleep: Any = types.ExternalFunction("usleep", types.int32(types.uint32))
 _clock_gettime: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
 
 
@@ -48,43 +49,40 @@ def address_of(mpi: Any, function: str) -> int:
     return ctypes.cast(found, ctypes.c_void_p).value or 0
 
 
-def _caller(parameters: int) -> Any:
-    """Return an intrinsic (address, *parameters as int64) -> int that calls what lies there."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        kind = ir.FunctionType(ir.IntType(32), [word] * parameters)
-        function = builder.inttoptr(arguments[0], kind.as_pointer())
-        return builder.sext(builder.call(function, arguments[1:]), word)
-
-    signature = types.int64(*[types.int64] * (parameters + 1))
-
-    def of_test(
-        _typing: Any, _at: Any, _request: Any, _flag: Any, _status: Any
-    ) -> tuple[Any, Callable[..., Any]]:
-        return signature, generate
-
-    def of_iprobe(
-        _typing: Any, _at: Any, _source: Any, _tag: Any, _group: Any, _flag: Any, _status: Any
-    ) -> tuple[Any, Callable[..., Any]]:
-        return signature, generate
-
-    return intrinsic(of_test if parameters == 3 else of_iprobe)
+def _emit_call(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    """Call what lies at the first argument with the others; an int is returned."""
+    word = ir.IntType(64)
+    kind = ir.FunctionType(ir.IntType(32), [word] * len(arguments[1:]))
+    function = builder.inttoptr(arguments[0], kind.as_pointer())
+    return builder.sext(builder.call(function, arguments[1:]), word)
 
 
-_test: Any = _caller(3)
-_iprobe: Any = _caller(5)
+def _emit_test(
+    _typing: Any, _at: Any, _request: Any, _flag: Any, _status: Any
+) -> tuple[Any, Callable[..., Any]]:
+    return _WORD(*[_WORD] * 4), _emit_call
+
+
+def _emit_iprobe(
+    _typing: Any, _at: Any, _source: Any, _tag: Any, _group: Any, _flag: Any, _status: Any
+) -> tuple[Any, Callable[..., Any]]:
+    return _WORD(*[_WORD] * 6), _emit_call
+
+
+_test: Any = intrinsic(_emit_test)
+_iprobe: Any = intrinsic(_emit_iprobe)
 
 
 @kernel
 def _nanoseconds(now: Words) -> int:
     """Time of the clock that goes on evenly; ``now`` (2,) is scratch."""
     _clock_gettime(_CLOCK_MONOTONIC, now.ctypes.data)
-    return now[0] * 1_000_000_000 + now[1]
+    nanoseconds: int = now[0] * 1_000_000_000 + now[1]
+    return nanoseconds
 
 
 @kernel
-def test_until(
+def finish_until(
     at: int, requests: Words, results: Words, waited_nanoseconds: int, limit_nanoseconds: int
 ) -> int:
     """Call MPI_Test, which is ``at`` this address, on requests whose handles lie at ``requests``.
@@ -94,7 +92,7 @@ def test_until(
     the others. Returns how many are left after ``limit_nanoseconds``, or FAILED. ``results``
     (3 + STATUS_BYTES / 8,) is scratch.
     """
-    left = requests.shape[0]
+    left: int = requests.shape[0]
     begin = _nanoseconds(results)
     while True:
         number = 0
@@ -113,11 +111,12 @@ def test_until(
             return 0
         taken = _nanoseconds(results) - begin
         if taken >= limit_nanoseconds:
-            return left
+            break
         if waited_nanoseconds + taken < _YIELD_NANOSECONDS:
             _sched_yield()
         else:
             _usleep(_NAP_MICROSECONDS)
+    return left
 
 
 @kernel

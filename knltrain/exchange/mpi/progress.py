@@ -32,6 +32,9 @@ class Progress:
             LONGEST_NAP_MICROSECONDS, self._stop, self._results,
         )  # fmt: skip
         self._failed = False
+        publish(self._stop, 0, 1)
+        progress_until(*self._arguments)  # compiled now, not while this process computes
+        publish(self._stop, 0, 0)
         self._thread = threading.Thread(target=self._run, name="MPI progress", daemon=True)
         self._thread.start()
 

@@ -89,11 +89,16 @@ class ShardLocks:
     def _until(self, look: _Look, servers: Sequence[int]) -> None:
         limit = self._window.timeout_seconds
         if not nap_until(look, self._window.check_open, lambda: None, limit):
-            holders = [self._window.words(server, self._word + HOLDER)[0] for server in servers]
             raise ExchangeTimeout(
-                f"waited {limit:g} s in vain for those who work on the buffer with key "
-                f"{self._key}; rank {', '.join(map(str, sorted(set(holders))))} had it alone last"
+                f"waited {limit:g} s in vain for {self._holders(servers)} the buffer with key "
+                f"{self._key}"
             )
+
+    def _holders(self, servers: Sequence[int]) -> str:
+        found = [self._window.words(server, self._word, HOLDER + 1) for server in servers]
+        alone = {words[HOLDER] for words in found if gates(words[LOCK])} - {self._window.rank}
+        ranks = ", ".join(map(str, sorted(alone)))
+        return f"rank {ranks}, alone at work on" if alone else "those who add to"
 
     def _freed(self) -> SegmentError:
         return SegmentError(f"the buffer with key {self._key} was freed: open another")

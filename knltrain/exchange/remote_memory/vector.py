@@ -113,4 +113,3 @@ def check_operand(target: Vector, source: Vector) -> None:
 
 def _alike(target: Vector, source: Vector) -> bool:
     return source.size == target.size and source.dtype == target.dtype
-

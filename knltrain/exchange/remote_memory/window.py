@@ -115,6 +115,8 @@ class Window:
             raise SegmentError(
                 "an operation of the box was given up, and may be half done: make a new box"
             )
+        if self._progress is not None:
+            self._progress.check()
 
     def close(self) -> None:
         """Give the memory back (collective)."""

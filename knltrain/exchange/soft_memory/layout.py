@@ -66,9 +66,7 @@ class Extent:
     bytes: int
 
 
-def first_gap(
-    taken: list[Extent], bytes_: int, end: int, begin: int = DATA_BEGIN
-) -> int | None:
+def first_gap(taken: list[Extent], bytes_: int, end: int, begin: int = DATA_BEGIN) -> int | None:
     """Return the first offset with room for ``bytes_`` between what is taken, if there is one."""
     for extent in sorted(taken):
         if extent.offset - begin >= bytes_:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from knltrain.exchange.soft_memory import SoftMemoryBox
-from tests.knltrain.exchange import box_contract
-from tests.knltrain.mpi_ranks import expect_success, needs_mpi, run_ranks
+
+from ..mpi_ranks import expect_success, needs_mpi, run_ranks
+from . import box_contract
 
 PROGRAM = Path(box_contract.__file__)
 

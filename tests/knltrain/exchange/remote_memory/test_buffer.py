@@ -1,0 +1,39 @@
+"""Buffers on servers that several real ranks work on; `test_shared_buffer` has what one can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ...mpi_ranks import OVER_TCP, needs_mpi
+
+Run = Callable[..., str]
+
+pytestmark = needs_mpi
+
+
+@pytest.mark.slow
+def test_accumulates_of_all_ranks_at_once_add_up_exactly(run: Run) -> None:
+    run(
+        "accumulates_on_all_ranks_add_up",
+        "accumulates_on_some_ranks_add_up",
+        "accumulates_of_buffers_on_servers_add_up",
+    )
+
+
+@pytest.mark.parametrize(
+    "over",
+    [pytest.param({}, id="shm"), pytest.param(OVER_TCP, id="tcp", marks=pytest.mark.slow)],
+)
+def test_scaling_loses_nothing_that_others_add(run: Run, over: dict[str, str]) -> None:
+    run("scaling_loses_nothing_that_others_add", over=over)
+
+
+def test_events_and_threads(run: Run) -> None:
+    run("event_wakes_who_waits_and_shows_what_was_written", "threads_work_beside_each_other")
+
+
+@pytest.mark.slow
+def test_owner_that_computes_is_reached_over_tcp(run: Run) -> None:
+    run("owner_that_computes_is_reached", over=OVER_TCP)
