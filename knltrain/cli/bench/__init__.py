@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from knltrain.cli.bench import ddp, exchange, layers, methods, nodes, ops, step
+from knltrain.cli.bench import ddp, exchange, layers, methods, nodes, one_sided, ops, step
 
 
 @click.group()
@@ -19,6 +19,7 @@ for _command in (
     exchange.exchange,
     methods.methods,
     nodes.nodes,
+    one_sided.one_sided,
     ddp.ddp,
 ):
     bench.add_command(_command)

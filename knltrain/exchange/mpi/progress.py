@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from typing import Any, final
 
@@ -37,17 +38,22 @@ class Progress:
         publish(self._stop, 0, 0)
         self._thread = threading.Thread(target=self._run, name="MPI progress", daemon=True)
         self._thread.start()
+        atexit.register(self._end)  # MPI must not be called when it has been finalised
 
     def stop(self) -> None:
         """End the thread; raises PeerLost if MPI has failed in it."""
-        publish(self._stop, 0, 1)
-        self._thread.join(_END_SECONDS)
+        self._end()
+        atexit.unregister(self._end)
         self.check()
 
     def check(self) -> None:
         """Raise PeerLost if MPI has failed in the thread."""
         if self._failed:
             raise failure(self._mpi, int(self._results[2]))
+
+    def _end(self) -> None:
+        publish(self._stop, 0, 1)
+        self._thread.join(_END_SECONDS)
 
     def _run(self) -> None:
         self._failed = progress_until(*self._arguments) == FAILED

@@ -106,5 +106,9 @@ def failure_in_the_thread_is_told() -> None:
     WORLD.Barrier()
 
 
+def thread_that_nobody_stops_lets_the_process_end() -> None:
+    globals()["kept"] = Progress(MPI, MPI.COMM_SELF.Dup())
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

@@ -1,0 +1,84 @@
+"""`knltrain bench one-sided`: two ranks under mpiexec on this machine, of which one computes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from affinity import allowed_cpus, pinned_command, read_topology
+from knltrain.bench.peer_process import PeerError
+from knltrain.exchange.mpi.runtime import INSTALL
+
+LIMIT_SECONDS = 600.0
+TRANSPORTS: dict[str, dict[str, str]] = {
+    "shm": {},
+    "tcp": {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"},
+}
+"""What tells Intel MPI how to go from one process to another of the same computer."""
+
+
+def run_one_sided_benchmark(size: int, rounds: int, owner: str, transport: str) -> dict[str, Any]:
+    """Measure vectors of ``size`` bytes, as `member` does; the report is its, and the machine.
+
+    ``share_of_copy`` has the medians over the rounds of the copy's time by that of each operation.
+    Raises PeerError where MPI is not there, or its ranks break off.
+    """
+    mpiexec = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
+    if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
+        raise PeerError(f"there is no {'mpi4py' if mpiexec else 'mpiexec'}: {INSTALL}")
+    program = [sys.executable, "-m", "mpi4py", "-m", "knltrain.bench.one_sided.member"]
+    options = ["--bytes", str(size), "--rounds", str(rounds), "--owner", owner]
+    environment = {"I_MPI_PIN": "0", **TRANSPORTS[transport]}
+    command = [mpiexec, "-n", "2", *program, *options]
+    report = _answer(pinned_command(command, sorted(allowed_cpus()), environment, os.getpid()))
+    seconds = report["seconds"]
+    shares = {
+        name: statistics.median(
+            copied / taken for copied, taken in zip(seconds["copy"], each, strict=True)
+        )
+        for name, each in seconds.items()
+        if name not in ("copy", "sent")
+    }
+    machine = {"model": read_topology().model, "cpus": len(allowed_cpus())}
+    return {**report, "transport": transport, "machine": machine, "share_of_copy": shares}
+
+
+def format_table(report: dict[str, Any]) -> str:
+    """Return a line for each operation."""
+    machine, rates, shares = report["machine"], report["bytes_per_second"], report["share_of_copy"]
+    doing = {"sleep": "sleeps"}.get(report["owner"], f"computes ({report['owner']})")
+    lines = [
+        f"{report['library']}, {report['transport']}, {machine['cpus']} cpus of {machine['model']}",
+        f"vectors of {report['bytes'] / 1e6:g} MB, at an owner that {doing}; medians of "
+        f"{len(report['seconds']['copy'])} rounds",
+        f"  {'':<12}{'GB/s':>8}{'of copy':>9}",
+    ]
+    for name, rate in rates.items():
+        share = f"{shares[name]:>9.2f}" if name in shares else ""
+        lines.append(f"  {name:<12}{rate / 1e9:>8.2f}{share}")
+    return "\n".join(lines)
+
+
+def _answer(command: list[str]) -> dict[str, Any]:
+    try:
+        found = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise PeerError(
+            f"MPI's ranks have not ended after {LIMIT_SECONDS:g} s: take fewer rounds, or smaller "
+            "vectors"
+        ) from None
+    lines = [line for line in found.stdout.splitlines() if line.startswith("{")]
+    if found.returncode or not lines:
+        said = (found.stdout + found.stderr).strip()[-2000:]
+        raise PeerError(f"MPI's ranks ended with exit code {found.returncode}: {said}")
+    report: dict[str, Any] = json.loads(lines[-1])
+    return report

@@ -1,0 +1,37 @@
+"""The words of a bench of one-sided work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+
+
+def test_a_bench_of_one_sided_work_is_shown_and_written(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+    room = "knltrain.bench.one_sided.benchmark"
+    measure = f"{room}.run_one_sided_benchmark"
+    monkeypatch.setattr(measure, lambda *arguments: seen.append(arguments) or {"bytes": 3})
+    monkeypatch.setattr(f"{room}.format_table", lambda report: f"table {report}")
+    path = tmp_path / "report.json"
+    options = ("--size", "64K", "--rounds", "5", "--owner", "python", "--transport", "tcp")
+    result = invoke("bench", "one-sided", *options, "--json", str(path))
+    assert result.output == "table {'bytes': 3}\n"
+    assert seen == [(65536, 5, "python", "tcp")]
+    assert json.loads(path.read_text()) == {"bytes": 3}
+
+
+@pytest.mark.parametrize(
+    "options", [("--owner", "rests"), ("--transport", "mail"), ("--size", "5"), ("--rounds", "0")]
+)
+def test_a_bench_of_one_sided_work_that_cannot_be_is_refused(
+    invoke: Invoke, options: tuple[str, str]
+) -> None:
+    assert invoke("bench", "one-sided", *options).exit_code != 0
