@@ -23,12 +23,16 @@ TRANSPORTS: dict[str, dict[str, str]] = {
 }
 """What tells Intel MPI how to go from one process to another of the same computer."""
 
+ACCESSES = {"read": 2, "write": 2, "accumulate": 3}
+"""How often each element is read or written in memory at least; by a copy twice, too."""
+
 
 def run_one_sided_benchmark(size: int, rounds: int, owner: str, transport: str) -> dict[str, Any]:
     """Measure vectors of ``size`` bytes, as `member` does; the report is its, and the machine.
 
-    ``share_of_copy`` has the medians over the rounds of the copy's time by that of each operation.
-    Raises PeerError where MPI is not there, or its ranks break off.
+    ``share_of_copy`` is the bandwidth of each operation, for the bytes that must move through
+    memory (`ACCESSES`), by that of the copy in the same round: medians over the rounds. Raises
+    PeerError where MPI is not there, or its ranks break off.
     """
     mpiexec = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
     if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
@@ -41,10 +45,10 @@ def run_one_sided_benchmark(size: int, rounds: int, owner: str, transport: str) 
     seconds = report["seconds"]
     shares = {
         name: statistics.median(
-            copied / taken for copied, taken in zip(seconds["copy"], each, strict=True)
+            accesses / 2 * copied / taken
+            for copied, taken in zip(seconds["copy"], seconds[name], strict=True)
         )
-        for name, each in seconds.items()
-        if name not in ("copy", "sent")
+        for name, accesses in ACCESSES.items()
     }
     machine = {"model": read_topology().model, "cpus": len(allowed_cpus())}
     return {**report, "transport": transport, "machine": machine, "share_of_copy": shares}
@@ -58,6 +62,7 @@ def format_table(report: dict[str, Any]) -> str:
         f"{report['library']}, {report['transport']}, {machine['cpus']} cpus of {machine['model']}",
         f"vectors of {report['bytes'] / 1e6:g} MB, at an owner that {doing}; medians of "
         f"{len(report['seconds']['copy'])} rounds",
+        "GB/s of the vectors; 'of copy' is for the bytes that must move",
         f"  {'':<12}{'GB/s':>8}{'of copy':>9}",
     ]
     for name, rate in rates.items():

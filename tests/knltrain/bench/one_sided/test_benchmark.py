@@ -20,7 +20,16 @@ def test_two_ranks_are_measured() -> None:
     assert all(share > 0 for share in report["share_of_copy"].values())
     table = format_table(report)
     assert "vectors of 0.4 MB, at an owner that sleeps; medians of 3 rounds" in table
-    assert {line.split()[0] for line in table.splitlines()[3:]} == set(report["seconds"])
+    assert {line.split()[0] for line in table.splitlines()[4:]} == set(report["seconds"])
+
+
+def test_shares_count_the_bytes_that_must_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"copy": [1.0, 3.0, 4.0], **dict.fromkeys(("read", "write", "accumulate"), [2.0] * 3)}
+    monkeypatch.setattr(benchmark, "_answer", lambda _: {"seconds": seconds})
+    monkeypatch.setattr(benchmark.shutil, "which", lambda _: "mpiexec")
+    monkeypatch.setattr(benchmark.importlib.util, "find_spec", lambda _: object())
+    report = run_one_sided_benchmark(4000, 3, "sleep", "tcp")
+    assert report["share_of_copy"] == {"read": 1.5, "write": 1.5, "accumulate": 2.25}
 
 
 def test_ranks_that_break_off_are_told() -> None:
