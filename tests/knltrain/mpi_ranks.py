@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
+from .hosts import Hosts
 
 REPOSITORY = Path(__file__).parents[2]
 MPIEXEC = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
@@ -23,20 +25,71 @@ OVER_TCP = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 """What lets Intel MPI go over TCP between processes of one computer, too."""
 
 
+_OWN_SHARED_MEMORY = "mount -t tmpfs none /dev/shm &&"
+"""Hosts share none; `ip netns exec` has a mount namespace of its own, and so does this."""
+
+
 def run_ranks(
     count: int, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run `python *arguments` as so many ranks; an exception in one of them ends all."""
     assert MPIEXEC is not None
-    return subprocess.run(
-        [MPIEXEC, "-n", str(count), sys.executable, "-m", "mpi4py", *arguments],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(REPOSITORY),
-            "I_MPI_PIN": "0",
-            "I_MPI_HYDRA_IFACE": "lo",
-            **(environment or {}),
+    command = [MPIEXEC, "-n", str(count), sys.executable, "-m", "mpi4py", *arguments]
+    return _run(command, {"I_MPI_HYDRA_IFACE": "lo", **(environment or {})})
+
+
+def run_ranks_on(
+    hosts: Hosts, folder: Path, count: int, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `python *arguments` as so many ranks on hosts in turn, which are reached by a script."""
+    assert MPIEXEC is not None
+    places = zip(hosts.addresses, hosts.names, strict=True)
+    cases = [
+        f'{address}) exec ip netns exec {name} sh -c "{_OWN_SHARED_MEMORY} $*";;'
+        for address, name in places
+    ]
+    script = folder / "come"
+    lines = ["#!/bin/sh", 'while [ "${1#-}" != "$1" ]; do shift; done', "to=$1; shift"]
+    script.write_text("\n".join([*lines, "case $to in", *cases, "esac", ""]))
+    script.chmod(0o755)
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        hosts.names[0],
+        "sh",
+        "-c",
+        f'{_OWN_SHARED_MEMORY} "$@"',
+        "sh",
+    ]
+    command += [
+        MPIEXEC,
+        "-iface",
+        "eth0",
+        "-hosts",
+        ",".join(hosts.addresses),
+        "-ppn",
+        "1",
+        "-n",
+        str(count),
+    ]
+    return _run(
+        [*command, sys.executable, "-m", "mpi4py", *arguments],
+        {
+            "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC": str(script),
+            "FI_PROVIDER": "tcp",
+            "FI_TCP_IFACE": "eth0",
         },
+    )
+
+
+def _run(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "I_MPI_PIN": "0", **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

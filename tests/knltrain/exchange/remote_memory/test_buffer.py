@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from ...mpi_ranks import OVER_TCP, needs_mpi
+from ...hosts import hosts, why_none
+from ...mpi_ranks import OVER_TCP, expect_success, needs_mpi, run_ranks_on
 
 Run = Callable[..., str]
 
@@ -37,3 +39,18 @@ def test_events_and_threads(run: Run) -> None:
 @pytest.mark.slow
 def test_owner_that_computes_is_reached_over_tcp(run: Run) -> None:
     run("owner_that_computes_is_reached", over=OVER_TCP)
+
+
+@pytest.mark.slow
+def test_all_of_it_holds_between_hosts(tmp_path: Path) -> None:
+    if (reason := why_none()) is not None:
+        pytest.skip(reason)
+    program = Path(__file__).with_name("programs.py")
+    names = [
+        "owner_that_computes_is_reached",
+        "accumulates_on_all_ranks_add_up",
+        "scaling_loses_nothing_that_others_add",
+        "buffers_come_and_go",
+    ]
+    with hosts(3) as three:
+        expect_success(run_ranks_on(three, tmp_path, 3, str(program), *names))
