@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .hosts import Hosts
+from knltrain.bench.nodes.hosts import Hosts
 
 REPOSITORY = Path(__file__).parents[2]
 MPIEXEC = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
@@ -26,7 +27,7 @@ OVER_TCP = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 
 
 _OWN_SHARED_MEMORY = "mount -t tmpfs none /dev/shm &&"
-"""Hosts share none; `ip netns exec` has a mount namespace of its own, and so does this."""
+"""Hosts share none: each rank mounts one of its own, where nobody else sees it."""
 
 
 def run_ranks(
@@ -43,25 +44,16 @@ def run_ranks_on(
 ) -> subprocess.CompletedProcess[str]:
     """Run `python *arguments` as so many ranks on hosts in turn, which are reached by a script."""
     assert MPIEXEC is not None
-    places = zip(hosts.addresses, hosts.names, strict=True)
+    ways = [[*hosts.way(number), "unshare", "--mount"] for number in range(len(hosts.names))]
     cases = [
-        f'{address}) exec ip netns exec {name} sh -c "{_OWN_SHARED_MEMORY} $*";;'
-        for address, name in places
+        f'{address}) exec {shlex.join(way)} sh -c "{_OWN_SHARED_MEMORY} $*";;'
+        for address, way in zip(hosts.addresses, ways, strict=True)
     ]
     script = folder / "come"
     lines = ["#!/bin/sh", 'while [ "${1#-}" != "$1" ]; do shift; done', "to=$1; shift"]
     script.write_text("\n".join([*lines, "case $to in", *cases, "esac", ""]))
     script.chmod(0o755)
-    command = [
-        "ip",
-        "netns",
-        "exec",
-        hosts.names[0],
-        "sh",
-        "-c",
-        f'{_OWN_SHARED_MEMORY} "$@"',
-        "sh",
-    ]
+    command = [*ways[0], "sh", "-c", f'{_OWN_SHARED_MEMORY} "$@"', "sh"]
     command += [
         MPIEXEC,
         "-iface",

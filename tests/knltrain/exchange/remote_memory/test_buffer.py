@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ...hosts import hosts, why_none
+from ...hosts import hosts_or_skip
 from ...mpi_ranks import OVER_TCP, expect_success, needs_mpi, run_ranks_on
 
 Run = Callable[..., str]
@@ -43,8 +43,6 @@ def test_owner_that_computes_is_reached_over_tcp(run: Run) -> None:
 
 @pytest.mark.slow
 def test_all_of_it_holds_between_hosts(tmp_path: Path) -> None:
-    if (reason := why_none()) is not None:
-        pytest.skip(reason)
     program = Path(__file__).with_name("programs.py")
     names = [
         "owner_that_computes_is_reached",
@@ -52,5 +50,5 @@ def test_all_of_it_holds_between_hosts(tmp_path: Path) -> None:
         "scaling_loses_nothing_that_others_add",
         "buffers_come_and_go",
     ]
-    with hosts(3) as three:
+    with hosts_or_skip(3) as three:
         expect_success(run_ranks_on(three, tmp_path, 3, str(program), *names))
