@@ -56,8 +56,9 @@ class Clock:
     def __exit__(self, *_: object) -> None:
         now = time.perf_counter()
         self.seconds += now - self._entered
-        if self.watch is not None:
-            self.watch(self._entered, now)
+        watch = self.watch  # which another thread may take away
+        if watch is not None:
+            watch(self._entered, now)
 
 
 @final

@@ -173,12 +173,25 @@ def between_nodes(
     config: RunConfig, node: int, nodes: int, meeting_point: MeetingPoint
 ) -> NodeCollective:
     """What `exchange.between_nodes` names, for the first worker of a node."""
-    from knltrain.torch_distributed.between_nodes import TorchCollective
     from knltrain.worker.meeting import MEETING_SECONDS
 
     limit, named = config.exchange.timeout_seconds, config.exchange.between_nodes
     assert named != "auto"
-    return TorchCollective(named, node, nodes, meeting_point, limit, MEETING_SECONDS)
+    if named == "mpi":
+        from knltrain.exchange.mpi.node_collective import MpiCollective
+        from knltrain.torch_distributed.key_values import TorchStore, meeting_store
+
+        store = TorchStore(meeting_store(meeting_point, MEETING_SECONDS))
+        own = meeting_point.own_address
+        return MpiCollective(node, nodes, store, own, limit, MEETING_SECONDS)
+    if named == "oneccl_bindings":
+        from knltrain.exchange.oneccl.archived import load_archived_bindings
+
+        load_archived_bindings()
+    from knltrain.torch_distributed.between_nodes import TorchCollective
+
+    backend = "ccl" if named == "oneccl_bindings" else named
+    return TorchCollective(backend, node, nodes, meeting_point, limit, MEETING_SECONDS)
 
 
 def bfloat16(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:

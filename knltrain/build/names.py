@@ -153,6 +153,8 @@ def build_team(
     from knltrain.exchange.joining import join, join_across_nodes
 
     if meeting_point is not None:
+        if plain_method(config, config.total_workers).schedule != "synchronous":
+            return _alone_across_nodes(config, segment_fds, rank, meeting_point)
         node, local_rank = divmod(rank, int(config.workers))
         nodes, collective = config.total_nodes, None
         if local_rank == 0:
@@ -162,6 +164,25 @@ def build_team(
         limit = _patience_seconds(config)
         return join_across_nodes(segment_fds, local_rank, limit, node, nodes, collective)
     return join(segment_fds, rank, _patience_seconds(config))
+
+
+def _alone_across_nodes(
+    config: RunConfig, segment_fds: Sequence[int], rank: int, meeting_point: MeetingPoint
+) -> Team:
+    """A worker who comes alone to a center that lies on all nodes, as a rank of MPI."""
+    from knltrain.exchange.joining import join_for_one_sided
+    from knltrain.torch_distributed.key_values import TorchStore, meeting_store
+    from knltrain.worker.meeting import MEETING_SECONDS
+
+    return join_for_one_sided(
+        segment_fds,
+        rank,
+        config.total_workers,
+        TorchStore(meeting_store(meeting_point, MEETING_SECONDS)),
+        meeting_point.own_address,
+        _patience_seconds(config),
+        MEETING_SECONDS,
+    )
 
 
 def written_for_the_wire(

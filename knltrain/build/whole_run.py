@@ -10,6 +10,7 @@ from affinity import Need
 from knltrain.build.names import build_dataset, build_network, plain_method
 from knltrain.build.needs import memory_needs
 from knltrain.config import RunConfig
+from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
 from knltrain.network.network import Network
 
@@ -83,15 +84,27 @@ def check_across_nodes(config: RunConfig, method: Method) -> None:
     if config.total_nodes == 1 or method.period is None:
         return
     if method.schedule != "synchronous":
-        raise ConfigError(
-            f"exchange.method = '{method.name}' on {config.total_nodes} computers: its workers "
-            "come to the center alone, of which each computer has a replica; expected a method "
-            "whose workers exchange all at once, such as 'sync_easgd' or 'hierarchical_easgd'"
-        )
+        _check_alone_across_nodes(config, method)
     if config.exchange.emulated_link_gbits is not None:
         raise ConfigError(
             f"exchange.emulated_link_gbits = {config.exchange.emulated_link_gbits}: there are "
             f"{config.total_nodes} computers with a real link between them: leave it out"
+        )
+
+
+def _check_alone_across_nodes(config: RunConfig, method: Method) -> None:
+    where = f"exchange.method = '{method.name}' on {config.total_nodes} computers"
+    if method.schedule == "round_robin" or method.inside is not None or not method.rule.adds:
+        raise ConfigError(
+            f"{where}: its workers come to the center in turn, in groups, or with more than a sum, "
+            "which they can within one computer; expected 'seasgd', 'easgd', 'downpour' or another "
+            "whose center adds up what comes, or a method whose workers exchange all at once, such "
+            "as 'hierarchical_easgd'"
+        )
+    if config.exchange.wire_format != "float32":
+        raise ConfigError(
+            f"{where}, exchange.wire_format = '{config.exchange.wire_format}': what comes alone is "
+            "added where the center lies, in float32: expected 'float32'"
         )
 
 
@@ -126,6 +139,8 @@ def vectors_between_nodes(config: RunConfig) -> int:
     """Packed vectors for exchanges between nodes: a sum; what is kept of it, and what is sent."""
     if config.total_nodes == 1:
         return 0
+    if METHODS[config.exchange.method].schedule not in ("synchronous", "never"):
+        return 3  # a copy of the center, what is sent, and at most all of the center itself
     return 1 if config.exchange.wire_format == "float32" else 3
 
 

@@ -66,10 +66,11 @@ class ExchangeConfig(Table):
         description="what ends the run of workers, or groups, that come to the center alone: each"
         " has done all steps, rank 0 has, the fastest has, or their average is so many",
     )
-    between_nodes: Literal["auto", "ccl", "gloo"] = Field(
+    between_nodes: Literal["auto", "ccl", "gloo", "mpi", "oneccl_bindings"] = Field(
         default="auto",
-        description="what carries exchanges between computers: oneCCL ('ccl'), or PyTorch's 'gloo';"
-        " auto: oneCCL where it is installed, gloo where not",
+        description="what carries exchanges between computers: oneCCL ('ccl'), PyTorch's 'gloo',"
+        " 'mpi', or oneCCL by Intel's archived bindings; auto: oneCCL where it is installed, gloo"
+        " where not",
     )
     wire_format: Literal["float32", "bfloat16", "int8", "top_k"] = Field(
         default="float32",

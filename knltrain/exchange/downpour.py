@@ -55,6 +55,7 @@ class Downpour(ExchangeRule):
         self.momentum = momentum
         self.nesterov = nesterov
         self.center_vectors = 2 if momentum else 1
+        self.adds = not momentum
         self._kernels = kernels
 
     def begin(self, center: FloatArray, contribution: FloatArray) -> None:

@@ -64,6 +64,7 @@ class EASGD(SynchronousRule):
     """
 
     follows = False
+    adds = True
     takes_back = True
 
     def __init__(

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from knltrain.exchange.across_nodes import AcrossNodes
 from knltrain.exchange.grouped import GroupedTeam
+from knltrain.exchange.mpi.joining import join_mpi
+from knltrain.exchange.mpi.key_value_store import KeyValueStore
 from knltrain.exchange.node_collective import NodeCollective
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
@@ -51,6 +53,29 @@ def join_across_nodes(
             last, 0, collective, node, nodes, timeout_seconds, name, local=inside.center
         )
         return GroupedTeam(node, nodes, inside, outside, center)
+
+
+def join_for_one_sided(
+    fds: Sequence[int],
+    rank: int,
+    workers: int,
+    store: KeyValueStore,
+    own_address: str | None,
+    timeout_seconds: float,
+    longest_seconds: float,
+) -> Team:
+    """Become worker ``rank`` of ``workers`` on all nodes, who come to the center by MPI.
+
+    They find each other by ``store`` within ``longest_seconds``. Raises as `join` and `join_mpi`.
+    """
+    from knltrain.exchange.one_sided_center import OneSidedCenter
+
+    with _attached(fds) as (mine,):
+        node, local_rank = divmod(rank, mine.workers)
+        of_node = range(node * mine.workers, (node + 1) * mine.workers)
+        inside = NodeShared(mine, local_rank, timeout_seconds, of_node)
+        mpi = join_mpi(rank, workers, store, longest_seconds, own_address, inside.check)
+        return OneSidedCenter(inside, mpi, timeout_seconds)
 
 
 @contextmanager

@@ -34,6 +34,9 @@ class ExchangeRule(ABC):
     remembers: bool = False
     """Whether ``contribution`` holds something from one exchange to the next."""
 
+    adds: bool = False
+    """Whether the center does nothing but add up contributions, whoever they come from."""
+
     takes_back: bool = False
     """Whether a local takes back what of its contribution has not got through to the center.
 

@@ -140,6 +140,9 @@ class Transport(Team):
         That thread must be the only one of this worker that visits or pushes meanwhile.
         """
 
+    def read_center(self) -> None:
+        """Bring ``center`` up to date, where it is a copy of one that lies elsewhere."""
+
     @abstractmethod
     def await_turn(self) -> None:
         """Wait until it is this worker's turn to visit by "round_robin"."""

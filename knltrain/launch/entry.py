@@ -36,7 +36,6 @@ def main() -> int:
     try:
         result = _train(identity, observer)
     except Exception as error:  # noqa: BLE001  (whatever it is, the parent must hear of it)
-        traceback.print_exc()
         observer.failed(error)
         return _exit_code(error)
     events.send("done", result=asdict(result))
@@ -84,10 +83,11 @@ class TellsParent(Observer):
             self._tell_placement()
 
     def failed(self, error: Exception) -> None:
-        """Tell what ended the worker; what goes wrong after that is not told."""
+        """Tell what ended the worker, all of it to the log; not what goes wrong after that."""
         if self._failure_told:
             return
         self._failure_told = True
+        traceback.print_exception(error)
         kind = type(error).__name__
         self._events.send(
             "error",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -27,7 +28,10 @@ from affinity import (
 )
 from knltrain.build import check_names, check_run, doubts_about, resolved
 from knltrain.config import RunConfig, with_workers
+from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError
+from knltrain.exchange.mpi.runtime import INSTALL
+from knltrain.exchange.oneccl.archived import MODULE
 from knltrain.exchange.oneccl.library import MISSING, installed
 from knltrain.launch.site import ALONE, Site
 
@@ -100,11 +104,13 @@ def _plan(config: RunConfig, site: Site) -> RunPlan:
     if not config.placement.pin:
         plan = _unpinned(config, site, topology, allowed)
         size = check_run(config)
+        _check_installed(config)
         notes = (*doubts, *size.notes, *allowed.notes, *plan.notes)
         return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site)
     request = request_of(config, site)
     place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
     size = check_run(config)
+    _check_installed(config)
     plan = place_workers(topology, allowed, replace(request, needs=size.needs))
     notes = (*doubts, *size.notes, *allowed.notes, *plan.notes)
     return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site)
@@ -165,13 +171,41 @@ def _on_nodes(config: RunConfig, site: Site) -> RunConfig:
         )
     exchange = config.exchange
     if site.nodes > 1:
-        way = _way_between_nodes(exchange.between_nodes)
+        facts = METHODS.get(exchange.method)
+        alone = facts is not None and facts.schedule not in ("synchronous", "never")
+        way = _way_between_nodes(_one_sided_way(config) if alone else exchange.between_nodes)
         exchange = exchange.model_copy(update={"between_nodes": way})
     return config.model_copy(update={"nodes": site.nodes, "exchange": exchange})
 
 
+def _check_installed(config: RunConfig) -> None:
+    """Refuse a way between computers whose package is not there; `ConfigError`."""
+    if config.total_nodes == 1:
+        return
+    for name, module, way_out in (
+        ("mpi", "mpi4py", INSTALL),
+        ("oneccl_bindings", MODULE, "it is archived: use 'ccl' or 'gloo'"),
+    ):
+        if config.exchange.between_nodes == name and importlib.util.find_spec(module) is None:
+            raise ConfigError(
+                f"exchange.between_nodes = '{name}', by which '{config.exchange.method}' goes from "
+                f"one computer to another: no {module}; {way_out}"
+            )
+
+
+def _one_sided_way(config: RunConfig) -> str:
+    """What carries the exchanges of workers that come to the center alone: MPI."""
+    asked = config.exchange.between_nodes
+    if asked not in ("auto", "mpi"):
+        raise ConfigError(
+            f"exchange.between_nodes = '{asked}': workers of '{config.exchange.method}' come to "
+            "the center alone, between computers by one-sided MPI; expected 'mpi' or 'auto'"
+        )
+    return "mpi"
+
+
 def _way_between_nodes(asked: str) -> str:
-    """What carries exchanges: as asked, or oneCCL where it is installed."""
+    """What carries exchanges: as asked, if it is there, or oneCCL where it is installed."""
     there = installed() is not None
     if asked == "ccl" and not there:
         raise ConfigError(f"exchange.between_nodes = 'ccl': {MISSING}, or use 'gloo'")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from affinity import thread_environment
 from knltrain.bench.exchange.all_reduce import ALL_REDUCE
+from knltrain.bench.mpiexec import mpiexec
 from knltrain.bench.peer_process import PeerError, PeerProcess
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.exchange import oneccl
@@ -145,19 +143,12 @@ def _ccl(name: str, groups: Groups) -> list[PeerProcess]:
 
 
 def _mpi(name: str, groups: Groups) -> list[PeerProcess]:
-    mpiexec = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
-    if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
-        missing = "mpi4py" if mpiexec else "mpiexec"
-        raise PeerError(
-            f"there is no {missing}: pip install 'knltrain[mpi]', and impi-rt where the machine "
-            "has no MPI of its own"
-        )
     member = [sys.executable, "-m", "mpi4py", "-m", f"{_HERE}.mpi_member", json.dumps(groups)]
     cpus = [cpu for group in groups for cpu in group]
     arguments = ["-n", str(len(groups)), *member]
     # Each rank pins itself.
     environment = {**thread_environment(len(groups[0])), "I_MPI_PIN": "0"}
-    return [PeerProcess(name, arguments, cpus, python=mpiexec, environment=environment)]
+    return [PeerProcess(name, arguments, cpus, python=mpiexec(), environment=environment)]
 
 
 PEERS: dict[str, Callable[[str, Groups], list[PeerProcess]]] = {

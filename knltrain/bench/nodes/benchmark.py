@@ -38,6 +38,7 @@ def trainings() -> Mapping[str, Training]:
     for between in ("ccl", "gloo"):
         spread += [
             Ours(between, _METHOD, between, ours.name),
+            Ours(f"{between}-bfloat16", _METHOD, between, ours.name, "bfloat16"),
             Ours(f"layerwise-{between}", _LAYERWISE, between, ours.name),
             Ddp(between, spread=True, of_one_host=ddp.name),
         ]
@@ -59,12 +60,15 @@ def run_nodes_benchmark(
 
     `batch` images per worker and step, `steps` of them timed; `chosen` are names of `trainings`, or
     ("all",). A row of the report has the images per second of all workers, median and each round's,
-    the efficiency: the median over the rounds of what it is of the same on one host, and the share
+    the efficiency: the median over the rounds of what it is of ours, or of DDP's, on one host (ours
+    by `sync_easgd3`, the fastest there, whatever the method between hosts), and the share
     of communication that is `hidden`. Raises
     ConfigError for what cannot be measured, NoHosts where there can be none, PeerError when one
     breaks off, and RunAborted when a signal asks for the end; nothing is left behind then.
     """
     compared = _named(chosen)
+    if nodes < 2:
+        raise ConfigError(f"--nodes {nodes}: expected 2 or more, and a core for each")
     groups = cores_of(nodes)
     cpus = [cpu for group in groups for cpu in group]
     found: dict[str, list[Found]] = {each.name: [] for each in compared}

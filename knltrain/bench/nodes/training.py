@@ -79,24 +79,34 @@ class Ours(Training):
     """`knltrain train` by a method; `between` nodes by "ccl" or "gloo", or None on one host."""
 
     def __init__(
-        self, name: str, method: str, between: str | None, of_one_host: str | None = None
+        self,
+        name: str,
+        method: str,
+        between: str | None,
+        of_one_host: str | None = None,
+        wire_format: str = "float32",
     ) -> None:
         self.name = name
-        self.what = method if between is None else f"{method}, {between} between hosts"
+        self.what = (
+            method if between is None else f"{method}, {between} in {wire_format} between hosts"
+        )
         self.of_one_host = of_one_host
-        self._method, self._between = method, between
+        self._method, self._between, self._wire_format = method, between, wire_format
 
     def train(self, ground: Ground, folder: Path) -> Found:
         """Time the steps from the first that is reported to the last."""
         (folder / "run.toml").write_text(self._configuration(ground), encoding="utf-8")
-        done = subprocess.run(
-            self._command(ground, folder),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_SECONDS,
-        )
+        try:
+            done = subprocess.run(
+                self._command(ground, folder),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=LONGEST_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PeerError(f"{self.name} took more than {LONGEST_SECONDS:.0f} s") from error
         if done.returncode:
             raise PeerError(f"{self.name} ended with {done.returncode}: {done.stderr[-2000:]}")
         run = folder / "runs/run"
@@ -121,7 +131,8 @@ class Ours(Training):
     def _configuration(self, ground: Ground) -> str:
         side = network_named(ground.network).input_shape[0]
         nodes = 1 if self._between is None else ground.workers
-        between = "" if self._between is None else f'between_nodes = "{self._between}"'
+        written = f'wire_format = "{self._wire_format}"'
+        between = "" if self._between is None else f'between_nodes = "{self._between}"\n{written}'
         return f"""
             workers = {ground.workers // nodes}
             [network]

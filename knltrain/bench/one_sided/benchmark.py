@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from affinity import allowed_cpus, pinned_command, read_topology
+from knltrain.bench.mpiexec import mpiexec
 from knltrain.bench.peer_process import PeerError
-from knltrain.exchange.mpi.runtime import INSTALL
 
 LIMIT_SECONDS = 600.0
 TRANSPORTS: dict[str, dict[str, str]] = {
@@ -34,13 +31,10 @@ def run_one_sided_benchmark(size: int, rounds: int, owner: str, transport: str) 
     memory (`ACCESSES`), by that of the copy in the same round: medians over the rounds. Raises
     PeerError where MPI is not there, or its ranks break off.
     """
-    mpiexec = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
-    if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
-        raise PeerError(f"there is no {'mpi4py' if mpiexec else 'mpiexec'}: {INSTALL}")
     program = [sys.executable, "-m", "mpi4py", "-m", "knltrain.bench.one_sided.member"]
     options = ["--bytes", str(size), "--rounds", str(rounds), "--owner", owner]
     environment = {"I_MPI_PIN": "0", **TRANSPORTS[transport]}
-    command = [mpiexec, "-n", "2", *program, *options]
+    command = [mpiexec(), "-n", "2", *program, *options]
     report = _answer(pinned_command(command, sorted(allowed_cpus()), environment, os.getpid()))
     seconds = report["seconds"]
     shares = {

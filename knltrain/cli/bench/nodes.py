@@ -15,7 +15,7 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
     "--trainings",
     default="all",
     show_default=True,
-    help="one-host, [layerwise-]ccl, [layerwise-]gloo, ddp-one-host, ddp-ccl, ddp-gloo.",
+    help="one-host, ddp-one-host, and of ccl and gloo: X, X-bfloat16, layerwise-X, ddp-X.",
 )
 @click.option(
     "--nodes",

@@ -19,9 +19,6 @@ target calls MPI (seen with its TCP provider). So every rank has a thread that d
 
 from __future__ import annotations
 
-import atexit
-import threading
-import time
 from collections.abc import Callable
 from typing import Any, final
 
@@ -29,6 +26,7 @@ import numpy as np
 
 from knltrain.errors import SegmentError
 from knltrain.exchange.gaspi.remote_memory import Bytes, Extent, Ranks, RemoteMemory, Words
+from knltrain.exchange.mpi.progress import Progress
 from knltrain.exchange.mpi.runtime import load_mpi
 from knltrain.exchange.patience import nap_until
 
@@ -38,32 +36,24 @@ _PUT_BYTES = 2**30
 _ALIGNMENT_BYTES = 64
 _MEETING_TAG = 7
 
-_LONG = 8
-"""Times the shortest look: MPI does not tell whether one has moved anything."""
-
 
 @final
 class MPIRanks(Ranks):
     """The processes of ``communicator``, by default of the whole MPI run (collective).
 
-    ``progress_seconds`` is how long the thread that lets one-sided operations of others progress
-    sleeps between two looks; 0 for no such thread, where the MPI library does not need one.
+    With ``progress`` a thread lets one-sided operations of others go on while this process
+    computes; it can be left out where the MPI library needs none.
     Raises ConfigError if MPI cannot be used here.
     """
 
-    def __init__(self, communicator: Any = None, progress_seconds: float = 1e-3) -> None:
+    def __init__(self, communicator: Any = None, progress: bool = True) -> None:
         self._mpi = load_mpi()
         self._communicator = (communicator or self._mpi.COMM_WORLD).Dup()
         self.rank, self.size = self._communicator.rank, self._communicator.size
         self._meetings = 0
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        if progress_seconds > 0 and self.size > 1:
-            self._thread = threading.Thread(
-                target=self._progress, args=(progress_seconds,), name="MPI progress", daemon=True
-            )
-            self._thread.start()
-            atexit.register(self._end_thread)  # before MPI itself is ended
+        self._progress: Progress | None = None
+        if progress and self.size > 1:
+            self._progress = Progress(self._mpi, self._communicator)
 
     def meet(self, timeout_seconds: float) -> list[int]:
         """Wait for all ranks; return those that did not come in time."""
@@ -101,8 +91,9 @@ class MPIRanks(Ranks):
 
     def abandon(self) -> None:
         """End the thread."""
-        self._end_thread()
-        atexit.unregister(self._end_thread)
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            progress.stop()
 
     def _finished(self, came: dict[int, Any], sent: list[Any]) -> Callable[[], bool]:
         def look() -> bool:
@@ -112,21 +103,6 @@ class MPIRanks(Ranks):
             return not came and all(request.Test() for request in sent)
 
         return look
-
-    def _progress(self, seconds: float) -> None:
-        """Look again at once after a look that took long: it moved something, there may be more."""
-        shortest = float("inf")
-        while not self._ended.is_set():
-            began = time.perf_counter()
-            self._communicator.Iprobe()
-            took = time.perf_counter() - began
-            shortest = min(shortest, took)
-            time.sleep(0 if took > _LONG * shortest else seconds)
-
-    def _end_thread(self) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
 
 
 @final

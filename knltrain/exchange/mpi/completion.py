@@ -18,19 +18,30 @@ _SLICE_NANOSECONDS = 100_000_000
 
 @final
 class Completion:
-    """Waits for requests in MPI, for ``timeout_seconds`` at most."""
+    """Waits for requests in MPI, for ``timeout_seconds`` at most, unless a call says otherwise.
 
-    def __init__(self, mpi: Any, timeout_seconds: float) -> None:
-        self._mpi, self._timeout_seconds = mpi, timeout_seconds
+    ``check`` is called about every 0.1 s, and may raise.
+    """
+
+    def __init__(
+        self, mpi: Any, timeout_seconds: float, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self._mpi, self._timeout_seconds, self._check = mpi, timeout_seconds, check
         self._test = address_of(mpi, "MPI_Test")
         self._abandoned: list[Any] = []
 
-    def of(self, requests: Sequence[Any], awaited: Callable[[], str]) -> None:
+    def of(
+        self,
+        requests: Sequence[Any],
+        awaited: Callable[[], str],
+        limit_seconds: float | None = None,
+    ) -> None:
         """Return when all are complete; ``awaited()`` says what for, in the message otherwise.
 
-        Raises ExchangeTimeout, after which MPI may still write to what they read to, and PeerLost
-        if MPI fails.
+        Raises ExchangeTimeout, after which MPI may still write to what they read to, PeerLost if
+        MPI fails, and what ``check`` raises.
         """
+        limit_seconds = self._timeout_seconds if limit_seconds is None else limit_seconds
         # MPI_Test sets a handle that is done to null where it lies: inside mpi4py's object.
         places = np.array([self._mpi._addressof(request) for request in requests], np.int64)
         results, waited, begin = scratch(), 0, time.monotonic()
@@ -40,6 +51,13 @@ class Completion:
             if left == FAILED:
                 raise failure(self._mpi, int(results[2]))
             waited += _SLICE_NANOSECONDS
-            if left and time.monotonic() - begin >= self._timeout_seconds:
+            if not left:
+                return
+            try:
+                self._check()
+            except BaseException:
                 self._abandoned += requests  # MPI may still write to their memory
-                raise ExchangeTimeout(f"waited {self._timeout_seconds:g} s in vain for {awaited()}")
+                raise
+            if time.monotonic() - begin >= limit_seconds:
+                self._abandoned += requests
+                raise ExchangeTimeout(f"waited {limit_seconds:g} s in vain for {awaited()}")

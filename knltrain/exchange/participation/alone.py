@@ -68,6 +68,7 @@ class WritesBehind(ComesAlone):
         with transport.clocks.waiting:
             self._update_thread.wait()
         rule.prepare(step)
+        transport.read_center()
         rule.contribute(transport.local, transport.center, self._contribution)
         self._update_thread.begin(lambda: transport.push(rule, self._contribution, self._order))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -56,17 +56,19 @@ class RemoteBox(Box[Vector]):
         bytes_per_server: int,
         servers: Sequence[int] | None = None,
         timeout_seconds: float = 60.0,
+        check: Callable[[], None] = lambda: None,
     ) -> RemoteBox:
         """Make a box with room for so many bytes of buffers at each server (collective).
 
         ``comm`` is a communicator of mpi4py, ``servers`` which of its ranks have the memory, all by
-        default. ``timeout_seconds`` is how long another process may keep this one waiting. Raises
-        SegmentError if a server has no room, or ranks ask for different boxes; ExchangeTimeout if
-        some do not come; ConfigError if there is no MPI with threads.
+        default. ``timeout_seconds`` is how long another process may keep this one waiting, which
+        calls ``check`` meanwhile, now and then, and raises what that raises. Raises SegmentError if
+        a server has no room, or ranks ask for different boxes; ExchangeTimeout if some do not come;
+        ConfigError if there is no MPI with threads.
         """
         if bytes_per_server < 1:
             raise SegmentError(f"bytes_per_server = {bytes_per_server}: expected 1 at least")
-        return cls(Window(comm, bytes_per_server, servers, timeout_seconds))
+        return cls(Window(comm, bytes_per_server, servers, timeout_seconds, check))
 
     def create_buffer(
         self, size: int, dtype: npt.DTypeLike = np.float32, private: bool = False
@@ -113,6 +115,10 @@ class RemoteBox(Box[Vector]):
         if self._window.is_open:
             self._window.close()
 
+    def abandon(self) -> None:
+        """Let go of this process's part alone, where others may not come any more."""
+        self._window.abandon()
+
     def __enter__(self) -> RemoteBox:
         return self
 
@@ -121,7 +127,7 @@ class RemoteBox(Box[Vector]):
         if error is None:
             self.close()
         else:
-            self._window.abandon()
+            self.abandon()
 
     def _slots(self) -> list[list[int]]:
         words = self._window.words(0, slot_word(0), SLOTS * SLOT_WORDS)

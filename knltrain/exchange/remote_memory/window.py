@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
+from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost, SegmentError
 from knltrain.exchange.mpi.completion import Completion
 from knltrain.exchange.mpi.progress import Progress
 from knltrain.exchange.mpi.runtime import load_mpi
@@ -30,18 +31,24 @@ _PIECE_BYTES = 2**22
 class Window:
     """``bytes_`` of memory for shards at each of ``servers``, ranks of ``comm`` (collective).
 
-    Servers are numbered from 0 below, in the order given.
+    Servers are numbered from 0 below, in the order given. ``check`` is called now and then by who
+    waits, and may raise.
     """
 
     def __init__(
-        self, comm: Any, bytes_: int, servers: Sequence[int] | None, timeout_seconds: float
+        self,
+        comm: Any,
+        bytes_: int,
+        servers: Sequence[int] | None,
+        timeout_seconds: float,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._mpi = mpi = load_mpi()
         self.timeout_seconds = timeout_seconds
         self.ranks = _checked(comm, servers)
         self.bytes = DATA_BEGIN + whole_pages(bytes_)
-        self.lost = False
-        self._completion = Completion(mpi, timeout_seconds)
+        self._failure: KnltrainError | None = None
+        self._completion = Completion(mpi, timeout_seconds, check)
         self._group, request = comm.Idup()
         self._complete([request], "the other ranks to make the box, too")
         self.rank = self._group.rank
@@ -72,26 +79,29 @@ class Window:
 
     def get(self, server: int, offset: int, out: AnyArray) -> list[Any]:
         """Begin to read elements at so many bytes of a server; return the requests."""
-        return [
-            self._window.Rget(self._spec(part), self.ranks[server], self._target(at, part))
-            for at, part in _pieces(offset, out)
-        ]
+        with self._begun():
+            return [
+                self._window.Rget(self._spec(part), self.ranks[server], self._target(at, part))
+                for at, part in _pieces(offset, out)
+            ]
 
     def put(self, server: int, offset: int, values: AnyArray) -> list[Any]:
         """Begin to write; done when the requests are complete and `settle` has returned."""
-        return [
-            self._window.Rput(self._spec(part), self.ranks[server], self._target(at, part))
-            for at, part in _pieces(offset, values)
-        ]
+        with self._begun():
+            return [
+                self._window.Rput(self._spec(part), self.ranks[server], self._target(at, part))
+                for at, part in _pieces(offset, values)
+            ]
 
     def accumulate(self, server: int, offset: int, values: AnyArray) -> list[Any]:
         """Begin to add, each element in one piece; done as `put`."""
-        return [
-            self._window.Raccumulate(
-                self._spec(part), self.ranks[server], self._target(at, part), self._mpi.SUM
-            )
-            for at, part in _pieces(offset, values)
-        ]
+        with self._begun():
+            return [
+                self._window.Raccumulate(
+                    self._spec(part), self.ranks[server], self._target(at, part), self._mpi.SUM
+                )
+                for at, part in _pieces(offset, values)
+            ]
 
     def finish(self, servers: Iterable[int], requests: Sequence[Any]) -> None:
         """Return when requests to these servers are complete."""
@@ -101,22 +111,28 @@ class Window:
         """Return when all that was begun at these servers is done there."""
         for server in servers:
             self.words(server, 0)
-            self._window.Flush(self.ranks[server])
+            with self._begun():
+                self._window.Flush(self.ranks[server])
 
     def meet(self) -> None:
         """Wait until all ranks are here (collective)."""
         self._complete([self._group.Ibarrier()], "the other ranks of the box")
 
     def check_open(self) -> None:
-        """Raise SegmentError if it is closed, or an owner has not answered before."""
+        """Raise SegmentError if it is closed, and again what ended an operation before."""
         if not self.is_open:
             raise SegmentError("the box is closed: expected an open one")
-        if self.lost:
-            raise SegmentError(
-                "an operation of the box was given up, and may be half done: make a new box"
+        if self._failure is not None:
+            raise type(self._failure)(
+                f"{self._failure}; what the box was doing then may be half done: make a new one"
             )
         if self._progress is not None:
             self._progress.check()
+
+    @property
+    def lost(self) -> bool:
+        """Whether an operation was given up, or has failed."""
+        return self._failure is not None
 
     def close(self) -> None:
         """Give the memory back (collective)."""
@@ -148,7 +164,8 @@ class Window:
         self.check_open()
         target = (word * WORD_BYTES, found.size, self._mpi.INT64_T)
         given, taken = self._spec(values), self._spec(found)
-        return self._window.Rget_accumulate(given, taken, self.ranks[server], target, op)
+        with self._begun():
+            return self._window.Rget_accumulate(given, taken, self.ranks[server], target, op)
 
     def _await(self, servers: Sequence[int], requests: Sequence[Any]) -> None:
         ranks = ", ".join(str(self.ranks[server]) for server in sorted(set(servers)))
@@ -157,9 +174,18 @@ class Window:
     def _complete(self, requests: Sequence[Any], awaited: str) -> None:
         try:
             self._completion.of(requests, lambda: awaited)
-        except (ExchangeTimeout, PeerLost):
-            self.lost = True
+        except (ExchangeTimeout, PeerLost) as error:
+            self._failure = error
             raise
+
+    @contextmanager
+    def _begun(self) -> Iterator[None]:
+        """Put what MPI raises at once into words of ours."""
+        try:
+            yield
+        except self._mpi.Exception as error:
+            self._failure = PeerLost(f"MPI failed: {error}; another process may be gone")
+            raise self._failure from error
 
     def _agree(self) -> None:
         """Check that all ranks ask for the same box, and that each server has room for it."""

@@ -5,6 +5,7 @@ The hosts share this machine's cores, hence no pinning.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -81,16 +82,26 @@ def results(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("way", ["gloo", "ccl"])
+METHODS = ["sync_easgd3", "hierarchical_easgd", "hierarchical_sgd", "sync_sgd", "layerwise_sgd"]
+
+
 @pytest.mark.parametrize(
-    "method",
-    ["sync_easgd3", "hierarchical_easgd", "hierarchical_sgd", "sync_sgd", "layerwise_sgd"],
+    ("way", "method"),
+    [
+        *((way, method) for way in ("gloo", "ccl") for method in METHODS),
+        ("mpi", "hierarchical_easgd"),
+        ("mpi", "layerwise_sgd"),
+        ("mpi", "seasgd"),
+        ("mpi", "downpour"),
+    ],
 )
 def test_workers_of_two_hosts_train_one_model(
     made: Hosts, folder: Path, way: str, method: str
 ) -> None:
     if way == "ccl" and installed() is None:
         pytest.skip("oneCCL is not installed")
+    if way == "mpi" and importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("MPI is not installed")
     chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
     size = ("--set", "data.train_images=960", "--set", "train.epochs=4")
     with started(made, folder, *chosen, *size) as process:
@@ -154,6 +165,23 @@ def test_run_goes_on_from_its_checkpoint_to_the_same_bits(
             assert np.array_equal(whole[key], halved[key]), (name, key)
 
 
+def test_workers_that_come_alone_go_on_from_their_checkpoint(made: Hosts, folder: Path) -> None:
+    if importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("MPI is not installed")
+    more = ("--set", "exchange.method=seasgd", "--set", "data.train_images=960")
+    with started(made, folder, *more, "--set", "train.steps=60") as process:
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    found = results(folder)
+    assert found["test_accuracy"] > 0.9
+    words_on = ("train", "--resume", "runs/run", "--set", "train.steps=61")
+    process = launched(made, folder, *words_on)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert results(folder)["steps"] == 61
+    assert abs(results(folder)["test_accuracy"] - found["test_accuracy"]) < 0.05
+
+
 @pytest.mark.parametrize(
     ("method", "written"),
     [
@@ -204,8 +232,16 @@ def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: P
     assert "nodes = 3, but this process is started on 2" in err
 
 
-def test_worker_that_is_killed_ends_the_run_on_all_hosts(made: Hosts, folder: Path) -> None:
-    with started(made, folder, *GLOO, *ENDLESS) as process:
+@pytest.mark.parametrize(
+    ("way", "method"), [("gloo", "sync_easgd"), ("mpi", "sync_easgd"), ("mpi", "seasgd")]
+)
+def test_worker_that_is_killed_ends_the_run_on_all_hosts(
+    made: Hosts, folder: Path, way: str, method: str
+) -> None:
+    if way == "mpi" and importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("MPI is not installed")
+    chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
+    with started(made, folder, *chosen, *ENDLESS) as process:
         _wait_for_steps(folder, process)
         _kill_worker(folder, 3)
         _, err = process.communicate(timeout=60)

@@ -190,11 +190,43 @@ def test_way_between_nodes_is_chosen_and_written_down(
     assert plan_run(config_with(UNPINNED)).config.exchange.between_nodes == "auto"
 
 
+def test_workers_that_come_alone_do_so_by_mpi(config_with: Load) -> None:
+    pytest.importorskip("mpi4py")
+    for asked in ("auto", "mpi"):
+        chosen = config_with(UNPINNED, "exchange.method=seasgd", f"exchange.between_nodes={asked}")
+        assert plan_run(chosen, PAIR).config.exchange.between_nodes == "mpi"
+
+
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        ("mpi", r"'mpi', by which 'sync_easgd' goes .* no mpi4py; pip install 'knltrain\[mpi\]'"),
+        ("oneccl_bindings", r"no oneccl_bindings_for_pytorch; it is archived: use 'ccl'"),
+    ],
+)
+def test_way_between_nodes_that_is_not_there_is_refused(
+    config_with: Load, monkeypatch: pytest.MonkeyPatch, way: str, says: str
+) -> None:
+    monkeypatch.setattr("knltrain.launch.plan.importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=says):
+        plan_run(config_with(UNPINNED, f"exchange.between_nodes={way}"), PAIR)
+
+
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
         (["nodes=4", "train.batch=8"], "nodes = 4, but this process is started on 2"),
-        (["exchange.method=seasgd"], "its workers come to the center alone"),
+        (["exchange.method=shmcaffe_h"], "its workers come to the center in turn, in groups, or"),
+        (["exchange.method=original_easgd"], "with more than a sum"),
+        (["exchange.method=async_msgd"], "expected 'seasgd', 'easgd', 'downpour' or another"),
+        (
+            ["exchange.method=seasgd", "exchange.wire_format=int8"],
+            "what comes alone is added where the center lies, in float32",
+        ),
+        (
+            ["exchange.method=seasgd", "exchange.between_nodes=gloo"],
+            "exchange.between_nodes = 'gloo': workers of 'seasgd' come to the center alone",
+        ),
         (["exchange.emulated_link_gbits=10"], "a real link between them: leave it out"),
         (
             ["exchange.method=hierarchical_easgd", "exchange.group_size=1"],

@@ -13,8 +13,11 @@ import numpy as np
 
 from knltrain.cluster import MeetingPoint
 from knltrain.errors import KnltrainError
+from knltrain.exchange.mpi.node_collective import MpiCollective
+from knltrain.exchange.node_collective import NodeCollective
 from knltrain.exchange.wire import Bfloat16, Compressed, Int8, TopK
 from knltrain.torch_distributed.between_nodes import TorchCollective
+from knltrain.torch_distributed.key_values import TorchStore, meeting_store
 from vectorized_ops.reference import largest, wire
 
 
@@ -22,7 +25,7 @@ def tell(what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 
-def operations(found: TorchCollective) -> None:
+def operations(found: NodeCollective) -> None:
     tell([found.node, found.nodes, found.name])
     values = (np.arange(50_001) % 7 * (found.node + 1)).astype(np.float32)
     found.all_reduce(values)
@@ -43,7 +46,7 @@ def operations(found: TorchCollective) -> None:
     tell(bool((taken == 10 * np.arange(found.nodes)[:, None] + found.node).all()))
 
 
-def written(found: TorchCollective) -> None:
+def written(found: NodeCollective) -> None:
     """Each format: a digest of the sums, and how far they and what is kept are from the truth."""
     size = 100_003
     for name, made in (
@@ -67,7 +70,7 @@ def written(found: TorchCollective) -> None:
         tell([name, digest.hexdigest(), off])
 
 
-def late(found: TorchCollective) -> None:
+def late(found: NodeCollective) -> None:
     values = np.ones(1000, np.float32)
     found.all_reduce(values)
     if found.node:
@@ -76,7 +79,7 @@ def late(found: TorchCollective) -> None:
     found.all_reduce(values)
 
 
-def killed(found: TorchCollective) -> None:
+def killed(found: NodeCollective) -> None:
     values = np.ones(1000, np.float32)
     found.all_reduce(values)
     if found.node:
@@ -84,12 +87,22 @@ def killed(found: TorchCollective) -> None:
     found.all_reduce(values)
 
 
+def _made(
+    backend: str, node: int, nodes: int, point: MeetingPoint, limit_seconds: float
+) -> NodeCollective:
+    if backend != "mpi":
+        name = backend.removeprefix("torch's ")
+        return TorchCollective(name, node, nodes, point, limit_seconds, 60)
+    store = TorchStore(meeting_store(point, 60))
+    return MpiCollective(node, nodes, store, point.own_address, limit_seconds, 60)
+
+
 def main() -> int:
     backend, scene, node, nodes, port, fd = sys.argv[1:]
     point = MeetingPoint("127.0.0.1", int(port), "127.0.0.1", None if fd == "-" else int(fd))
     try:
         limit = 1 if scene == "late" else 30
-        found = TorchCollective(backend, int(node), int(nodes), point, limit, 60)
+        found = _made(backend, int(node), int(nodes), point, limit)
         scenes = {"operations": operations, "written": written, "late": late, "killed": killed}
         scenes[scene](found)
         found.close()

@@ -1,11 +1,8 @@
 """Who there is, and what is said of those that are not."""
 
-import sys
-
 import pytest
 
-from knltrain.bench.exchange import contestants
-from knltrain.bench.exchange.contestants import OURS, PEERS, all_reduce_by, known_peers, started
+from knltrain.bench.exchange.contestants import OURS, all_reduce_by, known_peers, started
 from knltrain.bench.peer_process import PeerError
 from knltrain.errors import ConfigError
 from knltrain.exchange.oneccl import library
@@ -27,15 +24,3 @@ def test_oneccl_that_is_not_installed_is_told_in_words(name, monkeypatch):
     monkeypatch.setattr(library, "PACKAGE", "no-such-package")
     with pytest.raises(PeerError, match=r"not installed: pip install 'knltrain\[oneccl\]'"):
         started(name, [[0], [1]])
-
-
-def test_mpi_that_is_not_there_is_told_in_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(PeerError, match=r"no mpiexec: pip install 'knltrain\[mpi\]', and impi-rt"):
-        PEERS["mpi"]("mpi", [[0], [1]])
-    (tmp_path / "mpiexec").write_text("#!/bin/sh\n")
-    (tmp_path / "mpiexec").chmod(0o755)
-    monkeypatch.setattr(contestants.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(PeerError, match="no mpi4py"):
-        PEERS["mpi"]("mpi", [[0], [1]])

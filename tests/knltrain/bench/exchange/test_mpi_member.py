@@ -1,22 +1,17 @@
 """MPI as a contestant: rank 0 leads the others, by a world made of threads and queues."""
 
-import importlib.util
 import os
 import queue
-import shutil
-import sys
 import threading
 from contextlib import ExitStack
-from pathlib import Path
-
-import pytest
 
 from knltrain.bench.exchange import mpi_member
 from knltrain.bench.exchange.contestants import started
 from knltrain.bench.exchange.crew import assembled
 
+from ...mpi_ranks import needs_mpi
+
 CPUS = sorted(os.sched_getaffinity(0))
-MPIEXEC = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
 
 
 class World:
@@ -64,9 +59,7 @@ def test_all_do_what_rank_0_is_asked_and_times_span_all():
     assert led == [{"begin": 3.0, "end": 9.0}, {"dropped": True}]
 
 
-@pytest.mark.skipif(
-    MPIEXEC is None or importlib.util.find_spec("mpi4py") is None, reason="MPI is not installed"
-)
+@needs_mpi
 def test_two_ranks_reduce():
     with ExitStack() as stack:
         crew = assembled(stack, "mpi", started("mpi", [CPUS[:1], CPUS[-1:]]))

@@ -19,7 +19,7 @@ from ...hosts import hosts_or_skip
 def test_trainings_on_two_hosts_are_compared_with_those_on_one(tmp_path: Path) -> None:
     with hosts_or_skip(2):
         pass
-    chosen = ["one-host", "gloo", "layerwise-gloo", "ddp-one-host", "ddp-gloo"]
+    chosen = ["one-host", "gloo", "gloo-bfloat16", "layerwise-gloo", "ddp-one-host", "ddp-gloo"]
     if installed() is not None:
         chosen += ["ccl", "ddp-ccl"]
     report_file = tmp_path / "report.json"
@@ -59,6 +59,8 @@ def test_each_training_on_hosts_is_compared_with_one_of_its_kind() -> None:
         "gloo": "one-host",
         "ddp-ccl": "ddp-one-host",
         "ddp-gloo": "ddp-one-host",
+        "ccl-bfloat16": "one-host",
+        "gloo-bfloat16": "one-host",
         "layerwise-ccl": "one-host",
         "layerwise-gloo": "one-host",
     }

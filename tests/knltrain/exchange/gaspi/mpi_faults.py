@@ -28,7 +28,7 @@ def computes() -> None:
 
 def is_stopped() -> None:
     """Rank 1 makes no progress at all for a while, as if it were stopped."""
-    space = AddressSpace(MPIRanks(progress_seconds=0), timeout_seconds=60)
+    space = AddressSpace(MPIRanks(progress=False), timeout_seconds=60)
     segment = space.create_segment(8_000_000, 1)
     if space.rank == 0:
         segment.write_notify(np.ones(1_000_000, np.float32), 1, 0, 0, 1)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from ...mpi_ranks import MPIEXEC, OVER_TCP, needs_mpi
 
 REPOSITORY = Path(__file__).parents[4]
-MPIEXEC = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
 LIMIT_SECONDS = 120
 
-needs_mpi = pytest.mark.skipif(
-    MPIEXEC is None or importlib.util.find_spec("mpi4py") is None, reason="MPI is not installed"
-)
-
-# Whatever the library would take where there are several computers, on this one.
-OVER_TCP = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"}
+__all__ = ["OVER_TCP", "Ended", "mpi_run", "needs_mpi"]
 
 
 @dataclass

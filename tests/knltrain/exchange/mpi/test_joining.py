@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -18,10 +17,10 @@ from knltrain.exchange.mpi.key_value_store import InMemoryStore
 from knltrain.exchange.mpi.library import MpiLibrary
 
 from ...hosts import hosts_or_skip
+from ...mpi_ranks import MPIEXEC
 
 PROGRAM = Path(__file__).with_name("rank_of_mpi.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
-MPIEXEC = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
 SHARED_MEMORY = Path("/dev/shm")
 
 

@@ -1,0 +1,23 @@
+"""The launcher of MPI that contestants are started by."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+from knltrain.bench.peer_process import PeerError
+from knltrain.exchange.mpi.runtime import INSTALL
+
+
+def mpiexec() -> str:
+    """Return the `mpiexec` beside this Python, or else that of the system.
+
+    Raises PeerError, with the way out, where there is none, or no mpi4py.
+    """
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = shutil.which(beside) or shutil.which("mpiexec")
+    if found is None or importlib.util.find_spec("mpi4py") is None:
+        raise PeerError(f"there is no {'mpi4py' if found else 'mpiexec'}: {INSTALL}")
+    return found
