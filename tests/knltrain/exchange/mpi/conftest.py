@@ -20,6 +20,15 @@ PROGRAM = Path(__file__).with_name("rank_of_mpi.py")
 Start: TypeAlias = Callable[..., list[subprocess.Popen[str]]]
 
 
+@pytest.fixture(autouse=True)
+def environment_stays_as_it_was() -> Iterator[None]:
+    """What is set for a library here would reach the processes that other tests start."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session")
 def mpi_version() -> str:
     """The MPI library here, or a skip."""
