@@ -16,7 +16,7 @@ def mpiexec() -> str:
 
     Raises PeerError, with the way out, where there is none, or no mpi4py.
     """
-    beside = Path(sys.executable).with_name("mpiexec")
+    beside = str(Path(sys.executable).with_name("mpiexec"))
     found = shutil.which(beside) or shutil.which("mpiexec")
     if found is None or importlib.util.find_spec("mpi4py") is None:
         raise PeerError(f"there is no {'mpi4py' if found else 'mpiexec'}: {INSTALL}")
