@@ -9,17 +9,15 @@ from typing import Any, final
 
 from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.chunks import Chunk, cut
-from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.options import Options
-from knltrain.distributed_ops.times import BACKWARD_DATA, FORWARD
-from knltrain.distributed_ops.weighted import WeightedLayer
+from knltrain.distributed_ops.weighted import ProductLayer
 from knltrain.exchange.reduction import Reducer
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.shapes import ConvolutionShape
 
 
 @final
-class Convolution(WeightedLayer):
+class Convolution(ProductLayer):
     """A convolution of any `shape` with `parameters` weights (K, C/G, R, S) and bias (K,).
 
     Its gradient is computed and sent in `chunks` of output channels, in whole groups where there
@@ -27,6 +25,7 @@ class Convolution(WeightedLayer):
     """
 
     kind = "convolution"
+    takes = "images"
 
     def __init__(
         self,
@@ -44,36 +43,11 @@ class Convolution(WeightedLayer):
         super().__init__(name, shapes, reducer, options)
         self.shape = shape
         self._draw("weights", math.prod(shape.weights[1:]))
-        self._operation: Any = self._operations.convolution(shape)
+        self._operation = self._operations.convolution(shape)
         found = cut(name, shape.filters, shape.channels, shape.groups, chunks)
         self._chunks = [(chunk, self._operation_of(chunk)) for chunk in found]
         self._out = self._array(*shape.outputs)
         self._inputs_gradient = self._array(*shape.inputs)
-
-    def forward(self, images: AnyArray) -> AnyArray:
-        """Return the outputs (N', H', W', K) of images (N', H, W, C)."""
-        self._check("images", images, self._inputs_gradient)
-        weights, bias = self.parameters["weights"], self.parameters.get("bias")
-        with self.times[FORWARD].computing():
-            self._operation.forward(images, weights, bias, self._out)
-        return self._out
-
-    def backward_weights(self, values: AnyArray, gradient: AnyArray) -> GradientHandle:
-        """From the images and the gradient of the outputs, whose padding is zero, begin the sums.
-
-        Raises NetworkError while the last gradient is under way.
-        """
-        self._check("images", values, self._inputs_gradient)
-        self._check("a gradient", gradient, self._out)
-        return self._reduced(self._pieces(values, gradient))
-
-    def backward_data(self, gradient: AnyArray) -> AnyArray:
-        """Return the gradient of the images (N', H, W, C)."""
-        self._check("a gradient", gradient, self._out)
-        with self.times[BACKWARD_DATA].computing():
-            weights = self.parameters["weights"]
-            self._operation.backward_data(gradient, weights, self._inputs_gradient)
-        return self._inputs_gradient
 
     def cost(self, direction: str) -> costs.Cost:
         """See `Layer.cost`."""

@@ -7,17 +7,15 @@ from typing import Any, final
 
 from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.chunks import cut
-from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.options import Options
-from knltrain.distributed_ops.times import BACKWARD_DATA, FORWARD
-from knltrain.distributed_ops.weighted import WeightedLayer
+from knltrain.distributed_ops.weighted import ProductLayer
 from knltrain.errors import NetworkError
 from knltrain.exchange.reduction import Reducer
 from vectorized_ops.layout import AnyArray
 
 
 @final
-class Dense(WeightedLayer):
+class Dense(ProductLayer):
     """From `inputs` to `outputs` for N `images`, with weights (O, I) and bias (O,).
 
     Its gradient is computed and sent in `chunks` of outputs. Raises NetworkError for chunks and
@@ -25,6 +23,7 @@ class Dense(WeightedLayer):
     """
 
     kind = "dense"
+    takes = "values"
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class Dense(WeightedLayer):
         super().__init__(name, shapes, reducer, options)
         self._size = images, inputs, outputs
         self._draw("weights", inputs)
-        self._operation: Any = self._operations.dense(images, inputs, outputs)
+        self._operation = self._operations.dense(images, inputs, outputs)
         self._chunks = [chunk.outputs for chunk in cut(name, outputs, inputs, 1, chunks)]
         self._by_outputs: dict[int, Any] = {outputs: self._operation}
         for chunk in self._chunks:
@@ -58,31 +57,6 @@ class Dense(WeightedLayer):
                 self._by_outputs[count] = self._operations.dense(images, inputs, count)
         self._out = self._array(images, outputs)
         self._inputs_gradient = self._array(images, inputs)
-
-    def forward(self, values: AnyArray) -> AnyArray:
-        """Return the outputs (N', O) of values (N', I)."""
-        self._check("values", values, self._inputs_gradient)
-        weights, bias = self.parameters["weights"], self.parameters.get("bias")
-        with self.times[FORWARD].computing():
-            self._operation.forward(values, weights, bias, self._out)
-        return self._out
-
-    def backward_weights(self, values: AnyArray, gradient: AnyArray) -> GradientHandle:
-        """From the values and the gradient of the outputs, whose padding is zero, begin the sums.
-
-        Raises NetworkError while the last gradient is under way.
-        """
-        self._check("values", values, self._inputs_gradient)
-        self._check("a gradient", gradient, self._out)
-        return self._reduced(self._pieces(values, gradient))
-
-    def backward_data(self, gradient: AnyArray) -> AnyArray:
-        """Return the gradient of the values (N', I)."""
-        self._check("a gradient", gradient, self._out)
-        with self.times[BACKWARD_DATA].computing():
-            weights = self.parameters["weights"]
-            self._operation.backward_data(gradient, weights, self._inputs_gradient)
-        return self._inputs_gradient
 
     def cost(self, direction: str) -> costs.Cost:
         """See `Layer.cost`."""

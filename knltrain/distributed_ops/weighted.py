@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.packed import Packed
-from knltrain.distributed_ops.times import BACKWARD_WEIGHTS, UPDATE
+from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, UPDATE
 from knltrain.errors import NetworkError
 from knltrain.exchange.reduction import FloatArray, Reducer
 from vectorized_ops.clipping import Clipping
@@ -105,3 +106,44 @@ class WeightedLayer(Layer):
         ranks = self.reducer.ranks
         wire = ring_bytes(FLOAT_BYTES * self._packed.size, ranks)
         return Cost(computing.flops, computing.memory_bytes, wire, ring_steps(ranks))
+
+
+class ProductLayer(WeightedLayer):
+    """A layer whose outputs are products with its weights, by `_operation`.
+
+    It returns `_out` forward and `_inputs_gradient` backward, and calls what it takes `takes`.
+    """
+
+    takes: ClassVar[str]
+    _operation: Any
+    _out: AnyArray
+    _inputs_gradient: AnyArray
+
+    def forward(self, values: AnyArray) -> AnyArray:
+        """Return the outputs of N' <= N images or rows of values, in the shape of the layer."""
+        self._check(self.takes, values, self._inputs_gradient)
+        weights, bias = self.parameters["weights"], self.parameters.get("bias")
+        with self.times[FORWARD].computing():
+            self._operation.forward(values, weights, bias, self._out)
+        return self._out
+
+    def backward_weights(self, values: AnyArray, gradient: AnyArray) -> GradientHandle:
+        """From the values and the gradient of the outputs, whose padding is zero, begin the sums.
+
+        Raises NetworkError while the last gradient is under way.
+        """
+        self._check(self.takes, values, self._inputs_gradient)
+        self._check("a gradient", gradient, self._out)
+        return self._reduced(self._pieces(values, gradient))
+
+    def backward_data(self, gradient: AnyArray) -> AnyArray:
+        """Return the gradient of the values, in their shape."""
+        self._check("a gradient", gradient, self._out)
+        with self.times[BACKWARD_DATA].computing():
+            weights = self.parameters["weights"]
+            self._operation.backward_data(gradient, weights, self._inputs_gradient)
+        return self._inputs_gradient
+
+    @abstractmethod
+    def _pieces(self, values: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
+        """Compute the gradient chunk by chunk, and yield the stretch of each."""
