@@ -63,7 +63,9 @@ def test_two_processes_learn_by_shared_memory(script: Path) -> None:
 
 @pytest.mark.slow
 def test_two_processes_learn_by_torchrun_and_gloo(script: Path) -> None:
-    check([start("-m", "torch.distributed.run", "--nproc-per-node=2", str(script))])
+    # --standalone takes a free port, where the usual one may be another program's.
+    run = ("torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    check([start("-m", *run, str(script))])
 
 
 def test_program_needs_no_network_worker_or_configuration() -> None:
