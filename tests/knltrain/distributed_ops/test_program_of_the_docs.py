@@ -15,7 +15,7 @@ import pytest
 from ..ranks import REPOSITORY
 
 TEXT = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
-TOLD = re.compile(r"rank (\d): accuracy ([\d.]+) -> ([\d.]+), weights (\w+)")
+TOLD = re.compile(r"rank (\d): accuracy ([\d.]+) -> ([\d.]+), weights ([0-9a-f]{16})")
 
 
 def program() -> str:
