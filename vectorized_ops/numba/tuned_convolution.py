@@ -25,7 +25,8 @@ class TunedConvolution:
 
     Which of `algorithms` computes a direction is measured when the operation is made, unless it is
     known from an earlier measurement on such a machine; `choices` tells. With ("direct",) nothing
-    is measured and results do not depend on the machine's speed.
+    is measured and results do not depend on the machine's speed. What is no finite number spoils
+    the outputs that it contributes to; by Winograd's algorithms all of their tile.
     """
 
     def __init__(self, shape: ConvolutionShape, algorithms: tuple[str, ...] = ALGORITHMS) -> None:

@@ -57,7 +57,7 @@ def computing(how: str) -> Callable[[], object]:
 
 
 def own(center: Vector, compute: Callable[[], object]) -> float:
-    """Compute until the other rank says that it has done; return rounds per second."""
+    """Compute, once at least, until the other rank has done; return rounds per second."""
     ended = threading.Event()
 
     def listen() -> None:
@@ -67,7 +67,7 @@ def own(center: Vector, compute: Callable[[], object]) -> float:
     waiting = threading.Thread(target=listen)
     waiting.start()
     begin, rounds = time.perf_counter(), 0
-    while not ended.is_set():
+    while rounds == 0 or not ended.is_set():
         compute()
         rounds += 1
     waiting.join()

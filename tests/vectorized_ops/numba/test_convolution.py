@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numba
@@ -15,6 +15,8 @@ from numpy.testing import assert_array_equal
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import aligned_zeros
+from vectorized_ops.numba import tuned_convolution
+from vectorized_ops.numba.choices import Choice
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -35,6 +37,14 @@ SHAPES = {
     "groups of odd sizes": ConvolutionShape(16, 6, 7, 9, 45, (3, 2), (1, 2), groups=3),
     "many blocks of a map": ConvolutionShape(16, 11, 35, 1, 3, (3, 3), padding=(1, 1)),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _direct() -> Iterator[None]:
+    """Choose direct summation: Winograd rounds, and spreads what is no number over its tile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuned_convolution, "chosen", lambda *_: Choice("direct", {}))
+        yield
 
 
 def place() -> Memory:
