@@ -17,10 +17,12 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 @contextmanager
-def hosts_or_skip(count: int, gbits: float | None = None) -> Iterator[Hosts]:
+def hosts_or_skip(
+    count: int, gbits: float | None = None, latency_us: float = 0.0
+) -> Iterator[Hosts]:
     """So many hosts for a block; the test skips where there can be none."""
     try:
-        made = Hosts(count, gbits)
+        made = Hosts(count, gbits, latency_us)
     except NoHosts as reason:
         pytest.skip(str(reason))
     try:

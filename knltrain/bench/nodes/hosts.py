@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final, final
 
 from affinity import allowed_cpus, pinned_command
+from knltrain.bench.nodes import cables
 from knltrain.errors import KnltrainError
 
 WAY: Final = "nsenter --net=/proc/{host}/ns/net"
@@ -36,12 +38,13 @@ class NoHosts(KnltrainError):  # noqa: N818
 class Hosts:
     """``count`` hosts, 10.77.0.1 and up, that reach each other by ``eth0`` and nothing else.
 
-    Each sends at most ``gbits`` Gbit/s (the kernel's token buckets), None: as fast as it can. All
-    share the cores, the memory and the files of this machine. Raises NoHosts where the programs or
-    the rights for it are missing.
+    Each sends at most ``gbits`` Gbit/s (the kernel's token buckets), None: as fast as it can, and
+    what it sends arrives ``latency_us`` microseconds later, which costs a part of a core (see
+    `cables`). All share the cores, the memory and the files of this machine. Raises NoHosts where
+    the programs or the rights for it are missing.
     """
 
-    def __init__(self, count: int, gbits: float | None = None) -> None:
+    def __init__(self, count: int, gbits: float | None = None, latency_us: float = 0.0) -> None:
         missing = [program for program in _PROGRAMS if shutil.which(program) is None]
         if missing:
             raise NoHosts(f"hosts need {', '.join(missing)}: install iproute2 and util-linux")
@@ -51,8 +54,10 @@ class Hosts:
             self._switch, *self._holders = (self._namespace() for _ in range(count + 1))
             self._run(self._switch, "ip", "link", "add", "switch", "type", "bridge")
             self._run(self._switch, "ip", "link", "set", "switch", "up")
+            if latency_us:
+                self._lay_cables(latency_us)
             for number in range(count):
-                self._connect(number, gbits)
+                self._connect(number, gbits, laid=latency_us > 0)
             self._ended = until_made.pop_all()
 
     @property
@@ -93,11 +98,29 @@ class Hosts:
             time.sleep(_LOOK_SECONDS)
         return holder.pid
 
-    def _connect(self, number: int, gbits: float | None) -> None:
-        """Lay a cable from a host to the switch."""
+    def _lay_cables(self, latency_us: float) -> None:
+        """Start the process that carries what is sent, and wait until its devices are there."""
+        places = [str(each) for each in (self._switch, *self._holders)]
+        command = [sys.executable, "-m", cables.__name__, str(latency_us / 1e6), *places]
+        carrier = subprocess.Popen(
+            pinned_command(command, allowed_cpus(), die_with_parent=os.getpid()),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._ended.callback(_end, carrier)
+        assert carrier.stdout is not None
+        if not carrier.stdout.readline():
+            _, said = carrier.communicate()
+            raise NoHosts(f"no cables with a latency: {said.strip()}")
+
+    def _connect(self, number: int, gbits: float | None, laid: bool) -> None:
+        """Connect a host to the switch."""
         host, port = self._holders[number], f"port{number}"
-        ends = ("type", "veth", "peer", "name", port, "netns", str(self._switch))
-        self._run(host, "ip", "link", "add", "eth0", *ends)
+        if not laid:
+            ends = ("type", "veth", "peer", "name", port, "netns", str(self._switch))
+            self._run(host, "ip", "link", "add", "eth0", *ends)
         self._run(self._switch, "ip", "link", "set", port, "master", "switch", "up")
         self._run(host, "ip", "addr", "add", f"{self.addresses[number]}/24", "dev", "eth0")
         for interface in ("lo", "eth0"):
@@ -114,9 +137,9 @@ class Hosts:
 
 
 @contextmanager
-def hosts(count: int, gbits: float | None = None) -> Iterator[Hosts]:
+def hosts(count: int, gbits: float | None = None, latency_us: float = 0.0) -> Iterator[Hosts]:
     """Hosts that are gone after the block."""
-    made = Hosts(count, gbits)
+    made = Hosts(count, gbits, latency_us)
     try:
         yield made
     finally:
