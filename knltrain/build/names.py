@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from knltrain.backends.ipex_installation import check_ipex
 from knltrain.build import factories
@@ -169,20 +169,23 @@ def build_team(
 def _alone_across_nodes(
     config: RunConfig, segment_fds: Sequence[int], rank: int, meeting_point: MeetingPoint
 ) -> Team:
-    """A worker who comes alone to a center that lies on all nodes, as a rank of MPI."""
+    """A worker of those who come alone, or by the root of their group, to a center on all nodes.
+
+    Who comes is a rank of MPI.
+    """
     from knltrain.exchange.joining import join_for_one_sided
-    from knltrain.torch_distributed.key_values import TorchStore, meeting_store
+    from knltrain.exchange.mpi.joining import join_mpi
     from knltrain.worker.meeting import MEETING_SECONDS
 
-    return join_for_one_sided(
-        segment_fds,
-        rank,
-        config.total_workers,
-        TorchStore(meeting_store(meeting_point, MEETING_SECONDS)),
-        meeting_point.own_address,
-        _patience_seconds(config),
-        MEETING_SECONDS,
-    )
+    def job(rank: int, ranks: int, check: Callable[[], None]) -> Any:
+        from knltrain.torch_distributed.key_values import TorchStore, meeting_store
+
+        store = TorchStore(meeting_store(meeting_point, MEETING_SECONDS))
+        return join_mpi(rank, ranks, store, MEETING_SECONDS, meeting_point.own_address, check)
+
+    limit = _patience_seconds(config)
+    workers = config.total_workers
+    return join_for_one_sided(segment_fds, rank, workers, job, limit, MEETING_SECONDS)
 
 
 def written_for_the_wire(

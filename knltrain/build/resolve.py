@@ -52,15 +52,27 @@ def moving_rate_of(config: RunConfig, workers: int) -> float:
 def group_size_of(config: RunConfig, workers: int) -> int:
     """Workers of a group S as configured, or else the most with which there are two groups.
 
-    On several computers those of each are a group; ConfigError if another size was asked for.
+    On several computers those of each are a group, or are cut into groups where these come to the
+    center alone; ConfigError if a size was asked for that does not come out.
     """
     if config.total_nodes > 1:
-        given, size = config.exchange.group_size, int(config.workers)
-        if given not in (None, size):
-            raise ConfigError(
-                f"exchange.group_size = {given}: on {config.total_nodes} computers the {size} "
-                "workers of each are a group: leave it out"
-            )
-        return size
+        return _group_size_on_nodes(config)
     divisors = (size for size in range(workers // 2, 0, -1) if workers % size == 0)
     return config.exchange.group_size or next(divisors, 1)
+
+
+def _group_size_on_nodes(config: RunConfig) -> int:
+    given, size, nodes = config.exchange.group_size, int(config.workers), config.total_nodes
+    if METHODS[config.exchange.method].schedule == "synchronous":
+        if given not in (None, size):
+            raise ConfigError(
+                f"exchange.group_size = {given}: on {nodes} computers the {size} workers of each "
+                "are a group: leave it out"
+            )
+    elif given is not None and size % given:
+        raise ConfigError(
+            f"exchange.group_size = {given}: a group shares the memory of one computer, and the "
+            f"{size} workers of each of {nodes} do not go in groups of that size; expected a "
+            f"divisor of {size}, or leave it out: then those of each computer are a group"
+        )
+    return given or size

@@ -94,12 +94,12 @@ def check_across_nodes(config: RunConfig, method: Method) -> None:
 
 def _check_alone_across_nodes(config: RunConfig, method: Method) -> None:
     where = f"exchange.method = '{method.name}' on {config.total_nodes} computers"
-    if method.schedule == "round_robin" or method.inside is not None or not method.rule.adds:
+    if method.schedule == "round_robin" or not method.rule.adds:
         raise ConfigError(
-            f"{where}: its workers come to the center in turn, in groups, or with more than a sum, "
-            "which they can within one computer; expected 'seasgd', 'easgd', 'downpour' or another "
-            "whose center adds up what comes, or a method whose workers exchange all at once, such "
-            "as 'hierarchical_easgd'"
+            f"{where}: its workers come to the center in turn, or with more than a sum, which they "
+            "can within one computer; expected 'seasgd', 'shmcaffe_h', 'easgd', 'downpour' or "
+            "another whose center adds up what comes, or a method whose workers exchange all at "
+            "once, such as 'hierarchical_easgd'"
         )
     if config.exchange.wire_format != "float32":
         raise ConfigError(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from knltrain.exchange.across_nodes import AcrossNodes
 from knltrain.exchange.grouped import GroupedTeam
-from knltrain.exchange.mpi.joining import join_mpi
-from knltrain.exchange.mpi.key_value_store import KeyValueStore
 from knltrain.exchange.node_collective import NodeCollective
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
 from knltrain.exchange.transport import Team
+
+if TYPE_CHECKING:
+    from knltrain.exchange.one_sided_center import OneSidedCenter
+
+JoinJob: TypeAlias = Callable[[int, int, Callable[[], None]], Any]
+"""Makes this process a rank of so many ranks of MPI, and returns `mpi4py.MPI`; it calls what it is
+given while it waits, and raises what that raises."""
 
 
 def join(fds: Sequence[int], rank: int, timeout_seconds: float) -> Team:
@@ -59,23 +65,53 @@ def join_for_one_sided(
     fds: Sequence[int],
     rank: int,
     workers: int,
-    store: KeyValueStore,
-    own_address: str | None,
+    join_job: JoinJob,
     timeout_seconds: float,
     longest_seconds: float,
 ) -> Team:
     """Become worker ``rank`` of ``workers`` on all nodes, who come to the center by MPI.
 
-    They find each other by ``store`` within ``longest_seconds``. Raises as `join` and `join_mpi`.
+    Who comes to the center becomes a rank of MPI by ``join_job``: each worker, or, where there are
+    groups, their roots, for which the others wait up to ``longest_seconds``. Raises as `join`, and
+    as that does.
+    """
+    with _attached(fds) as segments:
+        mine, comers = segments[0], segments[-1]
+        size = mine.workers if len(segments) > 1 else 1
+        number, inside_rank = divmod(rank, size)
+        groups, place = workers // size, number % comers.workers
+        if len(segments) == 1:
+            return _comer(comers, number, 1, groups, join_job, timeout_seconds)
+        of_group = range(number * size, (number + 1) * size)
+        inside, outside = NodeShared(mine, inside_rank, timeout_seconds, of_group), None
+        center = comers.spares[place]
+        if inside_rank == 0:
+            outside = _comer(comers, number, size, groups, join_job, timeout_seconds)
+        else:
+            comers.close()  # the copy of the center stays mapped for as long as somebody holds it
+        inside.barrier(longest_seconds)
+        return GroupedTeam(number, groups, inside, outside, center)
+
+
+def _comer(
+    segment: Segment,
+    number: int,
+    size: int,
+    comers: int,
+    join_job: JoinJob,
+    timeout_seconds: float,
+) -> OneSidedCenter:
+    """Who comes to the center as rank ``number`` of ``comers``, each for ``size`` workers.
+
+    ``segment`` is that of those on the same node.
     """
     from knltrain.exchange.one_sided_center import OneSidedCenter
 
-    with _attached(fds) as (mine,):
-        node, local_rank = divmod(rank, mine.workers)
-        of_node = range(node * mine.workers, (node + 1) * mine.workers)
-        inside = NodeShared(mine, local_rank, timeout_seconds, of_node)
-        mpi = join_mpi(rank, workers, store, longest_seconds, own_address, inside.check)
-        return OneSidedCenter(inside, mpi, timeout_seconds)
+    here = segment.workers
+    first = number // here * here
+    names = range(first * size, (first + here) * size, size)
+    at_home = NodeShared(segment, number % here, timeout_seconds, names)
+    return OneSidedCenter(at_home, join_job(number, comers, at_home.check), timeout_seconds)
 
 
 @contextmanager

@@ -19,8 +19,10 @@ class NodeMemory:
     The first ones are those of the groups, the last one holds the method's center. Raises
     SegmentError if there is no room.
 
-    On each of several ``nodes`` there are that many workers, a group where there are groups, and a
-    replica of the method's center, with a vector more for what the node's workers contribute.
+    On each of several ``nodes`` there are that many workers, and a replica of the method's center,
+    with a vector more for what the node's workers contribute. Where groups meet, the workers of a
+    node are one. Where groups come to the center alone, which then is no replica, each root has a
+    spare for its copy, where its group reads it.
     """
 
     def __init__(
@@ -33,6 +35,8 @@ class NodeMemory:
     ) -> None:
         self._group_size = group_size = method.group_size
         center = method.rule.center_vectors + (nodes > 1)
+        comes_by_root = method.inside is not None and method.schedule != "synchronous"
+        spares = method.spares or (nodes > 1 and comes_by_root)
         self._segments: list[Segment] = []
         try:
             if group_size and method.inside is not None:
@@ -42,7 +46,7 @@ class NodeMemory:
                     self._segments.append(segment)
             who = workers // group_size if group_size else workers
             self._segments.append(
-                Segment.create(size, who, kind, center_vectors=center, spares=method.spares)
+                Segment.create(size, who, kind, center_vectors=center, spares=spares)
             )
         except BaseException:
             self.close()

@@ -41,7 +41,9 @@ class OneSidedCenter(Transport):
     meanwhile is not in what was read. So of each contribution all arrives, in any order.
 
     ``inside`` is the worker in the memory of its node, which has its local and says if the run is
-    aborted. Nobody may be later than ``timeout_seconds``. For rules whose center is a sum (`adds`).
+    aborted. If it has a spare, that is ``center``, so that others can read it: all workers of a
+    group do, whose root comes to the center. Nobody may be later than ``timeout_seconds``. For
+    rules whose center is a sum (`adds`).
     """
 
     def __init__(self, inside: NodeShared, mpi: Any, timeout_seconds: float) -> None:
@@ -50,9 +52,9 @@ class OneSidedCenter(Transport):
         self._completion = Completion(mpi, timeout_seconds, inside.check)
         self.rank, self.workers = self._world.rank, self._world.size
         self.clocks = inside.clocks
-        self.local, self.spare = inside.local, inside.spare
+        self.local, self.spare = inside.local, inside.local[:0]
         size = self.local.size
-        self.center = aligned_zeros(size)
+        self.center = inside.spare if inside.spare.size else aligned_zeros(size)
         self.kept = np.zeros((0, size), np.float32)
         servers = list(range(0, self.workers, inside.workers))
         each = -(-size // len(servers)) * _FLOAT_BYTES + self.workers * _WORD_BYTES

@@ -92,6 +92,7 @@ METHODS = ["sync_easgd3", "hierarchical_easgd", "hierarchical_sgd", "sync_sgd", 
         ("mpi", "hierarchical_easgd"),
         ("mpi", "layerwise_sgd"),
         ("mpi", "seasgd"),
+        ("mpi", "shmcaffe_h"),
         ("mpi", "downpour"),
     ],
 )
@@ -165,10 +166,13 @@ def test_run_goes_on_from_its_checkpoint_to_the_same_bits(
             assert np.array_equal(whole[key], halved[key]), (name, key)
 
 
-def test_workers_that_come_alone_go_on_from_their_checkpoint(made: Hosts, folder: Path) -> None:
+@pytest.mark.parametrize("method", ["seasgd", "shmcaffe_h"])
+def test_workers_that_come_alone_go_on_from_their_checkpoint(
+    made: Hosts, folder: Path, method: str
+) -> None:
     if importlib.util.find_spec("mpi4py") is None:
         pytest.skip("MPI is not installed")
-    more = ("--set", "exchange.method=seasgd", "--set", "data.train_images=960")
+    more = ("--set", f"exchange.method={method}", "--set", "data.train_images=960")
     with started(made, folder, *more, "--set", "train.steps=60") as process:
         _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
