@@ -17,6 +17,9 @@ CONSEQUENCES: Final = ("ExchangeTimeout", "PeerLost", "RunAborted")
 FROM_ELSEWHERE: Final = (*CONSEQUENCES, "CollectiveError")
 """Errors that may come of the end of a worker on another node."""
 
+_CRASHES: Final = (signal.SIGSEGV, signal.SIGABRT)
+"""What an MPI library may die of that is reading the memory of a process that is gone."""
+
 _HINTS: Final[dict[int, str]] = {
     signal.SIGKILL: "perhaps out of memory",
     signal.SIGBUS: "perhaps /dev/shm is full",
@@ -33,6 +36,11 @@ class Failure:
     at_seconds: float
     kind: str | None = None
     signal_number: int | None = None
+
+    @property
+    def may_come_from_elsewhere(self) -> bool:
+        """Whether the end of a worker on another node can have brought it about."""
+        return self.kind in FROM_ELSEWHERE or self.signal_number in _CRASHES
 
     @classmethod
     def from_event(cls, rank: int, event: Event) -> Failure:

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, final
 
 from knltrain.errors import KnltrainError, PeerLost
 from knltrain.launch.events import Event
-from knltrain.launch.failure import FROM_ELSEWHERE, Failure, first_cause
+from knltrain.launch.failure import Failure, first_cause
 from knltrain.launch.signals import SignalPipe
 from knltrain.launch.worker_process import WorkerProcess
 
@@ -183,7 +183,7 @@ class Supervisor:
             return None
         if failure is None:
             return None if self._all_done() else company.lost
-        if failure.kind not in FROM_ELSEWHERE:
+        if not failure.may_come_from_elsewhere:
             return None
         select.select([company.lost_fd], [], [], _NEWS_SECONDS)
         return company.lost

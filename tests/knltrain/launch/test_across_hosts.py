@@ -166,6 +166,31 @@ def test_run_goes_on_from_its_checkpoint_to_the_same_bits(
             assert np.array_equal(whole[key], halved[key]), (name, key)
 
 
+def test_several_groups_of_a_host_each_come_to_the_center(made: Hosts, folder: Path) -> None:
+    """Four workers of a host in two groups, whose roots share a segment and the host's shard."""
+    if importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("MPI is not installed")
+    chosen = ("--set", "exchange.method=shmcaffe_h", "--set", "exchange.group_size=2")
+    more = ("--workers", "4", "--set", "data.train_images=960", "--set", "train.epochs=4")
+    ends = ("--set", "exchange.termination=average")
+    with started(made, folder, *chosen, *more, *ends) as process:
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    found = results(folder)
+    assert found["test_accuracy"] > 0.9
+    assert found["exchange_bytes"] == pytest.approx(4 * 431_080, 0.001)
+    steps = found["worker_steps"]
+    assert steps[0::2] == steps[1::2]
+    assert sum(steps) // 8 == found["steps"]
+    locals_ = [
+        load_file(next(folder.glob(f"runs/run/checkpoint-*/worker-{rank}.safetensors")))["local"]
+        for rank in range(8)
+    ]
+    for rank in range(0, 8, 2):
+        assert np.array_equal(locals_[rank], locals_[rank + 1])
+    assert not any(np.array_equal(locals_[0], other) for other in locals_[2::2])
+
+
 @pytest.mark.parametrize("method", ["seasgd", "shmcaffe_h"])
 def test_workers_that_come_alone_go_on_from_their_checkpoint(
     made: Hosts, folder: Path, method: str
@@ -237,21 +262,30 @@ def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: P
 
 
 @pytest.mark.parametrize(
-    ("way", "method"), [("gloo", "sync_easgd"), ("mpi", "sync_easgd"), ("mpi", "seasgd")]
+    ("way", "method", "rank"),
+    [
+        ("gloo", "sync_easgd", 3),
+        ("mpi", "sync_easgd", 3),
+        ("mpi", "seasgd", 3),
+        ("mpi", "seasgd", 2),
+        pytest.param("mpi", "shmcaffe_h", 2, id="the root of a group"),
+        pytest.param("mpi", "shmcaffe_h", 3, id="another worker of a group"),
+    ],
 )
 def test_worker_that_is_killed_ends_the_run_on_all_hosts(
-    made: Hosts, folder: Path, way: str, method: str
+    made: Hosts, folder: Path, way: str, method: str, rank: int
 ) -> None:
     if way == "mpi" and importlib.util.find_spec("mpi4py") is None:
         pytest.skip("MPI is not installed")
     chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
     with started(made, folder, *chosen, *ENDLESS) as process:
         _wait_for_steps(folder, process)
-        _kill_worker(folder, 3)
+        _kill_worker(folder, rank)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "worker 3 failed: it was killed by SIGKILL" in err
-    assert re.search(r"^error: task 1 \(\S+\) is gone: worker 3 failed", err, re.MULTILINE), err
+    assert f"worker {rank} failed: it was killed by SIGKILL" in err
+    gone = rf"^error: task 1 \(\S+\) is gone: worker {rank} failed"
+    assert re.search(gone, err, re.MULTILINE), err
 
 
 def test_process_of_a_host_that_is_killed_ends_the_run_on_the_others(

@@ -48,6 +48,13 @@ def test_an_end_without_a_word_is_described(returncode: int, cause: str) -> None
     assert Failure.from_exit(0, returncode).cause == cause
 
 
+@pytest.mark.parametrize(("returncode", "may"), [(-11, True), (-6, True), (-9, False), (3, False)])
+def test_a_crash_may_come_of_an_end_elsewhere_and_a_kill_does_not(
+    returncode: int, may: bool
+) -> None:
+    assert Failure.from_exit(0, returncode).may_come_from_elsewhere is may
+
+
 def test_the_step_is_told_once() -> None:
     event = {"kind": "E", "exit_code": 1, "at_seconds": 0.0, "step": 7}
     assert Failure.from_event(0, {**event, "message": "broken"}).cause == "step 7: broken"

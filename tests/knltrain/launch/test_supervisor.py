@@ -199,13 +199,20 @@ def test_process_that_is_gone_elsewhere_ends_the_workers(
     assert watched.aborts == [FAILURE_CODE]
 
 
-@pytest.mark.parametrize("kind", ["PeerLost", "CollectiveError", "ExchangeTimeout"])
+CRASH = "import signal; signal.raise_signal(signal.SIGSEGV)"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [*map(_error, ("PeerLost", "CollectiveError", "ExchangeTimeout")), CRASH],
+    ids=["PeerLost", "CollectiveError", "ExchangeTimeout", "a crash"],
+)
 def test_cause_elsewhere_that_is_heard_after_its_consequence_is_told(
-    watched: Watched, elsewhere: Elsewhere, kind: str
+    watched: Watched, elsewhere: Elsewhere, end: str
 ) -> None:
     later = threading.Timer(0.8, elsewhere.lose)
     later.start()
-    ending = watched.run(_error(kind), company=elsewhere)
+    ending = watched.run(end, company=elsewhere)
     later.join()
     assert str(ending.lost) == "task 1 is gone"
 
@@ -217,6 +224,14 @@ def test_cause_here_is_told_whatever_becomes_of_others(
     ending = watched.run(_error("DataError"), company=elsewhere)
     assert ending.lost is None
     assert ending.failure is not None
+
+
+def test_a_crash_is_its_own_cause_where_nobody_is_gone_elsewhere(
+    watched: Watched, elsewhere: Elsewhere
+) -> None:
+    ending = watched.run(CRASH, company=elsewhere)
+    assert ending.failure is not None
+    assert ending.failure.cause == "it was killed by SIGSEGV"
 
 
 def test_workers_that_are_done_are_done_whatever_becomes_of_others(
