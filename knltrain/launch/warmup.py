@@ -108,7 +108,7 @@ def _exchange(config: RunConfig) -> None:
     def meet(rank: int) -> None:
         fds = [os.dup(fd) for fd in memory.fds_of(rank)]
         try:
-            _meet(_joined(config, fds, rank), method, ends)
+            _meet(_joined(config, fds, rank, method), method, ends)
         except BaseException:
             memory.abort(FAILURE)  # the others must not wait
             raise
@@ -118,11 +118,19 @@ def _exchange(config: RunConfig) -> None:
             list(threads.map(meet, range(workers)))
     finally:
         memory.close()
+    if nodes > 1 and method.schedule != "synchronous":
+        _contribute(method)
 
 
-def _joined(config: RunConfig, fds: Sequence[int], rank: int) -> Team:
+def _contribute(method: Method) -> None:
+    """As who comes alone to a center that lies elsewhere, and cannot visit it in one pass."""
+    local, center, contribution = (aligned_zeros(_EXCHANGED_VALUES) for _ in range(3))
+    method.rule.contribute(local, center, contribution)
+
+
+def _joined(config: RunConfig, fds: Sequence[int], rank: int, method: Method) -> Team:
     nodes, limit_seconds = config.total_nodes, config.exchange.timeout_seconds
-    if nodes == 1:
+    if nodes == 1 or method.schedule != "synchronous":
         return join(fds, rank, limit_seconds)
     collective = None if rank else written_for_the_wire(config, OneNode(), _EXCHANGED_VALUES)
     return join_across_nodes(fds, rank, limit_seconds, 0, nodes, collective)

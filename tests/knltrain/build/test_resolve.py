@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.build.resolve import resolve_workers, resolved
+from knltrain.build.resolve import group_size_of, resolve_workers, resolved
+from knltrain.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,24 @@ def test_resolved_run_leaves_nothing_open(config):
     assert given.exchange.moving_rate == 0.1
     averaged = resolved(config(workers="auto", train__batch=64, exchange__method="sync_sgd"), 2)
     assert averaged.exchange.moving_rate is None
+
+
+@pytest.mark.parametrize(("given", "size"), [(None, 4), (4, 4), (2, 2), (1, 1)])
+def test_groups_that_come_alone_lie_within_a_computer(config, given, size):
+    settings = {} if given is None else {"exchange__group_size": given}
+    chosen = config(workers=4, nodes=2, exchange__method="shmcaffe_h", **settings)
+    assert group_size_of(chosen, 8) == size
+    assert resolved(chosen).exchange.group_size == size
+
+
+@pytest.mark.parametrize("given", [3, 8])
+def test_groups_that_would_lie_on_two_computers_are_refused(config, given):
+    chosen = config(workers=4, nodes=2, exchange__method="shmcaffe_h", exchange__group_size=given)
+    with pytest.raises(ConfigError, match=f"group_size = {given}.* 4 workers .* a divisor of 4"):
+        group_size_of(chosen, 8)
+
+
+def test_groups_that_meet_are_all_workers_of_a_computer(config):
+    chosen = config(workers=4, nodes=2, exchange__method="hierarchical_sgd", exchange__group_size=2)
+    with pytest.raises(ConfigError, match="on 2 computers the 4 workers of each are a group"):
+        group_size_of(chosen, 8)

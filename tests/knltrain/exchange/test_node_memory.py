@@ -7,11 +7,13 @@ import pytest
 
 from affinity import MemoryPlan, Placement
 from knltrain.exchange.averaging import ModelAveraging
+from knltrain.exchange.easgd import EASGD
 from knltrain.exchange.joining import join
 from knltrain.exchange.method import Method
 from knltrain.exchange.node_memory import NodeMemory
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
+from vectorized_ops.reference import elastic
 from vectorized_ops.reference.elastic import synchronous_average
 
 PLAIN = Method("local_sgd", ModelAveraging(4, synchronous_average), "parameters", after="step")
@@ -58,6 +60,20 @@ def test_a_method_that_needs_spares_has_them() -> None:
     assert isinstance(team, NodeShared)
     assert team.spare.shape == (10,)
     team.close()
+    memory.close()
+
+
+@pytest.mark.parametrize(("nodes", "schedule"), [(1, "first_come"), (2, "first_come"), (2, None)])
+def test_roots_that_come_to_a_center_elsewhere_have_a_spare_for_its_copy(
+    nodes: int, schedule: str | None
+) -> None:
+    alone = replace(GROUPED, rule=EASGD(0.2, elastic), schedule=schedule or "synchronous")
+    memory = NodeMemory(10, 4, alone, "memfd", nodes)
+    segments = [Segment.attach(os.dup(fd)) for fd in memory.all_fds]
+    spares = [len(segment.spares) for segment in segments]
+    assert spares == [0, 0, 2 if (nodes, schedule) == (2, "first_come") else 0]
+    for segment in segments:
+        segment.close()
     memory.close()
 
 

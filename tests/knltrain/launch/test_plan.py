@@ -192,9 +192,11 @@ def test_way_between_nodes_is_chosen_and_written_down(
 
 def test_workers_that_come_alone_do_so_by_mpi(config_with: Load) -> None:
     pytest.importorskip("mpi4py")
-    for asked in ("auto", "mpi"):
-        chosen = config_with(UNPINNED, "exchange.method=seasgd", f"exchange.between_nodes={asked}")
-        assert plan_run(chosen, PAIR).config.exchange.between_nodes == "mpi"
+    for method in ("seasgd", "shmcaffe_h"):
+        for asked in ("auto", "mpi"):
+            more = (f"exchange.method={method}", f"exchange.between_nodes={asked}")
+            chosen = config_with(UNPINNED, *more)
+            assert plan_run(chosen, PAIR).config.exchange.between_nodes == "mpi"
 
 
 @pytest.mark.parametrize(
@@ -216,9 +218,17 @@ def test_way_between_nodes_that_is_not_there_is_refused(
     ("overrides", "says"),
     [
         (["nodes=4", "train.batch=8"], "nodes = 4, but this process is started on 2"),
-        (["exchange.method=shmcaffe_h"], "its workers come to the center in turn, in groups, or"),
-        (["exchange.method=original_easgd"], "with more than a sum"),
-        (["exchange.method=async_msgd"], "expected 'seasgd', 'easgd', 'downpour' or another"),
+        (["exchange.method=original_easgd"], "its workers come to the center in turn, or with"),
+        (["exchange.method=async_msgd"], "expected 'seasgd', 'shmcaffe_h', 'easgd', 'downpour' or"),
+        (
+            ["exchange.method=shmcaffe_h", "exchange.group_size=4"],
+            "exchange.group_size = 4: a group shares the memory of one computer, and the 2 workers "
+            "of each of 2 do not go in groups of that size; expected a divisor of 2, or leave it",
+        ),
+        (
+            ["exchange.method=shmcaffe_h", "exchange.wire_format=int8"],
+            "what comes alone is added where the center lies, in float32",
+        ),
         (
             ["exchange.method=seasgd", "exchange.wire_format=int8"],
             "what comes alone is added where the center lies, in float32",

@@ -64,6 +64,24 @@ print([(one.name, one.signature) for one in JOURNAL.made[known:]])
 """
 
 
+COME_AFTER_WARM_UP = """
+import sys
+from pathlib import Path
+import numpy as np
+from knltrain.build import build_method
+from knltrain.config import load_config
+from knltrain.launch.warmup import warm_up
+from knltrain.network.parameters import aligned_zeros
+from vectorized_ops.numba.journal import JOURNAL
+folder, *overrides = sys.argv[1:]
+config = load_config(Path(folder, "run.toml"), overrides)
+warm_up(config)
+known = len(JOURNAL.made)
+build_method(config, config.total_workers).rule.contribute(*(aligned_zeros(100) for _ in range(3)))
+print([(one.name, one.signature) for one in JOURNAL.made[known:]])
+"""
+
+
 def knltrain(folder: Path, *words: str) -> str:
     """Run a command with a kernel cache of the folder's own; returns what it printed."""
     done = subprocess.run(
@@ -146,6 +164,23 @@ def test_what_is_sent_to_other_nodes_needs_no_kernel_after_a_warm_up(
     overrides = ("nodes=2", "placement.pin=false", f"exchange.wire_format={written}")
     done = subprocess.run(
         [sys.executable, "-c", SEND_AFTER_WARM_UP, tmp_path, *overrides],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["easgd", "seasgd", "shmcaffe_h"])
+def test_who_comes_alone_to_other_nodes_needs_no_kernel_after_a_warm_up(
+    tmp_path: Path, run_toml: str, method: str
+) -> None:
+    pytest.importorskip("mpi4py")
+    (tmp_path / "run.toml").write_text(run_toml)
+    overrides = ("nodes=2", "placement.pin=false", f"exchange.method={method}")
+    done = subprocess.run(
+        [sys.executable, "-c", COME_AFTER_WARM_UP, tmp_path, *overrides],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
