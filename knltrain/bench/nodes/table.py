@@ -17,20 +17,54 @@ def format_table(report: Mapping[str, Any]) -> str:
         for when in ("before", "after")
     ]
     lines = [
-        f"{report['network']}, {report['nodes']} workers with {cores_each(report)} each, batch "
+        f"{report['network']}, {report['nodes']} workers with {_cores(report)}, batch "
         f"{report['batch_per_worker']} per worker, on one host or on {report['nodes']} (network "
         f"namespaces of one machine); {report['link_gbits']:g} Gbit/s, of which TCP carries "
         f"{8 * report['link_gbytes_per_second']:.2f}; medians of {report['rounds']} alternating "
         f"rounds of {report['steps']} steps",
         f"{machine['model']}: sgemm and copy {'; '.join(bounds)}",
         "",
-        f"{'':<14}{'images/s':>10}{'of one host':>14}{'hidden':>9}   rounds",
+        f"{'':<14}{'images/s':>10}{'of one host':>14}{'hidden':>9}{'in trace':>10}"
+        f"{'computing':>11}{'communication':>22}   rounds",
     ]
     for row in report["rows"]:
         share = "" if row["efficiency"] is None else f"{row['efficiency']:.3f}"
         rounds = ", ".join(f"{each:.2f}" for each in row["efficiencies"])
-        hidden = "" if row["hidden"] is None else f"{row['hidden']:.0%}"
+        hidden = f"{_percent(row['hidden']):>9}{_percent(row['hidden_in_trace']):>10}"
         rate = f"{row['images_per_second']:>10.2f}"
-        lines.append(f"{row['name']:<14}{rate}{share:>14}{hidden:>9}   {rounds}".rstrip())
-    lines += ["", *(f"{row['name']}: {row['what']}" for row in report["rows"])]
+        lines.append(
+            f"{row['name']:<14}{rate}{share:>14}{hidden}{_parts_of_step(row)}   {rounds}".rstrip()
+        )
+    lines += ["", *_ratio(report)]
+    lines += [f"{row['name']}: {row['what']}" for row in report["rows"]]
     return "\n".join(lines)
+
+
+def _cores(report: Mapping[str, Any]) -> str:
+    shared = report["workers_per_core"]
+    return f"{cores_each(report)} each" + (f", {shared} on the same" if shared > 1 else "")
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
+
+
+def _parts_of_step(row: Mapping[str, Any]) -> str:
+    """Milliseconds of a step, and of communication its share of it."""
+    if row["communication_seconds"] is None:
+        return f"{'':>33}"
+    computing = f"{1e3 * row['computing_seconds']:.1f} ms"
+    share = f"{1e3 * row['communication_seconds']:.1f} ms, {row['communication_share']:.1%}"
+    return f"{computing:>11}{share:>22}"
+
+
+def _ratio(report: Mapping[str, Any]) -> list[str]:
+    ratio = report["star_by_seasgd"]
+    if ratio is None:
+        return []
+    rounds = ", ".join(f"{each:.2f}" for each in ratio["of_rounds"])
+    return [
+        f"communication of a step, waiting included: star's is {ratio['median']:.2f} times that of "
+        f"seasgd ({rounds})",
+        "",
+    ]

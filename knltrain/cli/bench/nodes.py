@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.errors import ConfigError
 
 
 @click.command()
@@ -15,7 +16,7 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
     "--trainings",
     default="all",
     show_default=True,
-    help="one-host, ddp-one-host, and of ccl and gloo: X, X-bfloat16, layerwise-X, ddp-X.",
+    help="one-host, ddp-one-host, of ccl and gloo X, X-bfloat16, layerwise-X, ddp-X; seasgd, star.",
 )
 @click.option(
     "--nodes",
@@ -36,6 +37,20 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
 )
 @click.option("--steps", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option(
+    "--workers-per-core",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="So many hosts share a core, where there are more hosts than cores.",
+)
+@click.option(
+    "--trace-steps",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Keep traces of the first steps, trace-TRAINING-RANK.json beside the JSON file.",
+)
 @report_option
 def nodes(
     network: str,
@@ -45,6 +60,8 @@ def nodes(
     batch: int,
     steps: int,
     rounds: int,
+    workers_per_core: int,
+    trace_steps: int,
     report_file: Path | None,
 ) -> None:
     """Time trainings on several hosts of this machine beside the same on one.
@@ -55,6 +72,10 @@ def nodes(
     from knltrain.bench.nodes.table import format_table
 
     check_files(report_file)
+    if trace_steps and report_file is None:
+        raise ConfigError(
+            f"--trace-steps {trace_steps}: traces are kept beside the report: expected --json FILE"
+        )
     report = run_nodes_benchmark(
         network,
         listed(trainings),
@@ -63,6 +84,9 @@ def nodes(
         batch=batch,
         steps=steps,
         rounds=rounds,
+        workers_per_core=workers_per_core,
+        trace_steps=trace_steps,
+        traces=report_file.parent if report_file is not None else None,
         tell=lambda line: click.echo(line, err=True),
     )
     show(report, format_table, report_file)

@@ -1,0 +1,122 @@
+"""A training by knltrain itself, as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+from affinity import allowed_cpus, pinned_command
+from knltrain.bench.nodes.configuration import configuration
+from knltrain.bench.nodes.overlap import hidden_share
+from knltrain.bench.nodes.training import LONGEST_SECONDS, Found, Ground, Training
+from knltrain.bench.peer_process import PeerError
+from knltrain.clocks import COMMUNICATION
+from knltrain.config.methods import METHODS
+from knltrain.metrics import read_metrics
+
+_COMPUTING = ("batch", "gradient", "update", "center_update")
+
+
+@final
+class Ours(Training):
+    """`knltrain train` by a method; `between` nodes by "ccl", "gloo", "mpi"; None on one host."""
+
+    def __init__(
+        self,
+        name: str,
+        method: str,
+        between: str | None,
+        of_one_host: str | None = None,
+        wire_format: str = "float32",
+    ) -> None:
+        self.name = name
+        self.what = (
+            method if between is None else f"{method}, {between} in {wire_format} between hosts"
+        )
+        self.of_one_host = of_one_host
+        self._method, self._between, self._wire_format = method, between, wire_format
+
+    def train(self, ground: Ground, folder: Path) -> Found:
+        """Time the steps from the first that is reported to the last.
+
+        Where workers come alone, and some take more steps than others, those of all in all time.
+        """
+        (folder / "run.toml").write_text(self._configuration(ground), encoding="utf-8")
+        try:
+            done = subprocess.run(
+                self._command(ground, folder),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=LONGEST_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PeerError(f"{self.name} took more than {LONGEST_SECONDS:.0f} s") from error
+        if done.returncode:
+            raise PeerError(f"{self.name} ended with {done.returncode}: {done.stderr[-2000:]}")
+        return self._found(ground, folder / "runs/run")
+
+    def _found(self, ground: Ground, run: Path) -> Found:
+        result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+        alone = METHODS[self._method].schedule != "synchronous"
+        costs, steps = result["cost_seconds"], result["worker_steps"]
+        each = sum(steps) / len(steps)
+        files = [run / f"trace-{rank}.json" for rank in range(len(steps))]
+        traces = [file.read_text(encoding="utf-8") for file in files if file.exists()]
+        shares = [share for share in map(hidden_share, traces) if share is not None]
+        return Found(
+            result["images_per_second"] if alone else _images_per_second(ground, run),
+            None if alone else _hidden(result),
+            sum(costs[name] for name in COMMUNICATION) / each,
+            sum(costs[name] for name in _COMPUTING) / each,
+            result["train_seconds"] / each,
+            traces,
+            sum(shares) / len(shares) if shares else None,
+        )
+
+    def _command(self, ground: Ground, folder: Path) -> list[str]:
+        own = [sys.executable, "-m", "knltrain"]
+        words = ["train", "run.toml", "--name", "run"]
+        if self._between is None:
+            return pinned_command([*own, *words], ground.cpus, die_with_parent=os.getpid())
+        names = [_way_file(ground, number, folder).name for number in range(ground.workers)]
+        to_all = ("--hosts", ",".join(names), "--address", ground.hosts.addresses[0])
+        launch = [*own, "launch", *to_all, "--via", f"{folder}/{{host}}", *words]
+        return pinned_command(launch, allowed_cpus(), die_with_parent=os.getpid())
+
+    def _configuration(self, ground: Ground) -> str:
+        method = f'method = "{self._method}"'
+        if self._between is None:
+            return configuration(ground, 1, method)
+        written = f'wire_format = "{self._wire_format}"'
+        between = f'between_nodes = "{self._between}"'
+        return configuration(ground, ground.workers, "\n".join((method, between, written)))
+
+
+def _images_per_second(ground: Ground, run: Path) -> float:
+    records = read_metrics(run / "metrics-0.jsonl")
+    first, *_, last = (each for each in records if each["kind"] == "train")
+    images = (last["step"] - first["step"]) * ground.batch * ground.workers
+    return float(images / (last["seconds"] - first["seconds"]))
+
+
+def _hidden(result: Mapping[str, Any]) -> float | None:
+    beside = result["background_seconds"]
+    exposed = sum(result["cost_seconds"][name] for name in COMMUNICATION)
+    return 1 - exposed / beside if beside else None
+
+
+def _way_file(ground: Ground, number: int, folder: Path) -> Path:
+    """Write a program, named as a host, that runs its arguments there, on its worker's cpus."""
+    file = folder / f"host-{number + 1}"
+    command = shlex.join(pinned_command(ground.hosts.way(number), ground.groups[number]))
+    file.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+    file.chmod(0o700)
+    return file
