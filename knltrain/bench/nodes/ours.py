@@ -21,6 +21,8 @@ from knltrain.config.methods import METHODS
 from knltrain.metrics import read_metrics
 
 _COMPUTING = ("batch", "gradient", "update", "center_update")
+_ALONE = (*COMMUNICATION, "rest")
+"""Between their steps, workers that come alone tell each other how far they are: messages, too."""
 
 
 @final
@@ -74,7 +76,7 @@ class Ours(Training):
         return Found(
             result["images_per_second"] if alone else _images_per_second(ground, run),
             None if alone else _hidden(result),
-            sum(costs[name] for name in COMMUNICATION) / each,
+            sum(costs[name] for name in (_ALONE if alone else COMMUNICATION)) / each,
             sum(costs[name] for name in _COMPUTING) / each,
             result["train_seconds"] / each,
             traces,

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from knltrain.bench.nodes.benchmark import run_nodes_benchmark, trainings
+from knltrain.bench.nodes.benchmark import run_nodes_benchmark
 from knltrain.cli import commands
 from knltrain.errors import ConfigError
+from knltrain.exchange.mpi.library import mpi_library
 from knltrain.exchange.oneccl.library import installed
 
 from ...hosts import hosts_or_skip
@@ -43,24 +44,50 @@ def test_trainings_on_two_hosts_are_compared_with_those_on_one(tmp_path: Path) -
     assert report["machine"]["before"]["sgemm_gflops"] > 0
 
 
-def test_trainings_that_are_none_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"'mpi'.*ddp-gloo"):
-        run_nodes_benchmark("lenet", ["mpi"], nodes=2, gbits=10, batch=8, steps=1, rounds=1)
-    with pytest.raises(ConfigError, match="--trainings: expected some of one-host"):
-        run_nodes_benchmark("lenet", [], nodes=2, gbits=10, batch=8, steps=1, rounds=1)
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_cores")
+def test_four_hosts_share_two_cores_and_a_star_is_set_beside_seasgd(tmp_path: Path) -> None:
+    with hosts_or_skip(4):
+        pass
+    try:
+        if not mpi_library().speaks_pmi:
+            pytest.skip("this MPI needs its own launcher")
+    except ConfigError as error:
+        pytest.skip(str(error))
+    report_file = tmp_path / "report.json"
+    words = ["bench", "nodes", "--network", "lenet", "--batch", "8", "--steps", "5", "--rounds"]
+    more = ["1", "--nodes", "4", "--workers-per-core", "2", "--trainings", "seasgd,star"]
+    kept = ["--trace-steps", "3", "--json", str(report_file)]
+    told = CliRunner().invoke(commands, [*words, *more, *kept])
+    assert told.exit_code == 0, (told.output, told.exception)
+    report = json.loads(report_file.read_text())
+    seasgd, star = report["rows"]
+    ratio = star["communication_seconds"] / seasgd["communication_seconds"]
+    assert report["star_by_seasgd"]["median"] == pytest.approx(ratio)
+    assert f"star's is {ratio:.2f} times that of seasgd" in told.output
+    assert 0 <= seasgd["hidden_in_trace"] <= 1
+    traces = sorted(file.name for file in tmp_path.glob("trace-*"))
+    assert traces == [f"trace-seasgd-{rank}.json" for rank in range(4)]
 
 
-def test_each_training_on_hosts_is_compared_with_one_of_its_kind() -> None:
-    found = {name: each.of_one_host for name, each in trainings().items()}
-    assert found == {
-        "one-host": None,
-        "ddp-one-host": None,
-        "ccl": "one-host",
-        "gloo": "one-host",
-        "ddp-ccl": "ddp-one-host",
-        "ddp-gloo": "ddp-one-host",
-        "ccl-bfloat16": "one-host",
-        "gloo-bfloat16": "one-host",
-        "layerwise-ccl": "one-host",
-        "layerwise-gloo": "one-host",
-    }
+@pytest.mark.parametrize(
+    ("nodes", "workers_per_core", "expected"),
+    [
+        (1, 1, "--nodes 1: expected 2 or more"),
+        (4, 3, "--workers-per-core 3: expected a number that divides --nodes 4"),
+        (2, 2, "--workers-per-core 2: .*leaves 2 cores"),
+        (1000, 1, "--nodes 1000: .*with --workers-per-core 2 or more they share cores"),
+    ],
+)
+def test_hosts_without_cores_are_refused(nodes: int, workers_per_core: int, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        run_nodes_benchmark(
+            "lenet",
+            ["star"],
+            nodes=nodes,
+            workers_per_core=workers_per_core,
+            gbits=10,
+            batch=8,
+            steps=1,
+            rounds=1,
+        )
