@@ -135,10 +135,7 @@ class OneSidedCenter(Transport):
 
     def progress(self, steps: int) -> npt.NDArray[np.int64]:
         """Say that this worker has done ``steps`` steps; return what all have said."""
-        found = np.zeros(self.workers, np.int64)
-        self._steps.write(np.array([steps]), self.rank)
-        self._steps.read(found)
-        return found
+        return self._steps.announce(steps, self.rank)
 
     def check(self) -> None:
         """Raise RunAborted or PeerLost if the run is being aborted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, final
 
@@ -11,6 +11,7 @@ import numpy as np
 from knltrain.exchange.remote_memory.layout import (
     EVENTS_BEGIN,
     SLOTS,
+    WORD_BYTES,
     shards,
     slot_word,
 )
@@ -57,8 +58,10 @@ class RemoteBuffer(Vector):
     def read(self, out: AnyArray, offset: int = 0) -> None:
         """Copy elements from ``offset`` on to ``out`` (k,), which is contiguous or copied once."""
         check_part(self, out, offset)
-        self.check_open()
-        found = self.lend(offset, out.size, out if out.flags.c_contiguous else None)
+        found = out if out.flags.c_contiguous else np.empty(out.size, self.dtype)
+        lock = np.zeros(1, np.int64)
+        self._get(offset, found, [self._locks.ask(lock)])
+        self._locks.check(int(lock[0]))
         if found is not out:
             np.copyto(out, found)
 
@@ -67,6 +70,16 @@ class RemoteBuffer(Vector):
         check_part(self, values, offset)
         self.check_open()
         self._put(offset, np.ascontiguousarray(values))
+
+    def announce(self, value: int, place: int) -> AnyArray:
+        """See `Vector`: in one trip to the owners."""
+        found = np.zeros(self.size, np.int64)
+        check_part(self, found[:1], place)
+        parts = [(server, at // WORD_BYTES, part) for server, at, part in self._parts(0, found)]
+        ((server, at, _),) = self._parts(place, found[:1])
+        self._window.replace_and_read((server, at // WORD_BYTES, value), parts)
+        found[place] = value  # which may have been read before it was set
+        return found
 
     def accumulate(self, source: Vector) -> None:
         """Add another buffer of the same size and dtype to this one, equations (7) of SEASGD.
@@ -125,12 +138,16 @@ class RemoteBuffer(Vector):
     def lend(self, begin: int, count: int, scratch: AnyArray | None = None) -> AnyArray:
         """Read elements into ``scratch``, which is contiguous, or a new array, and return it."""
         found = np.empty(count, self.dtype) if scratch is None else scratch
-        requests, servers = [], []
-        for server, at, part in self._parts(begin, found):
+        self._get(begin, found)
+        return found
+
+    def _get(self, begin: int, out: AnyArray, asked: Sequence[Any] = ()) -> None:
+        """Read elements into ``out``, which is contiguous, and finish what was asked before."""
+        requests, servers = [*asked], []
+        for server, at, part in self._parts(begin, out):
             requests += self._window.get(server, at, part)
             servers.append(server)
         self._window.finish(servers, requests)
-        return found
 
     def _put(self, begin: int, values: AnyArray) -> None:
         parts = list(self._parts(begin, values))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import final
+from typing import Any, final
 
 from knltrain.errors import ExchangeTimeout, SegmentError
 from knltrain.exchange.patience import nap_until
@@ -25,7 +25,7 @@ from knltrain.exchange.remote_memory.layout import (
     slot_word,
     users,
 )
-from knltrain.exchange.remote_memory.window import Window
+from knltrain.exchange.remote_memory.window import AnyArray, Window
 
 
 @final
@@ -42,7 +42,15 @@ class ShardLocks:
 
     def check_open(self) -> None:
         """Raise SegmentError if the buffer was freed."""
-        if not self.is_known(self._window.words(0, self._word + LOCK)[0]):
+        self.check(self._window.words(0, self._word + LOCK)[0])
+
+    def ask(self, out: AnyArray) -> Any:
+        """Begin to read a lock into ``out`` (1,), for `check`; return the request."""
+        return self._window.ask(0, self._word + LOCK, out)
+
+    def check(self, lock: int) -> None:
+        """Raise SegmentError if a lock is of another buffer: this one was freed."""
+        if not self.is_known(lock):
             raise self._freed()
 
     @contextmanager

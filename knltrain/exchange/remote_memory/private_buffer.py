@@ -46,6 +46,13 @@ class PrivateBuffer(Vector):
         check_part(self, values, offset)
         np.copyto(self._own()[offset : offset + values.size], values)
 
+    def announce(self, value: int, place: int) -> AnyArray:
+        """See `Vector`."""
+        found = np.zeros(self.size, self.dtype)
+        self.write(np.array([value]), place)
+        self.read(found)
+        return found
+
     def accumulate(self, source: Vector) -> None:
         """Add another buffer of the same size and dtype to this one."""
         check_operand(self, source)

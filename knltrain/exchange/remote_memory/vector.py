@@ -36,6 +36,10 @@ class Vector(SharedBuffer["Vector"]):
         return self._dtype
 
     @abstractmethod
+    def announce(self, value: int, place: int) -> AnyArray:
+        """Set an element of int64, and return all of them, without looking whether it was freed."""
+
+    @abstractmethod
     def lend(self, begin: int, count: int, scratch: AnyArray | None = None) -> AnyArray:
         """Return ``count`` elements from ``begin`` on, to be read: perhaps in ``scratch`` (count,).
 

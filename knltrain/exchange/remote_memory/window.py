@@ -74,8 +74,24 @@ class Window:
     def words(self, server: int, first: int, count: int = 1) -> list[int]:
         """Return words of a server."""
         found = np.zeros(count, np.int64)
-        self._await([server], [self._ask(server, first, found, found, self._mpi.NO_OP)])
+        self._await([server], [self.ask(server, first, found)])
         return [int(word) for word in found]
+
+    def ask(self, server: int, first: int, out: AnyArray) -> Any:
+        """Begin to read words of a server; return the request."""
+        return self._ask(server, first, out, out, self._mpi.NO_OP)
+
+    def replace_and_read(
+        self, change: tuple[int, int, int], parts: Iterable[tuple[int, int, AnyArray]]
+    ) -> None:
+        """Set a word, and read others, (server, word, out) each, in one trip to all of them."""
+        server, word, value = change
+        given, before = np.array([value]), np.zeros(1, np.int64)
+        servers, requests = [server], [self._ask(server, word, given, before, self._mpi.REPLACE)]
+        for server, first, out in parts:
+            servers.append(server)
+            requests.append(self.ask(server, first, out))
+        self._await(servers, requests)
 
     def get(self, server: int, offset: int, out: AnyArray) -> list[Any]:
         """Begin to read elements at so many bytes of a server; return the requests."""
@@ -109,8 +125,9 @@ class Window:
 
     def settle(self, servers: Iterable[int]) -> None:
         """Return when all that was begun at these servers is done there."""
-        for server in servers:
-            self.words(server, 0)
+        asked = list(servers)
+        self._await(asked, [self.ask(server, 0, np.zeros(1, np.int64)) for server in asked])
+        for server in asked:
             with self._begun():
                 self._window.Flush(self.ranks[server])
 

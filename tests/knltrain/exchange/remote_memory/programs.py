@@ -98,6 +98,22 @@ def event_wakes_who_waits_and_shows_what_was_written() -> None:
             center.notify(3)
 
 
+def who_announces_sees_itself_and_in_time_all_others() -> None:
+    with make() as box:
+        steps = shared(box, RANKS + 1, np.int64)
+        for step in range(1, 20):
+            seen = steps.announce(step, RANK)
+            assert seen[RANK] == step
+            assert seen[RANKS] == 0
+            assert np.all(seen <= 19)
+        WORLD.Barrier()
+        assert steps.announce(20 + RANK, RANK)[:RANKS].min() >= 19
+        WORLD.Barrier()
+        assert np.array_equal(content(steps), [*(20 + rank for rank in range(RANKS)), 0])
+        with pytest.raises(SegmentError, match="elements 4 to 5 are not all in a buffer of 4"):
+            steps.announce(1, RANKS + 1)
+
+
 def threads_work_beside_each_other() -> None:
     """As in ShmCaffe-A, where a thread sends while another reads."""
     rounds = 20

@@ -32,6 +32,10 @@ def test_scaling_loses_nothing_that_others_add(run: Run, over: dict[str, str]) -
     run("scaling_loses_nothing_that_others_add", over=over)
 
 
+def test_progress_is_told_and_seen_in_one_trip(run: Run) -> None:
+    run("who_announces_sees_itself_and_in_time_all_others")
+
+
 def test_events_and_threads(run: Run) -> None:
     run("event_wakes_who_waits_and_shows_what_was_written", "threads_work_beside_each_other")
 

@@ -27,6 +27,12 @@ def content(buffer: PrivateBuffer) -> np.ndarray:
     return found
 
 
+def test_who_announces_sees_all() -> None:
+    steps = made(3, "int64")
+    assert steps.announce(5, 1).tolist() == [0, 5, 0]
+    assert steps.announce(6, 2).tolist() == [0, 5, 6]
+
+
 def test_vector_operations_equal_numpy() -> None:
     target, source = made(), made()
     assert not content(target).any()
