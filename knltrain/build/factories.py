@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.wire import WireFormat, WireKernels
     from knltrain.network.network import Network
     from knltrain.optimizers.adamw import AdamWKernel
+    from knltrain.optimizers.in_parts import Alone
     from knltrain.optimizers.lars import LARSKernel
     from knltrain.optimizers.optimizer import Optimizer
     from knltrain.optimizers.sgd import SGDKernel
@@ -50,6 +52,7 @@ class Kernels:
     averages: AverageKernels
     outer_step: OuterKernel
     wire: WireKernels
+    alone: Alone
 
 
 def digits(config: DataConfig) -> Dataset:
@@ -129,6 +132,7 @@ def numba_kernels() -> Kernels:
         sgd,
         wire,
     )
+    from vectorized_ops.numba.alone import alone
 
     return Kernels(
         sgd.SGDUpdate,
@@ -139,6 +143,7 @@ def numba_kernels() -> Kernels:
         averages,
         outer_step.synchronous_outer_step,
         WireKernels(wire, largest),
+        alone,
     )
 
 
@@ -166,6 +171,7 @@ def reference_kernels() -> Kernels:
         averages,
         outer_step.synchronous_outer_step,
         WireKernels(wire, largest),
+        nullcontext,
     )
 
 
@@ -228,6 +234,28 @@ def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
         _clipping(config),
         kernels.sgd,
     )
+
+
+def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+    """As `sgd`, of each layer by itself."""
+    from knltrain.network.parts import layer_parts
+    from knltrain.network.segments import segments_within
+    from knltrain.optimizers.in_parts import InParts
+    from knltrain.optimizers.sgd import SGD
+
+    chosen, parts = config.optimizer, layer_parts(network)
+    optimizers = [
+        SGD(
+            segments_within(network.segments, part),
+            _given(chosen.momentum),
+            _given(chosen.weight_decay),
+            _given(chosen.nesterov),
+            _clipping(config),
+            kernels.sgd,
+        )
+        for part in parts
+    ]
+    return InParts(parts, optimizers, kernels.alone)
 
 
 def lars(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:

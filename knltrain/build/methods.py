@@ -178,6 +178,13 @@ def layerwise_sgd(order: MethodOrder) -> Method:
     return replace(sync_sgd(order), parts=parts, overlap="backward")
 
 
+def along_trees(order: MethodOrder) -> Method:
+    """As `sync_sgd`, a layer after another along trees, while those before it are computed."""
+    from knltrain.network.parts import layer_sizes
+
+    return replace(sync_sgd(order), overlap="backward", trees=layer_sizes(order.network))
+
+
 def core_groups(order: MethodOrder) -> Method:
     """Every worker steps by the sum of all gradients."""
     from knltrain.exchange.averaging import GradientSum
@@ -224,6 +231,7 @@ BUILDERS: dict[str, Build] = {
     "streaming_diloco": streaming_diloco,
     "sync_sgd": sync_sgd,
     "layerwise_sgd": layerwise_sgd,
+    "caffegpi": along_trees,
     "none": no_exchange,
 }
 """How each of `METHODS` is composed."""
@@ -234,7 +242,7 @@ def build(order: MethodOrder) -> Method:
     from knltrain.network.parts import layer_parts
 
     method = _over_link(order, BUILDERS[order.exchange.method](order))
-    if order.exchange.packing == "packed":
+    if order.exchange.packing == "packed" or method.trees:  # each layer goes by itself there
         return method
     if method.inside is not None:
         raise ConfigError(
@@ -252,8 +260,8 @@ def _over_link(order: MethodOrder, method: Method) -> Method:
     if gbits is None:
         return method
     rule = method.rule
-    grouped_or_behind = method.inside is not None or method.overlap == "writes"
-    if grouped_or_behind or not isinstance(rule, SynchronousRule):
+    elsewhere = method.inside is not None or method.overlap == "writes" or bool(method.trees)
+    if elsewhere or not isinstance(rule, SynchronousRule):
         raise ConfigError(
             f"exchange.emulated_link_gbits = {gbits}: {method.name} cannot be emulated over a "
             "link; expected elastic or averaging workers that all exchange with one center, such "

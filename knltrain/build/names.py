@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from knltrain.backends.ipex_installation import check_ipex
@@ -12,6 +13,7 @@ from knltrain.build.method_order import MethodOrder
 from knltrain.build.methods import BUILDERS, build
 from knltrain.cluster import MeetingPoint
 from knltrain.config import DataConfig, RunConfig
+from knltrain.config.methods import METHODS, MethodFacts
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.alexnet import alexnet
 from knltrain.network.cifar_quick import cifar_quick
@@ -24,6 +26,7 @@ from knltrain.network.vgg import vgg16, vgg19
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.data.dataset import Dataset
+    from knltrain.exchange.joining import JoinJob
     from knltrain.exchange.method import Method
     from knltrain.exchange.node_collective import NodeCollective
     from knltrain.exchange.transport import Team
@@ -122,6 +125,8 @@ def build_backend(config: RunConfig, network: Network, batch: int, threads: int)
 def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
     """The optimizer of `[optimizer]` for the packed vectors of `network`."""
     build = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
+    if _facts(config).along_trees:
+        build = factories.sgd_by_layer
     return build(config, network, _kernels(config))
 
 
@@ -143,8 +148,11 @@ def build_team(
 ) -> Team:
     """A worker's way to its peers: through the node's segments, or without any to itself alone.
 
-    Where there are several nodes, their first workers meet at `meeting_point`.
+    Where there are several nodes, their first workers meet at `meeting_point`; where exchanges go
+    along trees, all do.
     """
+    if _facts(config).along_trees:
+        return _along_trees(config, segment_fds, rank, meeting_point)
     if not segment_fds:
         from knltrain.exchange.loopback import Loopback
 
@@ -166,6 +174,18 @@ def build_team(
     return join(segment_fds, rank, _patience_seconds(config))
 
 
+def _along_trees(
+    config: RunConfig, segment_fds: Sequence[int], rank: int, meeting_point: MeetingPoint | None
+) -> Team:
+    """A worker whose exchanges go along trees, as a rank of MPI, or alone."""
+    from knltrain.exchange.joining import join_for_trees
+    from knltrain.exchange.tree_team import TreeTeam
+
+    if meeting_point is None:
+        return TreeTeam.of_one()
+    return _in_one_job(join_for_trees, config, segment_fds, rank, meeting_point)
+
+
 def _alone_across_nodes(
     config: RunConfig, segment_fds: Sequence[int], rank: int, meeting_point: MeetingPoint
 ) -> Team:
@@ -174,6 +194,21 @@ def _alone_across_nodes(
     Who comes is a rank of MPI.
     """
     from knltrain.exchange.joining import join_for_one_sided
+
+    from knltrain.worker.meeting import MEETING_SECONDS
+
+    come = partial(join_for_one_sided, longest_seconds=MEETING_SECONDS)
+    return _in_one_job(come, config, segment_fds, rank, meeting_point)
+
+
+def _in_one_job(
+    join: Callable[[Sequence[int], int, int, JoinJob, float], Team],
+    config: RunConfig,
+    segment_fds: Sequence[int],
+    rank: int,
+    meeting_point: MeetingPoint,
+) -> Team:
+    """A worker of those who find each other at the meeting point, as ranks of one job of MPI."""
     from knltrain.exchange.mpi.joining import join_mpi
     from knltrain.worker.meeting import MEETING_SECONDS
 
@@ -183,9 +218,7 @@ def _alone_across_nodes(
         store = TorchStore(meeting_store(meeting_point, MEETING_SECONDS))
         return join_mpi(rank, ranks, store, MEETING_SECONDS, meeting_point.own_address, check)
 
-    limit = _patience_seconds(config)
-    workers = config.total_workers
-    return join_for_one_sided(segment_fds, rank, workers, job, limit, MEETING_SECONDS)
+    return join(segment_fds, rank, config.total_workers, job, _patience_seconds(config))
 
 
 def written_for_the_wire(
@@ -224,6 +257,10 @@ def _patience_seconds(config: RunConfig) -> float:
 
     limit, period = config.exchange.timeout_seconds, config.exchange.communication_period
     return min(limit * period, max(limit, MEETING_SECONDS))
+
+
+def _facts(config: RunConfig) -> MethodFacts:
+    return _pick("exchange.method", config.exchange.method, METHODS)
 
 
 def _kernels(config: RunConfig) -> Kernels:

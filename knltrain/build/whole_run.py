@@ -50,6 +50,7 @@ def check_run(config: RunConfig) -> RunSize:
     steps = total_steps(config, batches.steps_per_epoch)
     check_period(method, steps)
     check_across_nodes(config, method)
+    check_along_trees(config, method)
     check_wire_format(config, method)
     return RunSize(
         steps,
@@ -105,6 +106,28 @@ def _check_alone_across_nodes(config: RunConfig, method: Method) -> None:
         raise ConfigError(
             f"{where}, exchange.wire_format = '{config.exchange.wire_format}': what comes alone is "
             "added where the center lies, in float32: expected 'float32'"
+        )
+
+
+def check_along_trees(config: RunConfig, method: Method) -> None:
+    """Refuse what cannot be done a layer at a time, where layers go along trees: `ConfigError`."""
+    if not method.trees:
+        return
+    chosen, why = config.optimizer, f"by exchange.method = '{method.name}' rank 0 takes the step"
+    if chosen.name != "sgd":
+        raise ConfigError(
+            f"optimizer.name = '{chosen.name}': {why} of one layer after another; expected 'sgd', "
+            "or another method, such as 'layerwise_sgd'"
+        )
+    if chosen.clip_norm is not None:
+        raise ConfigError(
+            f"optimizer.clip_norm = {chosen.clip_norm}: {why} of a layer before the gradients of "
+            "all are there; leave it out, or use another method, such as 'layerwise_sgd'"
+        )
+    if config.exchange.wire_format != "float32":
+        raise ConfigError(
+            f"exchange.wire_format = '{config.exchange.wire_format}': '{method.name}' writes "
+            "gradients and weights from memory to memory, in float32: expected 'float32'"
         )
 
 

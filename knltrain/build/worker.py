@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from knltrain.data.order import ShardedBatches
     from knltrain.exchange.participation import Participation
     from knltrain.exchange.transport import Team
-    from knltrain.optimizers.optimizer import Optimizer
+    from knltrain.optimizers.optimizer import FloatArray, Optimizer
     from knltrain.worker import Observer, Worker
 
 
@@ -59,13 +59,16 @@ def build_worker(
     `CheckpointError`.
     """
     from knltrain.clocks import Clocks
+    from knltrain.optimizers.in_parts import InParts, StepsMeanwhile
     from knltrain.worker import Worker
 
     clocks = Clocks.over(team.clocks)
     task = _task(config, team, clocks)
     network, batches = task.identity.network, task.batches
     optimizer = build_optimizer(config, network)
-    participation = _participation(config, team, task)
+    participation = _participation(config, team, task, optimizer)
+    if isinstance(optimizer, InParts):
+        optimizer = StepsMeanwhile(optimizer if team.rank == 0 else None)
     since, start = _start(task, optimizer, participation, run_folder if resume else None)
     backend = build_backend(config, network, batches.images_per_worker, threads)
     own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
@@ -112,10 +115,20 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
     return _Task(identity_of(config, network, workers), dataset, batches, steps, learning_rate)
 
 
-def _participation(config: RunConfig, team: Team, task: _Task) -> Participation:
+def _participation(
+    config: RunConfig, team: Team, task: _Task, optimizer: Optimizer
+) -> Participation:
     from knltrain.exchange.participation import participation_in
+    from knltrain.optimizers.in_parts import InParts
 
-    return participation_in(build_method(config, team.workers, task.learning_rate), team)
+    method = build_method(config, team.workers, task.learning_rate)
+    if not isinstance(optimizer, InParts):
+        return participation_in(method, team)
+
+    def step_layer(step: int, layer: int, weights: FloatArray, gradient: FloatArray) -> None:
+        optimizer.step_part(layer, weights, gradient, task.learning_rate(step))
+
+    return participation_in(method, team, step_layer)
 
 
 def _own_observers(

@@ -23,7 +23,8 @@ class MethodFacts:
 
     ``reads`` are the keys of the table ``exchange`` that some methods read, this one among them.
     ``exchange`` and ``optimizer`` are the values of those tables that a configuration need not
-    give; those of ``optimizer`` hold for the optimizer that they name, or else for 'sgd'.
+    give; those of ``optimizer`` hold for the optimizer that they name, or else for 'sgd'. Where
+    gradients and weights go ``along_trees`` all workers are one MPI job, on one computer, too.
     """
 
     name: str
@@ -33,6 +34,12 @@ class MethodFacts:
     reads: tuple[str, ...] = ()
     exchange: Mapping[str, Any] = field(default_factory=dict)
     optimizer: Mapping[str, Any] = field(default_factory=dict)
+    along_trees: bool = False
+
+    @property
+    def goes_by_mpi(self) -> bool:
+        """Whether MPI, and nothing else, carries its exchanges between computers."""
+        return self.along_trees or self.schedule not in ("synchronous", "never")
 
 
 _PULL = "Wi <- Wi - η gi - α (Wi - C)"
@@ -253,6 +260,13 @@ _WITHOUT_ELASTICITY = (
         "synchronous",
         "as sync_sgd, the mean of a layer's g while those of the layers before are computed",
         CAFFEGPI,
+    ),
+    MethodFacts(
+        "caffegpi",
+        "synchronous",
+        "as sync_sgd, the sum of a layer's g up a tree, W at worker 0, and W down a tree, meanwhile",
+        CAFFEGPI,
+        along_trees=True,
     ),
     MethodFacts("none", "never", "Wi <- Wi - η gi", "each worker alone"),
 )

@@ -12,6 +12,7 @@ from knltrain.exchange.node_collective import NodeCollective
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
 from knltrain.exchange.transport import Team
+from knltrain.exchange.tree_team import TreeTeam
 
 if TYPE_CHECKING:
     from knltrain.exchange.one_sided_center import OneSidedCenter
@@ -112,6 +113,24 @@ def _comer(
     names = range(first * size, (first + here) * size, size)
     at_home = NodeShared(segment, number % here, timeout_seconds, names)
     return OneSidedCenter(at_home, join_job(number, comers, at_home.check), timeout_seconds)
+
+
+def join_for_trees(
+    fds: Sequence[int],
+    rank: int,
+    workers: int,
+    join_job: JoinJob,
+    timeout_seconds: float,
+) -> Team:
+    """Become worker ``rank`` of ``workers`` on all nodes, whose exchanges go along trees, by MPI.
+
+    All of them become ranks by ``join_job``. Raises as `join_for_one_sided`.
+    """
+    with _attached(fds) as (mine,):
+        node, local_rank = divmod(rank, mine.workers)
+        of_node = range(node * mine.workers, (node + 1) * mine.workers)
+        inside = NodeShared(mine, local_rank, timeout_seconds, of_node)
+        return TreeTeam.of_job(inside, join_job(rank, workers, inside.check), timeout_seconds)
 
 
 @contextmanager

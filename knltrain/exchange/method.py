@@ -75,6 +75,10 @@ class Method:
     go in groups of ``group_size``, ``inside`` is how those of a group come together, and this how
     the groups do: by the locals of their roots, or ``through_centers`` of theirs.
 
+    With ``trees``, (name, parameters) of each layer in the order of the forward pass, gradients go
+    up a tree layer by layer, rank 0 alone takes the step, and weights go down another: no center is
+    shared, and the rule only says by which mean.
+
     Raises ConfigError for parts that do not fit each other.
     """
 
@@ -93,6 +97,7 @@ class Method:
     inside: Method | None = None
     group_size: int = 0
     through_centers: bool = False
+    trees: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.schedule == "synchronous" and not isinstance(self.rule, SynchronousRule):
@@ -112,7 +117,8 @@ class Method:
     @property
     def spares(self) -> bool:
         """Whether the transport's workers need a spare each."""
-        beside = self.overlap in ("gradient", "backward") and not self.through_centers
+        elsewhere = self.through_centers or bool(self.trees)
+        beside = self.overlap in ("gradient", "backward") and not elsewhere
         return self.at_master or beside or self.stream is not None
 
     @property
@@ -169,6 +175,11 @@ class Method:
             raise ConfigError(
                 f"{self.name}: workers compute in turn where they come in turn; expected the "
                 f"schedule 'round_robin', got '{self.schedule}'"
+            )
+        if self.trees and not (self.overlap == "backward" and self.parts == (WHOLE,)):
+            raise ConfigError(
+                f"{self.name}: along trees each layer's gradient goes by itself; expected the "
+                "overlap 'backward', and no parts"
             )
         by_layers = self.overlap == "backward" or not (self.overlap != "nothing" or self.spares)
         plain = synchronous and by_layers

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.errors import ConfigError, KnltrainError, SegmentError
-from knltrain.exchange.mpi.completion import Completion
 from knltrain.exchange.mpi.joining import leave_mpi
+from knltrain.exchange.mpi.meetings import Meetings
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.remote_memory import RemoteBox, Vector
 from knltrain.exchange.rule import ExchangeRule, FloatArray, SynchronousRule
@@ -20,7 +20,6 @@ from knltrain.exchange.transport import (
     Order,
     Transport,
     check_start_values,
-    check_sum_values,
 )
 from knltrain.network.parameters import aligned_zeros
 
@@ -47,10 +46,9 @@ class OneSidedCenter(Transport):
     """
 
     def __init__(self, inside: NodeShared, mpi: Any, timeout_seconds: float) -> None:
-        self._inside, self._world = inside, mpi.COMM_WORLD
-        self._timeout_seconds = timeout_seconds
-        self._completion = Completion(mpi, timeout_seconds, inside.check)
-        self.rank, self.workers = self._world.rank, self._world.size
+        self._inside = inside
+        self._meetings = Meetings(mpi, timeout_seconds, inside.check)
+        self.rank, self.workers = self._meetings.rank, self._meetings.workers
         self.clocks = inside.clocks
         self.local, self.spare = inside.local, inside.local[:0]
         size = self.local.size
@@ -58,7 +56,7 @@ class OneSidedCenter(Transport):
         self.kept = np.zeros((0, size), np.float32)
         servers = list(range(0, self.workers, inside.workers))
         each = -(-size // len(servers)) * _FLOAT_BYTES + self.workers * _WORD_BYTES
-        self._box = _box(self._world, each + _ROOM_BYTES, servers, timeout_seconds, inside.check)
+        self._box = _box(mpi.COMM_WORLD, each + _ROOM_BYTES, servers, timeout_seconds, inside.check)
         self._shared = self._opened(lambda: self._box.create_buffer(size))
         self._steps = self._opened(lambda: self._box.create_buffer(self.workers, np.int64))
         self._own = self._box.create_buffer(size, private=True)
@@ -115,13 +113,7 @@ class OneSidedCenter(Transport):
 
     def all_sum(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Add up a few float64 numbers over all workers in rank order (collective)."""
-        check_sum_values(values)
-        found = np.zeros((self.workers, values.size))
-        self._finish(self._world.Iallgather(np.ascontiguousarray(values), found))
-        total = np.zeros_like(values)
-        for each in found:
-            total += each
-        return total
+        return self._meetings.all_sum(values)
 
     def barrier(self, timeout_seconds: float | None = None) -> None:
         """Wait until every worker is here, and then read the center (collective).
@@ -129,7 +121,7 @@ class OneSidedCenter(Transport):
         It is the same for all as long as nobody goes on to visit it before all have read: where it
         is to be measured or kept, they meet once more after that.
         """
-        self._finish(self._world.Ibarrier(), max(timeout_seconds or 0.0, self._timeout_seconds))
+        self._meetings.barrier(self._meetings.later(timeout_seconds))
         self.read_center()
         self._at_peace = True
 
@@ -151,7 +143,7 @@ class OneSidedCenter(Transport):
         at_peace, self._at_peace = self._at_peace, False
         try:
             if at_peace:
-                self._finish(self._world.Ibarrier(), limit_seconds=_LEAVE_SECONDS)
+                self._meetings.barrier(_LEAVE_SECONDS)
                 self._box.close()
                 leave_mpi(_LEAVE_SECONDS)
             else:
@@ -167,11 +159,8 @@ class OneSidedCenter(Transport):
         made = create() if self.rank == 0 else None
         if made is not None:
             key[0] = made.key
-        self._finish(self._world.Ibcast(key))
+        self._meetings.broadcast(key)
         return self._box.open(int(key[0])) if made is None else made
-
-    def _finish(self, request: Any, limit_seconds: float | None = None) -> None:
-        self._completion.of([request], lambda: "the other workers", limit_seconds)
 
 
 def _box(

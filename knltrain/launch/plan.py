@@ -172,14 +172,16 @@ def _on_nodes(config: RunConfig, site: Site) -> RunConfig:
     exchange = config.exchange
     if site.nodes > 1:
         facts = METHODS.get(exchange.method)
-        alone = facts is not None and facts.schedule not in ("synchronous", "never")
-        way = _way_between_nodes(_one_sided_way(config) if alone else exchange.between_nodes)
+        by_mpi = facts is not None and facts.goes_by_mpi
+        way = _way_between_nodes(_one_sided_way(config) if by_mpi else exchange.between_nodes)
         exchange = exchange.model_copy(update={"between_nodes": way})
     return config.model_copy(update={"nodes": site.nodes, "exchange": exchange})
 
 
 def _check_installed(config: RunConfig) -> None:
     """Refuse a way between computers whose package is not there; `ConfigError`."""
+    if METHODS[config.exchange.method].along_trees and config.total_workers > 1:
+        _check_mpi(config)
     if config.total_nodes == 1:
         return
     for name, module, way_out in (
@@ -193,13 +195,23 @@ def _check_installed(config: RunConfig) -> None:
             )
 
 
+def _check_mpi(config: RunConfig) -> None:
+    """Refuse a method whose workers are one MPI job where there is none; `ConfigError`."""
+    if importlib.util.find_spec("mpi4py") is None:
+        raise ConfigError(
+            f"exchange.method = '{config.exchange.method}' with {config.total_workers} workers, "
+            f"which are one MPI job, on one computer, too: no mpi4py; {INSTALL}, or use "
+            "'layerwise_sgd'"
+        )
+
+
 def _one_sided_way(config: RunConfig) -> str:
-    """What carries the exchanges of workers that come to the center alone: MPI."""
+    """What carries the exchanges of workers that write into each other's memory: MPI."""
     asked = config.exchange.between_nodes
     if asked not in ("auto", "mpi"):
         raise ConfigError(
-            f"exchange.between_nodes = '{asked}': workers of '{config.exchange.method}' come to "
-            "the center alone, between computers by one-sided MPI; expected 'mpi' or 'auto'"
+            f"exchange.between_nodes = '{asked}': workers of '{config.exchange.method}' exchange "
+            "between computers by one-sided MPI alone; expected 'mpi' or 'auto'"
         )
     return "mpi"
 

@@ -11,6 +11,9 @@ from knltrain.exchange.node_memory import NodeMemory
 from knltrain.launch.company import Company
 from knltrain.launch.plan import RunPlan
 
+_WORDS_ALONE = 16
+"""Values of a vector where weights are in memory of MPI: workers share words only."""
+
 Placed: TypeAlias = tuple[NodeMemory | None, tuple[str, ...]]
 """A node's memory, and how it differs from what was asked."""
 
@@ -31,7 +34,8 @@ def shared_memory(plan: RunPlan, company: Company | None) -> Iterator[Placed]:
 
 def _memory(plan: RunPlan, company: Company | None, open_: ExitStack) -> NodeMemory:
     config, site = plan.config, plan.site
-    method, size = plain_method(config, plan.workers), network_size(config)
+    method = plain_method(config, plan.workers)
+    size = _WORDS_ALONE if method.trees else network_size(config)
     workers, kind = int(config.workers), config.exchange.segment
     if site.share:
         assert company is not None

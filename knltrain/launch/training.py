@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from knltrain.build import check_resumable
 from knltrain.checkpoint import latest_checkpoint
 from knltrain.cluster import MeetingPoint, Task, WorkerIdentity, this_task
 from knltrain.config import RunConfig
+from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, KnltrainError, RunAborted, WorkerFailed
 from knltrain.exchange.node_memory import NodeMemory
 from knltrain.launch.company import Company, company_of
@@ -32,6 +34,8 @@ from knltrain.launch.worker_process import WorkerProcess
 
 CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin")
 """What may be other in the second part of a run than in the first."""
+
+_LOOPBACK: Final = "127.0.0.1"
 
 
 def train(config: RunConfig, kept_fds: Sequence[int] = ()) -> Path:
@@ -104,14 +108,26 @@ def _carry_out(
 ) -> Path:
     """Start this process's workers and see them end; the first of all has made the run folder."""
     meeting_point = None
-    if company is not None:
-        run_folder, found = company.settle(run_folder)
-        meeting_point = found if plan.site.nodes > 1 else None
-    assert run_folder is not None
-    shared, notes = memory
-    orders = _Orders(plan.noting(notes), run_folder, shared, meeting_point, resume)
-    _supervise(orders, company, kept_fds)
+    one_job = METHODS[plan.config.exchange.method].along_trees and plan.workers > 1
+    with ExitStack() as holding:
+        if company is not None:
+            run_folder, found = company.settle(run_folder)
+            meeting_point = found if plan.site.nodes > 1 or one_job else None
+        elif one_job:
+            meeting_point = holding.enter_context(_own_meeting_point())
+        assert run_folder is not None
+        shared, notes = memory
+        orders = _Orders(plan.noting(notes), run_folder, shared, meeting_point, resume)
+        _supervise(orders, company, kept_fds)
     return run_folder
+
+
+@contextmanager
+def _own_meeting_point() -> Iterator[MeetingPoint]:
+    """Where workers of this computer meet that this process alone starts."""
+    with socket.create_server((_LOOPBACK, 0)) as listener:
+        port = listener.getsockname()[1]
+        yield MeetingPoint(_LOOPBACK, port, _LOOPBACK, listener.fileno())
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from knltrain.exchange.node_collective import OneNode
 from knltrain.exchange.node_memory import NodeMemory
 from knltrain.exchange.participation import participation_in
 from knltrain.exchange.transport import Team
+from knltrain.exchange.tree_team import TreeTeam
 from knltrain.launch.plan import plan_run, threads_of
 from knltrain.launch.site import Site
 from knltrain.network.parameters import aligned_zeros
@@ -99,6 +100,9 @@ def _exchange(config: RunConfig) -> None:
     """Let all workers of the run on a node, as threads, exchange once."""
     workers, nodes, ends = int(config.workers), config.total_nodes, config.exchange.termination
     method = build_method(config, config.total_workers)
+    if method.trees:  # whatever the number of workers, rank 0 takes its step alone
+        _meet(TreeTeam.of_one(), method, ends)
+        return
     if config.total_workers == 1:
         alone = Loopback(_EXCHANGED_VALUES, method.rule.center_vectors, method.spares)
         _meet(alone, method, ends)

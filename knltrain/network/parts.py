@@ -16,6 +16,13 @@ def layer_parts(network: Network) -> tuple[slice, ...]:
     return tuple(slice(*ends) for ends in pairwise([*begins, network.packed_size]))
 
 
+def layer_sizes(network: Network) -> tuple[tuple[str, int], ...]:
+    """Name and number of elements of each layer that has parameters, as `layer_parts` cuts them."""
+    names = dict.fromkeys(each.name.rpartition(".")[0] for each in network.parameters)
+    sizes = (part.stop - part.start for part in layer_parts(network))
+    return tuple(zip(names, sizes, strict=True))
+
+
 def of_least_size(parts: Sequence[slice], floats: int) -> tuple[slice, ...]:
     """Join consecutive ``parts``, from the last one on, until each has ``floats`` elements.
 

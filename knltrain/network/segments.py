@@ -45,6 +45,19 @@ def segments_of(parameters: Sequence[ParameterSpec], packed_size: int) -> tuple[
     return tuple(found)
 
 
+def segments_within(segments: Sequence[Segment], part: slice) -> tuple[Segment, ...]:
+    """What ``segments`` say of the elements [part.start, part.stop), counted from part.start on."""
+    return tuple(
+        replace(
+            each,
+            start=max(each.start, part.start) - part.start,
+            stop=min(each.stop, part.stop) - part.start,
+        )
+        for each in segments
+        if each.start < part.stop and each.stop > part.start
+    )
+
+
 def _alike(left: Segment, right: Segment) -> bool:
     same = replace(right, start=left.start, stop=left.stop, layers=left.layers)
     return same == left

@@ -61,14 +61,50 @@ def move(
 ) -> None:
     """Take the step of `SGDUpdate` with `rates` float32 (S,) in place of those of `segments`.
 
-    The gradient is brought into ±bound and multiplied by `scale` on the way.
+    The gradient is brought into ±bound and multiplied by `scale` on the way. With one thread (see
+    `alone`) the calling one does it, which may then be any, beside others that compute.
     """
-    _move(
+    threads = numba.get_num_threads()
+    which = _move_share if threads == 1 else _move
+    which(
         parameters, gradient, velocity,
         segments.bounds, rates, segments.decays, segments.statistics, float(learning_rate),
-        np.float32(momentum), nesterov, np.float32(scale), np.float32(bound),
-        numba.get_num_threads(),
+        np.float32(momentum), nesterov, np.float32(scale), np.float32(bound), 0, threads,
     )  # fmt: skip
+
+
+@kernel
+def _move_share(
+    parameters: Any,
+    gradient: Any,
+    velocity: Any,
+    bounds: Any,
+    rates: Any,
+    decays: Any,
+    statistics: Any,
+    learning_rate: float,
+    momentum: Any,
+    nesterov: bool,
+    scale: Any,
+    bound: Any,
+    thread: int,
+    threads: int,
+) -> None:
+    size = len(parameters)
+    lines = (size + LINE - 1) // LINE
+    start = part(lines, thread, threads) * LINE
+    end = min(part(lines, thread + 1, threads) * LINE, size)
+    s = np.searchsorted(bounds, start, side="right") - 1
+    while start < end:
+        stop = min(bounds[s + 1], end)
+        w, g, v = parameters[start:stop], gradient[start:stop], velocity[start:stop]
+        if math.isnan(statistics[s]):
+            rate = np.float32(learning_rate * rates[s])
+            _descend(w, g, v, rate, decays[s], momentum, nesterov, scale, bound)
+        else:
+            follow(w, g, statistics[s])
+        start = stop
+        s += 1
 
 
 @parallel_kernel
@@ -85,24 +121,14 @@ def _move(
     nesterov: bool,
     scale: Any,
     bound: Any,
+    first: int,
     threads: int,
 ) -> None:
-    size = len(parameters)
-    lines = (size + LINE - 1) // LINE
-    for thread in numba.prange(threads):
-        start = part(lines, thread, threads) * LINE
-        end = min(part(lines, thread + 1, threads) * LINE, size)
-        s = np.searchsorted(bounds, start, side="right") - 1
-        while start < end:
-            stop = min(bounds[s + 1], end)
-            w, g, v = parameters[start:stop], gradient[start:stop], velocity[start:stop]
-            if math.isnan(statistics[s]):
-                rate = np.float32(learning_rate * rates[s])
-                _descend(w, g, v, rate, decays[s], momentum, nesterov, scale, bound)
-            else:
-                follow(w, g, statistics[s])
-            start = stop
-            s += 1
+    for thread in numba.prange(first, threads):
+        _move_share(
+            parameters, gradient, velocity, bounds, rates, decays, statistics,
+            learning_rate, momentum, nesterov, scale, bound, thread, threads,
+        )  # fmt: skip
 
 
 @kernel

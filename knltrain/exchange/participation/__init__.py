@@ -7,6 +7,7 @@ from dataclasses import replace
 from knltrain.exchange.grouped import GroupedTeam
 from knltrain.exchange.method import Method
 from knltrain.exchange.participation.alone import ComesAlone, WritesBehind
+from knltrain.exchange.participation.along_trees import GoesAlongTrees, StepLayer
 from knltrain.exchange.participation.base import Participation, ThroughTransport
 from knltrain.exchange.participation.in_groups import MeetsInGroups
 from knltrain.exchange.participation.node_centers import MeetsThroughCenters
@@ -16,16 +17,27 @@ from knltrain.exchange.participation.together import (
     MeetsInFragments,
     MeetsMeanwhile,
 )
+from knltrain.exchange.rule import FloatArray
 from knltrain.exchange.transport import Team, Transport
+from knltrain.exchange.tree_team import TreeTeam
 
-__all__ = ["Participation", "participation_in"]
+__all__ = ["Participation", "StepLayer", "participation_in"]
 
 
-def participation_in(method: Method, team: Team) -> Participation:
+def stays(_step: int, _layer: int, _weights: FloatArray, _gradient: FloatArray) -> None:
+    """Take no step."""
+
+
+def participation_in(method: Method, team: Team, step_layer: StepLayer = stays) -> Participation:
     """A worker's part in the exchanges of ``method``.
 
-    ``team`` is a GroupedTeam where the method has an exchange inside groups, else a Transport.
+    ``team`` is a GroupedTeam where the method has an exchange inside groups, a TreeTeam where it
+    goes along trees, else a Transport. ``step_layer`` is for trees: what rank 0 does with a layer's
+    mean gradient.
     """
+    if method.trees:
+        assert isinstance(team, TreeTeam)
+        return GoesAlongTrees(method, team, step_layer)
     if method.inside is None:
         assert isinstance(team, Transport)
         return _through(method, team)

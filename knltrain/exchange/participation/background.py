@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from typing import final
 
-from affinity import PlacementError, bind_thread, own_placement
 from knltrain.clocks import Clock
+from knltrain.exchange.communication_cores import take_place
 
 
 @final
@@ -22,7 +21,7 @@ class Background:
     def __init__(self, name: str, clock: Clock) -> None:
         self._clock = clock
         self._doing: list[Future[None]] = []
-        self._thread = ThreadPoolExecutor(1, name, initializer=_take_place)
+        self._thread = ThreadPoolExecutor(1, name, initializer=take_place)
 
     def begin(self, work: Callable[[], None]) -> None:
         """Let the thread do ``work`` after what it was given before."""
@@ -48,11 +47,3 @@ class Background:
     def _timed(self, work: Callable[[], None]) -> None:
         with self._clock:
             work()
-
-
-def _take_place() -> None:
-    """Leave the core of the thread that has started this one, which may be pinned."""
-    place = own_placement()
-    if place is not None:
-        with suppress(PlacementError):  # the worker's own proof of its place tells of it
-            bind_thread(place.communication_cpus or place.cpus)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import final
 
+from knltrain.clocks import Clock
+
 _YIELDS = 10
 _SHORTEST_NAP_SECONDS = 20e-6
 LONGEST_NAP_SECONDS = 500e-6
@@ -20,7 +22,8 @@ class Progress:
     With nothing left to do (``is_idle``) it sleeps until ``changed`` is notified. Where a step
     waits for other ranks it gives its core away between two, then sleeps, for longer each time. It
     notifies ``changed`` after each step that did something; ``failure`` is what a step raised,
-    after which there are no more.
+    after which there are no more. ``clock`` runs while there is something left to do; another
+    may take its place.
     """
 
     def __init__(
@@ -31,6 +34,7 @@ class Progress:
         name: str,
     ) -> None:
         self._step, self._is_idle, self._changed = step, is_idle, changed
+        self.clock = Clock()
         self._ended = False
         self.failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -45,27 +49,39 @@ class Progress:
 
     def _run(self) -> None:
         try:
-            idle_steps = 0
-            while not self._ended:
-                if self._step():
-                    idle_steps = 0
-                    with self._changed:
-                        self._changed.notify_all()
-                    continue
-                idle_steps += 1
-                self._rest(idle_steps)
+            while self._is_wanted():
+                with self.clock:
+                    self._work()
         except Exception as error:  # noqa: BLE001 (raised in whoever waits for the exchange)
             with self._changed:
                 self.failure = error
                 self._changed.notify_all()
 
-    def _rest(self, idle_steps: int) -> None:
+    def _is_wanted(self) -> bool:
+        """Wait until there is something to do; tell whether this is not the end."""
         with self._changed:
-            if self._is_idle():
-                self._changed.wait_for(lambda: self._ended or not self._is_idle())
-                return
-        if idle_steps <= _YIELDS:
-            os.sched_yield()
-            return
-        doublings = min(idle_steps - _YIELDS, 10)
-        time.sleep(min(_SHORTEST_NAP_SECONDS * 2**doublings, LONGEST_NAP_SECONDS))
+            self._changed.wait_for(lambda: self._ended or not self._is_idle())
+            return not self._ended
+
+    def _work(self) -> None:
+        """Take steps until nothing is left to do."""
+        idle_steps = 0
+        while not self._ended:
+            if self._step():
+                idle_steps = 0
+                with self._changed:
+                    self._changed.notify_all()
+                continue
+            with self._changed:
+                if self._is_idle():
+                    return
+            idle_steps += 1
+            _rest(idle_steps)
+
+
+def _rest(idle_steps: int) -> None:
+    if idle_steps <= _YIELDS:
+        os.sched_yield()
+        return
+    doublings = min(idle_steps - _YIELDS, 10)
+    time.sleep(min(_SHORTEST_NAP_SECONDS * 2**doublings, LONGEST_NAP_SECONDS))

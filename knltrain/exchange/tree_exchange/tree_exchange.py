@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import final
 
 import numpy as np
 
+from knltrain.clocks import Clock
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
 from knltrain.exchange.gaspi import AddressSpace
 from knltrain.exchange.rule import FloatArray
@@ -19,11 +21,13 @@ from knltrain.exchange.tree_exchange.progress import Progress
 from knltrain.exchange.tree_exchange.schedule import Schedule
 from knltrain.exchange.tree_exchange.trees import best_branches
 from knltrain.exchange.tree_exchange.weight_broadcast import WeightBroadcast
+from knltrain.network.parameters import aligned_zeros
 
 Update = Callable[[str, FloatArray], None]
 """Gets a layer and the sum of its gradients, (k,), and changes the weights of that layer."""
 
 _QUEUES = 2
+_CHECK_SECONDS = 0.1
 
 
 @final
@@ -42,7 +46,8 @@ class TreeExchange:
 
     Layers travel in backward order, in chunks of ``chunk_floats``; ``slots`` is how many of them a
     rank may be ahead of its parent. ``branches`` is the broadcast tree's, by default what makes it
-    shortest. Nothing is waited for longer than ``timeout_seconds``, unless a call says so.
+    shortest. Nothing is waited for longer than ``timeout_seconds``, unless a call says so;
+    ``check`` is called about every 0.1 s by who waits, and may raise.
 
     Source: CaffeGPI (Kuehn, Keuper, Pfreundt 2017, arXiv:1706.00095).
     Raises CollectiveError if arguments do not fit, or differ between ranks; ExchangeTimeout for
@@ -59,6 +64,7 @@ class TreeExchange:
         slots: int = 4,
         branches: int | None = None,
         timeout_seconds: float = 60.0,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         branches = best_branches(space.size) if branches is None else branches
         _check(space, slots, branches)
@@ -67,17 +73,21 @@ class TreeExchange:
         agree(space, described, timeout_seconds)
         self._rank = space.rank
         self._member = Member(space, Edges(schedule, slots, branches, space.rank, space.size))
-        self._timeout_seconds = timeout_seconds
+        self._timeout_seconds, self._check = timeout_seconds, check
         self._update = update
         self._given = [0] * schedule.layers
         self._updated = 0
-        self.gradient: FloatArray = np.zeros(schedule.size, np.float32)
+        self.gradient: FloatArray = aligned_zeros(schedule.size)
         self.weights: FloatArray = self._member.weights
         self._reduction = GradientReduction(self._member, self.gradient)
         self._broadcast = WeightBroadcast(self._member)
         self._changed = threading.Condition()
         name = f"tree exchange of rank {space.rank}"
         self._progress = Progress(self._step, self._is_idle, self._changed, name)
+
+    def measure(self, clock: Clock) -> None:
+        """Let ``clock`` run, from the next gradient on, until what came of the given ones is out."""
+        self._progress.clock = clock
 
     def part(self, layer: str) -> slice:
         """Return where a layer is in ``weights`` and ``gradient``."""
@@ -207,15 +217,27 @@ class TreeExchange:
     ) -> None:
         limit_seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         with self._changed:
-            came = self._changed.wait_for(
-                lambda: self._progress.failure is not None or there(), limit_seconds
-            )
+            came = self._look(there, limit_seconds)
             self._raise_failure()
             if not came:
                 raise ExchangeTimeout(
                     f"rank {self._rank}: waited {limit_seconds:g} s in vain for {what()}: "
                     f"{'; '.join(self._awaited())}"
                 )
+
+    def _look(self, there: Callable[[], bool], limit_seconds: float) -> bool:
+        """Wait until ``there()``, or until the thread has failed; tell whether that was in time."""
+        deadline = time.monotonic() + limit_seconds
+        while True:
+            left_seconds = deadline - time.monotonic()
+            if self._changed.wait_for(
+                lambda: self._progress.failure is not None or there(),
+                max(0.0, min(left_seconds, _CHECK_SECONDS)),
+            ):
+                return True
+            self._check()
+            if left_seconds <= _CHECK_SECONDS:
+                return False
 
     def _awaited(self) -> list[str]:
         found = [self._reduction.awaited(), self._broadcast.awaited(), self._own_debt()]

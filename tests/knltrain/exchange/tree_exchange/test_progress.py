@@ -3,6 +3,7 @@
 import threading
 import time
 
+from knltrain.clocks import Clock
 from knltrain.exchange.tree_exchange.progress import LONGEST_NAP_SECONDS, Progress
 
 
@@ -81,3 +82,24 @@ def test_a_failure_is_kept_and_wakes_who_waits():
         assert changed.wait_for(lambda: progress.failure is not None, 10)
     assert str(progress.failure) == "broken"
     progress.end()
+
+
+def test_its_clock_runs_while_there_is_something_to_do_and_no_longer():
+    work, clock = Work(), Clock()
+    progress = Progress(work.step, work.is_idle, work.changed, "work")
+    progress.clock = clock
+    spans = []
+    clock.watch = lambda begin, end: spans.append((begin, end))
+    before = time.perf_counter()
+    for _ in range(2):
+        work.blocked = True
+        work.give(1)
+        time.sleep(0.05)
+        work.blocked = False
+        assert work.await_done()
+        time.sleep(0.05)
+    progress.end()
+    assert len(spans) == 2
+    assert before < spans[0][0]
+    assert spans[1][0] - spans[0][1] > 0.02  # in between it sleeps
+    assert all(end - begin > 0.02 for begin, end in spans)

@@ -1,0 +1,66 @@
+"""Optimizers whose steps are taken a part of the packed vector at a time, or by somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeAlias, final
+
+from knltrain.optimizers.optimizer import FloatArray, Optimizer, StateArray
+
+Alone: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Makes a block inside which kernels use the calling thread alone."""
+
+
+@final
+class InParts(Optimizer):
+    """An optimizer for each of the consecutive ``parts``, which together are the packed vector.
+
+    Each steps by itself, in one thread, which may be any. For rules that treat elements one by one:
+    the bits are those of one optimizer for all.
+    """
+
+    def __init__(
+        self, parts: Sequence[slice], optimizers: Sequence[Optimizer], alone: Alone
+    ) -> None:
+        self._parts, self._optimizers, self._alone = parts, optimizers, alone
+
+    @property
+    def state(self) -> dict[str, StateArray]:
+        """That of each, under its names with the number of the part."""
+        return {
+            f"{name}.{number}": values
+            for number, each in enumerate(self._optimizers)
+            for name, values in each.state.items()
+        }
+
+    def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:
+        """Step with all parts, one after another."""
+        for number, part in enumerate(self._parts):
+            self.step_part(number, parameters[part], gradient[part], learning_rate)
+
+    def step_part(
+        self, number: int, parameters: FloatArray, gradient: FloatArray, learning_rate: float
+    ) -> None:
+        """Step with part ``number``, from 0; the vectors are its own."""
+        with self._alone():
+            self._optimizers[number].step(parameters, gradient, learning_rate)
+
+
+@final
+class StepsMeanwhile(Optimizer):
+    """What is left to the loop where the exchange has taken the step when its gradient is there.
+
+    Its state is that of the ``optimizer`` by which it does so; None: it is another worker's.
+    """
+
+    def __init__(self, optimizer: Optimizer | None) -> None:
+        self._optimizer = optimizer
+
+    @property
+    def state(self) -> dict[str, StateArray]:
+        """What is to be kept of it."""
+        return {} if self._optimizer is None else self._optimizer.state
+
+    def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:
+        """Nothing is left to do."""
