@@ -264,7 +264,7 @@ _WITHOUT_ELASTICITY = (
     MethodFacts(
         "caffegpi",
         "synchronous",
-        "as sync_sgd, the sum of a layer's g up a tree, W at worker 0, and W down a tree, meanwhile",
+        "as sync_sgd at worker 0, layer by layer meanwhile; Σi gi up a tree, W down another",
         CAFFEGPI,
         along_trees=True,
     ),

@@ -26,9 +26,9 @@ class TreeTeam(Team):
     """A worker with an address ``space``, in which a `TreeExchange` goes on.
 
     ``inside`` are the workers of its node, by whose memory they hear that the run is being aborted.
-    ``meetings`` are those of the job; None for a worker alone. ``at_peace`` says whether nothing was
-    begun since all last met: who leaves without that leaves alone. ``timeout_seconds`` is how late
-    others may be.
+    ``meetings`` are those of the job; None where the workers of the node are all. ``at_peace`` says
+    whether nothing was begun since all last met: who leaves without that leaves alone.
+    ``timeout_seconds`` is how late others may be.
     """
 
     def __init__(

@@ -80,6 +80,7 @@ MNIST_SETTINGS: Mapping[str, Settings] = {
     ),
     "sync_sgd": _HEAVY,
     "layerwise_sgd": _HEAVY,
+    "caffegpi": _HEAVY,
     "none": _HEAVY,
 }
 """For LeNet on MNIST, batch 64 over 2 workers, a cosine from the base rate to 0 in 8 epochs.

@@ -13,7 +13,7 @@ from knltrain.errors import ConfigError, unknown_name
 SEASGD, STAR = "seasgd", Star.name
 
 _ALONE, _DDP_ALONE = "sync_easgd3", "gloo"
-_METHOD, _LAYERWISE = "hierarchical_easgd", "layerwise_sgd"
+_METHOD, _LAYERWISE, _TREES = "hierarchical_easgd", "layerwise_sgd", "caffegpi"
 
 
 def trainings() -> Mapping[str, Training]:
@@ -28,6 +28,7 @@ def trainings() -> Mapping[str, Training]:
             Ours(f"layerwise-{between}", _LAYERWISE, between, ours.name),
             Ddp(between, spread=True, of_one_host=ddp.name),
         ]
+    spread.append(Ours("trees-mpi", _TREES, "mpi", ours.name))
     spread += [Ours(SEASGD, "seasgd", "mpi", ours.name), Star(ours.name)]
     return {each.name: each for each in (ours, ddp, *spread)}
 

@@ -16,7 +16,8 @@ from knltrain.errors import ConfigError
     "--trainings",
     default="all",
     show_default=True,
-    help="one-host, ddp-one-host, of ccl and gloo X, X-bfloat16, layerwise-X, ddp-X; seasgd, star.",
+    help="one-host, ddp-one-host, of ccl and gloo X, X-bfloat16, layerwise-X, ddp-X; trees-mpi, "
+    "seasgd, star.",
 )
 @click.option(
     "--nodes",

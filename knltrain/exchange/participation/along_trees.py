@@ -96,7 +96,7 @@ class GoesAlongTrees(Participation):
         """Nothing is left to do."""
 
     def exchange(self, step: int) -> None:
-        """Take the step at rank 0 alone, with its own gradient: all that can be before the start."""
+        """Take the step at rank 0, by its own gradient: all that can be before the start."""
         if self._team.rank == 0:
             for layer, part in enumerate(self._parts):
                 self._step_layer(step, layer, self._weights[part], self._gradient[part])

@@ -50,8 +50,9 @@ class Progress:
     def _run(self) -> None:
         try:
             while self._is_wanted():
-                with self.clock:
-                    self._work()
+                clock = self.clock
+                with clock:
+                    self._work(clock)
         except Exception as error:  # noqa: BLE001 (raised in whoever waits for the exchange)
             with self._changed:
                 self.failure = error
@@ -63,10 +64,10 @@ class Progress:
             self._changed.wait_for(lambda: self._ended or not self._is_idle())
             return not self._ended
 
-    def _work(self) -> None:
-        """Take steps until nothing is left to do."""
+    def _work(self, clock: Clock) -> None:
+        """Take steps until nothing is left to do, or another clock is to run."""
         idle_steps = 0
-        while not self._ended:
+        while not self._ended and self.clock is clock:
             if self._step():
                 idle_steps = 0
                 with self._changed:

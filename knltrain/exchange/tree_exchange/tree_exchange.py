@@ -86,7 +86,7 @@ class TreeExchange:
         self._progress = Progress(self._step, self._is_idle, self._changed, name)
 
     def measure(self, clock: Clock) -> None:
-        """Let ``clock`` run, from the next gradient on, until what came of the given ones is out."""
+        """Let ``clock`` run, from the next gradient on, until what came of those given is out."""
         self._progress.clock = clock
 
     def part(self, layer: str) -> slice:

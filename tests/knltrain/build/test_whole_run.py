@@ -148,3 +148,26 @@ def test_values_that_are_not_sent_are_kept_once(config):
 def test_wire_format_where_nothing_is_written_in_it_is_refused(config, changes, says):
     with pytest.raises(ConfigError, match=f"exchange.wire_format = {says}.*'float32'"):
         check_run(config(workers=1, exchange__wire_format="int8", **changes))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"optimizer__name": "adamw"}, "optimizer.name = 'adamw': .*expected 'sgd'"),
+        (
+            {"optimizer__clip_norm": 1.0},
+            r"optimizer.clip_norm = 1.0: .*before the gradients of all",
+        ),
+        (
+            {"exchange__wire_format": "int8", "nodes": 2, "workers": 1},
+            "exchange.wire_format = 'int8': .*expected 'float32'",
+        ),
+        ({"exchange__emulated_link_gbits": 1.0}, "cannot be emulated"),
+    ],
+    ids=str,
+)
+def test_what_cannot_go_along_trees_layer_by_layer_is_refused(config, chosen, expected):
+    method = {"workers": 2, "exchange__method": "caffegpi"}
+    check_run(config(**method))
+    with pytest.raises(ConfigError, match=expected):
+        check_run(config(**{**method, **chosen}))

@@ -94,6 +94,7 @@ METHODS = ["sync_easgd3", "hierarchical_easgd", "hierarchical_sgd", "sync_sgd", 
         ("mpi", "seasgd"),
         ("mpi", "shmcaffe_h"),
         ("mpi", "downpour"),
+        ("mpi", "caffegpi"),
     ],
 )
 def test_workers_of_two_hosts_train_one_model(
@@ -127,6 +128,7 @@ def test_workers_of_two_hosts_train_one_model(
         ["exchange.method=hierarchical_easgd"],
         ["exchange.method=diloco", "exchange.communication_period=3"],
         ["exchange.method=sync_sgd"],
+        ["exchange.method=caffegpi", "exchange.between_nodes=mpi"],
         ["exchange.method=sync_sgd", "exchange.wire_format=int8"],
         ["exchange.method=sync_easgd3", "exchange.wire_format=top_k"],
         [
@@ -148,6 +150,8 @@ def test_run_goes_on_from_its_checkpoint_to_the_same_bits(
     made: Hosts, folder: Path, chosen: list[str]
 ) -> None:
     """A node keeps the outer momentum of DiLoCo, and what was not sent yet, beside its replica."""
+    if "exchange.between_nodes=mpi" in chosen and importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("MPI is not installed")
     method = (*GLOO, *(word for key in chosen for word in ("--set", key)))
     with started(made, folder, *method, "--set", "train.steps=12") as process:
         assert process.communicate(timeout=300)[1].count("error") == 0
@@ -268,6 +272,7 @@ def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: P
         ("mpi", "sync_easgd", 3),
         ("mpi", "seasgd", 3),
         ("mpi", "seasgd", 2),
+        ("mpi", "caffegpi", 3),
         pytest.param("mpi", "shmcaffe_h", 2, id="the root of a group"),
         pytest.param("mpi", "shmcaffe_h", 3, id="another worker of a group"),
     ],

@@ -235,7 +235,7 @@ def test_way_between_nodes_that_is_not_there_is_refused(
         ),
         (
             ["exchange.method=seasgd", "exchange.between_nodes=gloo"],
-            "exchange.between_nodes = 'gloo': workers of 'seasgd' come to the center alone",
+            "exchange.between_nodes = 'gloo': workers of 'seasgd' exchange between computers",
         ),
         (["exchange.emulated_link_gbits=10"], "a real link between them: leave it out"),
         (
@@ -267,3 +267,15 @@ def test_nothing_is_written_for_the_wire_on_one_node(config_with: Load, written:
     with pytest.raises(ConfigError, match=f"wire_format = '{written}' on 1 computer.*'float32'"):
         plan_run(chosen)
     assert plan_run(chosen, PAIR).config.exchange.wire_format == written
+
+
+def test_workers_along_trees_need_mpi_on_one_computer_too(
+    config_with: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("knltrain.launch.plan.importlib.util.find_spec", lambda _: None)
+    chosen = ("exchange.method=caffegpi", "placement.pin=false")
+    with pytest.raises(ConfigError, match=r"which are one MPI job.* no mpi4py; pip install"):
+        plan_run(config_with(*chosen))
+    assert plan_run(config_with(*chosen, "workers=1")).workers == 1
+    with pytest.raises(ConfigError, match="'caffegpi' exchange between computers by one-sided MPI"):
+        plan_run(config_with(*chosen, "exchange.between_nodes=gloo"), PAIR)

@@ -5,7 +5,7 @@ import pytest
 from knltrain.errors import ConfigError
 from knltrain.network.googlenet import googlenet
 from knltrain.network.lenet import lenet
-from knltrain.network.parts import fragments, layer_parts, of_least_size
+from knltrain.network.parts import fragments, layer_parts, layer_sizes, of_least_size
 
 
 def test_layers_cover_the_vector_in_order() -> None:
@@ -52,3 +52,12 @@ def test_each_layer_can_be_a_fragment_and_no_more() -> None:
         ConfigError, match=r"fragments = 5: expected at most 4, the layers of lenet"
     ):
         fragments(network, 5)
+
+
+def test_layers_have_their_names_and_all_elements() -> None:
+    network = lenet()
+    found = layer_sizes(network)
+    assert [name for name, _ in found] == ["conv1", "conv2", "ip1", "ip2"]
+    sizes = [part.stop - part.start for part in layer_parts(network)]
+    assert [size for _, size in found] == sizes
+    assert sum(sizes) == network.packed_size

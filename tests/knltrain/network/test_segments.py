@@ -16,7 +16,7 @@ from knltrain.network.layers import (
     ParameterSpec,
 )
 from knltrain.network.network import Network
-from knltrain.network.segments import Segment, segments_of
+from knltrain.network.segments import Segment, segments_of, segments_within
 
 TREATMENTS = st.tuples(
     st.sampled_from([1.0, 2.0]), st.sampled_from([0.0, 1.0]), st.sampled_from([None, 0.1])
@@ -78,3 +78,15 @@ def test_segments_cover_the_vector_and_neighbours_differ(
 
 def _treatment(part: Segment | ParameterSpec) -> tuple[float, float, float | None]:
     return part.learning_rate_multiplier, part.decay_multiplier, part.statistic_momentum
+
+
+def test_a_part_of_segments_counts_from_its_begin() -> None:
+    whole = (
+        Segment(0, 32, 1.0, 1.0, None, ("a",)),
+        Segment(32, 48, 2.0, 0.0, None, ("a", "b")),
+        Segment(48, 80, 1.0, 1.0, 0.1, ("b",)),
+    )
+    found = segments_within(whole, slice(16, 48))
+    assert [(each.start, each.stop) for each in found] == [(0, 16), (16, 32)]
+    assert [each.learning_rate_multiplier for each in found] == [1.0, 2.0]
+    assert segments_within(whole, slice(0, 80)) == whole

@@ -33,6 +33,7 @@ def test_each_training_on_hosts_is_compared_with_one_of_its_kind() -> None:
         "gloo-bfloat16": "one-host",
         "layerwise-ccl": "one-host",
         "layerwise-gloo": "one-host",
+        "trees-mpi": "one-host",
         "seasgd": "one-host",
         "star": "one-host",
     }
