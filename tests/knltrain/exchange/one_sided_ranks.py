@@ -31,10 +31,10 @@ def tell(transport: OneSidedCenter, what: Any) -> None:
     os.write(sys.stdout.fileno(), f"{line}\n".encode())  # at once, lest ranks mix theirs
 
 
-def of_all(transport: OneSidedCenter, values: np.ndarray) -> np.ndarray:
+def of_all(values: np.ndarray) -> np.ndarray:
     """The sum of a vector over all ranks, in double precision."""
     total = np.zeros(values.size)
-    transport._world.Allreduce(values.astype(np.float64), total)
+    load_mpi().COMM_WORLD.Allreduce(values.astype(np.float64), total)
     return total
 
 
@@ -43,11 +43,11 @@ def elastic_averages(transport: OneSidedCenter) -> None:
     rule, contribution = EASGD(0.25, elastic), np.zeros(SIZE, np.float32)
     transport.start_from(np.ones(SIZE, np.float32) if transport.rank == 0 else None)
     transport.local[:] += np.float32(transport.rank)
-    before = of_all(transport, transport.local) + transport.center
+    before = of_all(transport.local) + transport.center
     for _ in range(VISITS):
         transport.visit(rule, contribution, "first_come")
     transport.barrier()
-    after = of_all(transport, transport.local) + transport.center
+    after = of_all(transport.local) + transport.center
     tell(transport, bool(np.allclose(before, after, rtol=1e-5)))
     tell(transport, bool((transport.center > 1).all()))
 
