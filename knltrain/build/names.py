@@ -194,7 +194,6 @@ def _alone_across_nodes(
     Who comes is a rank of MPI.
     """
     from knltrain.exchange.joining import join_for_one_sided
-
     from knltrain.worker.meeting import MEETING_SECONDS
 
     come = partial(join_for_one_sided, longest_seconds=MEETING_SECONDS)
