@@ -17,11 +17,14 @@ from typing import Final, final
 
 from affinity import allowed_cpus, pinned_command
 from knltrain.cluster.task import own_variables
-from knltrain.errors import SIGNALLED, ConfigError, RunAborted
+from knltrain.errors import SIGNALLED, ConfigError, KnltrainError, RunAborted
 from knltrain.launch.signals import SignalPipe, signal_name
 
-VIA: Final = "ssh -tt -o BatchMode=yes {host}"
+VIA: Final = "ssh -tt -o BatchMode=yes -o ConnectTimeout=20 -o LogLevel=ERROR {host}"
 """-tt has what runs there end when the connection does, BatchMode nobody be asked for passwords."""
+
+_OF_SSH_ITSELF: Final = 255
+"""ssh's status where it does not tell that of the command, which is never this of knltrain."""
 
 GRACE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.1
@@ -36,7 +39,7 @@ def launch(
     `via` is the command by which one gets to a ``{host}``; what it runs there starts in the same
     folder, with the same Python. The first host is task 0, which the others reach at its name, or
     at `first_address`. With the first that fails all others are ended. Raises ConfigError for hosts
-    that are none, RunAborted if a signal ended it.
+    that are none, RunAborted if a signal ended it, KnltrainError where ssh does not get to a host.
     """
     if len(set(hosts)) != len(hosts) or not all(hosts):
         raise ConfigError(
@@ -51,7 +54,10 @@ def launch(
         for rank, host in enumerate(hosts):
             own = _own(rank, hosts, job, first_address)
             tasks.append(_TaskOnHost(host, _command(host, via, words, own), rank))
-        return _watch(tasks, signals)
+        status = _watch(tasks, signals)
+        if status == _OF_SSH_ITSELF and _by_ssh(via):
+            raise _not_there(tasks, via)
+        return status
 
 
 @final
@@ -105,9 +111,23 @@ def _command(host: str, via: str, words: Sequence[str], variables: Sequence[str]
         *words,
     ]
     way = [word.replace("{host}", host) for word in shlex.split(via)]
-    if Path(way[0]).name == "ssh":  # which has a shell read what it is given
+    if _by_ssh(via):  # which has a shell read what it is given
         there = [shlex.join(there)]
     return pinned_command([*way, *there], allowed_cpus(), die_with_parent=os.getpid())
+
+
+def _by_ssh(via: str) -> bool:
+    return any(Path(word).name == "ssh" for word in shlex.split(via))
+
+
+def _not_there(tasks: Sequence[_TaskOnHost], via: str) -> KnltrainError:
+    hosts = [task.host for task in tasks if task.status == _OF_SSH_ITSELF]
+    way = via.replace("{host}", hosts[0])
+    return KnltrainError(
+        f"ssh did not get to {', '.join(hosts)}, or what ran there, or the connection, was ended "
+        f"from outside (its status is {_OF_SSH_ITSELF}, its own words are above): expected hosts "
+        f"that let in without a password, as in `{way} true`; --via names another way"
+    )
 
 
 def _watch(tasks: Sequence[_TaskOnHost], signals: SignalPipe) -> int:

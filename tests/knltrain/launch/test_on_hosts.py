@@ -124,7 +124,7 @@ def _left(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("via", ["ssh -tt {host}", "/usr/bin/ssh {host}"])
+@pytest.mark.parametrize("via", ["ssh -tt {host}", "/usr/bin/ssh {host}", "timeout 9 ssh {host}"])
 def test_what_a_shell_reads_at_the_other_end_is_quoted(via: str) -> None:
     command = on_hosts._command("n1", via, ["train", "a b.toml"], ["X=1"])
     assert command[-2] == "n1"
