@@ -68,7 +68,7 @@ class FirstRank(PeerWatch):
     """Rank 0, to whose ``listener`` all others come with the same ``token``.
 
     ``cards`` are what they have brought, by rank, ``own_addresses`` those of this computer to which
-    they have come.
+    they have come, ``their_addresses`` those from which.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class FirstRank(PeerWatch):
         self._welcomed: dict[PeerLink, dict[str, Any]] = {}
         self.cards: dict[int, Any] = {}
         self.own_addresses: set[str] = set()
+        self.their_addresses: set[str] = set()
         self._last_words: dict[str, Any] | None = None
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
@@ -222,6 +223,7 @@ class FirstRank(PeerWatch):
         link.rank, link.where = hello["rank"], hello["where"]
         self._links[link.rank] = link
         self.own_addresses.add(str(link.connection.getsockname()[0]))
+        self.their_addresses.add(str(link.connection.getpeername()[0]))
         self.cards[link.rank] = hello["card"]
         if not self._awaited():
             self._selector.unregister(self._listener)

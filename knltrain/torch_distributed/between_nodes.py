@@ -12,7 +12,8 @@ import torch.distributed as dist
 
 from knltrain.cluster import MeetingPoint, set_unless_set
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
-from knltrain.exchange.network_interface import interface_of
+from knltrain.exchange.named_interfaces import GLOO, check_named
+from knltrain.exchange.network_interface import interface_of, is_loopback
 from knltrain.exchange.node_collective import ByteArray, NodeCollective
 from knltrain.exchange.rule import FloatArray
 
@@ -23,7 +24,8 @@ class TorchCollective(NodeCollective):
 
     ``name`` is that of a backend for CPU tensors, "ccl" or "gloo". An operation may take
     ``timeout_seconds``, the meeting itself, and a gathering that says so, ``longest_seconds``.
-    Raises CollectiveError, ExchangeTimeout or PeerLost if the others cannot be met.
+    Raises CollectiveError, ExchangeTimeout or PeerLost if the others cannot be met, ConfigError if
+    not by the interface that the user names.
     """
 
     def __init__(
@@ -37,9 +39,8 @@ class TorchCollective(NodeCollective):
     ) -> None:
         self.name, self.node, self.nodes = name, node, nodes
         self._timeout_seconds = timeout_seconds
-        interface = interface_of(meeting_point.own_address)
-        if name == "gloo" and interface is not None:
-            set_unless_set({"GLOO_SOCKET_IFNAME": interface})
+        if name == "gloo":
+            _take_interface(meeting_point.own_address)
         longest = timedelta(seconds=longest_seconds)
         try:
             store: Any = dist.TCPStore(  # type: ignore[attr-defined, unused-ignore]
@@ -114,6 +115,14 @@ class TorchCollective(NodeCollective):
             gone = any(word in text for word in ("onnection", "Broken pipe", "reset by peer"))
             kind = PeerLost if gone else CollectiveError
             raise kind(f"{what} between nodes by '{self.name}' failed: {text}") from error
+
+
+def _take_interface(own_address: str) -> None:
+    """Have gloo go by the interface of an address, unless the user names another that leads on."""
+    check_named(GLOO, between_hosts=not is_loopback(own_address))
+    interface = interface_of(own_address)
+    if interface is not None:
+        set_unless_set({"GLOO_SOCKET_IFNAME": interface})
 
 
 def _first_line(error: Exception) -> str:

@@ -23,6 +23,7 @@ from knltrain.exchange.mpi.process_mapping import process_mapping, this_node
 from knltrain.exchange.mpi.runtime import load_mpi
 from knltrain.exchange.mpi.serving import Serving
 from knltrain.exchange.mpi.shared_files import SharedFiles
+from knltrain.exchange.named_interfaces import MPI, problem
 
 
 def join_mpi(
@@ -40,8 +41,9 @@ def join_mpi(
     is that of this computer from which the others are reached; ``check`` is called while others
     are waited for, and may raise.
 
-    Raises ConfigError if MPI cannot be used so; ExchangeTimeout, with the ranks that do not come
-    within ``timeout_seconds``; what the store raises.
+    Raises ConfigError if MPI cannot be used so, or not by the interface that the user of a rank
+    names; ExchangeTimeout, with the ranks that do not come within ``timeout_seconds``; what the
+    store raises.
     """
     if not 0 <= rank < ranks:
         raise ConfigError(f"rank {rank} of {ranks}: expected one of 0 to {ranks - 1}")
@@ -119,6 +121,7 @@ class _Membership:
             "node": this_node(),
             "launched": _is_it(launched_mpi_job(), self._fence.rank, self._fence.ranks),
             "library": self._library.version,
+            "interface": problem(MPI, between_hosts=True),
             "job": f"knltrain-{secrets.token_hex(8)}",
         }
         words = self._fence.gather(json.dumps(card), self._left(), "the start of MPI")
@@ -129,6 +132,8 @@ class _Membership:
                     f"rank 0 has {cards[0]['library']}, rank {rank} has {other['library']}: "
                     "expected the same MPI library on all computers"
                 )
+            if other["interface"] and len({card["node"] for card in cards}) > 1:
+                raise ConfigError(f"rank {rank}: {other['interface']}")
         return cards
 
     def _manager(self, cards: list[Any]) -> ProcessManager:

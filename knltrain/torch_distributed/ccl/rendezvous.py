@@ -17,7 +17,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
 from knltrain.cluster import set_unless_set, value_of
-from knltrain.errors import CollectiveError, ExchangeTimeout
+from knltrain.errors import CollectiveError, ConfigError, ExchangeTimeout, PeerLost
+from knltrain.exchange.named_interfaces import GLOO, ONECCL, problem
 from knltrain.exchange.network_interface import (
     address_towards,
     interface_of,
@@ -57,9 +58,9 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
     """Meet the other ranks of a group and make a communicator with them; torch calls this.
 
     oneCCL and gloo go by the interface that leads to the store of the program, unless
-    CCL_KVS_IFACE, FI_TCP_IFACE or GLOO_SOCKET_IFNAME say otherwise. Raises CollectiveError if
-    oneCCL is not there or refuses, ExchangeTimeout if a rank does not come within the group's
-    timeout, PeerLost if one came and is gone.
+    CCL_KVS_IFACE, FI_TCP_IFACE or GLOO_SOCKET_IFNAME say otherwise. Raises ConfigError if what they
+    say leads nowhere, CollectiveError if oneCCL is not there or refuses, ExchangeTimeout if a rank
+    does not come within the group's timeout, PeerLost if one came and is gone.
     """
     library()
     rank, ranks = options.group_rank, options.group_size
@@ -67,18 +68,19 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
     numbers = list(options.global_ranks_in_group) or list(range(ranks))
     names = [f"rank {number}" for number in numbers]
     share = Share(lane(), f"the group of {_listed(numbers)}")
-    watch: PeerWatch | None = None
+    watch: FirstRank | OtherRank | None = None
     try:
         if rank == 0:
             watch, meeting = _let_in(options.store, names, share, limit_seconds)
         else:
             watch, meeting = _join(options.store, rank, names, share, limit_seconds)
+        _check_interfaces(watch, names, share, limit_seconds)
         gloo = _beside(share, lambda: _gloo(options.store, rank, ranks, options.timeout, meeting))
         communicator = _in_turn(
             share, lambda: Communicator(rank, ranks, meeting.common_id), limit_seconds
         )
-    except BaseException:
-        _leave(share, watch, in_peace=False)
+    except BaseException as error:
+        _leave(share, watch, in_peace=False, why=str(error) or None)
         raise
     collectives = OnecclCollectives(communicator, gloo, limit_seconds, lambda: share.error)
     return CclProcessGroup(collectives, share, gloo, partial(_leave, share, watch))
@@ -86,7 +88,7 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
 
 def _let_in(
     store: Store, names: Sequence[str], share: Share, limit_seconds: float
-) -> tuple[PeerWatch, _Meeting]:
+) -> tuple[FirstRank, _Meeting]:
     """Tell all others where to come, and wait for them."""
     host = _host_of(store)
     own = address_towards(host) if host else None
@@ -113,7 +115,7 @@ def _let_in(
 
 def _join(
     store: Store, rank: int, names: Sequence[str], share: Share, limit_seconds: float
-) -> tuple[PeerWatch, _Meeting]:
+) -> tuple[OtherRank, _Meeting]:
     """Come to rank 0, once it answers: what is said may still be that of an earlier group."""
     deadline = time.monotonic() + limit_seconds
     while True:
@@ -122,7 +124,14 @@ def _join(
         attempt_seconds = min(_ATTEMPT_SECONDS, max(deadline - time.monotonic(), PAUSE_SECONDS))
         try:
             watch = OtherRank(
-                rank, addresses, said["token"], names, share.fail, share.depart, attempt_seconds
+                rank,
+                addresses,
+                said["token"],
+                names,
+                share.fail,
+                share.depart,
+                attempt_seconds,
+                card=_interface_problems(),
             )
         except ExchangeTimeout as error:
             if time.monotonic() > deadline:
@@ -154,6 +163,35 @@ def _take_interface(address: str | None) -> None:
     name = interface_of(address) if address else None
     if name is not None:
         set_unless_set({"CCL_KVS_IFACE": name, "FI_TCP_IFACE": name})
+
+
+def _interface_problems() -> list[str | None]:
+    """What is wrong with what the user names, for ranks of one host, and of several."""
+    return [problem((*ONECCL, *GLOO), between_hosts) for between_hosts in (False, True)]
+
+
+def _check_interfaces(
+    watch: FirstRank | OtherRank, names: Sequence[str], share: Share, limit_seconds: float
+) -> None:
+    """Refuse what the user of any rank names if it does not lead to all ranks; all hear of it.
+
+    Rank 0 has seen whether one of them is on another host.
+    """
+    if isinstance(watch, FirstRank):
+        here = set(interfaces().values())
+        is_between = any(address not in here for address in watch.their_addresses)
+        found = {0: _interface_problems(), **watch.cards}
+        wrong = [
+            f"{names[rank]}: {each[is_between]}" for rank, each in found.items() if each[is_between]
+        ]
+        refused = wrong[0] if wrong else ""
+        watch.say(refused)
+    else:
+        refused = watch.word(limit_seconds)
+    if refused is None:
+        raise share.error or share.departure or PeerLost(f"{names[0]} has left")
+    if refused:
+        raise ConfigError(refused)
 
 
 def _gloo(store: Store, rank: int, ranks: int, timeout: timedelta, meeting: _Meeting) -> Any:
@@ -194,11 +232,13 @@ def _beside(share: Share, make: Callable[[], Made]) -> Made:
     return made[0]
 
 
-def _leave(share: Share, watch: PeerWatch | None, in_peace: bool = True) -> None:
+def _leave(
+    share: Share, watch: PeerWatch | None, in_peace: bool = True, why: str | None = None
+) -> None:
     """End a rank's part in a group."""
     share.close(LAST_WORK_SECONDS)
     if watch is not None:
-        watch.close(in_peace)
+        watch.close(in_peace, why)
 
 
 def _host_of(store: Any) -> str | None:

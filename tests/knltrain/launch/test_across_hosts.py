@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -51,14 +51,16 @@ def words(*more: str) -> list[str]:
     return ["train", "run.toml", "--workers", "2", "--set", "placement.pin=false", *more]
 
 
-def launched(made: Hosts, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def launched(
+    made: Hosts, folder: Path, *arguments: str, variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     """`knltrain launch` on all hosts."""
     hosts_of = ("--hosts", ",".join(made.names), "--address", made.addresses[0])
     way = ("--via", WAY)
     return subprocess.Popen(
         [sys.executable, "-m", "knltrain", "launch", *hosts_of, *way, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **(variables or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -82,6 +84,13 @@ def results(folder: Path) -> dict[str, Any]:
     return found
 
 
+def _skip_without(way: str) -> None:
+    if way == "ccl" and installed() is None:
+        pytest.skip("oneCCL is not installed")
+    if way == "mpi" and importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("MPI is not installed")
+
+
 METHODS = ["sync_easgd3", "hierarchical_easgd", "hierarchical_sgd", "sync_sgd", "layerwise_sgd"]
 
 
@@ -100,10 +109,7 @@ METHODS = ["sync_easgd3", "hierarchical_easgd", "hierarchical_sgd", "sync_sgd", 
 def test_workers_of_two_hosts_train_one_model(
     made: Hosts, folder: Path, way: str, method: str
 ) -> None:
-    if way == "ccl" and installed() is None:
-        pytest.skip("oneCCL is not installed")
-    if way == "mpi" and importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("MPI is not installed")
+    _skip_without(way)
     chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
     size = ("--set", "data.train_images=960", "--set", "train.epochs=4")
     with started(made, folder, *chosen, *size) as process:
@@ -172,8 +178,7 @@ def test_run_goes_on_from_its_checkpoint_to_the_same_bits(
 
 def test_several_groups_of_a_host_each_come_to_the_center(made: Hosts, folder: Path) -> None:
     """Four workers of a host in two groups, whose roots share a segment and the host's shard."""
-    if importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("MPI is not installed")
+    _skip_without("mpi")
     chosen = ("--set", "exchange.method=shmcaffe_h", "--set", "exchange.group_size=2")
     more = ("--workers", "4", "--set", "data.train_images=960", "--set", "train.epochs=4")
     ends = ("--set", "exchange.termination=average")
@@ -199,8 +204,7 @@ def test_several_groups_of_a_host_each_come_to_the_center(made: Hosts, folder: P
 def test_workers_that_come_alone_go_on_from_their_checkpoint(
     made: Hosts, folder: Path, method: str
 ) -> None:
-    if importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("MPI is not installed")
+    _skip_without("mpi")
     more = ("--set", f"exchange.method={method}", "--set", "data.train_images=960")
     with started(made, folder, *more, "--set", "train.steps=60") as process:
         _, err = process.communicate(timeout=300)
@@ -258,6 +262,28 @@ def test_other_configuration_on_a_host_is_named_on_both(made: Hosts, folder: Pat
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("way", "method", "variable"),
+    [
+        ("ccl", "sync_easgd", "FI_TCP_IFACE"),
+        ("mpi", "sync_easgd", "FI_TCP_IFACE"),
+        ("mpi", "seasgd", "FI_TCP_IFACE"),
+        ("gloo", "sync_easgd", "GLOO_SOCKET_IFNAME"),
+    ],
+)
+@pytest.mark.parametrize("name", ["lo", "ib7"])
+def test_interface_that_leads_to_no_other_host_is_refused(
+    made: Hosts, folder: Path, way: str, method: str, variable: str, name: str
+) -> None:
+    _skip_without(way)
+    chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
+    process = launched(made, folder, *words(*chosen), variables={variable: name})
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert re.search(rf"^error: .*{variable}={name}: '{name}' on ", err, re.MULTILINE), err
+    assert "or the variable not to be set" in err
+
+
 def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: Path) -> None:
     with started(made, folder, *GLOO, "--set", "nodes=3", "--set", "train.batch=24") as process:
         _, err = process.communicate(timeout=120)
@@ -280,8 +306,7 @@ def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: P
 def test_worker_that_is_killed_ends_the_run_on_all_hosts(
     made: Hosts, folder: Path, way: str, method: str, rank: int
 ) -> None:
-    if way == "mpi" and importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("MPI is not installed")
+    _skip_without(way)
     chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
     with started(made, folder, *chosen, *ENDLESS) as process:
         _wait_for_steps(folder, process)

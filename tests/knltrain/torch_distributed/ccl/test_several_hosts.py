@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -54,13 +54,20 @@ def three() -> Iterator[Hosts]:
         yield made
 
 
-def _start(made: Hosts, folder: Path, what: str) -> list[subprocess.Popen[str]]:
+def _start(
+    made: Hosts,
+    folder: Path,
+    what: str,
+    places: Sequence[int] = (0, 1, 2),
+    variables: Mapping[int, Mapping[str, str]] | None = None,
+) -> list[subprocess.Popen[str]]:
+    """A rank on each of the hosts of these numbers, with `variables` by rank."""
     program = folder / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
-    count = len(made.addresses)
+    words = [str(len(places)), made.addresses[0], what]
     return [
-        run(made, rank, [str(program), str(rank), str(count), made.addresses[0], what])
-        for rank in range(count)
+        run(made, place, [str(program), str(rank), *words], (variables or {}).get(rank))
+        for rank, place in enumerate(places)
     ]
 
 
@@ -99,6 +106,27 @@ def test_host_that_is_cut_off_is_told_to_who_waits_for_it(three: Hosts, tmp_path
         for process in processes:
             process.kill()
             process.communicate()
+
+
+@pytest.mark.parametrize("variable", ["FI_TCP_IFACE", "CCL_KVS_IFACE", "GLOO_SOCKET_IFNAME"])
+def test_loopback_is_refused_where_a_rank_is_on_another_host(
+    three: Hosts, tmp_path: Path, variable: str
+) -> None:
+    """By the rank that was told to take it, though the first one is on its host; all hear of it."""
+    told = {1: {variable: "lo"}}
+    for process in _start(three, tmp_path, "end", places=(0, 0, 1), variables=told):
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 1, output
+        assert f"{variable}=lo: 'lo' on" in output
+        assert "(eth0 10.77.0.1), or the variable not to be set" in output
+
+
+def test_loopback_serves_ranks_of_one_host(three: Hosts, tmp_path: Path) -> None:
+    told = {rank: {"FI_TCP_IFACE": "lo", "CCL_KVS_IFACE": "lo"} for rank in range(2)}
+    for process in _start(three, tmp_path, "end", places=(0, 0), variables=told):
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, output
+        assert "found 3.0" in output
 
 
 def test_rank_that_goes_to_the_wrong_address_names_it(three: Hosts, tmp_path: Path) -> None:
