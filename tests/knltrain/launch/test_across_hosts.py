@@ -31,6 +31,8 @@ from ..hosts import hosts_or_skip, run
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("two_cores")]
 
 NODES = 2
+SHARED_MEMORY = Path("/dev/shm")
+OF_MPI = ("Intel_MPI", "mpich_shm")
 ENDLESS = ("--set", "train.steps=100000000", "--set", "evaluation.every_epochs=0")
 GLOO = ("--set", "exchange.between_nodes=gloo")
 
@@ -291,6 +293,33 @@ def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: P
     assert "nodes = 3, but this process is started on 2" in err
 
 
+def _endless(way: str, method: str) -> tuple[str, ...]:
+    """A run that does not end by itself."""
+    _skip_without(way)
+    chosen = (f"exchange.between_nodes={way}", f"exchange.method={method}")
+    return (*ENDLESS, *(word for key in chosen for word in ("--set", key)))
+
+
+@pytest.fixture(
+    params=[("gloo", "sync_easgd"), ("mpi", "sync_easgd"), ("mpi", "seasgd")],
+    ids=lambda chosen: " ".join(chosen),
+)
+def endless(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    return _endless(*request.param)
+
+
+@pytest.fixture
+def nothing_stays(folder: Path) -> Iterator[None]:
+    """Fails a test after which a process of its run lives, or MPI's shared memory is there."""
+    before = set(SHARED_MEMORY.iterdir())
+    yield
+    deadline = time.monotonic() + 30
+    while left := [*_processes(folder), *(_files_of_mpi() - before)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("nothing_stays")
 @pytest.mark.parametrize(
     ("way", "method", "rank"),
     [
@@ -306,9 +335,7 @@ def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: P
 def test_worker_that_is_killed_ends_the_run_on_all_hosts(
     made: Hosts, folder: Path, way: str, method: str, rank: int
 ) -> None:
-    _skip_without(way)
-    chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
-    with started(made, folder, *chosen, *ENDLESS) as process:
+    with started(made, folder, *_endless(way, method)) as process:
         _wait_for_steps(folder, process)
         _kill_worker(folder, rank)
         _, err = process.communicate(timeout=60)
@@ -318,43 +345,57 @@ def test_worker_that_is_killed_ends_the_run_on_all_hosts(
     assert re.search(gone, err, re.MULTILINE), err
 
 
+@pytest.mark.usefixtures("nothing_stays")
 def test_process_of_a_host_that_is_killed_ends_the_run_on_the_others(
-    made: Hosts, folder: Path
+    made: Hosts, folder: Path, endless: tuple[str, ...]
 ) -> None:
-    with started(made, folder, *GLOO, *ENDLESS) as process:
+    with started(made, folder, *endless) as process:
         _wait_for_steps(folder, process)
-        (task,) = _processes("KNLTRAIN_TASK_RANK=1", "knltrain.launch", absent=True)
+        (task,) = _processes(folder, "KNLTRAIN_TASK_RANK=1", absent="knltrain.launch")
         os.kill(task, signal.SIGKILL)
         _, err = process.communicate(timeout=60)
     assert process.returncode != 0
     assert re.search(r"error: task 1 \(\S+\) is gone", err), err
 
 
-def test_host_that_is_cut_off_ends_the_run_on_the_others(folder: Path) -> None:
-    with hosts_or_skip(NODES) as made, started(made, folder, *GLOO, *ENDLESS) as process:
+@pytest.mark.usefixtures("nothing_stays")
+@pytest.mark.parametrize("number", [0, 1])
+def test_host_that_is_cut_off_ends_the_run_on_the_others(
+    folder: Path, endless: tuple[str, ...], number: int
+) -> None:
+    """Each host tells that the other one is gone; by MPI calls for it would not return."""
+    with hosts_or_skip(NODES) as made, started(made, folder, *endless) as process:
         _wait_for_steps(folder, process)
-        made.cut_off(1)
+        made.cut_off(number)
         _, err = process.communicate(timeout=90)
         assert process.returncode != 0
-        assert re.search(r"^error: task 1 \(\S+\) is gone", err, re.MULTILINE), err
+        for told in (r"^error: task 1 \(\S+\) is gone", r": error: task 0 \(\S+\) is gone"):
+            assert re.search(told, err, re.MULTILINE), err
 
 
-def test_signal_ends_the_run_on_all_hosts(made: Hosts, folder: Path) -> None:
-    with started(made, folder, *GLOO, *ENDLESS) as process:
+@pytest.mark.usefixtures("nothing_stays")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_the_run_on_all_hosts(
+    made: Hosts, folder: Path, endless: tuple[str, ...], number: signal.Signals
+) -> None:
+    with started(made, folder, *endless) as process:
         _wait_for_steps(folder, process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "stopped by SIGINT" in err
+    assert process.returncode == 128 + number, err
+    assert f"error: stopped by {number.name}" in err
 
 
-def test_launcher_that_is_killed_leaves_nothing(made: Hosts, folder: Path) -> None:
-    with started(made, folder, *GLOO, *ENDLESS) as process:
+@pytest.mark.usefixtures("nothing_stays")
+def test_launcher_that_is_killed_leaves_nothing(
+    made: Hosts, folder: Path, endless: tuple[str, ...]
+) -> None:
+    with started(made, folder, *endless) as process:
         _wait_for_steps(folder, process)
         process.kill()
         process.wait()
         deadline = time.monotonic() + 30
-        while _processes("KNLTRAIN_TASK_COUNT=2"):
+        while _processes(folder, "KNLTRAIN_TASK_COUNT=2"):
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
@@ -367,18 +408,24 @@ def _wait_for_steps(folder: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+def _files_of_mpi() -> set[Path]:
+    return {each for each in SHARED_MEMORY.iterdir() if each.name.startswith(OF_MPI)}
+
+
 def _kill_worker(folder: Path, rank: int) -> None:
-    (worker,) = _processes(f"KNLTRAIN_RANK={rank}", str(folder))
+    (worker,) = _processes(folder, f"KNLTRAIN_RANK={rank}\0")
     os.kill(worker, signal.SIGKILL)
 
 
-def _processes(*marks: str, absent: bool = False) -> list[int]:
-    """Processes with the first mark in their environment, and the others there or, not there."""
+def _processes(folder: Path, *marks: str, absent: str | None = None) -> list[int]:
+    """Processes in a folder with all marks in their environment or command, and not `absent`."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            environment = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
-            first, *rest = (mark.encode() in environment for mark in marks)
-            if first and all(each is not absent for each in rest):
+            said = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            is_one = all(mark.encode() in said for mark in marks)
+            if absent is not None and absent.encode() in said:
+                is_one = False
+            if is_one and (entry / "cwd").readlink() == folder:
                 found.append(int(entry.name))
     return found
