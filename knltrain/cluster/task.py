@@ -26,7 +26,7 @@ class Task:
 
     ``local_rank`` of ``local_tasks`` are on the same computer, which ``node`` tells from the other
     ones. ``job`` tells this launch from all others. ``first_host`` is where rank 0 is, None where
-    the launcher does not say; ``port`` where it is to listen, None for any.
+    the launcher does not say.
     """
 
     launcher: str
@@ -37,7 +37,6 @@ class Task:
     node: str
     job: str
     first_host: str | None = None
-    port: int | None = None
 
     @property
     def on_one_computer(self) -> bool:
@@ -74,12 +73,10 @@ def this_task(environment: Mapping[str, str] | None = None) -> Task | None:
     return found
 
 
-def own_variables(
-    rank: int, nodes: int, job: str, first_host: str, port: int | None
-) -> dict[str, str]:
+def own_variables(rank: int, nodes: int, job: str, first_host: str) -> dict[str, str]:
     """Variables by which `knltrain launch` tells a process that it is task ``rank``, one a node."""
-    values = {"RANK": rank, "COUNT": nodes, "JOB": job, "FIRST_HOST": first_host, "PORT": port}
-    return {f"{OWN}_{name}": str(value) for name, value in values.items() if value is not None}
+    values = {"RANK": rank, "COUNT": nodes, "JOB": job, "FIRST_HOST": first_host}
+    return {f"{OWN}_{name}": str(value) for name, value in values.items()}
 
 
 def _own(values: Mapping[str, str]) -> Task | None:
@@ -96,7 +93,6 @@ def _own(values: Mapping[str, str]) -> Task | None:
         str(rank),
         values.get(f"{OWN}_JOB", ""),
         values.get(f"{OWN}_FIRST_HOST"),
-        number(f"{OWN}_PORT") if f"{OWN}_PORT" in values else None,
     )
 
 

@@ -169,8 +169,6 @@ def _token(task: Task) -> str:
 
 
 def _ports(task: Task) -> list[int]:
-    if task.port is not None:
-        return [task.port]
     number = int.from_bytes(hashlib.sha256(_token(task).encode()).digest()[:4], "little")
     return [_FIRST_PORT + (number + tried) % _PORTS for tried in range(_TRIED)]
 

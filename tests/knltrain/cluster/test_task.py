@@ -113,8 +113,8 @@ def test_batch_script_with_several_computers_is_told_to_put_srun_first() -> None
 
 
 def test_our_own_launcher_is_understood() -> None:
-    task = this_task(own_variables(1, 2, "j", "n1", 77))
-    assert task == Task("knltrain launch", 1, 2, 0, 1, "1", "j", "n1", 77)
+    task = this_task(own_variables(1, 2, "j", "n1"))
+    assert task == Task("knltrain launch", 1, 2, 0, 1, "1", "j", "n1")
 
 
 @pytest.mark.parametrize(

@@ -161,11 +161,12 @@ def test_first_one_that_is_on_another_computer_is_told() -> None:
     )
 
 
-def test_port_that_is_asked_for_is_taken_or_named() -> None:
+def test_ports_of_which_none_is_free_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("", 0)) as taken:
         port = int(taken.getsockname()[1])
+        monkeypatch.setattr(gathering, "_ports", lambda _task: [port])
         with pytest.raises(ConfigError, match=f"none of the ports {port} is free"):
-            Gathering(task(0, 2, "j", port=port), card(0), 1, print, hosts)
+            Gathering(task(0, 2, "j"), card(0), 1, print, hosts)
 
 
 def test_job_of_another_user_is_another_job(monkeypatch: pytest.MonkeyPatch) -> None:

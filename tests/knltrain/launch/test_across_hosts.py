@@ -252,7 +252,7 @@ def test_other_configuration_on_a_host_is_named_on_both(made: Hosts, folder: Pat
             made,
             number,
             ["-m", "knltrain", *words(*GLOO, "--set", f"seed={number}")],
-            own_variables(number, NODES, folder.name, made.addresses[0], None),
+            own_variables(number, NODES, folder.name, made.addresses[0]),
             folder,
         )
         for number in range(NODES)
