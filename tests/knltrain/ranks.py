@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 REPOSITORY = Path(__file__).parents[2]
+
+
+def said_by_a_library(line: str) -> bool:
+    """Whether a rank did not print this line itself: oneCCL, and gloo of torch 2.8, do so, too."""
+    return "CCL_WARN" in line or line.startswith("[Gloo]")
+
+
+def told_as_json(output: str) -> list[Any]:
+    """What a rank has printed, a list or a truth a line, among what libraries print."""
+    lines = [line for line in output.splitlines() if not said_by_a_library(line)]
+    return [json.loads(line) for line in lines if line.startswith(("[", "true", "false"))]
 
 
 class Ranks:

@@ -74,7 +74,9 @@ def test_ipex_gets_an_environment_of_its_own_with_the_torch_it_needs(
     variables = {} if folder == ".venv-ipex" else {"IPEX_VENV": folder}
     done = _setup(project, venv, "--ipex", **variables)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (project / "pip.log").read_text(encoding="utf-8").splitlines()[-1] == ".[dev,ipex]"
+    assert (project / "pip.log").read_text(encoding="utf-8").splitlines()[
+        -1
+    ] == ".[dev,ipex,oneccl]"
     pinned = (project / "pins.log").read_text(encoding="utf-8").splitlines()
     assert set(pinned) == {
         line

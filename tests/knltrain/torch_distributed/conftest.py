@@ -11,10 +11,18 @@ import torch
 
 from knltrain.exchange.oneccl import installed
 
-from ..ranks import Ranks, Started
+from ..ranks import Ranks, Started, said_by_a_library
 
 SCENARIO = Path(__file__).with_name("scenario.py")
 LIMIT_SECONDS = 240
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have `scripts/test --ipex` run these tests, too, with the oldest torch that is supported."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("oldest_torch")
 
 
 class Members(Ranks):
@@ -31,8 +39,8 @@ class Members(Ranks):
         )
 
     def hear(self, rank: int) -> str:
-        """Return the next line that a rank prints; oneCCL prints of its own settings before."""
-        while "CCL_WARN" in (line := super().hear(rank)):
+        """Return the next line that a rank prints; libraries print others before."""
+        while said_by_a_library(line := super().hear(rank)):
             pass
         return line
 

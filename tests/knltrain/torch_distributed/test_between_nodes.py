@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -15,6 +14,8 @@ import pytest
 from knltrain.errors import ConfigError
 from knltrain.exchange.mpi.library import mpi_library
 from knltrain.exchange.oneccl.library import installed
+
+from ..ranks import told_as_json
 
 MEMBER = Path(__file__).with_name("node_member.py")
 NODES = 3
@@ -52,9 +53,7 @@ def started(backend: str, scene: str, nodes: int = NODES) -> list[tuple[int, lis
     found = []
     for member in members:
         out, _ = member.communicate(timeout=120)
-        told = [line for line in out.splitlines() if line.startswith(("[", "true", "false"))]
-        lines = [json.loads(line) for line in told]
-        found.append((member.returncode, lines))
+        found.append((member.returncode, told_as_json(out)))
     return found
 
 

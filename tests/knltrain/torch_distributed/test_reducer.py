@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from knltrain.errors import CollectiveError
 from knltrain.exchange.oneccl import installed
 from knltrain.torch_distributed.reducer import ProcessGroupReducer
 
-from ..ranks import REPOSITORY
+from ..ranks import REPOSITORY, told_as_json
 
 MEMBER = """
 import json, os, sys, time
@@ -83,11 +82,7 @@ def started(folder: Path, backend: str, scene: str) -> list[list[Any]]:
         )
         for rank in range(2)
     ]
-    told = [member.communicate(timeout=300)[0].splitlines() for member in members]
-    return [
-        [json.loads(line) for line in lines if line.startswith(("[", "true", "false"))]
-        for lines in told
-    ]
+    return [told_as_json(member.communicate(timeout=300)[0]) for member in members]
 
 
 @pytest.mark.slow
