@@ -16,6 +16,7 @@ import numpy as np
 
 from vectorized_ops.numba._correlation_tiles import correlation_tile
 from vectorized_ops.numba._lanes import AVX512, LANES
+from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import parallel_kernel
 
@@ -147,5 +148,6 @@ def correlation_kernel(rows: int) -> Callable[..., None]:
                                 packed, item * steps * rows, inputs, source + lane,
                                 segments, first[kind], count[kind], mask, masked + lane, mode, done,
                             )  # fmt: skip
+            finish_stores()
 
     return correlate

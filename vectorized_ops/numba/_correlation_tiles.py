@@ -14,8 +14,10 @@ from numba import types
 
 from vectorized_ops.numba._lanes import Lanes, Value, tile
 
-RELU, ADD, MASK = 1, 2, 4
-"""How results are written; they may be combined, only RELU stands alone."""
+RELU, ADD, MASK, PAST = 1, 2, 4, 8
+"""How results are written: ADD and MASK may be combined, and RELU and PAST."""
+
+_WAYS = (0, RELU, PAST, RELU | PAST, ADD, MASK, ADD | MASK)
 
 
 @tile
@@ -48,7 +50,8 @@ def correlation_tile(
     * inputs[inputs_index + place + t*images + j*LANES + lane],
     segments being triples (place, row, steps >= 1). `mode`: RELU cuts off what is negative; ADD
     adds to what `out` holds, but not to the first `done` rows, which another tile has written;
-    MASK then writes zero where `mask`, at mask_index instead of out_index, is <= 0.
+    MASK then writes zero where `mask`, at mask_index instead of out_index, is <= 0. PAST stores
+    past the caches, at whole vectors only.
     """
     height, width = rows.literal_value, columns.literal_value
     index = types.int64
@@ -85,8 +88,13 @@ def correlation_tile(
 
             return lanes.loop(lanes.load_integer(lanes.at(entry, 2)), sums, step)
 
-        results = lanes.loop(args[13], start, segment, maybe_none=True)
         target, masking = lanes.pointer(2, args[2], args[3]), lanes.pointer(14, args[14], args[15])
+        places = [
+            (lanes.product(images, i), j * lanes.width) for i in range(height) for j in range(width)
+        ]
+        _fetch_if(lanes, args[16], ADD, [lanes.at(target, *place) for place in places])
+        _fetch_if(lanes, args[16], MASK, [lanes.at(masking, *place) for place in places])
+        results = lanes.loop(args[13], start, segment, maybe_none=True)
 
         def store(way: int) -> None:
             for i in range(height):
@@ -97,10 +105,19 @@ def correlation_tile(
                 else:
                     _store_row(lanes, row, target, masking, lanes.product(images, i), way)
 
-        lanes.choose(args[16], (0, RELU, ADD, MASK, ADD | MASK), store)
+        lanes.choose(args[16], _WAYS, store)
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def _fetch_if(lanes: Lanes, mode: Value, bit: int, places: list[Value]) -> None:
+    """Ask for what the store will read, so that it arrives while the sums are made."""
+    builder = lanes.builder
+    wanted = builder.icmp_signed("!=", builder.and_(mode, lanes.integer(bit)), lanes.integer(0))
+    with builder.if_then(wanted):
+        for place in places:
+            lanes.prefetch(place)
 
 
 def _store_row(
@@ -119,4 +136,7 @@ def store_in_a_way(lanes: Lanes, value: Value, target: Value, mask: Value, way: 
         value = lanes.zero_unless_positive(value, value)
     if way & MASK:
         value = lanes.zero_unless_positive(lanes.load(mask), value)
-    lanes.store(value, target)
+    if way & PAST:
+        lanes.store_past(value, target)
+    else:
+        lanes.store(value, target)

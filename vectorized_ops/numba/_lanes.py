@@ -252,14 +252,17 @@ class Lanes:
 
     def store_streamed(self, value: Value, pointer: Value, streamed: Value) -> None:
         """Write a vector; past the caches if the flag `streamed` is set (at whole vectors only)."""
-        target = self._builder.bitcast(pointer, _VECTOR.as_pointer())
         with self._builder.if_else(streamed) as (past, through):
             with past:
-                store = self._builder.store(value, target, align=4 * LANES)
-                one = self._builder.module.add_metadata([_INT32(1)])
-                store.set_metadata("nontemporal", one)
+                self.store_past(value, pointer)
             with through:
-                self._builder.store(value, target, align=4)
+                self.store(value, pointer)
+
+    def store_past(self, value: Value, pointer: Value) -> None:
+        """Write a vector past the caches, at whole vectors only; see `_streaming`."""
+        target = self._builder.bitcast(pointer, _VECTOR.as_pointer())
+        store = self._builder.store(value, target, align=4 * LANES)
+        store.set_metadata("nontemporal", self._builder.module.add_metadata([_INT32(1)]))
 
     def loop(
         self,

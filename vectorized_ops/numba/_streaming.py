@@ -21,12 +21,31 @@ from vectorized_ops.numba._lanes import tile
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNKNOWN_CACHE_BYTES = 32 << 20
 
+_MOST_BYTES_PER_CPU = 16 << 20
+"""No processor has more last-level cache for each cpu that shares it; its host may report more.
+
+A virtual machine of a few cpus is told the whole cache of a processor whose other cpus, with
+programs of their own, it does not see.
+"""
+
 
 def last_level_cache_bytes(caches: Path = _CACHES) -> int:
-    """Return the size of the processor's largest cache; 32 MiB where Linux does not tell."""
-    sizes = [path.read_text().strip() for path in caches.glob("index*/size")]
-    known = [int(size[:-1]) << 10 for size in sizes if size.endswith("K")]
-    return max(known, default=_UNKNOWN_CACHE_BYTES)
+    """Return what the processor's largest cache holds for its cpus; 32 MiB if Linux is silent."""
+    return max(map(_usable_bytes, caches.glob("index*")), default=0) or _UNKNOWN_CACHE_BYTES
+
+
+def _usable_bytes(cache: Path) -> int:
+    """Return the size of a cache, or what the cpus that share it could have at most."""
+    size, sharing = (_text(cache / name) for name in ("size", "shared_cpu_map"))
+    if not size.endswith("K"):
+        return 0
+    reported = int(size[:-1]) << 10
+    cpus = int(sharing.replace(",", "") or "0", 16).bit_count()
+    return min(reported, cpus * _MOST_BYTES_PER_CPU) if cpus else reported
+
+
+def _text(path: Path) -> str:
+    return path.read_text().strip() if path.exists() else ""
 
 
 _STREAMED_BYTES = last_level_cache_bytes() // 3

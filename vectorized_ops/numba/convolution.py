@@ -12,7 +12,7 @@ from vectorized_ops.numba._correlation import (
     split_threads,
     tile_rows,
 )
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
+from vectorized_ops.numba._correlation_tiles import ADD, MASK, PAST, RELU
 from vectorized_ops.numba._operands import Operands
 from vectorized_ops.numba._outer_product import (
     PANEL,
@@ -23,6 +23,7 @@ from vectorized_ops.numba._outer_product import (
     panels_of,
     sums_size,
 )
+from vectorized_ops.numba._streaming import streamed
 from vectorized_ops.numba._taps import TapTables, backward_tables, forward_tables
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -141,6 +142,8 @@ class Convolution:
         tables = self._tables_for(backward, distance)
         target, target_distance = pixels(out)
         masking, mask_distance = (target, 0) if mask is None else pixels(mask)
+        if not mode & (ADD | MASK) and streamed(target, 4 * out.size, source):
+            mode |= PAST
         by_pixels, by_blocks = split_threads(
             self._threads, len(tables.classes), shape.groups * blocks
         )

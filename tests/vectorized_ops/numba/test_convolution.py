@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numba
@@ -54,9 +55,12 @@ def place() -> Memory:
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_all_directions_equal_the_reference_for_any_shape(
-    data: st.DataObject, convolution_contract: Callable[..., None]
+    data: st.DataObject,
+    convolution_contract: Callable[..., None],
+    storing: Callable[[bool], AbstractContextManager[None]],
 ) -> None:
-    convolution_contract("numba", data.draw, COUNTS)
+    with storing(data.draw(st.booleans())):
+        convolution_contract("numba", data.draw, COUNTS)
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU, correlation_tile
+from vectorized_ops.layout import aligned_zeros
+from vectorized_ops.numba._correlation_tiles import ADD, MASK, PAST, RELU, correlation_tile
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba.compiler import kernel
 
@@ -37,6 +38,13 @@ def wide(
         3, 2, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
         mode, done,
     )  # fmt: skip
+
+
+@kernel
+def aligned(out: Any, bias: Any, weights: Any, inputs: Any, segments: Any, mode: int) -> None:
+    correlation_tile(
+        3, 2, out, 0, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, 0, 4, out, 0, mode, 0
+    )
 
 
 def whole_numbers(*shape: int) -> np.ndarray:
@@ -72,6 +80,16 @@ def test_tile_correlates_its_segments_and_writes_nothing_else(
             value = np.where(mask[9 + i * IMAGES :][:width] <= 0, 0, value)
         target[...] = value
     assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("mode", [0, RELU])
+def test_stores_past_the_caches_write_the_same(mode: int) -> None:
+    weights, inputs = whole_numbers(6 + 12 * ROWS), whole_numbers(15 * IMAGES)
+    bias, out = np.array([99, 1, -2, 3], np.float32), aligned_zeros((2, ROWS * IMAGES))
+    for each, way in zip(out, (mode, mode | PAST), strict=True):
+        aligned(each, bias, weights, inputs, SEGMENTS.reshape(-1), way)
+    assert out[0].any()
+    assert_array_equal(out[1], out[0])
 
 
 @pytest.mark.parametrize("done", [0, 1, 2])

@@ -27,6 +27,18 @@ def test_the_largest_cache_counts(tmp_path: Path) -> None:
     assert last_level_cache_bytes(tmp_path) == 33 * MIB
 
 
+@pytest.mark.parametrize(
+    ("cpus", "expected"), [("3", 32), ("ffffffff", 480), ("00000001,00000000", 16)]
+)
+def test_a_cache_that_is_too_large_for_the_cpus_at_hand_counts_as_shared_with_others(
+    tmp_path: Path, cpus: str, expected: int
+) -> None:
+    (tmp_path / "index3").mkdir()
+    (tmp_path / "index3" / "size").write_text("491520K\n")
+    (tmp_path / "index3" / "shared_cpu_map").write_text(cpus + "\n")
+    assert last_level_cache_bytes(tmp_path) == expected * MIB
+
+
 def test_a_machine_that_does_not_tell_is_given_a_usual_size(tmp_path: Path) -> None:
     assert last_level_cache_bytes(tmp_path) == 32 * MIB
 
