@@ -14,11 +14,12 @@ from typing import Any
 import numba
 import numpy as np
 
-from vectorized_ops.numba._correlation_tiles import correlation_tile
+from vectorized_ops.numba._correlation_tiles import correlation_moments_tile
 from vectorized_ops.numba._lanes import AVX512, LANES
 from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.numba.moments import SUMMED_PIXELS, SUMS, join_sums
 
 TILE_COLUMNS = 2
 """Vectors of images in a tile: a weight that was loaded is used twice."""
@@ -117,14 +118,26 @@ def correlation_kernel(rows: int) -> Callable[..., None]:
         at_once: int,
         by_pixels: int,
         by_blocks: int,
+        with_moments: bool,
+        sums: Any,
+        pivots: Any,
+        totals: Any,
+        real: Any,
+        real_images: int,
     ) -> None:
+        """Write results; with moments also those of them, each thread its own (see `moments`)."""
         pixels, blocks = len(classes), (filters + rows - 1) // rows
         for thread in numba.prange(by_pixels * by_blocks):
             mine, share = thread // by_blocks, thread % by_blocks
             last_pixel = part(pixels, mine + 1, by_pixels)
             first_block = part(groups * blocks, share, by_blocks)
             last_block = part(groups * blocks, share + 1, by_blocks)
-            for begin in range(part(pixels, mine, by_pixels), last_pixel, at_once):
+            first_pixel, summed = part(pixels, mine, by_pixels), 0
+            own_sums, own_pivots = sums[thread], pivots[thread]
+            if with_moments:
+                own_sums[:] = 0.0
+                totals[thread] = 0.0
+            for begin in range(first_pixel, last_pixel, at_once):
                 for item in range(first_block, last_block):
                     group = item // blocks
                     done = max(0, item % blocks * rows - (filters - rows))
@@ -134,20 +147,33 @@ def correlation_kernel(rows: int) -> Callable[..., None]:
                         source = bases[pixel] + group * group_step
                         target = pixel * out_distance + k * images
                         masked = pixel * mask_distance + k * images
-                        lane = 0
+                        lane, fresh = 0, pixel == first_pixel
                         while lane + TILE_COLUMNS * LANES <= images:
-                            correlation_tile(
+                            correlation_moments_tile(
                                 rows, TILE_COLUMNS, out, target + lane, images, bias, k,
                                 packed, item * steps * rows, inputs, source + lane,
                                 segments, first[kind], count[kind], mask, masked + lane, mode, done,
+                                with_moments, own_sums, k * SUMS, own_pivots, k,
+                                fresh and lane == 0, real, lane,
                             )  # fmt: skip
                             lane += TILE_COLUMNS * LANES
                         if lane < images:
-                            correlation_tile(
+                            correlation_moments_tile(
                                 rows, 1, out, target + lane, images, bias, k,
                                 packed, item * steps * rows, inputs, source + lane,
                                 segments, first[kind], count[kind], mask, masked + lane, mode, done,
+                                with_moments, own_sums, k * SUMS, own_pivots, k,
+                                fresh and lane == 0, real, lane,
                             )  # fmt: skip
+                summed += min(at_once, last_pixel - begin)
+                if with_moments and (summed >= SUMMED_PIXELS or begin + at_once >= last_pixel):
+                    for item in range(first_block, last_block):
+                        k = item // blocks * filters + item % blocks * rows
+                        join_sums(
+                            own_sums, own_pivots, totals[thread], k,
+                            min(k + rows, (item // blocks + 1) * filters), summed, real_images,
+                        )  # fmt: skip
+                    summed = 0
             finish_stores()
 
     return correlate

@@ -61,54 +61,111 @@ def correlation_tile(
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = Lanes(context, builder, signature)
-        images = args[4]
-        weights, inputs = lanes.pointer(7, args[7], args[8]), lanes.pointer(9, args[9], args[10])
-        table = lanes.pointer(11, args[11], lanes.product(args[12], 3))
-        start = []
-        for i in range(height):
-            start += [lanes.broadcast(lanes.pointer(5, args[5], args[6], i))] * width
-
-        def segment(number: Value, sums: list[Value]) -> list[Value]:
-            entry = lanes.at(table, lanes.product(number, 3))
-            at_inputs = lanes.at(inputs, lanes.load_integer(entry))
-            row = lanes.load_integer(lanes.at(entry, 1))
-            at_weights = lanes.at(weights, lanes.product(row, height))
-
-            def step(t: Value, sums: list[Value]) -> list[Value]:
-                source = lanes.at(at_inputs, lanes.product(t, images))
-                vectors = [lanes.load(lanes.at(source, j * lanes.width)) for j in range(width)]
-                factors = lanes.at(at_weights, lanes.product(t, height))
-                results = []
-                for i in range(height):
-                    weight = lanes.broadcast(lanes.at(factors, i))
-                    for j in range(width):
-                        results.append(lanes.fma(weight, vectors[j], sums[i * width + j]))
-                return results
-
-            return lanes.loop(lanes.load_integer(lanes.at(entry, 2)), sums, step)
-
-        target, masking = lanes.pointer(2, args[2], args[3]), lanes.pointer(14, args[14], args[15])
-        places = [
-            (lanes.product(images, i), j * lanes.width) for i in range(height) for j in range(width)
-        ]
-        _fetch_if(lanes, args[16], ADD, [lanes.at(target, *place) for place in places])
-        _fetch_if(lanes, args[16], MASK, [lanes.at(masking, *place) for place in places])
-        results = lanes.loop(args[13], start, segment, maybe_none=True)
-
-        def store(way: int) -> None:
-            for i in range(height):
-                row = results[i * width : (i + 1) * width]
-                if way & ADD:
-                    with builder.if_then(builder.icmp_signed("<=", args[17], lanes.integer(i))):
-                        _store_row(lanes, row, target, masking, lanes.product(images, i), way)
-                else:
-                    _store_row(lanes, row, target, masking, lanes.product(images, i), way)
-
-        lanes.choose(args[16], _WAYS, store)
+        _correlate(Lanes(context, builder, signature), args, height, width)
         return context.get_dummy_value()
 
     return signature, generate
+
+
+@tile
+def correlation_moments_tile(
+    typingctx: Any, rows: Any, columns: Any, out: Any, out_index: Any, images: Any, bias: Any,
+    bias_index: Any, weights: Any, weights_index: Any, inputs: Any, inputs_index: Any,
+    segments: Any, first: Any, count: Any, mask: Any, mask_index: Any, mode: Any, done: Any,
+    wanted: Any, sums: Any, sums_index: Any, pivots: Any, pivots_index: Any, fresh: Any,
+    bits: Any, bits_index: Any,
+) -> Any:  # fmt: skip
+    """Write what `correlation_tile` does; if `wanted`, add its moments to `sums`.
+
+    Row i has there a vector of sums of x - pivot, x being a result before RELU, ADD and MASK, and
+    behind it a vector of their squares, pivots[pivots_index + i] being its pivot: if `fresh` it
+    becomes the row's first result. Not counted are the first `done` rows, and images to which
+    `bits` gives 0 instead of -1.
+    """
+    height, width = rows.literal_value, columns.literal_value
+    index = types.int64
+    signature = types.void(
+        rows, columns, out, index, index, bias, index, weights, index, inputs, index, segments,
+        index, index, mask, index, index, index, types.boolean, sums, index, pivots, index,
+        types.boolean, bits, index,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        results = _correlate(lanes, args, height, width)
+        with builder.if_then(args[18]):
+            totals, pivots = lanes.pointer(19, args[19], args[20]), lanes.pointer(21, *args[21:23])
+            real = lanes.pointer(24, args[24], args[25])
+            for i in range(height):
+                with builder.if_then(builder.icmp_signed("<=", args[17], lanes.integer(i))):
+                    row, pivot = results[i * width : (i + 1) * width], lanes.at(pivots, i)
+                    with builder.if_then(args[23]):
+                        builder.store(lanes.first(row[0]), pivot)
+                    _add_moments(lanes, row, pivot, lanes.at(totals, 2 * i * lanes.width), real)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _add_moments(lanes: Lanes, row: list[Value], pivot: Value, sums: Value, real: Value) -> None:
+    at_squares, middle = lanes.at(sums, lanes.width), lanes.broadcast(pivot)
+    total, squares = lanes.load(sums), lanes.load(at_squares)
+    for j, value in enumerate(row):
+        shifted = lanes.keep(lanes.subtract(value, middle), lanes.at(real, j * lanes.width))
+        total = lanes.add(total, shifted)
+        squares = lanes.fma(shifted, shifted, squares)
+    lanes.store(total, sums)
+    lanes.store(squares, at_squares)
+
+
+def _correlate(lanes: Lanes, args: Any, height: int, width: int) -> list[Value]:
+    """Emit the sums of a tile and their stores; return the sums."""
+    builder = lanes.builder
+    images = args[4]
+    weights, inputs = lanes.pointer(7, args[7], args[8]), lanes.pointer(9, args[9], args[10])
+    table = lanes.pointer(11, args[11], lanes.product(args[12], 3))
+    start = []
+    for i in range(height):
+        start += [lanes.broadcast(lanes.pointer(5, args[5], args[6], i))] * width
+
+    def segment(number: Value, sums: list[Value]) -> list[Value]:
+        entry = lanes.at(table, lanes.product(number, 3))
+        at_inputs = lanes.at(inputs, lanes.load_integer(entry))
+        row = lanes.load_integer(lanes.at(entry, 1))
+        at_weights = lanes.at(weights, lanes.product(row, height))
+
+        def step(t: Value, sums: list[Value]) -> list[Value]:
+            source = lanes.at(at_inputs, lanes.product(t, images))
+            vectors = [lanes.load(lanes.at(source, j * lanes.width)) for j in range(width)]
+            factors = lanes.at(at_weights, lanes.product(t, height))
+            results = []
+            for i in range(height):
+                weight = lanes.broadcast(lanes.at(factors, i))
+                for j in range(width):
+                    results.append(lanes.fma(weight, vectors[j], sums[i * width + j]))
+            return results
+
+        return lanes.loop(lanes.load_integer(lanes.at(entry, 2)), sums, step)
+
+    target, masking = lanes.pointer(2, args[2], args[3]), lanes.pointer(14, args[14], args[15])
+    places = [
+        (lanes.product(images, i), j * lanes.width) for i in range(height) for j in range(width)
+    ]
+    _fetch_if(lanes, args[16], ADD, [lanes.at(target, *place) for place in places])
+    _fetch_if(lanes, args[16], MASK, [lanes.at(masking, *place) for place in places])
+    results = lanes.loop(args[13], start, segment, maybe_none=True)
+
+    def store(way: int) -> None:
+        for i in range(height):
+            row = results[i * width : (i + 1) * width]
+            if way & ADD:
+                with builder.if_then(builder.icmp_signed("<=", args[17], lanes.integer(i))):
+                    _store_row(lanes, row, target, masking, lanes.product(images, i), way)
+            else:
+                _store_row(lanes, row, target, masking, lanes.product(images, i), way)
+
+    lanes.choose(args[16], _WAYS, store)
+    return results
 
 
 def _fetch_if(lanes: Lanes, mode: Value, bit: int, places: list[Value]) -> None:

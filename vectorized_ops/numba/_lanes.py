@@ -114,6 +114,10 @@ class Lanes:
         first = self._builder.insert_element(undefined, self._builder.load(pointer), _INT32(0))
         return self._builder.shuffle_vector(first, undefined, ir.Constant(_INDICES, [0] * LANES))
 
+    def first(self, vector: Value) -> Value:
+        """Return the float in the first lane."""
+        return self._builder.extract_element(vector, _INT32(0))
+
     def fma(self, left: Value, right: Value, addend: Value) -> Value:
         """Return left * right + addend, rounded once."""
         return self._builder.call(self._fma, [left, right, addend])

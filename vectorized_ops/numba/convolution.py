@@ -25,6 +25,7 @@ from vectorized_ops.numba._outer_product import (
 )
 from vectorized_ops.numba._streaming import streamed
 from vectorized_ops.numba._taps import TapTables, backward_tables, forward_tables
+from vectorized_ops.numba.moments import Moments
 from vectorized_ops.shapes import ConvolutionShape
 
 
@@ -37,10 +38,14 @@ class Convolution:
     many operations the same by `use_scratch`, otherwise each makes its own when first called.
     """
 
+    gives_moments = True
+    """`forward` takes `moments`: the statistics of its results cost no reading."""
+
     def __init__(self, shape: ConvolutionShape) -> None:
         self.shape, self._operands = shape, Operands(shape)
         self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
         self._no_bias = aligned_zeros((max(shape.channels, shape.filters),))
+        self._no_moments = Moments(self._images, 0, 0)
         self._panels = panels_of(shape.filters, shape.groups)
         self._division = divide(shape, len(self._panels.starts), self._threads)
         self._tables: dict[tuple[bool, int], TapTables] = {}
@@ -67,12 +72,20 @@ class Convolution:
         bias: AnyArray | None,
         out: AnyArray,
         relu: bool = False,
+        moments: Moments | None = None,
     ) -> None:
-        """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
+        """Write the correlation of images and weights, plus bias, cut off at zero with `relu`.
+
+        `moments` are given those of the results before they are cut off.
+        """
         self._operands.check(images, out, weights, bias)
+        if moments is not None:
+            moments.check(self._threads, self._images, self.shape.filters)
         filters, channels = (count // self.shape.groups for count in self._counts())
         given = self._no_bias if bias is None else bias
-        self._correlate(images, weights, given, out, filters, channels, None, RELU * relu, False)
+        self._correlate(
+            images, weights, given, out, filters, channels, None, RELU * relu, False, moments
+        )
 
     def backward_data(
         self,
@@ -129,6 +142,7 @@ class Convolution:
         mask: AnyArray | None,
         mode: int,
         backward: bool,
+        moments: Moments | None = None,
     ) -> None:
         shape, images = self.shape, self._images
         rows = tile_rows(filters)
@@ -144,6 +158,7 @@ class Convolution:
         masking, mask_distance = (target, 0) if mask is None else pixels(mask)
         if not mode & (ADD | MASK) and streamed(target, 4 * out.size, source):
             mode |= PAST
+        gathered = self._no_moments if moments is None else moments
         by_pixels, by_blocks = split_threads(
             self._threads, len(tables.classes), shape.groups * blocks
         )
@@ -152,6 +167,8 @@ class Convolution:
             packed, channels * shape.kernel[0] * shape.kernel[1], bias, tables.segments,
             tables.first, tables.count, tables.classes, tables.bases, masking, mask_distance,
             mode, pixel_block(shape.kernel[0], channels, images), by_pixels, by_blocks,
+            moments is not None, gathered.sums, gathered.pivots, gathered.totals, gathered.real,
+            gathered.images,
         )  # fmt: skip
 
     def _counts(self) -> tuple[int, int]:

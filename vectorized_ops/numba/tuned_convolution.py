@@ -11,6 +11,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, padded_images, zeros_images_last
 from vectorized_ops.numba.choices import Choice, chosen
 from vectorized_ops.numba.convolution import Convolution
+from vectorized_ops.numba.moments import Moments
 from vectorized_ops.numba.winograd_convolution import WinogradConvolution, winograd_takes
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -52,9 +53,14 @@ class TunedConvolution:
         bias: AnyArray | None,
         out: AnyArray,
         relu: bool = False,
+        moments: Moments | None = None,
     ) -> None:
-        """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
-        self._by_direction["forward"].forward(images, weights, bias, out, relu)
+        """Write the correlation of images and weights, plus bias, cut off at zero with `relu`.
+
+        `moments` are given those of the results before they are cut off, if it `gives_moments`.
+        """
+        extra = {} if moments is None else {"moments": moments}
+        self._by_direction["forward"].forward(images, weights, bias, out, relu, **extra)
 
     def backward_data(
         self,
@@ -78,6 +84,11 @@ class TunedConvolution:
         self._by_direction["backward_weights"].backward_weights(
             images, gradient, weights_out, bias_out
         )
+
+    @property
+    def gives_moments(self) -> bool:
+        """Whether `forward`, by the algorithm that was chosen, takes `moments`."""
+        return hasattr(self._by_direction["forward"], "gives_moments")
 
     @property
     def scratch_size(self) -> int:

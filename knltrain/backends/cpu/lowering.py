@@ -1,8 +1,9 @@
 """From a network's layers to the stages of a plan: what is fused, and what shares memory.
 
 Fused are: convolution or dense + ReLU; batch normalisation + ReLU; batch normalisation + addition
-+ ReLU; convolution + 2x2 max pooling where the implementation has it. Branches of a concatenation
-write straight into their slice of it; ReLU and dropout work in place.
++ ReLU; convolution + the statistics of a normalisation, and + 2x2 max pooling, where the
+implementation has it. Branches of a concatenation write straight into their slice of it; ReLU and
+dropout work in place.
 """
 
 from __future__ import annotations
@@ -130,17 +131,13 @@ class Lowering:
         output.rectified = relu is not None and addend is not None
         if addend is None and self._network.consumers(inputs.name) == (layer.name,):
             self._share_gradient(inputs, output)
-        self.stages.append(
-            BatchNormalisationStage(
-                layer.name,
-                self._operations,
-                inputs,
-                output,
-                layer.epsilon,
-                relu is not None,
-                addend,
-            )
+        stage = BatchNormalisationStage(
+            layer.name, self._operations, inputs, output, layer.epsilon, relu is not None, addend
         )
+        for source in self.stages:
+            if isinstance(source, WeightedStage) and source.output is inputs:
+                stage.let_gather(source)
+        self.stages.append(stage)
 
     def _addition_behind(self, layer: layers.BatchNormalisation) -> layers.Addition | None:
         """Return the addition that a normalisation can do in passing.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from knltrain.backends.cpu.stages.stage import Run, Stage, channel_zeros
+from knltrain.backends.cpu.stages.weighted import WeightedStage
 from knltrain.backends.cpu.tensor import Flow, Tensor
 from knltrain.errors import NetworkError
 from vectorized_ops.implementations import Operations
@@ -39,6 +40,13 @@ class BatchNormalisationStage(Stage):
         channels = inputs.shape[2]
         self._mean, self._variance = channel_zeros(channels), channel_zeros(channels)
         self._by_images: dict[int, Any] = {}
+        self._gathered = False
+
+    def let_gather(self, source: WeightedStage) -> None:
+        """Have the stage that writes the inputs gather their moments, if it can."""
+        if source.gives_moments:
+            self._gathered = True
+            source.moments_wanted = self._moments
 
     def forward(self, run: Run) -> None:
         """Normalise, by the batch's own statistics in training and the running ones otherwise."""
@@ -46,7 +54,10 @@ class BatchNormalisationStage(Stage):
         if run.training:
             self._check_count(run.images)
             mean, variance = self._mean, self._variance
-            operation.statistics(values, mean, variance)
+            if self._gathered:
+                self._moments(run.images).write(mean, variance)
+            else:
+                operation.statistics(values, mean, variance)
         else:
             mean = run.parameters[f"{self.name}.running_mean"]
             variance = run.parameters[f"{self.name}.running_variance"]
@@ -114,6 +125,9 @@ class BatchNormalisationStage(Stage):
                 f"layer '{self.name}' normalises maps of one pixel, but the batch has one image: "
                 "the variance of one value is not defined, give two images or more"
             )
+
+    def _moments(self, images: int) -> Any:
+        return self._operation(images).moments(len(self.inputs.values.array))
 
     def _operation(self, images: int) -> Any:
         if images not in self._by_images:

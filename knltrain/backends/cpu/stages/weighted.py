@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,15 @@ from knltrain.backends.cpu.stages.stage import Run, Stage
 from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 
+MomentsWanted = Callable[[int], Any]
+"""Returns what gathers the moments of so many images' results."""
+
 
 class WeightedStage(Stage):
-    """A convolution or a dense layer, with the ReLU behind it if the output is `rectified`."""
+    """A convolution or a dense layer, with the ReLU behind it if the output is `rectified`.
+
+    A normalisation that alone takes the output may set `moments_wanted` if it `gives_moments`.
+    """
 
     def __init__(
         self,
@@ -27,16 +34,28 @@ class WeightedStage(Stage):
         super().__init__(name, operations, inputs, output)
         self.operation = operation
         self._weights, self._bias = f"{name}.weights", f"{name}.bias" if bias else None
+        self.moments_wanted: MomentsWanted | None = None
 
     def forward(self, run: Run) -> None:
-        """Multiply or correlate with the weights."""
+        """Multiply or correlate with the weights; in training gather the moments wanted."""
         self.operation.forward(
             self.inputs.values.array,
             run.parameters[self._weights],
             None if self._bias is None else run.parameters[self._bias],
             self.output.values.array,
             self.output.rectified,
+            **self._moments(run),
         )
+
+    def _moments(self, run: Run) -> dict[str, Any]:
+        if self.moments_wanted is None or not run.training:
+            return {}
+        return {"moments": self.moments_wanted(run.images)}
+
+    @property
+    def gives_moments(self) -> bool:
+        """Whether the operation can gather the moments of its results as it writes them."""
+        return getattr(self.operation, "gives_moments", False)
 
     def backward(self, run: Run) -> None:
         """Backward-weights and, where needed, backward-data."""

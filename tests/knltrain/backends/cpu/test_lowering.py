@@ -9,6 +9,7 @@ import pytest
 from seam.graphs import ALEXNET, CLASSES, DROPOUT, INCEPTION, LENET, RESIDUAL, headed, normalised
 
 from knltrain.backends.cpu.lowering import Lowering
+from knltrain.backends.cpu.stages import WeightedStage
 from knltrain.errors import NetworkError
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
@@ -59,6 +60,20 @@ def test_normalisations_take_over_the_additions_and_relus_behind_them(implementa
         "means: AveragePooling",
         "out: Weighted",
     ]
+
+
+@pytest.mark.parametrize(("implementation", "gathers"), [("reference", False), ("numba", True)])
+def test_convolutions_gather_the_statistics_of_the_normalisations_behind_them(
+    implementation: str, gathers: bool
+) -> None:
+    found = {
+        stage.name: stage.moments_wanted is not None
+        for stage in lowered(RESIDUAL, implementation).stages
+        if isinstance(stage, WeightedStage)
+    }
+    assert found.pop("out") is False
+    assert len(found) == 6
+    assert all(wanted == gathers for wanted in found.values())
 
 
 def test_branches_write_straight_into_the_concatenation() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from knltrain.backends.cpu.stages import (
     BatchNormalisationStage,
     LocalResponseNormalisationStage,
     Run,
+    WeightedStage,
 )
 from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.reference import lrn, normalisation
+from vectorized_ops.shapes import ConvolutionShape
 
 MakeTensor = Callable[..., Tensor]
 EPSILON = 1e-2
@@ -70,6 +73,30 @@ def test_training_goes_by_the_statistics_of_the_real_images(
     for name, found in (("mean", mean), ("variance", variance * count / (count - 1))):
         running = run.parameters[f"it.running_{name}"]
         assert_allclose(run.gradients[f"it.running_{name}"], running - found, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("images", [32, 17])
+def test_statistics_that_the_convolution_before_gathers_are_those_of_its_results(
+    images: int, tensor: MakeTensor, ops: Operations
+) -> None:
+    shape = ConvolutionShape(32, 3, 4, 8, 8, (1, 1))
+    before, between, output = (tensor(3, 4, 8) for _ in range(3))
+    source = WeightedStage("conv", ops, ops.convolution(shape), before, between, False)
+    made = BatchNormalisationStage("it", ops, between, output, EPSILON, False)
+    made.let_gather(source)
+    assert source.gives_moments == (ops.name == "numba")
+    for training in (True, False):
+        run = run_of(images, training)
+        weights = np.random.default_rng(4).standard_normal(shape.weights).astype(np.float32)
+        run = replace(run, parameters={**run.parameters, "conv.weights": weights})
+        source.forward(run)
+        made.forward(run)
+        batch = between.values.array[:images].astype(np.float64)
+        mean, variance = batch.mean((0, 1, 2)), batch.var((0, 1, 2))
+        if not training:
+            mean, variance = (run.parameters[f"it.running_{n}"] for n in ("mean", "variance"))
+        expected = normalised(run, batch, mean, variance)
+        assert_allclose(output.values.array[:images], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_evaluation_goes_by_the_running_statistics(
