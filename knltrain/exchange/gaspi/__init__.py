@@ -11,7 +11,7 @@ segment.notify_reset(3)  # 7, and the data are in segment.memory
 
 from knltrain.exchange.gaspi.address_space import AddressSpace
 from knltrain.exchange.gaspi.mpi_ranks import MPIRanks
-from knltrain.exchange.gaspi.remote_memory import Extent, Ranks, RemoteMemory
+from knltrain.exchange.gaspi.ranks import Extent, Ranks, RemoteMemory
 from knltrain.exchange.gaspi.segment import Segment
 from knltrain.exchange.gaspi.thread_ranks import ThreadRanks, thread_ranks
 

@@ -6,7 +6,7 @@ from typing import final
 
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
 from knltrain.exchange.gaspi.queue import Queue
-from knltrain.exchange.gaspi.remote_memory import Extent, Ranks
+from knltrain.exchange.gaspi.ranks import Extent, Ranks
 from knltrain.exchange.gaspi.segment import Segment
 
 

@@ -25,7 +25,7 @@ from typing import Any, final
 import numpy as np
 
 from knltrain.errors import SegmentError
-from knltrain.exchange.gaspi.remote_memory import Bytes, Extent, Ranks, RemoteMemory, Words
+from knltrain.exchange.gaspi.ranks import Bytes, Extent, Ranks, RemoteMemory, Words
 from knltrain.exchange.mpi.progress import Progress
 from knltrain.exchange.mpi.runtime import load_mpi
 from knltrain.exchange.patience import nap_until

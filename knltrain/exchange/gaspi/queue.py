@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import final
 
 from knltrain.errors import CollectiveError, ExchangeTimeout
-from knltrain.exchange.gaspi.remote_memory import Bytes, RemoteMemory
+from knltrain.exchange.gaspi.ranks import Bytes, RemoteMemory
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from knltrain.errors import CollectiveError, ExchangeTimeout
 from knltrain.exchange.gaspi.queue import Post, Queue
-from knltrain.exchange.gaspi.remote_memory import Bytes, RemoteMemory
+from knltrain.exchange.gaspi.ranks import Bytes, RemoteMemory
 from knltrain.exchange.patience import nap_until
 
 LARGEST_VALUE = 2**63 - 1

@@ -16,7 +16,7 @@ from typing import final
 
 import numpy as np
 
-from knltrain.exchange.gaspi.remote_memory import Bytes, Extent, Ranks, RemoteMemory, Words
+from knltrain.exchange.gaspi.ranks import Bytes, Extent, Ranks, RemoteMemory, Words
 from knltrain.exchange.patience import nap_until
 
 Disturbance = Callable[[int, int], None]
