@@ -37,6 +37,7 @@ def run_nodes_benchmark(
     batch: int,
     steps: int,
     rounds: int,
+    latency_us: float = 0.0,
     workers_per_core: int = 1,
     trace_steps: int = 0,
     traces: Path | None = None,
@@ -53,14 +54,15 @@ def run_nodes_benchmark(
 
     Of the first `trace_steps` steps our own trainings write traces, and the last round's of each
     are kept as `traces`/trace-NAME-RANK.json. `workers_per_core` hosts have the same core, for more
-    hosts than there are cores; waiting for the core counts as whatever a worker waits in. Raises
+    hosts than there are cores; waiting for the core counts as whatever a worker waits in. With
+    `latency_us` what is sent is so late, which costs a part of a core as well. Raises
     ConfigError for what cannot be measured, NoHosts where there can be none, PeerError when one
     breaks off, and RunAborted when a signal asks for the end; nothing is left behind then.
     """
     compared = named(chosen)
     groups = _groups(nodes, workers_per_core)
     found: dict[str, list[Found]] = {each.name: [] for each in compared}
-    with signals_raise(), hosts(nodes, gbits) as made, temporary_folder() as kept:
+    with signals_raise(), hosts(nodes, gbits, latency_us) as made, temporary_folder() as kept:
         write_job(kept.path, network_named(network), batch, SEED)
         ground = Ground(made, groups, network, kept.path, batch, steps, trace_steps)
         link = link_gbytes_per_second(made)
@@ -81,6 +83,7 @@ def run_nodes_benchmark(
         "cores_per_worker": len(groups[0]),
         "workers_per_core": workers_per_core,
         "link_gbits": gbits,
+        "link_latency_us": latency_us,
         "link_gbytes_per_second": link,
         "batch_per_worker": batch,
         "steps": steps,

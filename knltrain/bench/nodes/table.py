@@ -19,8 +19,7 @@ def format_table(report: Mapping[str, Any]) -> str:
     lines = [
         f"{report['network']}, {report['nodes']} workers with {_cores(report)}, batch "
         f"{report['batch_per_worker']} per worker, on one host or on {report['nodes']} (network "
-        f"namespaces of one machine); {report['link_gbits']:g} Gbit/s, of which TCP carries "
-        f"{8 * report['link_gbytes_per_second']:.2f}; medians of {report['rounds']} alternating "
+        f"namespaces of one machine); {_link(report)}; medians of {report['rounds']} alternating "
         f"rounds of {report['steps']} steps",
         f"{machine['model']}: sgemm and copy {'; '.join(bounds)}",
         "",
@@ -43,6 +42,14 @@ def format_table(report: Mapping[str, Any]) -> str:
 def _cores(report: Mapping[str, Any]) -> str:
     shared = report["workers_per_core"]
     return f"{cores_each(report)} each" + (f", {shared} on the same" if shared > 1 else "")
+
+
+def _link(report: Mapping[str, Any]) -> str:
+    late = report["link_latency_us"]
+    return (
+        f"{report['link_gbits']:g} Gbit/s{f' and {late:g} µs later' if late else ''}, of which TCP "
+        f"carries {8 * report['link_gbytes_per_second']:.2f}"
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -34,6 +34,12 @@ from knltrain.errors import ConfigError
     help="What each host sends, in Gbit/s.",
 )
 @click.option(
+    "--latency-us",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="Of the links, one way, in microseconds.",
+)
+@click.option(
     "--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Of each worker."
 )
 @click.option("--steps", type=click.IntRange(min=1), default=10, show_default=True)
@@ -58,6 +64,7 @@ def nodes(
     trainings: str,
     nodes: int,
     gbits: float,
+    latency_us: float,
     batch: int,
     steps: int,
     rounds: int,
@@ -82,6 +89,7 @@ def nodes(
         listed(trainings),
         nodes=nodes,
         gbits=gbits,
+        latency_us=latency_us,
         batch=batch,
         steps=steps,
         rounds=rounds,

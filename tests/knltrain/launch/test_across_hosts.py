@@ -130,6 +130,30 @@ def test_workers_of_two_hosts_train_one_model(
     assert ranks == [[0, 1], [2, 3]]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("way", "method"),
+    [
+        ("gloo", "sync_easgd3"),
+        ("ccl", "hierarchical_easgd"),
+        ("mpi", "seasgd"),
+        ("mpi", "caffegpi"),
+    ],
+)
+def test_three_hosts_train_over_links_with_a_latency(folder: Path, way: str, method: str) -> None:
+    _skip_without(way)
+    chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
+    size = ("--set", "data.train_images=960", "--set", "train.batch=48")
+    one_each = ("--workers", "1", "--set", "train.epochs=4", *size)
+    with (
+        hosts_or_skip(3, gbits=25.0, latency_us=200.0) as made,
+        started(made, folder, *chosen, *one_each) as process,
+    ):
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert results(folder)["test_accuracy"] > 0.9
+
+
 @pytest.mark.parametrize(
     "chosen",
     [

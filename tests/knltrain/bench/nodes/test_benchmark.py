@@ -57,7 +57,7 @@ def test_four_hosts_share_two_cores_and_a_star_is_set_beside_seasgd(tmp_path: Pa
     report_file = tmp_path / "report.json"
     words = ["bench", "nodes", "--network", "lenet", "--batch", "8", "--steps", "5", "--rounds"]
     more = ["1", "--nodes", "4", "--workers-per-core", "2", "--trainings", "seasgd,star"]
-    kept = ["--trace-steps", "3", "--json", str(report_file)]
+    kept = ["--latency-us", "200", "--trace-steps", "3", "--json", str(report_file)]
     told = CliRunner().invoke(commands, [*words, *more, *kept])
     assert told.exit_code == 0, (told.output, told.exception)
     report = json.loads(report_file.read_text())

@@ -34,6 +34,7 @@ def test_table_tells_rates_and_what_is_kept_of_one_host() -> None:
         "cores_per_worker": 1,
         "workers_per_core": 2,
         "link_gbits": 10.0,
+        "link_latency_us": 50.0,
         "link_gbytes_per_second": 1.2,
         "batch_per_worker": 32,
         "steps": 10,
@@ -46,7 +47,7 @@ def test_table_tells_rates_and_what_is_kept_of_one_host() -> None:
     }
     lines = format_table(report).splitlines()
     assert "googlenet, 2 workers with 1 core each, 2 on the same, batch 32 per worker" in lines[0]
-    assert "10 Gbit/s, of which TCP carries 9.60" in lines[0]
+    assert "10 Gbit/s and 50 µs later, of which TCP carries 9.60" in lines[0]
     assert lines[1] == (
         "a processor: sgemm and copy 350 GFLOP/s, 25.0 GB/s before; 350 GFLOP/s, 25.0 GB/s after"
     )

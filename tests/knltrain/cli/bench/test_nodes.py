@@ -29,11 +29,12 @@ def test_a_bench_of_hosts_is_shown_and_written(
     path = tmp_path / "report.json"
     options = ("--network", "vgg-16", "--trainings", "one-host,ccl", "--nodes", "3")
     more = ("--gbits", "25", "--batch", "16", "--steps", "4", "--rounds", "5")
-    more += ("--workers-per-core", "2", "--trace-steps", "3")
+    more += ("--workers-per-core", "2", "--trace-steps", "3", "--latency-us", "50")
     result = invoke("bench", "nodes", *options, *more, "--json", str(path))
     assert result.output == "table {'nodes': 3}\n"
     named = {"nodes": 3, "gbits": 25.0, "batch": 16, "steps": 4, "rounds": 5}
     named |= {"workers_per_core": 2, "trace_steps": 3, "traces": tmp_path}
+    named |= {"latency_us": 50.0}
     assert seen == [(("vgg-16", ("one-host", "ccl")), named)]
     assert json.loads(path.read_text()) == {"nodes": 3}
 
