@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -160,4 +161,8 @@ def _command(pid: str) -> bytes:
 
 
 def _open_files(pid: str) -> set[Path]:
-    return {link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir()}
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found.add(link.readlink())
+    return found
