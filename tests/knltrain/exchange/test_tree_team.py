@@ -17,7 +17,7 @@ PROGRAM = str(Path(__file__).with_name("tree_ranks.py"))
 @needs_mpi
 @pytest.mark.parametrize("scene", ["team", "leaves_alone"])
 def test_ranks_are_a_team_and_leave_together_or_alone(scene: str) -> None:
-    assert expect_success(run_ranks(3, PROGRAM, scene)).split() == ["well"] * 3
+    assert expect_success(run_ranks(3, PROGRAM, scene)).count("well") == 3
 
 
 def test_one_worker_alone_is_a_team() -> None:

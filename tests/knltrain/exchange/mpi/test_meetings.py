@@ -14,4 +14,4 @@ PROGRAM = str(Path(__file__).parents[1] / "tree_ranks.py")
 @needs_mpi
 @pytest.mark.slow
 def test_ranks_gather_and_broadcast_and_do_not_wait_for_ever() -> None:
-    assert expect_success(run_ranks(3, PROGRAM, "meetings")).split() == ["well"] * 3
+    assert expect_success(run_ranks(3, PROGRAM, "meetings")).count("well") == 3
