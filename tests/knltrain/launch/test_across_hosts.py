@@ -54,13 +54,16 @@ def words(*more: str) -> list[str]:
 
 
 def launched(
-    made: Hosts, folder: Path, *arguments: str, variables: Mapping[str, str] | None = None
+    made: Hosts,
+    folder: Path,
+    *arguments: str,
+    variables: Mapping[str, str] | None = None,
+    way: str = WAY,
 ) -> subprocess.Popen[str]:
     """`knltrain launch` on all hosts."""
     hosts_of = ("--hosts", ",".join(made.names), "--address", made.addresses[0])
-    way = ("--via", WAY)
     return subprocess.Popen(
-        [sys.executable, "-m", "knltrain", "launch", *hosts_of, *way, *arguments],
+        [sys.executable, "-m", "knltrain", "launch", *hosts_of, "--via", way, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **(variables or {})},
         stdout=subprocess.PIPE,
@@ -308,6 +311,32 @@ def test_interface_that_leads_to_no_other_host_is_refused(
     assert process.returncode != 0
     assert re.search(rf"^error: .*{variable}={name}: '{name}' on ", err, re.MULTILINE), err
     assert "or the variable not to be set" in err
+
+
+SMALL_SHARED_MEMORY = """#!/bin/sh
+host=$1
+shift
+if [ "$host" = {small} ]; then
+    mount='mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"'
+    exec nsenter --net=/proc/$host/ns/net unshare --mount sh -c "$mount" sh "$@"
+fi
+exec nsenter --net=/proc/$host/ns/net "$@"
+"""
+
+
+@pytest.mark.parametrize(("way", "method"), [("gloo", "sync_easgd"), ("mpi", "seasgd")])
+def test_host_without_room_in_its_shared_memory_is_refused(
+    made: Hosts, folder: Path, way: str, method: str
+) -> None:
+    _skip_without(way)
+    script = folder / "way"
+    script.write_text(SMALL_SHARED_MEMORY.format(small=made.names[1]))
+    script.chmod(0o700)
+    chosen = ("--set", f"exchange.between_nodes={way}", "--set", f"exchange.method={method}")
+    process = launched(made, folder, *words(*chosen), way=f"{script} {{host}}")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert re.search(r"^error: .*/dev/shm", err, re.MULTILINE), err
 
 
 def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: Path) -> None:
