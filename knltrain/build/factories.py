@@ -6,7 +6,7 @@ Nothing heavy is imported before the function that needs it is called.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.outer_step import OuterKernel
     from knltrain.exchange.wire import WireFormat, WireKernels
     from knltrain.network.network import Network
+    from knltrain.network.segments import Segment
     from knltrain.optimizers.adamw import AdamWKernel
     from knltrain.optimizers.in_parts import Alone
     from knltrain.optimizers.lars import LARSKernel
@@ -223,17 +224,7 @@ def top_k(config: RunConfig, kernels: Kernels, size: int) -> WireFormat:
 
 def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
     """Stochastic gradient descent with momentum."""
-    from knltrain.optimizers.sgd import SGD
-
-    chosen = config.optimizer
-    return SGD(
-        network.segments,
-        _given(chosen.momentum),
-        _given(chosen.weight_decay),
-        _given(chosen.nesterov),
-        _clipping(config),
-        kernels.sgd,
-    )
+    return _sgd_of(network.segments, config, kernels)
 
 
 def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
@@ -241,21 +232,24 @@ def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optim
     from knltrain.network.parts import layer_parts
     from knltrain.network.segments import segments_within
     from knltrain.optimizers.in_parts import InParts
+
+    parts = layer_parts(network)
+    within = (segments_within(network.segments, part) for part in parts)
+    return InParts(parts, [_sgd_of(each, config, kernels) for each in within], kernels.alone)
+
+
+def _sgd_of(segments: Sequence[Segment], config: RunConfig, kernels: Kernels) -> Optimizer:
     from knltrain.optimizers.sgd import SGD
 
-    chosen, parts = config.optimizer, layer_parts(network)
-    optimizers = [
-        SGD(
-            segments_within(network.segments, part),
-            _given(chosen.momentum),
-            _given(chosen.weight_decay),
-            _given(chosen.nesterov),
-            _clipping(config),
-            kernels.sgd,
-        )
-        for part in parts
-    ]
-    return InParts(parts, optimizers, kernels.alone)
+    chosen = config.optimizer
+    return SGD(
+        segments,
+        _given(chosen.momentum),
+        _given(chosen.weight_decay),
+        _given(chosen.nesterov),
+        _clipping(config),
+        kernels.sgd,
+    )
 
 
 def lars(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import selectors
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, final
 
+from knltrain.bench.answers import NoAnswer, answers_as_they_come
 from knltrain.bench.peer_process import PeerError, PeerProcess
 
 ANSWER_SECONDS = 300.0
@@ -74,24 +74,13 @@ class Crew:
     def _all(self, question: Mapping[str, Any], members: int | None = None) -> list[dict[str, Any]]:
         """Ask, and return the answers in the order in which they come."""
         asked = self._processes[:members]
-        for process in asked:
-            process.ask(question)
-        answers: list[dict[str, Any]] = []
-        with selectors.DefaultSelector() as selector:
-            for process in asked:
-                selector.register(process, selectors.EVENT_READ, process)
-            while len(answers) < len(asked):
-                # Who ends is seen at once, though the others may wait for it forever.
-                ready = selector.select(ANSWER_SECONDS)
-                if not ready:
-                    raise PeerError(
-                        f"contestant '{self.name}' has not answered for {ANSWER_SECONDS:g} s when "
-                        f"it was asked to {question['do']}: leave it out"
-                    )
-                for key, _ in ready:
-                    answers.append(key.data.answer())
-                    selector.unregister(key.fileobj)
-        return answers
+        try:
+            return [answer for _, answer in answers_as_they_come(asked, question, ANSWER_SECONDS)]
+        except NoAnswer as error:
+            raise PeerError(
+                f"contestant '{self.name}' has not answered for {ANSWER_SECONDS:g} s when it was "
+                f"asked to {question['do']}: leave it out"
+            ) from error
 
 
 def assembled(stack: ExitStack, name: str, processes: Sequence[PeerProcess]) -> Crew:

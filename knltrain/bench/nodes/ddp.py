@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import final
 
-from knltrain.bench.nodes.answers import answers_of
+from knltrain.bench.answers import answers_of
 from knltrain.bench.nodes.training import LONGEST_SECONDS, Found, Ground, Training
 from knltrain.bench.peer_process import PeerProcess
 from knltrain.bench.peers import MEMORY_KEPT

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, final
 
-from knltrain.bench.nodes.answers import answers_of
+from knltrain.bench.answers import answers_of
 from knltrain.bench.nodes.configuration import configuration
 from knltrain.bench.nodes.training import LONGEST_SECONDS, Found, Ground, Training
 from knltrain.bench.peer_process import PeerError, PeerProcess

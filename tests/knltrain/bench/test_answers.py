@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from knltrain.bench import peer_process
-from knltrain.bench.nodes.answers import answers_of
+from knltrain.bench.answers import answers_of
 from knltrain.bench.peer_process import PeerError, PeerProcess
 
 MEMBER = """

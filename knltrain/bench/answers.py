@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import selectors
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from knltrain.bench.peer_process import PeerError, PeerProcess
+
+
+class NoAnswer(PeerError):  # noqa: N818
+    """None of those that are awaited has said anything for too long."""
 
 
 def answers_of(
@@ -16,18 +20,26 @@ def answers_of(
 
     Raises PeerError as soon as one ends instead, and where none comes for `longest_seconds`.
     """
+    answers = dict(answers_as_they_come(processes, question, longest_seconds))
+    return [answers[process] for process in processes]
+
+
+def answers_as_they_come(
+    processes: Sequence[PeerProcess], question: Any, longest_seconds: float
+) -> Iterator[tuple[PeerProcess, dict[str, Any]]]:
+    """Ask all, and yield each with its answer when that comes; raises as `answers_of`."""
     for process in processes:
         process.ask(question)
-    answers: dict[PeerProcess, dict[str, Any]] = {}
+    awaited = list(processes)
     with selectors.DefaultSelector() as selector:
         for process in processes:
             selector.register(process, selectors.EVENT_READ, process)
-        while len(answers) < len(processes):
+        while awaited:
             ready = selector.select(longest_seconds)
             if not ready:
-                silent = ", ".join(each.name for each in processes if each not in answers)
-                raise PeerError(f"no answer to {question!r} for {longest_seconds:g} s: {silent}")
+                silent = ", ".join(each.name for each in awaited)
+                raise NoAnswer(f"no answer to {question!r} for {longest_seconds:g} s: {silent}")
             for key, _ in ready:
-                answers[key.data] = key.data.answer()
+                yield key.data, key.data.answer()
                 selector.unregister(key.fileobj)
-    return [answers[process] for process in processes]
+                awaited.remove(key.data)
