@@ -129,14 +129,16 @@ class Lowering:
         relu = self._plain_relu_behind(last)
         output = self._output(layer, addition, relu)
         output.rectified = relu is not None and addend is not None
-        if addend is None and self._network.consumers(inputs.name) == (layer.name,):
+        alone = self._network.consumers(inputs.name) == (layer.name,)
+        if addend is None and alone:
             self._share_gradient(inputs, output)
         stage = BatchNormalisationStage(
             layer.name, self._operations, inputs, output, layer.epsilon, relu is not None, addend
         )
-        for source in self.stages:
-            if isinstance(source, WeightedStage) and source.output is inputs:
-                stage.let_gather(source)
+        if alone and not inputs.rectified:  # moments are those of what a ReLU is given
+            for source in self.stages:
+                if isinstance(source, WeightedStage) and source.output is inputs:
+                    stage.let_gather(source)
         self.stages.append(stage)
 
     def _addition_behind(self, layer: layers.BatchNormalisation) -> layers.Addition | None:

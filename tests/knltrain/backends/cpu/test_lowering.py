@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from seam.graphs import ALEXNET, CLASSES, DROPOUT, INCEPTION, LENET, RESIDUAL, headed, normalised
+from seam.graphs import (
+    ALEXNET,
+    CLASSES,
+    DROPOUT,
+    INCEPTION,
+    LENET,
+    NORMALISED_LATE,
+    RESIDUAL,
+    headed,
+    normalised,
+)
 
 from knltrain.backends.cpu.lowering import Lowering
 from knltrain.backends.cpu.stages import WeightedStage
@@ -74,6 +84,13 @@ def test_convolutions_gather_the_statistics_of_the_normalisations_behind_them(
     assert found.pop("out") is False
     assert len(found) == 6
     assert all(wanted == gathers for wanted in found.values())
+
+
+def test_statistics_behind_a_relu_or_for_two_normalisations_are_not_gathered() -> None:
+    found = lowered(NORMALISED_LATE, "numba").stages
+    weighted = [stage for stage in found if isinstance(stage, WeightedStage)]
+    assert [stage.name for stage in weighted] == ["early/conv", "shared/conv", "out"]
+    assert all(stage.moments_wanted is None for stage in weighted)
 
 
 def test_branches_write_straight_into_the_concatenation() -> None:

@@ -146,8 +146,20 @@ DROPOUT = headed(
 TYPICAL = (RESIDUAL, INCEPTION, ALEXNET, LENET, OUTPUTS, DROPOUT)
 """A few networks that have every kind of layer among them."""
 
+NORMALISED_LATE = headed(
+    "normalisations behind a ReLU, and two of the same convolution",
+    *rectified("early"),
+    BatchNormalisation("late"),
+    convolution("shared/conv", "late"),
+    BatchNormalisation("one", inputs=("shared/conv",)),
+    BatchNormalisation("other", inputs=("shared/conv",)),
+    Addition("both", ("one", "other")),
+)
+"""A normalisation takes what a convolution has summed up only if nothing is between, and alone."""
+
 GRAPHS = (
     *TYPICAL,
+    NORMALISED_LATE,
     headed(
         "dense blocks with the images as a branch",
         *normalised("a"),
