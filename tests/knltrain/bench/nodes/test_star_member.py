@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from knltrain.bench import peer_process
-from knltrain.bench.nodes.answers import answers_of
+from knltrain.bench.answers import answers_of
 from knltrain.bench.nodes.star import LEAVE
 from knltrain.bench.peer_process import PeerError, PeerProcess
 from knltrain.build import build_backend, build_dataset, build_network, build_optimizer
