@@ -24,8 +24,9 @@ from knltrain.exchange.transport import (
     check_sum_values,
 )
 
-_BLOCK_FLOATS = 2**14
-"""At a time: a local, the center and what is contributed stay in a first-level cache."""
+_BLOCK_FLOATS = 2**15
+"""At a time: a local, the center and what is contributed stay in a second-level cache. Of smaller
+blocks there are so many that what it takes to begin one is seen."""
 
 
 @final
