@@ -72,13 +72,12 @@ class RemoteBuffer(Vector):
         self._put(offset, np.ascontiguousarray(values))
 
     def announce(self, value: int, place: int) -> AnyArray:
-        """See `Vector`: in one trip to the owners."""
+        """See `Vector`: in one trip where all elements lie at one owner, in two else."""
         found = np.zeros(self.size, np.int64)
         check_part(self, found[:1], place)
         parts = [(server, at // WORD_BYTES, part) for server, at, part in self._parts(0, found)]
         ((server, at, _),) = self._parts(place, found[:1])
         self._window.replace_and_read((server, at // WORD_BYTES, value), parts)
-        found[place] = value  # which may have been read before it was set
         return found
 
     def accumulate(self, source: Vector) -> None:

@@ -37,7 +37,10 @@ class Vector(SharedBuffer["Vector"]):
 
     @abstractmethod
     def announce(self, value: int, place: int) -> AnyArray:
-        """Set an element of int64, and return all of them, without looking whether it was freed."""
+        """Set an element of int64, and return all of them, without looking whether it was freed.
+
+        Of two that call this at once, one at least finds what the other sets.
+        """
 
     @abstractmethod
     def lend(self, begin: int, count: int, scratch: AnyArray | None = None) -> AnyArray:

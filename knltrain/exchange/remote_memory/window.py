@@ -84,14 +84,18 @@ class Window:
     def replace_and_read(
         self, change: tuple[int, int, int], parts: Iterable[tuple[int, int, AnyArray]]
     ) -> None:
-        """Set a word, and read others, (server, word, out) each, in one trip to all of them."""
-        server, word, value = change
+        """Set a word, and then read it and others, (server, word, out) each.
+
+        In one trip to the server of the word, which keeps the order of what one rank does there
+        (MPI 3.1, 11.7.2), and in another one to all other servers, which do not.
+        """
+        (server, word, value), parts = change, list(parts)
         given, before = np.array([value]), np.zeros(1, np.int64)
-        servers, requests = [server], [self._ask(server, word, given, before, self._mpi.REPLACE)]
-        for server, first, out in parts:
-            servers.append(server)
-            requests.append(self.ask(server, first, out))
-        self._await(servers, requests)
+        requests = [self._ask(server, word, given, before, self._mpi.REPLACE)]
+        requests += [self.ask(*part) for part in parts if part[0] == server]
+        self._await([server], requests)
+        if elsewhere := [part for part in parts if part[0] != server]:
+            self._await([part[0] for part in elsewhere], [self.ask(*part) for part in elsewhere])
 
     def get(self, server: int, offset: int, out: AnyArray) -> list[Any]:
         """Begin to read elements at so many bytes of a server; return the requests."""

@@ -114,6 +114,20 @@ def who_announces_sees_itself_and_in_time_all_others() -> None:
             steps.announce(1, RANKS + 1)
 
 
+def of_two_who_announce_at_once_one_sees_the_other() -> None:
+    """Where all words lie at one owner, and where each lies at another one."""
+    with make() as box:
+        for apart in (1, 8):
+            steps = shared(box, apart * RANKS, np.int64)
+            assert isinstance(steps, RemoteBuffer)
+            assert len(steps.servers) == (1 if apart == 1 else RANKS)
+            for step in range(1, 200):
+                WORLD.Barrier()
+                seen = steps.announce(step, apart * RANK)[::apart]
+                missed = np.array(WORLD.allgather(seen)) < step
+                assert not (missed & missed.T).any(), missed
+
+
 def threads_work_beside_each_other() -> None:
     """As in ShmCaffe-A, where a thread sends while another reads."""
     rounds = 20

@@ -32,8 +32,16 @@ def test_scaling_loses_nothing_that_others_add(run: Run, over: dict[str, str]) -
     run("scaling_loses_nothing_that_others_add", over=over)
 
 
-def test_progress_is_told_and_seen_in_one_trip(run: Run) -> None:
-    run("who_announces_sees_itself_and_in_time_all_others")
+@pytest.mark.parametrize(
+    "over",
+    [pytest.param({}, id="shm"), pytest.param(OVER_TCP, id="tcp", marks=pytest.mark.slow)],
+)
+def test_progress_is_told_and_seen(run: Run, over: dict[str, str]) -> None:
+    run(
+        "who_announces_sees_itself_and_in_time_all_others",
+        "of_two_who_announce_at_once_one_sees_the_other",
+        over=over,
+    )
 
 
 def test_events_and_threads(run: Run) -> None:
