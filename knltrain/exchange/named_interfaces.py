@@ -7,20 +7,22 @@ its time is up, and libfabric goes past a name that it does not find.
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from knltrain.cluster import value_of
 from knltrain.errors import ConfigError
 from knltrain.exchange.network_interface import interfaces, is_loopback
 
 ONECCL = ("FI_TCP_IFACE", "CCL_KVS_IFACE")
-"""What oneCCL and the libfabric below it read: each how an interface's name begins."""
+"""What oneCCL and the libfabric below it read: a whole name, and a part of one."""
 
 MPI = ("FI_TCP_IFACE",)
-"""What libfabric reads below MPI."""
+"""What libfabric reads below MPI: a whole name; it goes past one that it does not find."""
 
 GLOO = ("GLOO_SOCKET_IFNAME",)
 """What torch reads for gloo: whole names, with commas between them."""
+
+_OF_A_PART = "CCL_KVS_IFACE"
 
 
 def check_named(variables: Sequence[str], between_hosts: bool) -> None:
@@ -39,18 +41,18 @@ def problem(variables: Sequence[str], between_hosts: bool) -> str | None:
     for variable in variables:
         value = value_of(variable)
         for name in value.split(",") if value and variable in GLOO else [value]:
-            if name and (wrong := _wrong(name, variable in GLOO, between_hosts)):
+            if name and (wrong := _wrong(name, variable, between_hosts)):
                 return f"{variable}={value}: {wrong}"
     return None
 
 
-def _wrong(name: str, is_whole: bool, between_hosts: bool) -> str | None:
-    known = interfaces()
+def _wrong(name: str, variable: str, between_hosts: bool) -> str | None:
+    every = known = interfaces()
     if between_hosts:
         known = {each: own for each, own in known.items() if not is_loopback(own)}
-    if any(each == name if is_whole else each.startswith(name) for each in known):
+    if _is_among(known, name, variable):
         return None
-    if name in interfaces():
+    if _is_among(every, name, variable):
         reason = "is the loopback, which leads to no other computer, and the ranks are on several"
     else:
         reason = "has no address there"
@@ -60,3 +62,8 @@ def _wrong(name: str, is_whole: bool, between_hosts: bool) -> str | None:
         f"other ranks ({listed}), or the variable not to be set, so that the one is taken that "
         "leads to the first rank"
     )
+
+
+def _is_among(known: Iterable[str], name: str, variable: str) -> bool:
+    """Whether a library finds an interface by this name."""
+    return any(name in each if variable == _OF_A_PART else name == each for each in known)

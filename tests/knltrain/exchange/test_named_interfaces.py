@@ -43,10 +43,16 @@ def test_interface_that_is_not_there_is_refused(
 
 
 def test_names_are_read_as_the_libraries_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """libfabric takes how a name begins, gloo several whole ones."""
-    monkeypatch.setenv("FI_TCP_IFACE", "eth")
+    """libfabric takes a whole name, oneCCL a part of one, gloo several whole ones."""
+    for variable in (*ONECCL, *GLOO):
+        monkeypatch.setenv(variable, "eth0")
+        assert problem([variable], between_hosts=True) is None
+        monkeypatch.setenv(variable, "th")
+    assert "FI_TCP_IFACE=th: 'th' on" in (problem(MPI, between_hosts=True) or "")
+    assert problem(["CCL_KVS_IFACE"], between_hosts=True) is None
+    monkeypatch.setenv("CCL_KVS_IFACE", "o")
+    assert "is the loopback" in (problem(["CCL_KVS_IFACE"], between_hosts=True) or "")
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0,eth")
-    assert problem(MPI, between_hosts=True) is None
     assert "GLOO_SOCKET_IFNAME=eth0,eth: 'eth' on" in (problem(GLOO, between_hosts=True) or "")
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0,lo")
     assert problem(GLOO, between_hosts=False) is None
