@@ -14,7 +14,12 @@ import pytest
 from knltrain.errors import ConfigError, PeerLost, SegmentError
 from knltrain.exchange.averaging import ModelAveraging
 from knltrain.exchange.easgd import EASGD
-from knltrain.exchange.joining import join, join_across_nodes, join_for_one_sided
+from knltrain.exchange.joining import (
+    join,
+    join_across_nodes,
+    join_for_one_sided,
+    join_for_trees,
+)
 from knltrain.exchange.method import Method
 from knltrain.exchange.node_memory import NodeMemory
 from knltrain.exchange.transport import Team
@@ -80,6 +85,24 @@ def test_a_group_waits_as_long_as_it_takes_its_root_to_become_a_rank() -> None:
             other.result()
         with pytest.raises(ConfigError, match="no MPI"):
             root.result()
+    memory.close()
+
+
+def test_who_does_not_become_a_rank_lets_go_of_the_memory() -> None:
+    """The second worker of the second of two nodes."""
+    memory = NodeMemory(16, 2, PLAIN, "memfd", nodes=2)
+    fds = [os.dup(fd) for fd in memory.fds_of(1)]
+
+    def job(rank: int, ranks: int, check: Callable[[], None]) -> Any:
+        assert (rank, ranks) == (3, 4)
+        memory.abort(1)
+        check()
+
+    with pytest.raises(PeerLost, match="another worker failed"):
+        join_for_trees(fds, 3, 4, job, 20)
+    for fd in fds:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
     memory.close()
 
 

@@ -88,18 +88,26 @@ def test_its_clock_runs_while_there_is_something_to_do_and_no_longer():
     work, clock = Work(), Clock()
     progress = Progress(work.step, work.is_idle, work.changed, "work")
     progress.clock = clock
-    spans = []
+    spans, expected = [], []
     clock.watch = lambda begin, end: spans.append((begin, end))
-    before = time.perf_counter()
-    for _ in range(2):
+    for number in range(2):
         work.blocked = True
+        given, asked = time.perf_counter(), work.asked
         work.give(1)
-        time.sleep(0.05)
+        _await(lambda asked=asked: work.asked > asked)
+        runs = time.perf_counter()
+        time.sleep(0.02)
+        expected.append((given, runs, time.perf_counter()))
         work.blocked = False
-        assert work.await_done()
-        time.sleep(0.05)
+        _await(lambda number=number: len(spans) > number)  # and sleeps until there is more to do
     progress.end()
     assert len(spans) == 2
-    assert before < spans[0][0]
-    assert spans[1][0] - spans[0][1] > 0.02  # in between it sleeps
-    assert all(end - begin > 0.02 for begin, end in spans)
+    for (begin, end), (given, runs, ends) in zip(spans, expected, strict=True):
+        assert given <= begin <= runs < ends <= end
+
+
+def _await(there):
+    limit = time.monotonic() + 10
+    while not there():
+        assert time.monotonic() < limit
+        time.sleep(0.001)
