@@ -11,6 +11,8 @@ import numpy.typing as npt
 from knltrain.exchange.mpi.completion import Completion
 from knltrain.exchange.transport import check_sum_values
 
+_AWAITED = "the other workers; if they can be so late, raise exchange.timeout_seconds"
+
 
 @final
 class Meetings:
@@ -55,4 +57,4 @@ class Meetings:
 
     def finish(self, request: Any, limit_seconds: float | None = None) -> None:
         """Wait for a request that needs all others."""
-        self._completion.of([request], lambda: "the other workers", limit_seconds)
+        self._completion.of([request], lambda: _AWAITED, limit_seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import final
 
@@ -222,22 +221,22 @@ class TreeExchange:
             if not came:
                 raise ExchangeTimeout(
                     f"rank {self._rank}: waited {limit_seconds:g} s in vain for {what()}: "
-                    f"{'; '.join(self._awaited())}"
+                    f"{'; '.join(self._awaited())}; if ranks can be so late, "
+                    "raise timeout_seconds (of a run: exchange.timeout_seconds)"
                 )
 
     def _look(self, there: Callable[[], bool], limit_seconds: float) -> bool:
         """Wait until ``there()``, or until the thread has failed; tell whether that was in time."""
-        deadline = time.monotonic() + limit_seconds
-        while True:
-            left_seconds = deadline - time.monotonic()
-            if self._changed.wait_for(
-                lambda: self._progress.failure is not None or there(),
-                max(0.0, min(left_seconds, _CHECK_SECONDS)),
-            ):
-                return True
+        left_seconds = limit_seconds
+        while not self._changed.wait_for(
+            lambda: self._progress.failure is not None or there(),
+            min(left_seconds, _CHECK_SECONDS),
+        ):
             self._check()
-            if left_seconds <= _CHECK_SECONDS:
+            left_seconds -= _CHECK_SECONDS  # by no clock: it may have been stopped, as others were
+            if left_seconds <= 0:
                 return False
+        return True
 
     def _awaited(self) -> list[str]:
         found = [self._reduction.awaited(), self._broadcast.awaited(), self._own_debt()]

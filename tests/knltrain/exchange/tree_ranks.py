@@ -50,7 +50,7 @@ def meetings(mpi, own):
         try:
             together.barrier(0.3)
         except ExchangeTimeout as error:
-            assert "the other workers" in str(error)
+            assert "0.3 s in vain for the other workers; if they can" in str(error)
         else:
             raise AssertionError("nobody else was there")
         for rank in range(1, together.workers):

@@ -44,6 +44,27 @@ def what_does_not_come_ends_the_wait() -> None:
     WORLD.Barrier()
 
 
+def who_was_stopped_has_not_waited_meanwhile() -> None:
+    """As when a scheduler suspends a whole job, for longer than anybody may be late."""
+    if WORLD.rank == 0:
+        before, stopped_seconds = time.monotonic, [0.0]
+
+        def check() -> None:
+            if not stopped_seconds[0]:
+                stopped_seconds[0] = 1000.0
+                WORLD.send(None, OTHER)
+
+        time.monotonic = lambda: before() + stopped_seconds[0]
+        found = np.zeros(1)
+        request = WORLD.Irecv(found, OTHER, 7)
+        Completion(MPI, 30, check).of([request], lambda: "a sign")
+        time.monotonic = before
+        assert (found[0], stopped_seconds[0]) == (5, 1000)
+    else:
+        WORLD.recv(source=OTHER)
+        WORLD.Send(np.array([5.0]), OTHER, 7)
+
+
 def error_of_mpi_is_told() -> None:
     if WORLD.rank == 0:
         handle, results = np.full(1, -1, np.int32), scratch()  # a handle that is none

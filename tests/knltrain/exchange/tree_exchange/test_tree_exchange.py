@@ -132,6 +132,7 @@ def test_who_gives_no_gradient_is_named_with_layer_and_edge():
         "(edge 3 to 1)"
     )
     assert "rank 0 has not sent the weights of layer 'fc', version 1 (edge 0 to 1)" in said[1]
+    assert said[0].endswith("raise timeout_seconds (of a run: exchange.timeout_seconds)")
     for layer in reversed(LAYERS):
         made[3].gradient_ready(layer)
     close(all_of, made)
@@ -159,6 +160,36 @@ def test_a_rank_does_not_end_before_it_has_handed_on_what_others_need():
     ended.join(10)
     assert not ended.is_alive()
     made[2].await_all_weights()
+    close(all_of, made)
+
+
+def test_who_was_stopped_has_not_waited_meanwhile(monkeypatch):
+    """As when a scheduler suspends a whole job, for longer than anybody may be late."""
+    clock, stopped_seconds, goes_on = time.monotonic, [0.0], threading.Event()
+
+    def stop():
+        stopped_seconds[0] += 1000
+        goes_on.set()
+
+    stops = []
+    all_of, made = exchanges(2, check=lambda: [each() for each in stops])
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + stopped_seconds[0])
+    stops.append(stop)
+
+    def late():
+        goes_on.wait(10)
+        for layer in reversed(LAYERS):
+            made[1].gradient_ready(layer)
+
+    other = threading.Thread(target=late)
+    other.start()
+    for layer in reversed(LAYERS):
+        made[0].gradient_ready(layer)
+    made[0].await_all_weights()
+    assert goes_on.is_set()
+    other.join()
+    stops.clear()
+    made[1].await_all_weights()
     close(all_of, made)
 
 
