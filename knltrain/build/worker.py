@@ -120,6 +120,7 @@ def _participation(
 ) -> Participation:
     from knltrain.exchange.participation import participation_in
     from knltrain.optimizers.in_parts import InParts
+    from knltrain.worker.meeting import MEETING_SECONDS
 
     method = build_method(config, team.workers, task.learning_rate)
     if not isinstance(optimizer, InParts):
@@ -128,6 +129,7 @@ def _participation(
     def step_layer(step: int, layer: int, weights: FloatArray, gradient: FloatArray) -> None:
         optimizer.step_part(layer, weights, gradient, task.learning_rate(step))
 
+    team.barrier(MEETING_SECONDS)  # all make their exchange at once; one may still read images
     return participation_in(method, team, step_layer)
 
 

@@ -12,10 +12,14 @@ from knltrain.checkpoint import latest_checkpoint, load_checkpoint
 from knltrain.clocks import BESIDES, COSTS
 from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
+from knltrain.exchange.participation import along_trees
+from knltrain.exchange.tree_exchange import TreeExchange
+from knltrain.exchange.tree_team import TreeTeam
 from knltrain.metrics import read_metrics
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.worker import Observer
+from knltrain.worker.meeting import MEETING_SECONDS
 
 OF_ONE = [name for name, facts in METHODS.items() if "group_size" not in facts.reads]
 
@@ -174,3 +178,19 @@ def test_run_by_ipex_ends_where_the_eager_one_does(config, run, tmp_path):
         (tmp_path / engine).mkdir()
         ends.append(run(config(backend__engine=engine), tmp_path / engine)[0])
     np.testing.assert_allclose(*ends, rtol=1e-3, atol=1e-5)
+
+
+def test_workers_along_trees_make_their_exchange_when_all_have_read_their_images(
+    config, make_worker, tmp_path, monkeypatch
+):
+    """That takes as long as it takes: exchanges have a limit of their own."""
+    limits, made = [], []
+    monkeypatch.setattr(TreeTeam, "barrier", lambda _, limit=None: limits.append(limit))
+
+    def make(*arguments, **options):
+        made.append(list(limits))
+        return TreeExchange(*arguments, **options)
+
+    monkeypatch.setattr(along_trees, "TreeExchange", make)
+    with make_worker(config(exchange__method="caffegpi"), tmp_path):
+        assert made == [[MEETING_SECONDS]]
