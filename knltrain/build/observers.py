@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knltrain.config import RunConfig
+from knltrain.config.methods import METHODS
 
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
@@ -103,16 +104,21 @@ def writes_result(config: RunConfig, run_folder: Path, workers: int, threads: in
 
 
 def _between_nodes(config: RunConfig) -> dict[str, str | int]:
-    """How nodes exchange, and the bytes that each sends in an exchange of all parameters."""
+    """How nodes exchange, and the bytes that each sends in an exchange of all parameters.
+
+    Without these where that depends on a node's place in trees.
+    """
     from knltrain.build.names import build_wire_format, network_size
     from knltrain.exchange.wire import sent_bytes
 
     nodes, size = config.total_nodes, network_size(config)
     if nodes == 1:
         return {}
-    return {
+    found: dict[str, str | int] = {
         "nodes": nodes,
         "between_nodes": config.exchange.between_nodes,
         "wire_format": config.exchange.wire_format,
-        "exchange_bytes": sent_bytes(build_wire_format(config, size), size, nodes),
     }
+    if not METHODS[config.exchange.method].along_trees:
+        found["exchange_bytes"] = sent_bytes(build_wire_format(config, size), size, nodes)
+    return found

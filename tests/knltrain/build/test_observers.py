@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
+from knltrain.build.observers import writes_result
 from knltrain.metrics import read_metrics
 from knltrain.report import draw_curves, summary
 
@@ -62,3 +65,21 @@ def test_evaluation_takes_as_many_images_at_once_as_the_backend_can(
         monkeypatch.setattr(worker.backend, "evaluate", recording)
         worker.run()
     assert sizes == 3 * [16, 4]
+
+
+@dataclass
+class Nothing:
+    """No figures."""
+
+
+@pytest.mark.parametrize(("method", "has_bytes"), [("seasgd", True), ("caffegpi", False)])
+def test_bytes_that_a_node_sends_are_told_where_all_send_as_many(
+    config, tmp_path, method, has_bytes
+):
+    """Along trees that depends on a node's place in them."""
+    chosen = config(workers=2, nodes=2, exchange__method=method)
+    leads = SimpleNamespace(team=SimpleNamespace(rank=0))
+    writes_result(chosen, tmp_path, 4, 1).finished(leads, Nothing())
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["nodes"] == 2
+    assert ("exchange_bytes" in result) == has_bytes
