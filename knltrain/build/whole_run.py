@@ -188,7 +188,8 @@ def idle_cores(config: RunConfig, method: Method) -> list[str]:
         return []
     return [
         f"placement.communication_cores = {cores}: {method.name} exchanges between computing, so "
-        "that these stay idle; sync_easgd3, seasgd and streaming_diloco use them"
+        "that these stay idle; methods that exchange meanwhile use them, such as sync_easgd3, "
+        "layerwise_sgd, seasgd and streaming_diloco"
     ]
 
 

@@ -23,4 +23,4 @@ def launch(hosts: str, via: str | None, address: str | None, words: tuple[str, .
     from knltrain.launch.on_hosts import VIA
     from knltrain.launch.on_hosts import launch as launch_on
 
-    sys.exit(launch_on(hosts.split(","), words, via or VIA, address))
+    sys.exit(launch_on([host.strip() for host in hosts.split(",")], words, via or VIA, address))

@@ -41,9 +41,10 @@ def train(
     from knltrain.report import draw_curves, summary
 
     if config is not None:
-        own = {"workers": workers, "name": name and json.dumps(name)}
-        extra = [f"{key}={value}" for key, value in own.items() if value is not None]
-        run_folder = training.train(load_config(config, (*overrides, *extra)))
+        # Empty words are wrong ones; KEY= alone would take away what CONFIG says.
+        own = [] if workers is None else [f"workers={workers or json.dumps(workers)}"]
+        own += [] if name is None else [f"name={json.dumps(name)}"]
+        run_folder = training.train(load_config(config, (*overrides, *own)))
     else:
         assert run_folder is not None
         training.resume(run_folder, overrides)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from knltrain.config.tables import Count, Fraction, Name, NotNegative, Positive, Table
 
@@ -93,3 +93,12 @@ class ExchangeConfig(Table):
     timeout_seconds: Positive = Field(
         default=60.0, description="longest wait for another worker, by step since all last met"
     )
+
+    @model_validator(mode="after")
+    def _latency_is_that_of_a_link(self) -> ExchangeConfig:
+        if self.emulated_latency_us and self.emulated_link_gbits is None:
+            raise ValueError(
+                f"emulated_latency_us = {self.emulated_latency_us:g} is that of an emulated link, "
+                "and there is none: give emulated_link_gbits, or leave it out"
+            )
+        return self

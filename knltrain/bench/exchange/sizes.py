@@ -17,29 +17,34 @@ _USABLE = 0.8
 """Of the memory that is free; the rest is for what libraries set aside, and for others."""
 
 
-def parse_sizes(text: str) -> list[int]:
-    """Return bytes, each once and in rising order, of sizes with commas between them.
+def parse_size(text: str, option: str = "--size") -> int:
+    """Return the bytes of a size.
 
     K, M and G are powers of 1024, as KiB, MiB and GiB are; kB, MB and GB are powers of 1000.
     Raises ConfigError for anything else, and for what is no whole number of float32 values.
     """
-    sizes = sorted({_parsed(word.strip()) for word in text.split(",") if word.strip()})
-    if not sizes:
-        raise ConfigError("--sizes names no size: expected some, such as 64K,28MB")
-    return sizes
-
-
-def _parsed(word: str) -> int:
-    found = _SIZE.fullmatch(word)
+    found = _SIZE.fullmatch(text)
     number, unit, ending = (part or "" for part in (found.groups() if found else ("0", "", "")))
     base = 1000 if ending.upper() == "B" else 1024
     size: int = int(number) * base ** _POWERS[unit.upper()]
     if size < FLOAT_BYTES or size % FLOAT_BYTES:
         raise ConfigError(
-            f"--sizes: '{word}' is no size of a vector of float32 values: expected a multiple of 4 "
-            "bytes, such as 4096, 64K, 1M (powers of 1024) or 28MB (of 1000)"
+            f"{option}: '{text}' is no size of a vector of float32 values: expected a multiple "
+            "of 4 bytes, such as 4096, 64K, 1M (powers of 1024) or 28MB (of 1000)"
         )
     return size
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Return bytes, each once and in rising order, of sizes with commas between them.
+
+    Raises what `parse_size` does, and ConfigError for no size at all.
+    """
+    words = (word.strip() for word in text.split(","))
+    sizes = sorted({parse_size(word, "--sizes") for word in words if word})
+    if not sizes:
+        raise ConfigError("--sizes names no size: expected some, such as 64K,28MB")
+    return sizes
 
 
 def format_size(size: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from knltrain.cli.bench.report import check_files, listed, picture_option, report_option, show
+from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
     from knltrain.bench.methods.entrants import Scaling
@@ -70,6 +71,10 @@ def methods(
     from knltrain.bench.methods.table import format_table
 
     check_files(report_file, picture)
+    if link_latency_us and link_gbits is None:
+        raise ConfigError(
+            f"--link-latency-us {link_latency_us:g}: of which link? expected --link-gbits, too"
+        )
     link = None
     if link_gbits is not None:
         link = {"emulated_link_gbits": link_gbits, "emulated_latency_us": link_latency_us}

@@ -23,9 +23,9 @@ from knltrain.cli.bench.report import check_files, report_option, show
 @report_option
 def one_sided(size: str, rounds: int, owner: str, transport: str, report_file: Path | None) -> None:
     """Time reads, writes and accumulates of another process's memory, by MPI."""
-    from knltrain.bench.exchange.sizes import parse_sizes
+    from knltrain.bench.exchange.sizes import parse_size
     from knltrain.bench.one_sided.benchmark import format_table, run_one_sided_benchmark
 
     check_files(report_file)
-    report = run_one_sided_benchmark(parse_sizes(size)[0], rounds, owner, transport)
+    report = run_one_sided_benchmark(parse_size(size), rounds, owner, transport)
     show(report, format_table, report_file)

@@ -22,7 +22,9 @@ def test_words_after_the_hosts_are_those_of_the_command(
         return 3
 
     monkeypatch.setattr(on_hosts, "launch", launch)
-    done = invoke("launch", "--hosts", "a,b", "train", "run.toml", "--set", "x=1", "--workers", "2")
+    done = invoke(
+        "launch", "--hosts", "a, b", "train", "run.toml", "--set", "x=1", "--workers", "2"
+    )
     words = ("train", "run.toml", "--set", "x=1", "--workers", "2")
     assert seen == [(["a", "b"], words, on_hosts.VIA, None)]
     assert done.exit_code == 3

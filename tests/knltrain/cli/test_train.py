@@ -31,6 +31,14 @@ def test_options_override_the_file_and_each_other(
     assert (seen[0].workers, seen[0].name, seen[0].train.steps) == (4, "007", 3)
 
 
+@pytest.mark.parametrize("option", ["--workers", "--name"])
+def test_an_empty_word_is_refused(
+    exit_code: ExitCode, config_file: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert exit_code("train", str(config_file), option, "") == 2
+    assert f"{option.removeprefix('--')} = '': expected" in capsys.readouterr().err
+
+
 def test_too_many_workers_are_refused_with_the_way_out(
     exit_code: ExitCode, config_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,3 +31,10 @@ def test_keys_of_some_methods_are_left_open() -> None:
 def test_values_out_of_range_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         ExchangeConfig.model_validate(wrong)
+
+
+def test_latency_of_no_link_is_refused() -> None:
+    linked = ExchangeConfig(emulated_link_gbits=10.0, emulated_latency_us=50.0)
+    assert linked.emulated_latency_us == 50.0
+    with pytest.raises(ValidationError, match="emulated_latency_us = 50 is that of an emulated"):
+        ExchangeConfig(emulated_latency_us=50.0)

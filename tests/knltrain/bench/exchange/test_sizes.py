@@ -2,7 +2,13 @@
 
 import pytest
 
-from knltrain.bench.exchange.sizes import fitting, format_size, free_bytes, parse_sizes
+from knltrain.bench.exchange.sizes import (
+    fitting,
+    format_size,
+    free_bytes,
+    parse_size,
+    parse_sizes,
+)
 from knltrain.errors import ConfigError
 
 
@@ -15,6 +21,13 @@ def test_sizes_are_read_in_powers_of_1024_and_of_1000_each_once_and_in_order():
 def test_a_size_of_no_whole_number_of_floats_is_refused(word):
     with pytest.raises(ConfigError, match=f"'{word}' is no size of a vector"):
         parse_sizes(f"4K,{word}")
+
+
+@pytest.mark.parametrize("text", ["", "4K,8K"])
+def test_one_size_is_one(text):
+    assert parse_size("28MB") == 28_000_000
+    with pytest.raises(ConfigError, match=f"--size: '{text}' is no size of a vector"):
+        parse_size(text)
 
 
 @pytest.mark.parametrize("text", ["", " , "])

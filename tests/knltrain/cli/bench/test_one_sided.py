@@ -29,7 +29,14 @@ def test_a_bench_of_one_sided_work_is_shown_and_written(
 
 
 @pytest.mark.parametrize(
-    "options", [("--owner", "rests"), ("--transport", "mail"), ("--size", "5"), ("--rounds", "0")]
+    "options",
+    [
+        ("--owner", "rests"),
+        ("--transport", "mail"),
+        ("--size", "5"),
+        ("--size", "4K,8K"),
+        ("--rounds", "0"),
+    ],
 )
 def test_a_bench_of_one_sided_work_that_cannot_be_is_refused(
     invoke: Invoke, options: tuple[str, str]
