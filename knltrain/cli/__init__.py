@@ -13,6 +13,7 @@ from affinity.errors import AffinityError
 from knltrain import __version__
 from knltrain.cli import bench, doctor, evaluate, launch, methods, topology, train, warmup
 from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
+from vectorized_ops.errors import OperationError
 
 _SIGINT = 2
 
@@ -28,7 +29,7 @@ def main() -> None:
         _fail("stopped by SIGINT", SIGNALLED + _SIGINT)
     except KnltrainError as error:
         _fail(str(error), error.exit_code)
-    except AffinityError as error:
+    except (AffinityError, OperationError) as error:
         _fail(str(error), BAD_INPUT)
 
 

@@ -31,8 +31,14 @@ def _explained(key: str, problems: list[ErrorDetails]) -> str:
     if kind == "value_error":
         cause = message.removeprefix("Value error, ")
         return f"[{key}]: {cause}" if key else cause
+    given = problems[0]["input"]
+    if kind == "model_type":
+        return f"{key} = {given!r}: expected a table, [{key}]"
     wishes = dict.fromkeys(SUBJECT.sub("", problem["msg"]) for problem in problems)
-    return f"{key} = {problems[0]['input']!r}: expected to {' or to '.join(wishes)}"
+    hint = ""
+    if kind == "string_type" and type(given) in (int, float):
+        hint = f', in quotes: {key} = "{given}", or --set \'{key}="{given}"\''
+    return f"{key} = {given!r}: expected to {' or to '.join(wishes)}{hint}"
 
 
 def _key(location: tuple[int | str, ...]) -> str:

@@ -14,6 +14,7 @@ import knltrain
 from knltrain.config import RunConfig
 from knltrain.errors import CheckpointError, KnltrainError, RunAborted
 from knltrain.launch import training
+from vectorized_ops.errors import OperationError
 
 Invoke = Callable[..., Result]
 ExitCode = Callable[..., int | str | None]
@@ -42,6 +43,7 @@ def test_a_known_error_becomes_one_line_and_its_exit_code(
         (RunAborted("stopped", 15), 143),
         (CheckpointError("damaged"), 2),
         (KnltrainError("other"), 1),
+        (OperationError("too many threads"), 2),
         (KeyboardInterrupt(), 130),
         (click.Abort(), 130),
     ],
