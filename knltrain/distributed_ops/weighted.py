@@ -120,7 +120,7 @@ class ProductLayer(WeightedLayer):
     _inputs_gradient: AnyArray
 
     def forward(self, values: AnyArray) -> AnyArray:
-        """Return the outputs of N' <= N images or rows of values, in the shape of the layer."""
+        """Return the outputs (N', H', W', K) or (N', O) of (N', H, W, C) or (N', I)."""
         self._check(self.takes, values, self._inputs_gradient)
         weights, bias = self.parameters["weights"], self.parameters.get("bias")
         with self.times[FORWARD].computing():

@@ -22,10 +22,11 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNKNOWN_CACHE_BYTES = 32 << 20
 
 _MOST_BYTES_PER_CPU = 16 << 20
-"""No processor has more last-level cache for each cpu that shares it; its host may report more.
+"""What more a cache is told to have for each cpu that shares it is taken to be others'.
 
 A virtual machine of a few cpus is told the whole cache of a processor whose other cpus, with
-programs of their own, it does not see.
+programs of their own, it does not see. The few processors that do have more, large caches with few
+cores, store past it sooner than they need to.
 """
 
 
