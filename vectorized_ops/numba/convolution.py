@@ -39,13 +39,13 @@ class Convolution:
     """
 
     gives_moments = True
-    """`forward` takes `moments`: the statistics of its results cost no reading."""
+    """`forward` takes what `moments` makes: the statistics of its results cost no reading."""
 
     def __init__(self, shape: ConvolutionShape) -> None:
         self.shape, self._operands = shape, Operands(shape)
         self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
         self._no_bias = aligned_zeros((max(shape.channels, shape.filters),))
-        self._no_moments = Moments(self._images, 0, 0)
+        self._no_moments = Moments(self._threads, self._images, 0, 0)
         self._panels = panels_of(shape.filters, shape.groups)
         self._division = divide(shape, len(self._panels.starts), self._threads)
         self._tables: dict[tuple[bool, int], TapTables] = {}
@@ -64,6 +64,10 @@ class Convolution:
     def use_scratch(self, memory: AnyArray) -> None:
         """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
         self._scratch = memory
+
+    def moments(self, images: int) -> Moments:
+        """Make what `forward` gathers the moments of results in, the first `images` being real."""
+        return Moments(self._threads, self._images, images, self.shape.filters)
 
     def forward(
         self,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from vectorized_ops.errors import OperationError
@@ -27,16 +26,16 @@ SUMMED_PIXELS = 128
 
 
 class Moments:
-    """The moments of values (N', H, W, C) of which `images` are real, by the current threads.
+    """The moments of values (N', H, W, C) of which `images` are real, gathered by `threads`.
 
+    What writes the values makes them, see `Convolution.moments`, and clears them in each call.
     `real` (N',) int32 is -1 for these, else 0. Of each thread `sums` (T, C*SUMS) are its sums,
     `pivots` (T, C) what it subtracts, `totals` (T, C, 3) doubles the count of values, their mean
-    and their squared distances from it. What writes the values clears them; results are the same to
-    the last bit for the same number of threads.
+    and their squared distances from it. Results are the same to the last bit for the same number
+    of threads.
     """
 
-    def __init__(self, padded: int, images: int, channels: int) -> None:
-        threads = numba.get_num_threads()
+    def __init__(self, threads: int, padded: int, images: int, channels: int) -> None:
         self.images = images
         self.real = np.where(np.arange(padded) < images, np.int32(-1), np.int32(0))
         self.sums = aligned_zeros((threads, channels * SUMS))
@@ -49,7 +48,7 @@ class Moments:
         if found != expected:
             raise OperationError(
                 f"moments for (threads, channels, images) {found} were given to an operation with "
-                f"{expected}: make them for its results and after its threads were set"
+                f"{expected}: have the operation itself make them"
             )
 
     def write(self, mean: AnyArray, variance: AnyArray) -> None:

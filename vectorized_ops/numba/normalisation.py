@@ -8,7 +8,6 @@ import numpy as np
 from vectorized_ops.layout import AnyArray, aligned_zeros, pixels
 from vectorized_ops.numba import _normalisation_kernels as kernels
 from vectorized_ops.numba._streaming import streamed
-from vectorized_ops.numba.moments import Moments
 
 
 class BatchNormalisation:
@@ -28,17 +27,6 @@ class BatchNormalisation:
         self._totals = np.zeros((threads, channels, 2))
         self._pivots = np.zeros(channels, np.float32)
         self._constants = aligned_zeros((kernels.CONSTANTS, channels))
-        self._moments: Moments | None = None
-
-    def moments(self, padded: int) -> Moments:
-        """Return what gathers mean and variance of values (padded, H, W, C) as they are written.
-
-        Give it to what writes them, then ask it for what `statistics` would read them for.
-        """
-        if self._moments is None or len(self._moments.real) != padded:
-            channels = self._constants.shape[1]
-            self._moments = Moments(padded, self._images, channels)
-        return self._moments
 
     def statistics(self, values: AnyArray, mean: AnyArray, variance: AnyArray) -> None:
         """Write mean and biased variance of each channel: one read."""

@@ -90,6 +90,11 @@ class TunedConvolution:
         """Whether `forward`, by the algorithm that was chosen, takes `moments`."""
         return hasattr(self._by_direction["forward"], "gives_moments")
 
+    def moments(self, images: int) -> Moments:
+        """Make what `forward` gathers the moments of results in, if it `gives_moments`."""
+        made: Moments = self._by_direction["forward"].moments(images)
+        return made
+
     @property
     def scratch_size(self) -> int:
         """Floats of scratch memory that a call needs."""

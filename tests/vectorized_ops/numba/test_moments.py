@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import numba
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import zeros_images_last
 from vectorized_ops.numba.convolution import Convolution
-from vectorized_ops.numba.moments import SUMMED_PIXELS, Moments
+from vectorized_ops.numba.moments import SUMMED_PIXELS
 from vectorized_ops.shapes import ConvolutionShape
 
 SHAPES = {
@@ -42,7 +43,7 @@ def gathered(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Results of a convolution, and their mean and variance by moments used for the second time."""
     operation, out = Convolution(shape), normal(shape.outputs, 9)
-    moments = Moments(len(out), images, shape.filters)
+    moments = operation.moments(images)
     mean, variance = np.full((2, shape.filters), np.nan, np.float32)
     operation.forward(images_in * 3, weights, bias, out, moments=moments)
     operation.forward(images_in, weights, bias, out, relu, moments=moments)
@@ -146,9 +147,10 @@ def test_moments_of_other_values_are_refused() -> None:
     shape = SHAPES["one pixel"]
     inputs, out = normal(shape.inputs, 1), normal(shape.outputs, 2)
     weights = np.zeros(shape.weights, np.float32)
-    for wrong in (Moments(32, 16, 15), Moments(16, 16, 14)):
+    for wrong in (replace(shape, images=17), replace(shape, filters=14)):
+        moments = Convolution(wrong).moments(16)
         with pytest.raises(OperationError, match=r"moments for \(threads, channels, images\)"):
-            Convolution(shape).forward(inputs, weights, None, out, moments=wrong)
+            Convolution(shape).forward(inputs, weights, None, out, moments=moments)
 
 
 def _with(values: np.ndarray) -> tuple[ConvolutionShape, int, np.ndarray, np.ndarray]:

@@ -10,7 +10,6 @@ from vectorized_ops.layout import aligned_zeros, zeros_images_last
 from vectorized_ops.numba import tuned_convolution
 from vectorized_ops.numba.choices import Choice
 from vectorized_ops.numba.convolution import Convolution
-from vectorized_ops.numba.moments import Moments
 from vectorized_ops.numba.tuned_convolution import DIRECTIONS, TunedConvolution
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -111,7 +110,7 @@ def test_moments_are_gathered_where_the_chosen_algorithm_can(
     if tuned.gives_moments:
         images, out = zeros_images_last(SHAPE.inputs), zeros_images_last(SHAPE.outputs)
         images[...], weights = 2, np.ones(SHAPE.weights, np.float32)
-        moments, (mean, variance) = Moments(16, 16, 8), np.zeros((2, 8), np.float32)
+        moments, (mean, variance) = tuned.moments(16), np.zeros((2, 8), np.float32)
         tuned.forward(images, weights, None, out, moments=moments)
         moments.write(mean, variance)
         np.testing.assert_allclose(mean, out.mean(axis=(0, 1, 2)), rtol=1e-6)

@@ -40,13 +40,12 @@ class BatchNormalisationStage(Stage):
         channels = inputs.shape[2]
         self._mean, self._variance = channel_zeros(channels), channel_zeros(channels)
         self._by_images: dict[int, Any] = {}
-        self._gathered = False
+        self._source: WeightedStage | None = None
 
     def let_gather(self, source: WeightedStage) -> None:
         """Have the stage that writes the inputs gather their moments, if it can."""
         if source.gives_moments:
-            self._gathered = True
-            source.moments_wanted = self._moments
+            source.gathers, self._source = True, source
 
     def forward(self, run: Run) -> None:
         """Normalise, by the batch's own statistics in training and the running ones otherwise."""
@@ -54,10 +53,10 @@ class BatchNormalisationStage(Stage):
         if run.training:
             self._check_count(run.images)
             mean, variance = self._mean, self._variance
-            if self._gathered:
-                self._moments(run.images).write(mean, variance)
-            else:
+            if self._source is None:
                 operation.statistics(values, mean, variance)
+            else:
+                self._source.moments(run.images).write(mean, variance)
         else:
             mean = run.parameters[f"{self.name}.running_mean"]
             variance = run.parameters[f"{self.name}.running_variance"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,12 @@ from knltrain.backends.cpu.stages.stage import Run, Stage
 from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 
-MomentsWanted = Callable[[int], Any]
-"""Returns what gathers the moments of so many images' results."""
-
 
 class WeightedStage(Stage):
     """A convolution or a dense layer, with the ReLU behind it if the output is `rectified`.
 
-    A normalisation that alone takes the output may set `moments_wanted` if it `gives_moments`.
+    If it `gives_moments`, a normalisation that alone takes the output may set `gathers`, and finds
+    in `moments` those of the last forward pass in training.
     """
 
     def __init__(
@@ -34,23 +31,26 @@ class WeightedStage(Stage):
         super().__init__(name, operations, inputs, output)
         self.operation = operation
         self._weights, self._bias = f"{name}.weights", f"{name}.bias" if bias else None
-        self.moments_wanted: MomentsWanted | None = None
+        self.gathers = False
+        self._moments: dict[int, Any] = {}
 
     def forward(self, run: Run) -> None:
-        """Multiply or correlate with the weights; in training gather the moments wanted."""
+        """Multiply or correlate with the weights; in training gather moments if it `gathers`."""
+        extra = {"moments": self.moments(run.images)} if self.gathers and run.training else {}
         self.operation.forward(
             self.inputs.values.array,
             run.parameters[self._weights],
             None if self._bias is None else run.parameters[self._bias],
             self.output.values.array,
             self.output.rectified,
-            **self._moments(run),
+            **extra,
         )
 
-    def _moments(self, run: Run) -> dict[str, Any]:
-        if self.moments_wanted is None or not run.training:
-            return {}
-        return {"moments": self.moments_wanted(run.images)}
+    def moments(self, images: int) -> Any:
+        """Return what gathers the moments of so many images' results."""
+        if images not in self._moments:
+            self._moments[images] = self.operation.moments(images)
+        return self._moments[images]
 
     @property
     def gives_moments(self) -> bool:

@@ -288,6 +288,16 @@ def test_gradient_is_the_same_again_and_nearly_so_with_two_threads(network: Netw
     assert_allclose(gradients[2], gradients[0], rtol=0, atol=1e-5 * np.abs(gradients[0]).max())
 
 
+@pytest.mark.skipif(SETTINGS.NUMBA_NUM_THREADS < 2, reason="Numba has one thread on this machine")
+def test_backends_with_other_numbers_of_threads_work_beside_each_other() -> None:
+    batch, parameters = batch_of(RESIDUAL, 20), parameters_of(RESIDUAL)
+    backends = [direct(RESIDUAL, 20, "numba", threads) for threads in (2, 1)]
+    two, one = (gradient_of(backend, batch, parameters) for backend in backends)
+    for backend in backends:
+        backend.close()
+    assert_allclose(two, one, rtol=0, atol=1e-5 * np.abs(one).max())
+
+
 @MICRO_BATCHES
 def test_step_of_numba_allocates_no_array(network: Network, micro_batch: int) -> None:
     batch, parameters = batch_of(network, 24), parameters_of(network)
