@@ -19,7 +19,7 @@ from vectorized_ops.numba._lanes import AVX512, LANES
 from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import parallel_kernel
-from vectorized_ops.numba.moments import SUMMED_PIXELS, SUMS, join_sums
+from vectorized_ops.numba.moments import SUMMED_VALUES, SUMS, join_sums
 
 TILE_COLUMNS = 2
 """Vectors of images in a tile: a weight that was loaded is used twice."""
@@ -166,7 +166,8 @@ def correlation_kernel(rows: int) -> Callable[..., None]:
                                 fresh and lane == 0, real, lane,
                             )  # fmt: skip
                 summed += min(at_once, last_pixel - begin)
-                if with_moments and (summed >= SUMMED_PIXELS or begin + at_once >= last_pixel):
+                enough = begin == first_pixel or summed * images >= SUMMED_VALUES
+                if with_moments and (enough or begin + at_once >= last_pixel):
                     for item in range(first_block, last_block):
                         k = item // blocks * filters + item % blocks * rows
                         join_sums(

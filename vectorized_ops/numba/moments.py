@@ -1,10 +1,11 @@
 """Mean and variance of each channel, gathered by the operation that writes the values.
 
 Values that are still in registers need not be read again. A thread adds up x - pivot and its square
-for each channel, in float32 and lane by lane; after some pixels the sums are joined with what the
+for each channel, in float32 and lane by lane; after some values the sums are joined with what the
 thread has by the pairwise update of Chan, Golub and LeVeque ("Updating Formulae and a Pairwise
 Algorithm for Computing Sample Variances", 1979) in doubles, and its mean becomes the pivot. The
-first pivot is a channel's first value.
+first pivot is a channel's first value. As that may be unlike all others, it is that of the first
+block of pixels alone.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from vectorized_ops.numba.compiler import kernel
 SUMS = 2 * LANES
 """Floats per channel: a vector of sums of x - pivot, and one of their squares."""
 
-SUMMED_PIXELS = 128
-"""Pixels added up in float32 before the sums go into doubles."""
+SUMMED_VALUES = 4096
+"""Values of a channel after which its sums go into doubles, at the end of a block of pixels."""
 
 
 class Moments:

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import zeros_images_last
 from vectorized_ops.numba.convolution import Convolution
-from vectorized_ops.numba.moments import SUMMED_PIXELS
+from vectorized_ops.numba.moments import SUMMED_VALUES
 from vectorized_ops.shapes import ConvolutionShape
 
 SHAPES = {
@@ -106,14 +106,25 @@ def test_moments_of_many_values_far_from_zero_are_those_of_doubles() -> None:
 
 @pytest.mark.parametrize("lines", [0, 2])
 def test_first_values_unlike_all_others_cost_little(lines: int) -> None:
-    values = zeros_images_last((16, 64, SUMMED_PIXELS // 2, 1))
+    values = zeros_images_last((16, 64, SUMMED_VALUES // 64, 1))
     values[...] = np.random.default_rng(0).standard_normal(values.shape)
     values[:, :lines] += 1000
     values[0, 0, 0] = 1e5
     _, mean, variance = gathered(*_with(values))
     exact = values.astype(np.float64)
     assert_allclose(mean, exact.mean(axis=(0, 1, 2)), rtol=0, atol=1e-6 * exact.std())
-    assert_allclose(variance, exact.var(axis=(0, 1, 2)), rtol=1e-4)
+    assert_allclose(variance, exact.var(axis=(0, 1, 2)), rtol=1e-5)
+
+
+def test_large_batches_lose_no_more_than_small_ones() -> None:
+    """Squares that are all alike are rounded to the same side for as long as their sum grows."""
+    values = zeros_images_last((1024, 28, 28, 3))
+    rng = np.random.default_rng(0)
+    values[...] = np.where(rng.random(values.shape) < 0.5, 0.1, 0.7)
+    _, mean, variance = gathered(*_with(values))
+    exact = values.astype(np.float64)
+    assert_allclose(mean, exact.mean(axis=(0, 1, 2)), rtol=5e-7)
+    assert_allclose(variance, exact.var(axis=(0, 1, 2)), rtol=5e-6)
 
 
 def test_equal_values_have_no_variance() -> None:
