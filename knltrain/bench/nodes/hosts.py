@@ -27,7 +27,9 @@ _PROGRAMS = ("ip", "tc", "nsenter", "unshare")
 _START_SECONDS = 10.0
 _LOOK_SECONDS = 0.01
 _NETWORK = "10.77.0"
-_BURST_BYTES, _LONGEST_WAIT = 2 << 20, "20ms"
+_BURST_SECONDS, _LEAST_BURST_BYTES, _MOST_BURST_BYTES = 0.002, 2 << 16, 2 << 20
+"""What may pass at once after a pause; the least are two frames that the card is to cut."""
+_LONGEST_WAIT = "20ms"
 
 
 class NoHosts(KnltrainError):  # noqa: N818
@@ -38,10 +40,11 @@ class NoHosts(KnltrainError):  # noqa: N818
 class Hosts:
     """``count`` hosts, 10.77.0.1 and up, that reach each other by ``eth0`` and nothing else.
 
-    Each sends at most ``gbits`` Gbit/s (the kernel's token buckets), None: as fast as it can, and
-    what it sends arrives ``latency_us`` microseconds later, which costs a part of a core (see
-    `cables`). All share the cores, the memory and the files of this machine. Raises NoHosts where
-    the programs or the rights for it are missing.
+    Each sends at most ``gbits`` Gbit/s, None: as fast as it can. The kernel's token buckets see to
+    that, which after a pause let 2 ms pass at once, but at least 128 KiB and at most 2 MiB. What is
+    sent arrives ``latency_us`` microseconds later, which costs a part of a core (see `cables`). All
+    share the cores, the memory and the files of this machine. Raises NoHosts where the programs or
+    the rights for it are missing.
     """
 
     def __init__(self, count: int, gbits: float | None = None, latency_us: float = 0.0) -> None:
@@ -92,7 +95,9 @@ class Hosts:
         while not _is_elsewhere(holder.pid, own):
             if holder.poll() is not None:
                 _, said = holder.communicate()
-                raise NoHosts(f"this user may not make network namespaces: {said.strip()}")
+                raise NoHosts(
+                    f"this user may not make network namespaces ({said.strip()}): root may"
+                )
             if time.monotonic() > deadline:
                 raise NoHosts(f"no network namespace within {_START_SECONDS:g} s")
             time.sleep(_LOOK_SECONDS)
@@ -126,7 +131,8 @@ class Hosts:
         for interface in ("lo", "eth0"):
             self._run(host, "ip", "link", "set", interface, "up")
         if gbits is not None:
-            bucket = ("rate", f"{gbits}gbit", "burst", str(_BURST_BYTES), "latency", _LONGEST_WAIT)
+            burst = str(_burst_bytes(gbits))
+            bucket = ("rate", f"{gbits}gbit", "burst", burst, "latency", _LONGEST_WAIT)
             self._run(host, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *bucket)
 
     @staticmethod
@@ -144,6 +150,11 @@ def hosts(count: int, gbits: float | None = None, latency_us: float = 0.0) -> It
         yield made
     finally:
         made.end()
+
+
+def _burst_bytes(gbits: float) -> int:
+    whole = int(gbits * 1e9 / 8 * _BURST_SECONDS)
+    return min(max(whole, _LEAST_BURST_BYTES), _MOST_BURST_BYTES)
 
 
 def _inside(holder: int) -> list[str]:
