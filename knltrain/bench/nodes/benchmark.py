@@ -15,6 +15,7 @@ from typing import Any
 from affinity import read_topology
 from knltrain.bench.exchange.cores import cores_of
 from knltrain.bench.job import write_job
+from knltrain.bench.nodes.configuration import network_of
 from knltrain.bench.nodes.hosts import hosts
 from knltrain.bench.nodes.link import link_gbytes_per_second
 from knltrain.bench.nodes.rows import row, star_by_seasgd
@@ -23,7 +24,6 @@ from knltrain.bench.nodes.trainings import named
 from knltrain.bench.peer_process import PeerProcess
 from knltrain.bench.step import SEED
 from knltrain.bench.temporary_folder import temporary_folder
-from knltrain.build import network_named
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
 
@@ -59,11 +59,11 @@ def run_nodes_benchmark(
     ConfigError for what cannot be measured, NoHosts where there can be none, PeerError when one
     breaks off, and RunAborted when a signal asks for the end; nothing is left behind then.
     """
-    compared = named(chosen)
+    compared, described = named(chosen), network_of(network)
     groups = _groups(nodes, workers_per_core)
     found: dict[str, list[Found]] = {each.name: [] for each in compared}
     with signals_raise(), hosts(nodes, gbits, latency_us) as made, temporary_folder() as kept:
-        write_job(kept.path, network_named(network), batch, SEED)
+        write_job(kept.path, described, batch, SEED)
         ground = Ground(made, groups, network, kept.path, batch, steps, trace_steps)
         link = link_gbytes_per_second(made)
         before = _machine(ground.cpus)

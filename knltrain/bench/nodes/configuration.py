@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from knltrain.bench.nodes.training import Ground
 from knltrain.build import network_named
+from knltrain.network.network import Network
 
 CLASSES = 10
+"""Those of the data; all trainings that are compared have networks for so many."""
+
 _EPOCH_STEPS = 4
+
+
+def network_of(name: str) -> Network:
+    """Return the network that all of them train; `ConfigError` if there is none of this name."""
+    return network_named(name, CLASSES)
 
 
 def configuration(ground: Ground, nodes: int, exchange: str) -> str:
@@ -42,7 +50,7 @@ def configuration(ground: Ground, nodes: int, exchange: str) -> str:
 
 def _data(ground: Ground) -> str:
     """Digits for networks that take images of one channel, synthetic images for the others."""
-    side, _, channels = network_named(ground.network).input_shape
+    side, _, channels = network_of(ground.network).input_shape
     if channels == 1:
         return f'name = "digits"\nside_pixels = {side}'
     return f"""name = "synthetic"

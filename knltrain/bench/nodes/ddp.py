@@ -13,6 +13,8 @@ from knltrain.bench.peer_process import PeerProcess
 from knltrain.bench.peers import MEMORY_KEPT
 
 _PORT = 29_500
+_WARM_UP_STEPS = 2
+"""In the second one DDP orders its buckets anew, by the order in which gradients came."""
 
 
 @final
@@ -26,14 +28,14 @@ class Ddp(Training):
         self._backend, self._spread = backend, spread
 
     def train(self, ground: Ground, folder: Path) -> Found:  # noqa: ARG002
-        """Time steps of all ranks together, after the first."""
+        """Time steps of all ranks together, once they are warm."""
         with ExitStack() as stack:
             ranks = [
                 stack.enter_context(self._rank(ground, rank)) for rank in range(ground.workers)
             ]
             for each in ranks:
                 each.wait_ready()
-            answers_of(ranks, 1, LONGEST_SECONDS)  # they meet, and take a step
+            answers_of(ranks, _WARM_UP_STEPS, LONGEST_SECONDS)  # they meet first
             answers = answers_of(ranks, ground.steps, LONGEST_SECONDS)
         seconds = max(float(each["seconds"]) for each in answers)
         return Found(ground.steps * ground.batch * ground.workers / seconds)

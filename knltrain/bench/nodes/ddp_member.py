@@ -107,8 +107,8 @@ def _join(rank: int, ranks: int, address: str, port: int, backend: str) -> None:
 
 def main(job: Path, rank: int, ranks: int, address: str, port: int, backend: str) -> None:
     """Serve until the end of input."""
-    torch.set_num_threads(1)
-    serve_apart(f"torch {torch.__version__}", Rank(job, rank, ranks, address, port, backend))
+    version = f"torch {torch.__version__}, threads: {torch.get_num_threads()}"
+    serve_apart(version, Rank(job, rank, ranks, address, port, backend))
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -23,6 +23,7 @@ def test_ranks_step_together(tmp_path: Path) -> None:
                 *(str(rank), "2", "127.0.0.1", str(port), "gloo"),
             ],
             [0],
+            threads=2,
             python=sys.executable,
         )
         for rank in range(2)
@@ -31,6 +32,7 @@ def test_ranks_step_together(tmp_path: Path) -> None:
         for each in ranks:
             each.wait_ready()
             assert each.ready["version"].startswith("torch ")
+            assert each.ready["version"].endswith("threads: 2")  # as many as its worker has cores
         for steps in (1, 3):
             for each in ranks:
                 each.ask(steps)
