@@ -7,7 +7,8 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
@@ -21,8 +22,8 @@ from knltrain.config.methods import METHODS
 from knltrain.metrics import read_metrics
 
 _COMPUTING = ("batch", "gradient", "update", "center_update")
-_ALONE = (*COMMUNICATION, "rest")
-"""Between their steps, workers that come alone tell each other how far they are: messages, too."""
+_GRACE_SECONDS = 35.0
+"""More than `knltrain launch` takes to end what it has started."""
 
 
 @final
@@ -45,24 +46,16 @@ class Ours(Training):
         self._method, self._between, self._wire_format = method, between, wire_format
 
     def train(self, ground: Ground, folder: Path) -> Found:
-        """Time the steps from the first that is reported to the last.
-
-        Where workers come alone, and some take more steps than others, those of all in all time.
-        """
+        """Time the steps of each worker after its first one; some may take more than others."""
         (folder / "run.toml").write_text(self._configuration(ground), encoding="utf-8")
         try:
-            done = subprocess.run(
-                self._command(ground, folder),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=LONGEST_SECONDS,
-            )
+            status, said = _carried_out(self._command(ground, folder), folder)
         except subprocess.TimeoutExpired as error:
-            raise PeerError(f"{self.name} took more than {LONGEST_SECONDS:.0f} s") from error
-        if done.returncode:
-            raise PeerError(f"{self.name} ended with {done.returncode}: {done.stderr[-2000:]}")
+            raise PeerError(
+                f"{self.name} took more than {LONGEST_SECONDS:g} s: take fewer --steps"
+            ) from error
+        if status:
+            raise PeerError(f"{self.name} ended with {status}: {said[-2000:]}")
         return self._found(ground, folder / "runs/run")
 
     def _found(self, ground: Ground, run: Path) -> Found:
@@ -74,9 +67,9 @@ class Ours(Training):
         traces = [file.read_text(encoding="utf-8") for file in files if file.exists()]
         shares = [share for share in map(hidden_share, traces) if share is not None]
         return Found(
-            result["images_per_second"] if alone else _images_per_second(ground, run),
+            _images_per_second(ground, run),
             None if alone else _hidden(result),
-            sum(costs[name] for name in (_ALONE if alone else COMMUNICATION)) / each,
+            sum(costs[name] for name in COMMUNICATION) / each,
             sum(costs[name] for name in _COMPUTING) / each,
             result["train_seconds"] / each,
             traces,
@@ -90,7 +83,7 @@ class Ours(Training):
             return pinned_command([*own, *words], ground.cpus, die_with_parent=os.getpid())
         names = [_way_file(ground, number, folder).name for number in range(ground.workers)]
         to_all = ("--hosts", ",".join(names), "--address", ground.hosts.addresses[0])
-        launch = [*own, "launch", *to_all, "--via", f"{folder}/{{host}}", *words]
+        launch = [*own, "launch", *to_all, "--via", shlex.quote(f"{folder}/{{host}}"), *words]
         return pinned_command(launch, allowed_cpus(), die_with_parent=os.getpid())
 
     def _configuration(self, ground: Ground) -> str:
@@ -102,11 +95,41 @@ class Ours(Training):
         return configuration(ground, ground.workers, "\n".join((method, between, written)))
 
 
+def _carried_out(command: Sequence[str], folder: Path) -> tuple[int, str]:
+    """Run a command to its end; return its status and what it wrote to standard error.
+
+    Where it takes more than LONGEST_SECONDS, or a signal comes, it is asked to end first: what is
+    killed leaves those that it has started, who write into the folder for a moment more.
+    """
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            _, said = process.communicate(timeout=LONGEST_SECONDS)
+        except BaseException:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=_GRACE_SECONDS)
+            raise
+        finally:
+            process.kill()
+        return process.returncode, said
+
+
 def _images_per_second(ground: Ground, run: Path) -> float:
-    records = read_metrics(run / "metrics-0.jsonl")
-    first, *_, last = (each for each in records if each["kind"] == "train")
-    images = (last["step"] - first["step"]) * ground.batch * ground.workers
-    return float(images / (last["seconds"] - first["seconds"]))
+    files = [run / f"metrics-{rank}.jsonl" for rank in range(ground.workers)]
+    return ground.batch * sum(map(_steps_per_second, files))
+
+
+def _steps_per_second(metrics: Path) -> float:
+    steps = [each for each in read_metrics(metrics) if each["kind"] == "train"]
+    seconds = steps[-1]["seconds"] - steps[0]["seconds"]
+    return float((steps[-1]["step"] - steps[0]["step"]) / seconds) if seconds else 0.0
 
 
 def _hidden(result: Mapping[str, Any]) -> float | None:

@@ -55,8 +55,7 @@ class Found:
 
     The next three are seconds of a step, means over the workers, or None where nobody measures
     them: what a worker spends in `communication_seconds`, waiting for others included, and in
-    `computing_seconds`, of the whole of its `step_seconds`. Where workers come alone, the first has
-    all that lies between steps, since they tell each other there how far they are.
+    `computing_seconds`, of the whole of its `step_seconds`.
 
     `traces` are kept by rank, as far as they were asked for, and `hidden_in_trace` is what
     `knltrain.bench.nodes.overlap` makes of them, a mean over the workers.
