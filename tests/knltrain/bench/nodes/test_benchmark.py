@@ -17,6 +17,7 @@ from knltrain.bench.nodes import benchmark
 from knltrain.bench.nodes.benchmark import run_nodes_benchmark
 from knltrain.bench.nodes.configuration import configuration, network_of
 from knltrain.bench.nodes.training import Found, Ground, Training
+from knltrain.bench.temporary_folder import PREFIX
 from knltrain.build import build_network
 from knltrain.cli import commands
 from knltrain.config import load_config
@@ -183,4 +184,4 @@ def test_nothing_is_left_of_a_bench_that_is_stopped(tmp_path: Path, training: st
     _, more = process.communicate(timeout=120)
     assert first.startswith(f"round 1 of 1000, {training}: "), (first, more)
     assert (process.returncode, more.splitlines()[-1]) == (143, "error: stopped by SIGTERM")
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob(f"{PREFIX}*"))
