@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from knltrain.cluster.host_list import hosts_of
 from knltrain.errors import ConfigError
 
+OWN_LAUNCHER = "knltrain launch"
 OWN = "KNLTRAIN_TASK"
-"""`knltrain launch` writes these variables; see `own_variables`."""
+"""It writes these variables; see `own_variables`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,12 @@ class Task:
     def on_one_computer(self) -> bool:
         """Whether all tasks share a computer."""
         return self.tasks == self.local_tasks
+
+    @property
+    def way_to_name_first(self) -> str:
+        """By what the user says where the first one is; ssh carries no variables along."""
+        own = self.launcher == OWN_LAUNCHER
+        return "the option --address" if own else "the variable MASTER_ADDR"
 
 
 def this_task(environment: Mapping[str, str] | None = None) -> Task | None:
@@ -82,10 +89,10 @@ def own_variables(rank: int, nodes: int, job: str, first_host: str) -> dict[str,
 def _own(values: Mapping[str, str]) -> Task | None:
     if f"{OWN}_RANK" not in values:
         return None
-    number = _numbers("knltrain launch", values)
+    number = _numbers(OWN_LAUNCHER, values)
     rank = number(f"{OWN}_RANK")
     return Task(
-        "knltrain launch",
+        OWN_LAUNCHER,
         rank,
         number(f"{OWN}_COUNT"),
         0,

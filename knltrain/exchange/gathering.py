@@ -148,8 +148,8 @@ class Gathering:
                     raise ExchangeTimeout(
                         f"task {task.rank} waited {self._limit_seconds:g} s in vain for task 0 on "
                         f"{host} ({error}); from here the way goes by {own}; if that is the wrong "
-                        "computer or network, name the right address of task 0 by the variable "
-                        "MASTER_ADDR"
+                        "computer or network, name the right address of task 0 by "
+                        f"{task.way_to_name_first}"
                     ) from None
                 time.sleep(_PAUSE_SECONDS)
                 continue
@@ -204,13 +204,13 @@ def _own_address(task: Task) -> str:
     raise ConfigError(
         f"{task.launcher} has made this process task 0, on {socket.gethostname()}, but '{host}', "
         f"where task 0 is to be, has the address {', '.join(sorted(found))}, which is none of this "
-        f"computer's ({known}): name one of these by the variable MASTER_ADDR"
+        f"computer's ({known}): name one of these by {task.way_to_name_first}"
     )
 
 
 def _no_way(task: Task, error: Exception) -> str:
     return (
         f"'{task.first_host}', where {task.launcher} says that task 0 is, cannot be reached from "
-        f"{socket.gethostname()}: {error}; name an address of that computer by the variable "
-        "MASTER_ADDR"
+        f"{socket.gethostname()}: {error}; name an address of that computer by "
+        f"{task.way_to_name_first}"
     )

@@ -98,7 +98,8 @@ class _TaskOnHost:
 
 
 def _own(rank: int, hosts: Sequence[str], job: str, first_address: str | None) -> list[str]:
-    variables = own_variables(rank, len(hosts), job, first_address or hosts[0])
+    first = first_address or hosts[0].rpartition("@")[2]  # ssh takes USER@HOST
+    variables = own_variables(rank, len(hosts), job, first)
     return [f"{name}={value}" for name, value in variables.items()]
 
 

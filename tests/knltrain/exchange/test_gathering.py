@@ -153,6 +153,13 @@ def test_host_without_an_address_is_named(rank: int) -> None:
         Gathering(task(rank, 2, "j", first_host="no.such.host.invalid"), card(0), 1, print, hosts)
 
 
+def test_way_out_is_one_that_the_launcher_carries_along() -> None:
+    """ssh takes no variables to the other computers."""
+    lost = task(1, 2, "j", launcher="knltrain launch", first_host="no.such.host.invalid")
+    with pytest.raises(ConfigError, match="an address of that computer by the option --address"):
+        Gathering(lost, card(1), 1, print, hosts)
+
+
 def test_first_one_that_is_on_another_computer_is_told() -> None:
     with pytest.raises(ConfigError) as error:
         Gathering(task(0, 2, "j", first_host="203.0.113.7"), card(0), 1, print, hosts)

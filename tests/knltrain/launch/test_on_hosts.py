@@ -134,6 +134,17 @@ def test_what_a_shell_reads_at_the_other_end_is_quoted(via: str) -> None:
     assert command[-1].endswith("train 'a b.toml'")
 
 
+@pytest.mark.parametrize(
+    ("host", "address", "first"),
+    [("n1", None, "n1"), ("me@n1", None, "n1"), ("me@n1", "10.0.0.1", "10.0.0.1")],
+)
+def test_others_reach_the_first_host_at_its_name_or_the_address_that_is_given(
+    host: str, address: str | None, first: str
+) -> None:
+    """A name to log in by, which ssh takes, is none of its name in the network."""
+    assert f"KNLTRAIN_TASK_FIRST_HOST={first}" in on_hosts._own(1, [host, "n2"], "j", address)
+
+
 def test_hosts_that_are_the_same_are_refused() -> None:
     with pytest.raises(ConfigError, match="--hosts a,a: expected names that differ"):
         launch(["a", "a"], ["train"])
