@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knltrain.config import RunConfig
-from knltrain.config.methods import METHODS
 
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
@@ -106,9 +105,10 @@ def writes_result(config: RunConfig, run_folder: Path, workers: int, threads: in
 def _between_nodes(config: RunConfig) -> dict[str, str | int]:
     """How nodes exchange, and the bytes that each sends in an exchange of all parameters.
 
-    Without these where that depends on a node's place in trees.
+    There is no such number where nothing is exchanged, nor along trees, where it is another one for
+    each node.
     """
-    from knltrain.build.names import build_wire_format, network_size
+    from knltrain.build.names import build_wire_format, network_size, plain_method
     from knltrain.exchange.wire import sent_bytes
 
     nodes, size = config.total_nodes, network_size(config)
@@ -119,6 +119,10 @@ def _between_nodes(config: RunConfig) -> dict[str, str | int]:
         "between_nodes": config.exchange.between_nodes,
         "wire_format": config.exchange.wire_format,
     }
-    if not METHODS[config.exchange.method].along_trees:
-        found["exchange_bytes"] = sent_bytes(build_wire_format(config, size), size, nodes)
-    return found
+    method = plain_method(config, config.total_workers)
+    if method.period is None or method.trees:
+        return found
+    sent = sent_bytes(build_wire_format(config, size), size, nodes)
+    if method.schedule != "synchronous" and method.rule.follows:
+        sent += sent // 2  # who comes alone reads the center once more, to follow it
+    return {**found, "exchange_bytes": sent}

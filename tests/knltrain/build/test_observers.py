@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 
-from knltrain.build.observers import writes_result
+from knltrain.build import observers
 from knltrain.metrics import read_metrics
 from knltrain.report import draw_curves, summary
 
@@ -67,19 +65,24 @@ def test_evaluation_takes_as_many_images_at_once_as_the_backend_can(
     assert sizes == 3 * [16, 4]
 
 
-@dataclass
-class Nothing:
-    """No figures."""
+@pytest.mark.parametrize(
+    ("method", "vectors"),
+    [
+        ("sync_easgd", 1),
+        ("seasgd", 1),
+        ("shmcaffe_h", 1),
+        ("downpour", 1.5),
+        ("caffegpi", None),
+        ("none", None),
+    ],
+)
+def test_bytes_that_a_node_sends_are_told_where_there_is_such_a_number(config, method, vectors):
+    """Of two nodes, half a vector each way; who follows the center reads it once more."""
+    found = observers._between_nodes(config(nodes=2, workers=2, exchange__method=method))
+    sent = found.get("exchange_bytes")
+    assert sent == (None if vectors is None else pytest.approx(vectors * 4 * 431_080, 0.001))
+    assert (found["nodes"], found["wire_format"]) == (2, "float32")
 
 
-@pytest.mark.parametrize(("method", "has_bytes"), [("seasgd", True), ("caffegpi", False)])
-def test_bytes_that_a_node_sends_are_told_where_all_send_as_many(
-    config, tmp_path, method, has_bytes
-):
-    """Along trees that depends on a node's place in them."""
-    chosen = config(workers=2, nodes=2, exchange__method=method)
-    leads = SimpleNamespace(team=SimpleNamespace(rank=0))
-    writes_result(chosen, tmp_path, 4, 1).finished(leads, Nothing())
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert result["nodes"] == 2
-    assert ("exchange_bytes" in result) == has_bytes
+def test_nothing_is_said_of_nodes_where_there_is_one(config):
+    assert observers._between_nodes(config(workers=2)) == {}
