@@ -15,7 +15,7 @@ PREFIX = "KNLTRAIN_"
 
 @dataclass(frozen=True, slots=True)
 class MeetingPoint:
-    """Where the first workers of all nodes of a run find each other.
+    """Where workers of a run find each other: the first ones of all nodes, or the ranks of MPI.
 
     The first one of all listens there, by the inherited file descriptor ``fd``; None in others.
     ``own_address`` is that of this computer which leads there.
@@ -33,7 +33,7 @@ class WorkerIdentity:
 
     `rank` is one of `workers`, on all nodes. `segment_fds` and `events_fd` are file descriptors
     inherited from the launching process; a run without shared memory has no `segment_fds`, one on a
-    single node no `meeting_point`.
+    single node no `meeting_point`, unless its workers are one MPI job there, too.
     """
 
     rank: int

@@ -40,7 +40,8 @@ class ExchangeConfig(Table):
     )
     group_size: Count | None = Field(
         default=None,
-        description="workers of a group (S); left out: the largest divisor with two groups or more",
+        description="workers of a group (S); left out: the largest divisor with two groups or more,"
+        " on several computers the workers of each",
     )
     group_period: Count | None = Field(
         default=None, description="steps from exchange to exchange inside a group"
@@ -69,8 +70,8 @@ class ExchangeConfig(Table):
     between_nodes: Literal["auto", "ccl", "gloo", "mpi", "oneccl_bindings"] = Field(
         default="auto",
         description="what carries exchanges between computers: oneCCL ('ccl'), PyTorch's 'gloo',"
-        " 'mpi', or oneCCL by Intel's archived bindings; auto: oneCCL where it is installed, gloo"
-        " where not",
+        " 'mpi', or oneCCL by Intel's archived bindings; auto: 'mpi' for methods that go by"
+        " nothing else, for others oneCCL where it is installed, gloo where not",
     )
     wire_format: Literal["float32", "bfloat16", "int8", "top_k"] = Field(
         default="float32",
