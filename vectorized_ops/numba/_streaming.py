@@ -57,9 +57,11 @@ def streamed(out: AnyArray, written: int, *read: AnyArray) -> bool:
 
     Not if `out` is one of the arrays `read`: its lines are in the cache by then.
     """
+    if written <= _STREAMED_BYTES:  # first, as asking arrays for their addresses takes a while
+        return False
     start = out.__array_interface__["data"][0]
     before = (array.__array_interface__["data"][0] for array in read)
-    return written > _STREAMED_BYTES and start % 64 == 0 and start not in before
+    return start % 64 == 0 and start not in before
 
 
 @tile

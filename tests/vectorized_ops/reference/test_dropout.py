@@ -93,6 +93,12 @@ def test_hash_gives_every_number_another_one() -> None:
     assert hashed(np.array([12345], np.uint32))[0] == x ^ (x >> 15)
 
 
+@pytest.mark.parametrize("key", [0, 1, 2**32 - 1, 2**32, 0x9E3779B9 << 32, 2**64 - 1])
+def test_key_is_mixed_by_the_same_hash(key: int) -> None:
+    low, high = np.array([key % 2**32], np.uint32), np.array([key >> 32], np.uint32)
+    assert mixed_key(key) == hashed(low ^ hashed(high ^ np.uint32(0x9E3779B9)))[0]
+
+
 def test_nearly_everything_may_be_dropped() -> None:
     assert drop_below(1 - 2**-40) == 2**32 - 1
     assert mixed_key(2**64 - 1) != mixed_key(2**32 - 1)
