@@ -24,13 +24,6 @@ _NEAR_VALUES, _NEAR_GRADIENTS = tiles.NEAR_VALUES, tiles.NEAR_GRADIENTS
 _SUMMED_PIXELS = 64
 """Pixels added up in float32 before the sums go into doubles."""
 
-_RESIDENT_CHANNELS = 8192 // 4 // SUMS
-"""Channels whose sums stay in the first-level cache while a pixel passes through it.
-
-With more of them it pays to take several pixels together. With fewer it does not: one stream of
-reads is faster than several.
-"""
-
 
 @kernel
 def prepare(
@@ -95,8 +88,12 @@ def _over_threads(totals: Any, channel: int, which: int) -> float:
 
 @kernel
 def _together(channels: int, begin: int, left: int, near: int) -> int:
-    """Return how many pixels to take together: `near` if as many are left and it pays, else 1."""
-    return near if channels > _RESIDENT_CHANNELS and begin == 0 and left >= near * channels else 1
+    """Return how many pixels to take together: `near` if as many are left, else 1.
+
+    A processor foresees what is read within a page of memory and no further, but in several pages
+    at once.
+    """
+    return near if begin == 0 and left >= near * channels else 1
 
 
 @kernel

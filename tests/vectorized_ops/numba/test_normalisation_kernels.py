@@ -9,8 +9,8 @@ from vectorized_ops.numba import _normalisation_kernels as kernels
 
 IMAGES, HEIGHT, WIDTH = 30, 5, 5
 PIXELS = HEIGHT * WIDTH
-CHANNELS = [3, 2 * kernels._RESIDENT_CHANNELS + 1]
-"""Few and many: pixels are taken one by one, and several together."""
+CHANNELS = [3, 1025]
+"""Few and many: shares begin and end within a pixel, or are whole pixels taken together."""
 
 
 def normal(seed: int, channels: int) -> np.ndarray:
