@@ -20,6 +20,10 @@ from vectorized_ops.numba.compiler import kernel, parallel_kernel
 from vectorized_ops.reference.pooling import check_window
 from vectorized_ops.shapes import PoolingShape
 
+_SOURCE_ROWS = 2048
+"""Rows of lanes of all sources of a mean that are read before the next one's, 128 KiB: what two
+windows share is in the second-level cache then."""
+
 
 class MaxPooling:
     """See `vectorized_ops.reference.pooling.MaxPooling`; images run fastest in memory.
@@ -288,14 +292,19 @@ def _means(
     threads: int,
 ) -> None:
     size = block // IMAGE_LANES
+    strip = max(1, _SOURCE_ROWS * (len(starts) - 1) // max(1, len(sources)))
     for thread in numba.prange(threads):
         first, last = _share(starts, size, thread, threads)
-        while first < last:
-            pixel, begin, count = _piece(first, last, size)
-            tiles.mean_tile(
-                out, pixel * out_distance + begin, mask, pixel * mask_distance + begin, add, masked,
-                past, values, begin, distance, factors, count // LANES, sources, starts[pixel, 0],
-                starts[pixel + 1, 0], fresh, starts[pixel, 1], starts[pixel + 1, 1],
-            )  # fmt: skip
-            first += count // IMAGE_LANES
+        for begin in range(0, size, strip):
+            for pixel in range(first // size, -(-last // size)):
+                start = max(begin, first - pixel * size)
+                rows = min(begin + strip, size, last - pixel * size) - start
+                if rows > 0:
+                    place, vectors = start * IMAGE_LANES, rows * IMAGE_LANES // LANES
+                    tiles.mean_tile(
+                        out, pixel * out_distance + place, mask, pixel * mask_distance + place, add,
+                        masked, past, values, place, distance, factors, vectors, sources,
+                        starts[pixel, 0], starts[pixel + 1, 0], fresh, starts[pixel, 1],
+                        starts[pixel + 1, 1],
+                    )  # fmt: skip
         finish_stores()

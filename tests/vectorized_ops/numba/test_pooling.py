@@ -3,14 +3,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.pooling import AveragePooling, MaxPooling
+from vectorized_ops.reference import pooling as reference
 from vectorized_ops.shapes import PoolingShape
 
 Storing = Callable[[bool], AbstractContextManager[None]]
@@ -67,6 +70,23 @@ def test_results_are_the_same_to_the_last_bit_for_any_number_of_threads(
         return [largest, which, means, *backs]
 
     same_bits(compute)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_means_of_many_channels_are_made_strip_by_strip(threads: int) -> None:
+    """Of 180 rows of a pixel 81 at a time; what two threads share ends within a strip."""
+    rng, shape = np.random.default_rng(0), PoolingShape(7, 7, (5, 5), (1, 1))
+    images = activations((32, 7, 7, 90))
+    images[...] = rng.standard_normal(images.shape)
+    out, expected = activations((32, 3, 3, 90)), np.zeros((32, 3, 3, 90), np.float32)
+    reference.AveragePooling(shape).forward(images, expected)
+    before = numba.get_num_threads()
+    try:
+        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+        AveragePooling(shape).forward(images, out)
+    finally:
+        numba.set_num_threads(before)
+    assert_allclose(out, expected, atol=1e-6)
 
 
 def test_window_with_more_places_than_a_byte_can_name_is_refused() -> None:
