@@ -254,6 +254,10 @@ def test_started_worker_proves_its_place(node: int) -> None:
 
 
 def test_another_process_is_observed_without_its_policy(node: int) -> None:
-    observed = observed_binding(os.getppid())
+    with subprocess.Popen(["sleep", "60"]) as other:
+        try:
+            observed = observed_binding(other.pid)
+        finally:
+            other.kill()
     assert observed["memory_policy"] is None
-    assert observed["threads"][0]["id"] == os.getppid()
+    assert observed["threads"][0]["id"] == other.pid
