@@ -251,7 +251,8 @@ def _multiply_pairs(
                 outputs, (point * filters + k) * LANES, LANES, tile_outputs,
                 inputs, point * channels * LANES, channel_rows, c, tile_inputs, len(tile_inputs),
             )  # fmt: skip
-    sums += pairs
+    for pair in range(len(sums)):
+        sums[pair] += pairs[pair]
 
 
 @kernel
@@ -275,7 +276,8 @@ def _add_tiles(maps: Any, points: Any, images_out: Any, pixel: int, vector: int,
         for place in range(maps.height * maps.width):
             for c in range(channels):
                 begin = place * pixel + c * maps.number + vector * LANES
-                images_out[begin : begin + LANES] = np.float32(0.0)
+                for lane in range(LANES):
+                    images_out[begin + lane] = np.float32(0.0)
     for tile in range(points.shape[0]):
         corner = (tile // across * maps.width + tile % across) * OUTPUTS * pixel
         for c in range(channels):
@@ -300,15 +302,16 @@ def _cut(maps: Any, images_out: Any, pixel: int, vector: int, mask: Any, mask_pi
 @kernel
 def _transform_back(points: Any, group: int, out: Any, taps: Any) -> None:
     """Write the weight gradients of LANES (filter, channel) pairs from all threads' points."""
-    channels, first = out.shape[1], group * LANES
+    first, pairs = group * LANES, out.shape[0] * out.shape[1]
     for other in range(1, points.shape[0]):
-        points[0, :, first : first + LANES] += points[other, :, first : first + LANES]
+        for point in range(points.shape[1]):
+            for lane in range(LANES):
+                points[0, point, first + lane] += points[other, point, first + lane]
     square_taps_tile(OUTPUTS, TAPS, taps, points, first, points.shape[2])
-    for lane in range(min(LANES, out.shape[0] * channels - group * LANES)):
-        pair = group * LANES + lane
-        for r in range(TAPS):
-            for s in range(TAPS):
-                out[pair // channels, pair % channels, r, s] = taps[r * TAPS + s, lane]
+    flat = out.reshape(pairs, AREA)
+    for lane in range(min(LANES, pairs - first)):
+        for tap in range(AREA):
+            flat[first + lane, tap] = taps[tap, lane]
 
 
 @parallel_kernel
