@@ -32,7 +32,8 @@ def mixed_key(key: int) -> np.uint32:
         raise OperationError(
             f"dropout was given the key {key}: expected 0 <= key < 2^64; take it modulo 2^64"
         )
-    return np.uint32(_hashed(key % BELOW ^ _hashed(key // BELOW ^ _KEY_OFFSET)))
+    mixed: np.uint32 = np.uint32(_hashed(key % BELOW ^ _hashed(key // BELOW ^ _KEY_OFFSET)))
+    return mixed
 
 
 def _hashed(number: int) -> int:
