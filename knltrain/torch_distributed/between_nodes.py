@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from knltrain.cluster import MeetingPoint, set_unless_set
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
+from knltrain.exchange.communication_cores import made_there, take_place_behind
 from knltrain.exchange.named_interfaces import GLOO, check_named
 from knltrain.exchange.network_interface import interface_of, is_loopback
 from knltrain.exchange.node_collective import ByteArray, NodeCollective
@@ -21,6 +22,9 @@ from knltrain.exchange.rule import FloatArray
 @final
 class TorchCollective(NodeCollective):
     """The first worker of ``node``, one of ``nodes``, that meets the others at ``meeting_point``.
+
+    The threads of the backend are where the worker's place keeps cores for communication, or else
+    behind those that compute (`take_place_behind`).
 
     ``name`` is that of a backend for CPU tensors, "ccl" or "gloo". An operation may take
     ``timeout_seconds``, the meeting itself, and a gathering that says so, ``longest_seconds``.
@@ -41,6 +45,10 @@ class TorchCollective(NodeCollective):
         self._timeout_seconds = timeout_seconds
         if name == "gloo":
             _take_interface(meeting_point.own_address)
+        made_there(lambda: self._meet(meeting_point, longest_seconds), take_place_behind)
+
+    def _meet(self, meeting_point: MeetingPoint, longest_seconds: float) -> None:
+        name, node, nodes = self.name, self.node, self.nodes
         longest = timedelta(seconds=longest_seconds)
         try:
             store: Any = dist.TCPStore(  # type: ignore[attr-defined, unused-ignore]

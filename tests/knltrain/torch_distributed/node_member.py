@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from affinity.process.threads import thread_bindings
 from knltrain.cluster import MeetingPoint
 from knltrain.errors import KnltrainError
 from knltrain.exchange.mpi.node_collective import MpiCollective
@@ -19,6 +20,9 @@ from knltrain.exchange.wire import Bfloat16, Compressed, Int8, TopK
 from knltrain.torch_distributed.between_nodes import TorchCollective
 from knltrain.torch_distributed.key_values import TorchStore, meeting_store
 from vectorized_ops.reference import largest, wire
+
+BEFORE: set[int] = set()
+"""Threads of this process before it met the others."""
 
 
 def tell(what: Any) -> None:
@@ -87,6 +91,13 @@ def killed(found: NodeCollective) -> None:
     found.all_reduce(values)
 
 
+def threads(found: NodeCollective) -> None:
+    """Cpus and class of scheduling of every thread that came with the collective."""
+    found.all_reduce(np.ones(1000, np.float32))
+    came = [each["id"] for each in thread_bindings() if each["id"] not in BEFORE]
+    tell([[sorted(os.sched_getaffinity(each)), os.sched_getscheduler(each)] for each in came])
+
+
 def _made(
     backend: str, node: int, nodes: int, point: MeetingPoint, limit_seconds: float
 ) -> NodeCollective:
@@ -97,14 +108,17 @@ def _made(
     return MpiCollective(node, nodes, store, point.own_address, limit_seconds, 60)
 
 
+SCENES = {each.__name__: each for each in (operations, written, late, killed, threads)}
+
+
 def main() -> int:
     backend, scene, node, nodes, port, fd = sys.argv[1:]
     point = MeetingPoint("127.0.0.1", int(port), "127.0.0.1", None if fd == "-" else int(fd))
     try:
         limit = 1 if scene == "late" else 30
+        BEFORE.update(each["id"] for each in thread_bindings())
         found = _made(backend, int(node), int(nodes), point, limit)
-        scenes = {"operations": operations, "written": written, "late": late, "killed": killed}
-        scenes[scene](found)
+        SCENES[scene](found)
         found.close()
     except KnltrainError as error:
         tell([type(error).__name__, str(error)])

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from affinity import Placement, allowed_cpus
+from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
 from knltrain.errors import ConfigError
 from knltrain.exchange.mpi.library import mpi_library
 from knltrain.exchange.oneccl.library import installed
@@ -33,7 +35,9 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def started(backend: str, scene: str, nodes: int = NODES) -> list[tuple[int, list[Any]]]:
+def started(
+    backend: str, scene: str, nodes: int = NODES, **variables: str
+) -> list[tuple[int, list[Any]]]:
     """Exit status of all nodes, and what each printed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port, fd = listener.getsockname()[1], listener.fileno()
@@ -46,7 +50,7 @@ def started(backend: str, scene: str, nodes: int = NODES) -> list[tuple[int, lis
                 pass_fds=(fd,) if node == 0 else (),
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
             )
             for node in range(nodes)
         ]
@@ -72,6 +76,28 @@ def test_operations_do_what_the_seam_says(backend: str) -> None:
         assert told["gathered"] == [[0.0, 0.5], [1.0, 0.5], [2.0, 0.5]]
         assert told["bytes_of_all"] is True
         assert told["bytes_for_each"] is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keeps", [True, False], ids=["cores kept", "no cores kept"])
+@pytest.mark.parametrize("way", ["gloo", "ccl"])
+def test_threads_are_on_the_cores_that_are_kept_or_behind_those_that_compute(
+    way: str, keeps: bool, two_cores: None
+) -> None:
+    if way == "ccl" and installed() is None:
+        pytest.skip("oneCCL is not installed")
+    cpus = allowed_cpus()
+    kept = cpus[-1:] if keeps else ()
+    place = Placement(0, cpus, 1, (), communication_cpus=kept)
+    found = started(way, "threads", 2, **{PLACEMENT_VARIABLE: encode_placement(place)})
+    for status, lines in found:
+        assert status == 0
+        threads = lines[0]
+        assert len(threads) >= 2
+        if keeps:
+            assert all(thread == [list(kept), os.SCHED_OTHER] for thread in threads)
+        else:
+            assert all(thread == [list(cpus), os.SCHED_BATCH] for thread in threads)
 
 
 @pytest.mark.slow
