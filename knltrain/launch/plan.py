@@ -101,18 +101,16 @@ def _plan(config: RunConfig, site: Site) -> RunPlan:
     allowed = read_allowed()
     config = _at_home_anywhere(_counted(config, site, topology, allowed))
     doubts = doubts_about(config, config.total_workers)
-    if not config.placement.pin:
-        plan = _unpinned(config, site, topology, allowed)
-        size = check_run(config)
-        _check_installed(config)
-        notes = (*doubts, *size.notes, *allowed.notes, *plan.notes)
-        return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site)
     request = request_of(config, site)
-    place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
+    if config.placement.pin:
+        place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
     size = check_run(config)
-    _check_installed(config)
-    plan = place_workers(topology, allowed, replace(request, needs=size.needs))
-    notes = (*doubts, *size.notes, *allowed.notes, *plan.notes)
+    _check_way(config)
+    if config.placement.pin:
+        plan = place_workers(topology, allowed, replace(request, needs=size.needs))
+    else:
+        plan = _unpinned(config, site, topology, allowed)
+    notes = (*doubts, *size.notes, *allowed.notes, *_crowded(config, plan), *plan.notes)
     return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site)
 
 
@@ -171,27 +169,33 @@ def _on_nodes(config: RunConfig, site: Site) -> RunConfig:
         )
     exchange = config.exchange
     if site.nodes > 1:
-        facts = METHODS.get(exchange.method)
-        by_mpi = facts is not None and facts.goes_by_mpi
-        way = _way_between_nodes(_one_sided_way(config) if by_mpi else exchange.between_nodes)
+        way = _way_between_nodes(exchange.between_nodes, METHODS[exchange.method].goes_by_mpi)
         exchange = exchange.model_copy(update={"between_nodes": way})
     return config.model_copy(update={"nodes": site.nodes, "exchange": exchange})
 
 
-def _check_installed(config: RunConfig) -> None:
-    """Refuse a way between computers whose package is not there; `ConfigError`."""
-    if METHODS[config.exchange.method].along_trees and config.total_workers > 1:
+def _check_way(config: RunConfig) -> None:
+    """Refuse a way between computers that does not fit or is not installed; `ConfigError`."""
+    method, way = METHODS[config.exchange.method], config.exchange.between_nodes
+    if config.total_nodes > 1 and method.goes_by_mpi and way != "mpi":
+        raise ConfigError(
+            f"exchange.between_nodes = '{way}': workers of '{method.name}' exchange between "
+            "computers by one-sided MPI alone; expected 'mpi' or 'auto'"
+        )
+    if method.along_trees and config.total_workers > 1:
         _check_mpi(config)
     if config.total_nodes == 1:
         return
+    if way == "ccl" and installed() is None:
+        raise ConfigError(f"exchange.between_nodes = 'ccl': {MISSING}, or use 'gloo'")
     for name, module, way_out in (
         ("mpi", "mpi4py", INSTALL),
         ("oneccl_bindings", MODULE, "it is archived: use 'ccl' or 'gloo'"),
     ):
-        if config.exchange.between_nodes == name and importlib.util.find_spec(module) is None:
+        if way == name and importlib.util.find_spec(module) is None:
             raise ConfigError(
-                f"exchange.between_nodes = '{name}', by which '{config.exchange.method}' goes from "
-                f"one computer to another: no {module}; {way_out}"
+                f"exchange.between_nodes = '{name}', by which '{method.name}' goes from one "
+                f"computer to another: no {module}; {way_out}"
             )
 
 
@@ -205,25 +209,13 @@ def _check_mpi(config: RunConfig) -> None:
         )
 
 
-def _one_sided_way(config: RunConfig) -> str:
-    """What carries the exchanges of workers that write into each other's memory: MPI."""
-    asked = config.exchange.between_nodes
-    if asked not in ("auto", "mpi"):
-        raise ConfigError(
-            f"exchange.between_nodes = '{asked}': workers of '{config.exchange.method}' exchange "
-            "between computers by one-sided MPI alone; expected 'mpi' or 'auto'"
-        )
-    return "mpi"
-
-
-def _way_between_nodes(asked: str) -> str:
-    """What carries exchanges: as asked, if it is there, or oneCCL where it is installed."""
-    there = installed() is not None
-    if asked == "ccl" and not there:
-        raise ConfigError(f"exchange.between_nodes = 'ccl': {MISSING}, or use 'gloo'")
-    if asked == "auto":
-        return "ccl" if there else "gloo"
-    return asked
+def _way_between_nodes(asked: str, by_mpi: bool) -> str:
+    """What carries exchanges: as asked, or what can, oneCCL where it is installed."""
+    if asked != "auto":
+        return asked
+    if by_mpi:
+        return "mpi"
+    return "gloo" if installed() is None else "ccl"
 
 
 def _share_of(workers: int, site: Site) -> int:
@@ -275,6 +267,17 @@ def _unpinned(config: RunConfig, site: Site, topology: Topology, allowed: Allowe
         for name, value in asked.items()
     )
     return Plan(places, notes=tuple(notes))
+
+
+def _crowded(config: RunConfig, plan: Plan) -> list[str]:
+    """Tell of a worker that is to have more threads than cpus."""
+    threads, least = config.backend.threads, min(plan.workers, key=lambda place: len(place.cpus))
+    if threads == "auto" or threads <= len(least.cpus):
+        return []
+    return [
+        f"backend.threads = {threads}: they take turns on cpus {format_cpulist(least.cpus)} of "
+        f'worker {least.rank}; expected {len(least.cpus)} at most, or "auto"'
+    ]
 
 
 def _in_words_of_a_run(text: str) -> str:

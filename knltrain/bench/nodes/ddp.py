@@ -25,7 +25,8 @@ class Ddp(Training):
         self.name = f"ddp-{backend if spread else 'one-host'}"
         self.what = f"DistributedDataParallel over {backend}"
         self.of_one_host = of_one_host
-        self._backend, self._spread = backend, spread
+        self.by: str = backend
+        self._spread = spread
 
     def train(self, ground: Ground, folder: Path) -> Found:  # noqa: ARG002
         """Time steps of all ranks together, once they are warm."""
@@ -42,7 +43,7 @@ class Ddp(Training):
 
     def _rank(self, ground: Ground, rank: int) -> PeerProcess:
         way = ground.hosts.way(rank if self._spread else 0)
-        place = (ground.hosts.addresses[0], str(_PORT), self._backend)
+        place = (ground.hosts.addresses[0], str(_PORT), self.by)
         member = [sys.executable, "-m", "knltrain.bench.nodes.ddp_member", str(ground.job)]
         return PeerProcess(
             self.name,

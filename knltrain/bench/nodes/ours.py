@@ -43,7 +43,8 @@ class Ours(Training):
             method if between is None else f"{method}, {between} in {wire_format} between hosts"
         )
         self.of_one_host = of_one_host
-        self._method, self._between, self._wire_format = method, between, wire_format
+        self.by = between
+        self._method, self._wire_format = method, wire_format
 
     def train(self, ground: Ground, folder: Path) -> Found:
         """Time the steps of each worker after its first one; some may take more than others."""
@@ -79,7 +80,7 @@ class Ours(Training):
     def _command(self, ground: Ground, folder: Path) -> list[str]:
         own = [sys.executable, "-m", "knltrain"]
         words = ["train", "run.toml", "--name", "run"]
-        if self._between is None:
+        if self.by is None:
             return pinned_command([*own, *words], ground.cpus, die_with_parent=os.getpid())
         names = [_way_file(ground, number, folder).name for number in range(ground.workers)]
         to_all = ("--hosts", ",".join(names), "--address", ground.hosts.addresses[0])
@@ -88,10 +89,10 @@ class Ours(Training):
 
     def _configuration(self, ground: Ground) -> str:
         method = f'method = "{self._method}"'
-        if self._between is None:
+        if self.by is None:
             return configuration(ground, 1, method)
         written = f'wire_format = "{self._wire_format}"'
-        between = f'between_nodes = "{self._between}"'
+        between = f'between_nodes = "{self.by}"'
         return configuration(ground, ground.workers, "\n".join((method, between, written)))
 
 

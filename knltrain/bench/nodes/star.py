@@ -25,6 +25,7 @@ class Star(Training):
     """A process of `star_member` on each host, with the network, data and rates of our own runs."""
 
     name = "star"
+    by = "mpi"
     what = "a master by MPI's send and receive, as Inspur's Caffe-MPI; it computes, too"
 
     def __init__(self, of_one_host: str | None = None) -> None:

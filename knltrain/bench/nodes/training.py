@@ -78,10 +78,14 @@ class Found:
 
 
 class Training(ABC):
-    """A way to train, with a `name` and what it is; `of_one_host` is the one to compare it with."""
+    """A way to train, with a `name` and what it is; `of_one_host` is the one to compare it with.
+
+    It goes `by` "ccl", "gloo" or "mpi", or needs none of them.
+    """
 
     name: str
     what: str
+    by: str | None
     of_one_host: str | None
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 
 from knltrain.bench.nodes.ddp import Ddp
@@ -9,6 +10,8 @@ from knltrain.bench.nodes.ours import Ours
 from knltrain.bench.nodes.star import Star
 from knltrain.bench.nodes.training import Training
 from knltrain.errors import ConfigError, unknown_name
+from knltrain.exchange.mpi.runtime import INSTALL
+from knltrain.exchange.oneccl.library import MISSING, installed
 
 SEASGD, STAR = "seasgd", Star.name
 
@@ -34,12 +37,30 @@ def trainings() -> Mapping[str, Training]:
 
 
 def named(chosen: Sequence[str]) -> list[Training]:
-    """Those of these names, or of ("all",); ConfigError where there are none."""
+    """Those of these names, or, of ("all",), those that have what they need.
+
+    Raises ConfigError where there are none, and for one that lacks something.
+    """
     known = trainings()
-    names = list(known) if tuple(chosen) == ("all",) else list(dict.fromkeys(chosen))
-    if not names:
-        raise ConfigError(f"--trainings: expected some of {', '.join(known)}")
-    for name in names:
+    if tuple(chosen) == ("all",):
+        return [each for each in known.values() if _lack(each) is None]
+    found = []
+    for name in dict.fromkeys(chosen):
         if name not in known:
             raise ConfigError(unknown_name("--trainings", name, known))
-    return [known[name] for name in names]
+        lack = _lack(known[name])
+        if lack is not None:
+            raise ConfigError(f"--trainings: '{name}': {lack}")
+        found.append(known[name])
+    if not found:
+        raise ConfigError(f"--trainings: expected some of {', '.join(known)}")
+    return found
+
+
+def _lack(training: Training) -> str | None:
+    """What is not installed of what a training goes by, and the way to it; None if nothing."""
+    if training.by == "ccl" and installed() is None:
+        return MISSING
+    if training.by == "mpi" and importlib.util.find_spec("mpi4py") is None:
+        return f"no mpi4py; {INSTALL}"
+    return None

@@ -17,7 +17,7 @@ from knltrain.errors import ConfigError
     default="all",
     show_default=True,
     help="one-host, ddp-one-host, of ccl and gloo X, X-bfloat16, layerwise-X, ddp-X; trees-mpi, "
-    "seasgd, star.",
+    "seasgd, star; all: those whose packages are installed.",
 )
 @click.option(
     "--nodes",

@@ -131,6 +131,17 @@ def test_threads_are_as_configured_or_one_per_core(config_with: Load) -> None:
     assert asked["cpus"] == format_cpulist(plan.placements[0].cpus)
 
 
+@pytest.mark.parametrize("pin", ["true", "false"])
+def test_more_threads_than_cpus_are_told(config_with: Load, pin: str) -> None:
+    cpus = len(plan_run(config_with(f"placement.pin={pin}")).placements[0].cpus)
+    for threads, told in ((cpus, False), (cpus + 1, True)):
+        chosen = config_with(f"placement.pin={pin}", f"backend.threads={threads}")
+        notes = [note for note in plan_run(chosen).notes if "backend.threads" in note]
+        assert len(notes) == told
+        if told:
+            assert f"expected {cpus} at most" in notes[0]
+
+
 def test_data_is_found_from_another_working_directory(
     config_with: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +230,10 @@ def test_way_between_nodes_that_is_not_there_is_refused(
     [
         (["nodes=4", "train.batch=8"], "nodes = 4, but this process is started on 2"),
         (["exchange.method=original_easgd"], "its workers come to the center in turn, or with"),
+        (
+            ["exchange.method=original_easgd", "exchange.between_nodes=gloo"],
+            "its workers come to the center in turn, or with",
+        ),
         (["exchange.method=async_msgd"], "expected 'seasgd', 'shmcaffe_h', 'easgd', 'downpour' or"),
         (
             ["exchange.method=shmcaffe_h", "exchange.group_size=4"],

@@ -16,8 +16,31 @@ def test_trainings_that_are_none_are_refused() -> None:
 
 
 def test_names_are_taken_in_their_order_and_once() -> None:
-    assert [each.name for each in named(["star", "seasgd", "star"])] == ["star", "seasgd"]
-    assert [each.name for each in named(("all",))] == list(trainings())
+    assert [each.name for each in named(["gloo", "one-host", "gloo"])] == ["gloo", "one-host"]
+
+
+@pytest.mark.parametrize("oneccl", [True, False])
+@pytest.mark.parametrize("mpi", [True, False])
+def test_all_are_those_that_have_what_they_need(
+    oneccl: bool, mpi: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "knltrain.bench.nodes.trainings"
+    monkeypatch.setattr(f"{place}.installed", lambda: ("2022.1", "/") if oneccl else None)
+    monkeypatch.setattr(f"{place}.importlib.util.find_spec", lambda _: "there" if mpi else None)
+    left_out = set()
+    for name, by, needed, there in (
+        ("layerwise-ccl", "ccl", "oneCCL", oneccl),
+        ("trees-mpi", "mpi", "mpi4py", mpi),
+    ):
+        if there:
+            assert [each.name for each in named([name])] == [name]
+            continue
+        left_out |= {each for each, found in trainings().items() if found.by == by}
+        with pytest.raises(ConfigError, match=f"'{name}': .*{needed}.*pip install"):
+            named([name])
+    assert [each.name for each in named(("all",))] == [
+        name for name in trainings() if name not in left_out
+    ]
 
 
 def test_each_training_on_hosts_is_compared_with_one_of_its_kind() -> None:
