@@ -85,11 +85,9 @@ def pixels(array: AnyArray) -> tuple[AnyArray, int]:
     its last; element (n, y, x, c) lies at (y*W + x) * distance + c*N + n. Vectors (N, I) are one
     pixel of I channels. Raises OperationError as `images_last` does.
     """
-    distance = _pixel_distance(array)
-    memory: AnyArray = array.transpose(*range(1, array.ndim), 0)
-    if memory.flags.c_contiguous:
-        return memory.reshape(-1), distance
-    block = array.shape[0] * array.shape[3]
+    distance, block = _pixel_distance(array), array.shape[0] * array.shape[-1]
+    if distance == block:
+        return array.ravel("K"), distance  # in the order of memory, and so no copy
     length = (array.shape[1] * array.shape[2] - 1) * distance + block
     return as_strided(array, (length,), (array.itemsize,)), distance
 

@@ -7,10 +7,11 @@ from vectorized_ops.numba._window_blocks import SIDE, seen_by_block
 
 
 class BlockRow:
-    """Emits the reads of the row that begins at a pointer, for windows of `kernel` pixels."""
+    """Emits the reads of the row at a pointer, for windows of `kernel` pixels `stride` apart."""
 
-    def __init__(self, lanes: Lanes, pointer: Value, kernel: int) -> None:
-        self._lanes, self._pointer, self._size = lanes, pointer, seen_by_block(kernel)
+    def __init__(self, lanes: Lanes, pointer: Value, kernel: int, stride: int = 1) -> None:
+        self._lanes, self._pointer = lanes, pointer
+        self._size = seen_by_block(kernel, stride)
 
     def _entries(self, first: int, number: int) -> list[Value]:
         at = (self._lanes.at(self._pointer, first + i) for i in range(number))
@@ -19,6 +20,14 @@ class BlockRow:
     def exists(self) -> list[Value]:
         """Return a flag for each member."""
         return [self.flag(number) for number in self._entries(1, SIDE)]
+
+    def members(self) -> list[Value]:
+        """Return the numbers of the members; for one that does not exist that of the first."""
+        first, *others = self._entries(0, 1 + SIDE)
+        return [
+            self._lanes.sum(first, self._lanes.product(exists, number))
+            for number, exists in enumerate(others)
+        ]
 
     def seen(self) -> list[Value]:
         """Return the numbers of what is seen."""

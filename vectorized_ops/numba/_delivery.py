@@ -25,22 +25,40 @@ class Delivery:
 
     def write(self, results: list[Value], offset: Value) -> None:
         """Deliver vectors to the places that begin `offset` elements from the addresses."""
-        lanes = self.lanes
-        places = [i * LANES for i in range(len(results))]
+        places = range(0, len(results) * LANES, LANES)
+        out, mask = (
+            [self.lanes.at(begin, offset, place) for place in places]
+            for begin in (self.out, self.mask)
+        )
+        deliver(self.lanes, results, out, mask, self.add, self.masked, self.past)
 
-        def added(values: list[Value]) -> list[Value]:
-            return [
-                lanes.add(value, lanes.load(lanes.at(self.out, offset, place)))
-                for value, place in zip(values, places, strict=True)
-            ]
 
-        def cut(values: list[Value]) -> list[Value]:
-            zero, kept = lanes.constant(0.0), []
-            for value, place in zip(values, places, strict=True):
-                output = lanes.load(lanes.at(self.mask, offset, place))
-                kept.append(lanes.select(lanes.compare(output, "<=", zero), zero, value))
-            return kept
+def deliver(
+    lanes: Lanes,
+    results: list[Value],
+    out: list[Value],
+    mask: list[Value],
+    add: Value,
+    masked: Value,
+    past: Value,
+) -> None:
+    """Deliver vectors, each to an address of its own, by a mask at an address of its own."""
 
-        results = when(lanes, self.masked, when(lanes, self.add, results, added), cut)
-        for value, place in zip(results, places, strict=True):
-            lanes.store_streamed(value, lanes.at(self.out, offset, place), self.past)
+    def added(values: list[Value]) -> list[Value]:
+        return [
+            lanes.add(value, lanes.load(place)) for value, place in zip(values, out, strict=True)
+        ]
+
+    def cut(values: list[Value]) -> list[Value]:
+        zero, kept = lanes.constant(0.0), []
+        for value, place in zip(values, mask, strict=True):
+            output = lanes.load(place)
+            kept.append(lanes.select(lanes.compare(output, "<=", zero), zero, value))
+        return kept
+
+    results = when(lanes, masked, when(lanes, add, results, added), cut)
+    with lanes.builder.if_else(past) as (streamed, through):
+        for branch, store in ((streamed, lanes.store_past), (through, lanes.store)):
+            with branch:
+                for value, place in zip(results, out, strict=True):
+                    store(value, place)

@@ -1,16 +1,19 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
-"""Maximum pooling with stride 1 in two steps, as Numba intrinsics: along a line, then across lines.
+"""Maximum pooling of windows that are small, as Numba intrinsics: along a line, then across lines.
 
 What the windows of neighbouring pixels share is compared once, and every line of the image is read
-once: its maxima wait, side by side, in a scratch that holds `lines` lines of a strip of channels,
-pixel after pixel. Windows read where they lie would drive each other out of the cache, pixels being
-multiples of a page apart as often as not. Indices and distances count elements.
+once: the maxima along those lines that the next windows see too wait, side by side, in a scratch
+that holds them for a strip of channels, pixel after pixel. Windows read where they lie would drive
+each other out of the cache, pixels being multiples of a page apart as often as not; lines of
+windows are made two at a time, since what waits has to come from the second-level cache and to go
+back. Indices and distances count elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, reduce
+from itertools import chain
 from typing import Any
 
 from numba import types
@@ -20,6 +23,9 @@ from vectorized_ops.numba._flow import if_any_is_nan, repeat
 from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba._places import Places
 from vectorized_ops.numba._window_blocks import SIDE
+
+READ = 2
+"""Lines of the image that are read at a time: those of 2 lines of windows, or of 1 by stride 2."""
 
 Candidate = tuple[Value, Value]
 """A value and its place."""
@@ -45,32 +51,54 @@ def _carefully(lanes: Lanes, seen: list[Candidate], write: Callable[[Larger], No
     if_any_is_nan(lanes, values, lambda: write(partial(_larger_or_nan, lanes)))
 
 
+def _windows(
+    names: Places, larger: Larger, seen: list[Candidate], number: int, stride: int, unit: int = 1
+) -> list[Candidate]:
+    """Return the maxima of 1 or 2 windows `stride` apart, which together hold what is seen.
+
+    The places of the second are less by stride * unit than those of the first.
+    """
+    if number == 1:
+        return [reduce(larger, seen)]
+    both = seen[stride:-stride]
+    shared = [reduce(larger, both)] if both else []
+    value, place = reduce(larger, [*shared, *seen[-stride:]])
+    return [
+        reduce(larger, [*seen[:stride], *shared]),
+        (value, names.less(place, stride * unit)),
+    ]
+
+
 @tile
 def line_maxima_tile(
-    typingctx: Any, columns: Any, values: Any, index: Any, places: Any, images: Any,
+    typingctx: Any, columns: Any, stride: Any, values: Any, index: Any, places: Any, images: Any,
     line_index: Any, next_index: Any, distance: Any, across: Any, column: Any, next_column: Any,
     vectors: Any,
 ) -> Any:  # fmt: skip
     """Write the largest of `columns` neighbours for a block of SIDE windows, and their places.
 
-    What is written lies at `index` of scratches that are as long; `across` is the flat table of
+    Those of the line begin at `index` of scratches that are as long; `across` is the flat table of
     columns, `column` and `next_column` the rows of this block and of the one that is asked for,
     which lies on the line that begins at `next_index`.
     """
-    kernel = columns.literal_value
+    window = columns.literal_value, stride.literal_value
     signature = types.void(
-        columns, values, types.int64, places, images, types.int64, types.int64, types.int64, across,
-        types.int64, types.int64, types.int64,
+        columns, stride, values, types.int64, places, images, types.int64, types.int64, types.int64,
+        across, types.int64, types.int64, types.int64,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         names = Places(lanes)
-        best, which = lanes.pointer(1, args[1], args[2]), lanes.pointer(3, args[3], args[2])
-        row, later = (BlockRow(lanes, lanes.pointer(8, args[8], args[i]), kernel) for i in (9, 10))
-        here = row.addresses(lanes.pointer(4, args[4], args[5]), args[7])
-        asked = later.addresses(lanes.pointer(4, args[4], args[6]), args[7])[-SIDE:]
-        known, exists = [names.spread(place) for place in row.about()], row.exists()
+        best, which = lanes.pointer(2, args[2], args[3]), lanes.pointer(4, args[4], args[3])
+        row, later = (
+            BlockRow(lanes, lanes.pointer(9, args[9], args[i]), *window) for i in (10, 11)
+        )
+        here = row.addresses(lanes.pointer(5, args[5], args[6]), args[8])
+        asked = later.addresses(lanes.pointer(5, args[5], args[7]), args[8])[-SIDE * window[1] :]
+        known = [names.spread(place) for place in row.about()]
+        size = lanes.product(args[12], LANES)
+        starts = [lanes.product(member, size) for member in row.members()]
 
         def vector(index: Value) -> None:
             offset = lanes.product(index, LANES)
@@ -82,19 +110,14 @@ def line_maxima_tile(
             ]
 
             def write(larger: Larger) -> None:
-                shared = [reduce(larger, seen[1:kernel])] if kernel > 1 else []
-                store(reduce(larger, [seen[0], *shared]), offset, 0)
-                with builder.if_then(exists[1], likely=True):
-                    second = lanes.sum(offset, lanes.product(args[11], LANES))
-                    store(reduce(larger, [*shared, seen[kernel]]), second, 1)
+                found = zip(_windows(names, larger, seen, SIDE, window[1]), starts, strict=True)
+                for (value, place), start in reversed(list(found)):
+                    lanes.store(value, lanes.at(best, start, offset))
+                    names.store_near(place, lanes.at(which, start, offset))
 
             _carefully(lanes, seen, write)
 
-        def store(result: Candidate, offset: Value, shift: int) -> None:
-            lanes.store(result[0], lanes.at(best, offset))
-            names.store_near(names.less(result[1], shift), lanes.at(which, offset))
-
-        repeat(lanes, args[11], vector)
+        repeat(lanes, args[12], vector)
         return context.get_dummy_value()
 
     return signature, generate
@@ -102,57 +125,115 @@ def line_maxima_tile(
 
 @tile
 def joined_maxima_tile(
-    typingctx: Any, lines: Any, out: Any, out_index: Any, out_distance: Any, which: Any,
-    which_index: Any, which_distance: Any, values: Any, places: Any, table: Any, windows: Any,
-    vectors: Any, past: Any,
+    typingctx: Any, rows: Any, lines: Any, columns: Any, stride: Any, out: Any, out_index: Any,
+    out_line: Any, out_distance: Any, which: Any, which_index: Any, which_line: Any,
+    which_distance: Any, values: Any, places: Any, length: Any, images: Any, table: Any, asked: Any,
+    distance: Any, across: Any, column: Any, next_column: Any, vectors: Any, past: Any,
 ) -> Any:  # fmt: skip
-    """Write the largest of `lines` lines of maxima, and their places, for a line of windows.
+    """Write `rows` lines of windows of a block of SIDE, 1 to READ / stride, and their places.
 
-    table[i] is where line i begins in the scratches, table[lines + i] its place in the window.
+    The maxima along lines that the windows above have seen wait in scratches of `length` elements
+    a line, and make way for those that the windows below will see. Of READ lines each `table` holds
+    where those begin that are read now and those that are read next, and then by how much the
+    places of each line are more than those in a line; the next block lies on the lines of entry
+    `asked`. `across` and its rows are those of `line_maxima_tile`.
     """
-    number = lines.literal_value
+    kernel, apart = (lines.literal_value, columns.literal_value), stride.literal_value
+    overlap = kernel[0] - apart
     signature = types.void(
-        lines, out, types.int64, types.int64, which, types.int64, types.int64, values, places,
-        table, types.int64, types.int64, types.boolean,
+        types.int64, lines, columns, stride, out, types.int64, types.int64, types.int64, which,
+        types.int64, types.int64, types.int64, values, places, types.int64, images, table,
+        types.int64, types.int64, across, types.int64, types.int64, types.int64, types.boolean,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         names = Places(lanes)
-        entries = [
-            lanes.load_integer(lanes.pointer(9, args[9], lanes.integer(i)))
-            for i in range(2 * number)
-        ]
-        maxima = [lanes.pointer(7, args[7], entry) for entry in entries[:number]]
-        known = [lanes.pointer(8, args[8], entry) for entry in entries[:number]]
-        steps = [names.spread(entry) for entry in entries[number:]]
+        best, which = lanes.pointer(12, args[12]), lanes.pointer(13, args[13])
+        row, later = (
+            BlockRow(lanes, lanes.pointer(19, args[19], args[i]), kernel[1], apart)
+            for i in (20, 21)
+        )
+        known, members = [names.spread(place) for place in row.about()], row.members()
+        size = lanes.product(args[22], LANES)
 
-        def window(index: Value) -> None:
-            start = lanes.product(index, lanes.product(args[11], LANES))
-            target = lanes.pointer(1, args[1], args[2], lanes.product(index, args[3]))
-            winner = lanes.pointer(4, args[4], args[5], lanes.product(index, args[6]))
+        def entry(position: Value) -> Value:
+            return lanes.load_integer(lanes.pointer(16, args[16], lanes.integer(position)))
+
+        def target(of: int, line: int, member: Value) -> Value:
+            """Return where a window of argument `of` lies."""
+            moved = lanes.product(args[of + 2], line), lanes.product(args[of + 3], member)
+            return lanes.pointer(of, args[of], args[of + 1], *moved)
+
+        def emit(rows: int) -> None:
+            here = [
+                row.addresses(lanes.pointer(15, args[15], entry(line)), args[18])
+                for line in range(rows * apart)
+            ]
+            asked = [
+                pixel
+                for line in range(rows * apart)
+                for pixel in later.addresses(
+                    lanes.pointer(15, args[15], entry(lanes.sum(args[17], line))), args[18]
+                )[-SIDE * apart :]
+            ]
+            steps = [names.spread(entry(2 * READ + line)) for line in range(overlap + rows * apart)]
+            waiting = [
+                [
+                    lanes.sum(lanes.product(args[14], line), lanes.product(member, size))
+                    for member in members
+                ]
+                for line in range(overlap)
+            ]
+            targets = [
+                [(target(4, line, member), target(8, line, member)) for member in members]
+                for line in range(rows)
+            ]
 
             def vector(index: Value) -> None:
                 offset = lanes.product(index, LANES)
-                waiting = lanes.sum(start, offset)
+                for pixel in asked:
+                    lanes.prefetch(lanes.at(pixel, offset), level=2)
                 seen = [
-                    (
-                        lanes.load(lanes.at(value, waiting)),
-                        names.more(names.load(lanes.at(place, waiting)), step),
-                    )
-                    for value, place, step in zip(maxima, known, steps, strict=True)
+                    [
+                        (lanes.load(lanes.at(pixel, offset)), place)
+                        for pixel, place in zip(line, known, strict=True)
+                    ]
+                    for line in here
+                ]
+                above = [
+                    [
+                        (
+                            lanes.load(lanes.at(best, at, offset)),
+                            names.load(lanes.at(which, at, offset)),
+                        )
+                        for at in line
+                    ]
+                    for line in waiting
                 ]
 
                 def write(larger: Larger) -> None:
-                    best, place = reduce(larger, seen)
-                    lanes.store_streamed(best, lanes.at(target, offset), args[12])
-                    names.store(place, lanes.at(winner, offset), args[12])
+                    made = [*above, *(_windows(names, larger, line, SIDE, apart) for line in seen)]
+                    for member in reversed(range(SIDE)):  # what does not exist is the first again
+                        column = [line[member] for line in made]
+                        for kept, line in zip(column[rows * apart :], waiting, strict=True):
+                            lanes.store(kept[0], lanes.at(best, line[member], offset))
+                            names.store_near(kept[1], lanes.at(which, line[member], offset))
+                        placed = [
+                            (value, names.more(place, step))
+                            for (value, place), step in zip(column, steps, strict=True)
+                        ]
+                        results = _windows(names, larger, placed, rows, apart, kernel[1])
+                        for (value, place), line in zip(results, targets, strict=True):
+                            out, winner = line[member]
+                            lanes.store_streamed(value, lanes.at(out, offset), args[23])
+                            names.store_near(place, lanes.at(winner, offset))
 
-                _carefully(lanes, seen, write)
+                _carefully(lanes, [*chain(*seen), *chain(*above)], write)
 
-            repeat(lanes, args[11], vector)
+            repeat(lanes, args[22], vector)
 
-        repeat(lanes, args[10], window)
+        lanes.choose(args[0], range(READ // apart, 0, -1), emit)
         return context.get_dummy_value()
 
     return signature, generate

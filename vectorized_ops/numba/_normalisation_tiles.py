@@ -121,6 +121,7 @@ def moments_tile(
 
         def pixels(number: int) -> None:
             sources = [lanes.at(source, lanes.product(args[4], i)) for i in range(number)]
+            ahead = lanes.product(args[4], number)
 
             def row_body(channel: Value) -> Body:
                 middle = lanes.broadcast(lanes.at(pivot, channel))
@@ -129,6 +130,7 @@ def moments_tile(
                     first, second = carried
                     for pixel in sources:
                         for row, offset in places:
+                            lanes.prefetch(lanes.at(pixel, row, offset, ahead), level=2)
                             value = lanes.load(lanes.at(pixel, row, offset))
                             shifted = lanes.subtract(value, middle)
                             shifted = lanes.keep(shifted, lanes.at(real, offset))

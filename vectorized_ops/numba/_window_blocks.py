@@ -1,4 +1,4 @@
-"""Pooling with stride 1 in blocks of SIDE neighbours along a line: what each block sees, in tables.
+"""Maximum pooling in blocks of SIDE neighbours along a line: what each block sees, in tables.
 
 Neighbouring windows overlap: a block reads once what both of its members see. Tables (blocks,
 entries) int64 hold a row for each block: its first member, then 1 for each of SIDE members that
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vectorized_ops.layout import AnyArray
+from vectorized_ops.layout import IMAGE_LANES, AnyArray
 from vectorized_ops.shapes import PoolingShape
 
 SIDE = 2
@@ -20,20 +20,40 @@ _LARGEST_KERNEL = 3
 _LEAST_LINES = 8
 """Of an image: on a small one too much is done for windows that share nothing."""
 
-_MOST_PIXELS = 64
-"""Side by side: the lines that wait, 512 values of 5 bytes for each pixel, must stay in a cache."""
+_WAITING_BYTES = 600 << 10
+"""Of second-level cache: lines that wait for the next ones stay there."""
+
+_LONGEST_STRIP, _SHORTEST_STRIP = 128, 56
+"""Channels of 16 images that are taken at a time, values and places 5 bytes each. What is read of a
+pixel is as long: longer pieces come from memory faster, down to the strip that is worth it."""
 
 
-def blocks_fit(shape: PoolingShape) -> bool:
-    """Tell whether a pooling is better made in blocks."""
+def strip_of(waiting: int) -> int:
+    """Return how many channels to take at a time if so many pixels of each have to wait."""
+    return min(_LONGEST_STRIP, _WAITING_BYTES // (5 * IMAGE_LANES * max(1, waiting)))
+
+
+def windows_fit(shape: PoolingShape) -> bool:
+    """Tell whether the maxima of a pooling are better found in blocks."""
+    overlap = shape.kernel[0] - shape.stride[0]
+    known = shape.stride in ((1, 1), (2, 2)) and min(shape.kernel) >= shape.stride[0]
+    return known and _worth_it(shape, overlap * shape.pixels)
+
+
+def pixels_fit(shape: PoolingShape) -> bool:
+    """Tell whether the gradient of a pooling is better made in blocks."""
+    return shape.stride == (1, 1) and _worth_it(shape, (shape.kernel[0] - 1) * shape.width)
+
+
+def _worth_it(shape: PoolingShape, waiting: int) -> bool:
     least = min(shape.lines, shape.pixels, shape.height, shape.width)
-    large = max(shape.kernel) > _LARGEST_KERNEL or max(shape.width, shape.pixels) > _MOST_PIXELS
-    return shape.stride == (1, 1) and least >= _LEAST_LINES and not large
+    small = max(shape.kernel) <= _LARGEST_KERNEL and strip_of(waiting) >= _SHORTEST_STRIP
+    return least >= _LEAST_LINES and small
 
 
-def seen_by_block(kernel: int) -> int:
-    """Return how many pixels a block of windows sees, or windows hold pixels of a block."""
-    return kernel + SIDE - 1
+def seen_by_block(kernel: int, stride: int = 1) -> int:
+    """Return how many pixels a block of windows sees; by stride 1 as many hold pixels of one."""
+    return kernel + (SIDE - 1) * stride
 
 
 def window_blocks(shape: PoolingShape) -> AnyArray:
@@ -42,17 +62,18 @@ def window_blocks(shape: PoolingShape) -> AnyArray:
     For a pixel outside the image stands its neighbour inside, which every window that sees the one
     sees too: to see it twice changes no maximum.
     """
-    kernel, padding = shape.kernel[1], shape.padding[1]
+    kernel, stride, padding = shape.kernel[1], shape.stride[1], shape.padding[1]
     first = np.arange(0, shape.pixels, SIDE)[:, None]
-    seen = np.clip(first - padding + np.arange(seen_by_block(kernel)), 0, shape.width - 1)
+    start = first * stride - padding
+    seen = np.clip(start + np.arange(seen_by_block(kernel, stride)), 0, shape.width - 1)
     exists = first + np.arange(SIDE) < shape.pixels
-    return np.hstack([first, exists, seen, seen - first + padding])
+    return np.hstack([first, exists, seen, seen - start])
 
 
 def pixel_blocks(shape: PoolingShape) -> AnyArray:
     """Return the table of blocks of pixels: the windows that may hold one, and 1 if they exist.
 
-    For one that does not (0) stands another.
+    The stride is 1. For one that does not (0) stands another.
     """
     kernel, padding = shape.kernel[1], shape.padding[1]
     first = np.arange(0, shape.width, SIDE)[:, None]

@@ -1,9 +1,9 @@
-"""Maximum pooling with stride 1, line by line: see `_maxima_tiles` and `_winners_tiles`.
+"""Maximum pooling of small windows, line by line: see `_maxima_tiles` and `_winners_tiles`.
 
-Channels are taken in strips, so that the lines that wait stay in a cache of the core. Threads share
-the lines of all strips, in this order, evenly among them, and begin with those that the windows of
-their first line share with the line before. Arrays are flat, each with the distance between its
-neighbouring pixels; the scratches are each thread's own.
+Channels are taken in strips of so many of 16 images, so that the lines that wait stay in a cache of
+the core. Threads share the lines of all strips, in this order, evenly among them, and begin with
+those that the windows of their first line share with the line before. Arrays are flat, each with
+the distance between its neighbouring pixels; the scratches are each thread's own.
 """
 
 from __future__ import annotations
@@ -16,25 +16,31 @@ import numba
 
 from vectorized_ops.layout import IMAGE_LANES
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._maxima_tiles import joined_maxima_tile, line_maxima_tile
+from vectorized_ops.numba._maxima_tiles import READ, joined_maxima_tile, line_maxima_tile
 from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba._winners_tiles import delivered_tile, line_winners_tile
-from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.numba.compiler import kernel, parallel_kernel
 
-STRIP = 32
-"""Channels of 16 images taken at a time: three lines of 28 pixels of maxima wait in 215 KB."""
+TABLE = 12
+"""Entries of what a thread tells the tiles of the lines that they are at."""
 
-STRIP_SIZE = STRIP * IMAGE_LANES
+
+@kernel
+def _within(line: int, height: int) -> int:
+    """Return the line of the image that stands for one that may lie outside."""
+    return min(max(line, 0), height - 1)
 
 
 @functools.cache
-def maxima_kernel(lines: int, columns: int) -> Callable[..., None]:
-    """Return the kernel for windows of lines x columns pixels.
+def maxima_kernel(lines: int, columns: int, stride: int) -> Callable[..., None]:
+    """Return the kernel for windows of lines x columns pixels, `stride` apart.
 
-    `across` is the table of `window_blocks`; values and places are (T, lines * windows *
-    STRIP_SIZE), tables (T, 2 * lines), `windows` and `width` the pixels side by side.
+    `across` is the table of `window_blocks`, `windows` and `width` the pixels side by side; values
+    and places are (T, (lines - stride) * windows * strip * IMAGE_LANES) or longer, tables
+    (T, TABLE).
     """
+    overlap = lines - stride
 
     @parallel_kernel
     def maxima(
@@ -50,6 +56,7 @@ def maxima_kernel(lines: int, columns: int) -> Callable[..., None]:
         outputs: int,
         windows: int,
         block: int,
+        strip: int,
         across: Any,
         past: bool,
         values: Any,
@@ -57,38 +64,46 @@ def maxima_kernel(lines: int, columns: int) -> Callable[..., None]:
         tables: Any,
     ) -> None:
         size, threads, entries = block // IMAGE_LANES, len(values), across.shape[1]
-        strips, blocks = (size + STRIP - 1) // STRIP, len(across)
+        strips, blocks, line_distance = -(-size // strip), len(across), width * distance
         for thread in numba.prange(threads):
-            first, ready = part(strips * outputs, thread, threads), 0
-            for number in range(first, part(strips * outputs, thread + 1, threads)):
-                strip, output = number // outputs, number % outputs
-                begin = part(size, strip, strips) * IMAGE_LANES
-                count = part(size, strip + 1, strips) * IMAGE_LANES - begin
-                top = output - padding
-                if number == first or output == 0:
-                    ready = max(top, 0)
-                for line in range(ready, min(top + lines, height)):
-                    here = line * width * distance + begin
-                    below = here + (width * distance if line + 1 < height else 0)
+            number = part(strips * outputs, thread, threads)
+            while number < part(strips * outputs, thread + 1, threads):
+                index, output = number // outputs, number % outputs
+                begin = part(size, index, strips) * IMAGE_LANES
+                count = part(size, index + 1, strips) * IMAGE_LANES - begin
+                length = windows * count
+                number = min(part(strips * outputs, thread + 1, threads), (index + 1) * outputs)
+                last, table = number - index * outputs, tables[thread]
+                for i in range(overlap):
+                    here = _within(output * stride - padding + i, height) * line_distance + begin
+                    for now in range(blocks):
+                        later = min(now + 1, blocks - 1) * entries
+                        line_maxima_tile(
+                            columns, stride, values[thread], i * length, places[thread], images,
+                            here, here, distance, across, now * entries, later, count // LANES,
+                        )  # fmt: skip
+                while output < last:
+                    top, rows = output * stride - padding, min(READ // stride, last - output)
+                    read = rows * stride
+                    for i in range(read):
+                        here = _within(top + overlap + i, height)
+                        below = _within(top + overlap + read + i, height)
+                        table[i] = here * line_distance + begin
+                        table[READ + i] = below * line_distance + begin
+                    for i in range(overlap + read):
+                        table[2 * READ + i] = (_within(top + i, height) - top) * columns
+                    start = output * windows
                     for now in range(blocks):
                         wraps = now + 1 == blocks
-                        line_maxima_tile(
-                            columns, values[thread],
-                            (line % lines * windows + across[now, 0]) * count, places[thread],
-                            images, here, below if wraps else here, distance, across, now * entries,
-                            0 if wraps else (now + 1) * entries, count // LANES,
+                        joined_maxima_tile(
+                            rows, lines, columns, stride, out, start * out_distance + begin,
+                            windows * out_distance, out_distance, which,
+                            start * which_distance + begin, windows * which_distance,
+                            which_distance, values[thread], places[thread], length, images, table,
+                            READ if wraps else 0, distance, across, now * entries,
+                            0 if wraps else (now + 1) * entries, count // LANES, past,
                         )  # fmt: skip
-                ready = min(top + lines, height)
-                for i in range(lines):
-                    line = min(max(top + i, 0), height - 1)
-                    tables[thread, i] = line % lines * windows * count
-                    tables[thread, lines + i] = (line - top) * columns
-                start = output * windows
-                joined_maxima_tile(
-                    lines, out, start * out_distance + begin, out_distance, which,
-                    start * which_distance + begin, which_distance, values[thread], places[thread],
-                    tables[thread], windows, count // LANES, past,
-                )  # fmt: skip
+                    output += rows
             finish_stores()
 
     return maxima
@@ -98,8 +113,9 @@ def maxima_kernel(lines: int, columns: int) -> Callable[..., None]:
 def winners_kernel(lines: int, columns: int) -> Callable[..., None]:
     """Return the kernel of the gradient for windows of lines x columns pixels.
 
-    `across` is the table of `pixel_blocks`; sums are (T, lines * width * STRIP_SIZE), tables
-    (T, 2 * lines), `outputs` and `windows` the lines of windows and how many are side by side.
+    `across` is the table of `pixel_blocks`, `outputs` and `windows` the lines of windows and how
+    many are side by side; sums are (T, ((lines - 1) * width + 1) * strip * IMAGE_LANES), tables
+    (T, TABLE).
     """
 
     @parallel_kernel
@@ -119,6 +135,7 @@ def winners_kernel(lines: int, columns: int) -> Callable[..., None]:
         outputs: int,
         windows: int,
         block: int,
+        strip: int,
         across: Any,
         add: bool,
         masked: bool,
@@ -127,40 +144,49 @@ def winners_kernel(lines: int, columns: int) -> Callable[..., None]:
         tables: Any,
     ) -> None:
         size, threads, entries = block // IMAGE_LANES, len(sums), across.shape[1]
-        strips, blocks = (size + STRIP - 1) // STRIP, len(across)
+        strips, blocks, spare = -(-size // strip), len(across), sums.shape[1] - strip * IMAGE_LANES
         for thread in numba.prange(threads):
-            first, ready = part(strips * height, thread, threads), 0
-            for number in range(first, part(strips * height, thread + 1, threads)):
-                strip, target = number // height, number % height
-                begin = part(size, strip, strips) * IMAGE_LANES
-                count = part(size, strip + 1, strips) * IMAGE_LANES - begin
-                begins = number == first or target == 0
-                oldest = max(target + padding - lines + 1, 0)
-                if begins:
-                    ready = oldest
-                for line in range(ready, min(target + padding + 1, outputs)):
-                    for i in range(lines):  # line - padding may be as low as 1 - lines
-                        slot = (line - padding + i + lines) % lines
-                        tables[thread, i] = slot * width * count
-                    here, step = line * windows, windows if line + 1 < outputs else 0
+            number = part(strips * height, thread, threads)
+            while number < part(strips * height, thread + 1, threads):
+                index, first = number // height, number % height
+                begin = part(size, index, strips) * IMAGE_LANES
+                count = part(size, index + 1, strips) * IMAGE_LANES - begin
+                length = width * count
+                number = min(part(strips * height, thread + 1, threads), (index + 1) * height)
+                last, table = number - index * height, tables[thread]
+                line = max(first + padding - lines + 1, 0)
+                end, target = min(last + padding, outputs), line - padding
+                sums[thread, : (lines - 1) * length] = 0
+                while line < end:
+                    rows = min(2, end - line)
+                    for i in range(rows):
+                        below = min(line + rows + i, outputs - 1) * windows
+                        pixels = max(target + i, 0) * width
+                        table[i] = (line + i) * windows * gradient_distance + begin
+                        table[2 + i] = (line + i) * windows * which_distance + begin
+                        table[4 + i] = below * gradient_distance + begin
+                        table[6 + i] = below * which_distance + begin
+                        table[8 + i] = pixels * out_distance + begin
+                        table[10 + i] = pixels * mask_distance + begin
+                    delivers = min(max(first - target, 0), rows)
                     for now in range(blocks):
                         wraps = now + 1 == blocks
-                        below = here + step if wraps else here
                         line_winners_tile(
-                            lines, columns, sums[thread], across[now, 0] * count, tables[thread],
-                            begins and line == oldest, gradient, here * gradient_distance + begin,
-                            below * gradient_distance + begin, gradient_distance, which,
-                            here * which_distance + begin, below * which_distance + begin,
-                            which_distance, nowhere, across, now * entries,
-                            0 if wraps else (now + 1) * entries, count // LANES,
+                            rows, lines, columns, out, out_distance, mask, mask_distance,
+                            sums[thread], length, spare, gradient, gradient_distance, which,
+                            which_distance, table, 1 if wraps else 0, delivers, nowhere, across,
+                            now * entries, 0 if wraps else (now + 1) * entries, count // LANES,
+                            add, masked, past,
                         )  # fmt: skip
-                ready = min(target + padding + 1, outputs)
-                start = target * width
-                delivered_tile(
-                    out, start * out_distance + begin, out_distance, mask,
-                    start * mask_distance + begin, mask_distance, sums[thread],
-                    target % lines * width * count, width, count // LANES, add, masked, past,
-                )  # fmt: skip
+                    line += rows
+                    target += rows
+                for i in range(max(first - target, 0), last - target):
+                    start = (target + i) * width
+                    delivered_tile(
+                        out, start * out_distance + begin, out_distance, mask,
+                        start * mask_distance + begin, mask_distance, sums[thread],
+                        i * length, width, count // LANES, add, masked, past,
+                    )  # fmt: skip
             finish_stores()
 
     return winners

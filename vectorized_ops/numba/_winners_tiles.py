@@ -1,20 +1,21 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """The gradient of maximum pooling with stride 1, as Numba intrinsics: windows are read once.
 
-A line of windows adds to the sums of all lines of pixels that it sees. They wait, side by side, in
-a scratch that holds as many lines of a strip of channels, pixel after pixel, and are delivered when
-the last line of windows has added to them. Indices and distances count elements.
+A line of windows adds to the sums of all lines of pixels that it sees. Those to which the next
+lines add too wait, side by side, in a scratch that holds them for a strip of channels, pixel after
+pixel; windows are taken two lines at a time, since what waits has to come from the second-level
+cache and to go back. Indices and distances count elements.
 """
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from numba import types
 
 from vectorized_ops.numba._block_row import BlockRow
-from vectorized_ops.numba._delivery import Delivery
+from vectorized_ops.numba._delivery import Delivery, deliver
 from vectorized_ops.numba._flow import repeat
 from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba._places import Places
@@ -23,79 +24,129 @@ from vectorized_ops.numba._window_blocks import SIDE
 
 @tile
 def line_winners_tile(
-    typingctx: Any, lines: Any, columns: Any, sums: Any, index: Any, table: Any, fresh: Any,
-    gradient: Any, gradient_index: Any, gradient_next: Any, gradient_distance: Any, which: Any,
-    which_index: Any, which_next: Any, which_distance: Any, nowhere: Any, across: Any, column: Any,
-    next_column: Any, vectors: Any,
+    typingctx: Any, rows: Any, lines: Any, columns: Any, out: Any, out_distance: Any, mask: Any,
+    mask_distance: Any, sums: Any, length: Any, spare: Any, gradient: Any, gradient_distance: Any,
+    which: Any, which_distance: Any, table: Any, asked: Any, delivers: Any, nowhere: Any,
+    across: Any, column: Any, next_column: Any, vectors: Any, add: Any, masked: Any, past: Any,
 ) -> Any:  # fmt: skip
-    """Add what a line of windows of lines x columns pixels gives to a block of SIDE pixels.
+    """Add what `rows` lines of windows, 1 or 2, give to a block of SIDE pixels.
 
-    The sums of line i of the windows begin at table[i] + index; the last of them, or with `fresh`
-    all, begin with this line of windows. `nowhere` holds NOWHERE for each element of a strip;
-    `across` is the flat table of columns, whose next row, on lines that begin at the next indices,
-    is asked for.
+    As many lines of pixels get nothing more and are delivered, from line `delivers` on. The sums of
+    those that follow wait in a scratch of `length` elements a line, and move up in it. For 2 lines
+    each `table` holds where the gradient begins and the places, both of the lines in which the next
+    block lies (if `asked` is 1, not 0), the lines of pixels and those of the mask; at `spare` of
+    the sums goes what is not delivered. `nowhere` holds NOWHERE for each element of a strip;
+    `across` is the flat table of columns, whose next row is asked for.
     """
     kernel = lines.literal_value, columns.literal_value
     signature = types.void(
-        lines, columns, sums, types.int64, table, types.boolean, gradient, types.int64, types.int64,
-        types.int64, which, types.int64, types.int64, types.int64, nowhere, across, types.int64,
-        types.int64, types.int64,
+        types.int64, lines, columns, out, types.int64, mask, types.int64, sums, types.int64,
+        types.int64, gradient, types.int64, which, types.int64, table, types.int64, types.int64,
+        nowhere, across, types.int64, types.int64, types.int64, types.boolean, types.boolean,
+        types.boolean,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         names = Places(lanes)
         row, later = (
-            BlockRow(lanes, lanes.pointer(15, args[15], args[i]), kernel[1]) for i in (16, 17)
+            BlockRow(lanes, lanes.pointer(18, args[18], args[i]), kernel[1]) for i in (19, 20)
         )
-        above, won = (
-            row.addresses(lanes.pointer(i, args[i], args[i + 1]), args[i + 3]) for i in (6, 10)
-        )
-        asked = [
-            pointer
-            for i in (6, 10)
-            for pointer in later.addresses(lanes.pointer(i, args[i], args[i + 2]), args[i + 3])[
-                -SIDE:
+        known, members, exists = (
+            [row.flag(number) for number in row.about()], row.members(), row.exists()
+        )  # fmt: skip
+        none, spare = lanes.pointer(17, args[17]), lanes.pointer(7, args[7], args[9])
+        size = lanes.product(args[21], LANES)
+
+        def begin(of: int, kind: Value, line: int) -> Value:
+            """Return where a line of argument `of` begins, by its entry of a kind in the table."""
+            position = lanes.sum(lanes.product(kind, 2), line)
+            entry = lanes.load_integer(lanes.pointer(14, args[14], position))
+            return lanes.pointer(of, args[of], entry)
+
+        def asked(line: int) -> list[Value]:
+            """Return what the next block sees and this one does not."""
+            return [
+                pixel
+                for of, kind in ((10, 0), (12, 1))
+                for pixel in later.addresses(
+                    begin(of, lanes.sum(lanes.product(args[15], 2), kind), line), args[of + 1]
+                )[-SIDE:]
             ]
-        ]
-        none, exists = lanes.pointer(14, args[14]), row.exists()
-        won = [
-            lanes.select(row.flag(known), place, none)
-            for known, place in zip(row.about(), won, strict=True)
-        ]
-        starts = [
-            lanes.pointer(
-                2, args[2], args[3], lanes.load_integer(lanes.pointer(4, args[4], lanes.integer(i)))
+
+        def delivered(of: int, kind: int, line: int) -> list[Value]:
+            """Return the members' places in a line, elsewhere if they are not to be delivered."""
+            wanted = builder.icmp_signed("<=", args[16], lanes.integer(line))
+            return [
+                lanes.select(
+                    builder.and_(wanted, there),
+                    lanes.at(begin(of, kind, line), lanes.product(member, args[of + 1])),
+                    spare,
+                )
+                for member, there in zip(members, exists, strict=True)
+            ]
+
+        def emit(rows: int) -> None:
+            above = [row.addresses(begin(10, 0, line), args[11]) for line in range(rows)]
+            won = [
+                [
+                    lanes.select(there, place, none)
+                    for there, place in zip(
+                        known, row.addresses(begin(12, 1, line), args[13]), strict=True
+                    )
+                ]
+                for line in range(rows)
+            ]
+            waiting = [
+                [
+                    lanes.pointer(
+                        7, args[7], lanes.product(args[8], line), lanes.product(member, size)
+                    )
+                    for member in members
+                ]
+                for line in range(kernel[0] - 1)
+            ]
+            coming = [pixel for line in range(rows) for pixel in asked(line)]
+            targets, cuts = (
+                [place for line in range(rows) for place in delivered(of, kind, line)]
+                for of, kind in ((3, 4), (5, 5))
             )
-            for i in range(kernel[0])
-        ]
 
-        def vector(index: Value) -> None:
-            offset = lanes.product(index, LANES)
-            for pointer in asked:
-                lanes.prefetch(lanes.at(pointer, offset), level=2)
-            slopes = [lanes.load(lanes.at(pointer, offset)) for pointer in above]
-            places = [names.load(lanes.at(pointer, offset)) for pointer in won]
+            def vector(index: Value) -> None:
+                offset = lanes.product(index, LANES)
+                for pixel in coming:
+                    lanes.prefetch(lanes.at(pixel, offset), level=2)
+                slopes = [[lanes.load(lanes.at(pixel, offset)) for pixel in line] for line in above]
+                places = [[names.load(lanes.at(pixel, offset)) for pixel in line] for line in won]
 
-            def add(x: int, line: int) -> None:
-                at = lanes.at(starts[line], offset, lanes.product(args[18], x * LANES))
-                total = lanes.constant(0.0)
-                if line < kernel[0] - 1:
-                    total = lanes.select(args[5], total, lanes.load(at))
-                for i in range(kernel[1]):
-                    window = x + kernel[1] - 1 - i
-                    place = names.constant(line * kernel[1] + i)
-                    same = names.same(places[window], place)
-                    total = lanes.select(same, lanes.add(total, slopes[window]), total)
-                lanes.store(total, at)
+                def total(line: int, x: int) -> Value:
+                    """Return the sum of a pixel, with what waits of it."""
+                    found = lanes.constant(0.0)
+                    if line < kernel[0] - 1:
+                        found = lanes.load(lanes.at(waiting[line][x], offset))
+                    for window, i in product(range(rows), range(kernel[1])):
+                        if 0 <= line - window < kernel[0]:
+                            seen = x + kernel[1] - 1 - i
+                            place = names.constant((line - window) * kernel[1] + i)
+                            same = names.same(places[window][seen], place)
+                            found = lanes.select(
+                                same, lanes.add(found, slopes[window][seen]), found
+                            )
+                    return found
 
-            for line in range(kernel[0]):
-                add(0, line)
-            with builder.if_then(exists[1], likely=True):
-                for x, line in product(range(1, SIDE), range(kernel[0])):
-                    add(x, line)
+                lasting = range(rows + kernel[0] - 1)
+                sums = [[total(line, x) for x in range(SIDE)] for line in lasting]
+                for x in reversed(range(SIDE)):  # what does not exist is the first again
+                    for line, pointers in zip(sums[rows:], waiting, strict=True):
+                        lanes.store(line[x], lanes.at(pointers[x], offset))
+                out, cut = (
+                    [lanes.at(place, offset) for place in found] for found in (targets, cuts)
+                )
+                deliver(lanes, [*chain(*sums[:rows])], out, cut, *args[22:])
 
-        repeat(lanes, args[18], vector)
+            repeat(lanes, args[21], vector)
+
+        lanes.choose(args[0], (2, 1), emit)
         return context.get_dummy_value()
 
     return signature, generate

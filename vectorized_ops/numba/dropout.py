@@ -12,8 +12,10 @@ from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._streaming import finish_stores, streamed
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba._value_tiles import kept_tile
-from vectorized_ops.numba.compiler import parallel_kernel
-from vectorized_ops.reference.dropout import drop_below, mixed_key
+from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.reference.dropout import KEY_OFFSET, drop_below, hashed_number, key_halves
+
+_hashed = kernel(hashed_number)
 
 
 class Dropout:
@@ -21,6 +23,7 @@ class Dropout:
 
     def __init__(self, rate: float) -> None:
         self._drop_below, self._factor = int(drop_below(rate)), np.float32(1 / (1 - rate))
+        self._threads = numba.get_num_threads()
 
     def forward(self, values: AnyArray, out: AnyArray, key: int, first_image: int = 0) -> None:
         """Write the values that are kept, and zeros; `out` may be `values`."""
@@ -53,8 +56,8 @@ class Dropout:
         channels, size = out.shape[-1], out.size // len(out)
         _keep(
             *source, *target, *cut, size // channels, channels, len(out), first_image * size,
-            int(mixed_key(key)), self._drop_below, self._factor, add, mask is not None, past,
-            numba.get_num_threads(),
+            *key_halves(key), self._drop_below, self._factor, add, mask is not None, past,
+            self._threads,
         )  # fmt: skip
 
 
@@ -70,7 +73,8 @@ def _keep(
     channels: int,
     images: int,
     first_number: int,
-    key: int,
+    key_low: int,
+    key_high: int,
     drop_below: int,
     factor: Any,
     add: bool,
@@ -79,6 +83,7 @@ def _keep(
     threads: int,
 ) -> None:
     total = pixels * channels
+    key = _hashed(key_low ^ _hashed(key_high ^ KEY_OFFSET))
     for thread in numba.prange(threads):
         first, last = part(total, thread, threads), part(total, thread + 1, threads)
         while first < last:

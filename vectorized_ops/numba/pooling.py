@@ -13,8 +13,14 @@ from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._places import NOWHERE
 from vectorized_ops.numba._streaming import finish_stores, streamed
 from vectorized_ops.numba._threads import part
-from vectorized_ops.numba._window_blocks import blocks_fit, pixel_blocks, window_blocks
-from vectorized_ops.numba._window_kernels import STRIP_SIZE, maxima_kernel, winners_kernel
+from vectorized_ops.numba._window_blocks import (
+    pixel_blocks,
+    pixels_fit,
+    strip_of,
+    window_blocks,
+    windows_fit,
+)
+from vectorized_ops.numba._window_kernels import TABLE, maxima_kernel, winners_kernel
 from vectorized_ops.numba._windows import Links, window_sizes, windows
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
 from vectorized_ops.reference.pooling import check_window
@@ -28,16 +34,17 @@ windows share is in the second-level cache then."""
 class MaxPooling:
     """See `vectorized_ops.reference.pooling.MaxPooling`; images run fastest in memory.
 
-    Windows that overlap the most, small ones with a stride of 1, are made in blocks.
+    Small windows are made in blocks.
     """
 
     def __init__(self, shape: PoolingShape) -> None:
         check_window(shape.kernel)
-        self._way = _InBlocks(shape) if blocks_fit(shape) else _OneByOne(shape)
+        self._largest = _MaximaInBlocks(shape) if windows_fit(shape) else _OneByOne(shape)
+        self._winners = _WinnersInBlocks(shape) if pixels_fit(shape) else _OneByOne(shape)
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
         """Write the largest value of each window and its place in the window."""
-        self._way.forward(images, out, which)
+        self._largest.forward(images, out, which)
 
     def backward(
         self,
@@ -48,30 +55,48 @@ class MaxPooling:
         mask: AnyArray | None = None,
     ) -> None:
         """Write the gradient of the images: the sum over the windows in which a pixel won."""
-        self._way.backward(gradient, which, out, add, mask)
+        self._winners.backward(gradient, which, out, add, mask)
 
 
-class _InBlocks:
+class _MaximaInBlocks:
     """Maximum pooling whose windows share what they read with their neighbours."""
+
+    def __init__(self, shape: PoolingShape) -> None:
+        threads, (lines, columns), stride = numba.get_num_threads(), shape.kernel, shape.stride[0]
+        self._extents = shape.height, shape.width, shape.padding[0], shape.lines, shape.pixels
+        self._across = window_blocks(shape)
+        self._kernel = maxima_kernel(lines, columns, stride)
+        waiting = (lines - stride) * shape.pixels
+        self._strip = strip_of(waiting)
+        size = max(1, waiting) * self._strip * IMAGE_LANES
+        self._scratch = (
+            aligned_zeros((threads, size)),
+            aligned_zeros((threads, size), np.uint8),
+            np.zeros((threads, TABLE), np.int64),
+        )
+
+    def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
+        target = pixels(out)
+        past = streamed(target[0], 4 * out.size)
+        self._kernel(
+            *pixels(images), *target, *pixels(which), *self._extents, _block(out), self._strip,
+            self._across, past, *self._scratch,
+        )  # fmt: skip
+
+
+class _WinnersInBlocks:
+    """The gradient of maximum pooling with stride 1, whose windows are read once."""
 
     def __init__(self, shape: PoolingShape) -> None:
         threads, (lines, columns) = numba.get_num_threads(), shape.kernel
         self._extents = shape.height, shape.width, shape.padding[0], shape.lines, shape.pixels
-        self._windows, self._pixels = window_blocks(shape), pixel_blocks(shape)
-        self._largest, self._winners = maxima_kernel(lines, columns), winners_kernel(lines, columns)
-        self._waiting = aligned_zeros(
-            (threads, lines * max(shape.pixels, shape.width) * STRIP_SIZE)
-        )
-        self._places = aligned_zeros(self._waiting.shape, np.uint8)
-        self._tables = np.zeros((threads, 2 * lines), np.int64)
-        self._nowhere = np.full(STRIP_SIZE, NOWHERE, np.uint8)
-
-    def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
-        past = _streamed(out, which)
-        self._largest(
-            *pixels(images), *pixels(out), *pixels(which), *self._extents, _block(out),
-            self._windows, past, self._waiting, self._places, self._tables,
-        )  # fmt: skip
+        self._across, self._kernel = pixel_blocks(shape), winners_kernel(lines, columns)
+        waiting = (lines - 1) * shape.width
+        self._strip = strip_of(waiting)
+        size = self._strip * IMAGE_LANES
+        sums = aligned_zeros((threads, (waiting + 1) * size))
+        self._scratch = sums, np.zeros((threads, TABLE), np.int64)
+        self._nowhere = np.full(size, NOWHERE, np.uint8)
 
     def backward(
         self, gradient: AnyArray, which: AnyArray, out: AnyArray, add: bool, mask: AnyArray | None
@@ -79,9 +104,9 @@ class _InBlocks:
         target = pixels(out)
         cut = target if mask is None else pixels(mask)
         past = not add and streamed(target[0], 4 * out.size)
-        self._winners(
+        self._kernel(
             *pixels(gradient), *pixels(which), *target, *cut, self._nowhere, *self._extents,
-            _block(out), self._pixels, add, mask is not None, past, self._waiting, self._tables,
+            _block(out), self._strip, self._across, add, mask is not None, past, *self._scratch,
         )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ SHIFTS = (16, 15, 15)
 little bias (C. Wellons, "Prospecting for Hash Functions", and its later search results)."""
 
 BELOW = 2**32
-_KEY_OFFSET = 0x9E3779B9
+KEY_OFFSET = 0x9E3779B9
 
 
 def hashed(numbers: AnyArray) -> AnyArray:
@@ -26,22 +26,28 @@ def hashed(numbers: AnyArray) -> AnyArray:
     return mixed
 
 
-def mixed_key(key: int) -> np.uint32:
-    """Return the 32 bits that stand for a key; OperationError unless 0 <= key < 2^64."""
+def key_halves(key: int) -> tuple[int, int]:
+    """Return the lower and the upper 32 bits; OperationError unless 0 <= key < 2^64."""
     if not 0 <= key < BELOW**2:
         raise OperationError(
             f"dropout was given the key {key}: expected 0 <= key < 2^64; take it modulo 2^64"
         )
-    mixed: np.uint32 = np.uint32(_hashed(key % BELOW ^ _hashed(key // BELOW ^ _KEY_OFFSET)))
+    return key % BELOW, key // BELOW
+
+
+def mixed_key(key: int) -> np.uint32:
+    """Return the 32 bits that stand for a key; OperationError unless 0 <= key < 2^64."""
+    low, high = key_halves(key)
+    mixed: np.uint32 = np.uint32(hashed_number(low ^ hashed_number(high ^ KEY_OFFSET)))
     return mixed
 
 
-def _hashed(number: int) -> int:
+def hashed_number(number: int) -> int:
     """Return what `hashed` does; an array of one number takes ten times as long as a number."""
     mixed = number ^ number >> SHIFTS[0]
-    for multiplier, shift in zip(MULTIPLIERS, SHIFTS[1:], strict=True):
-        mixed = mixed * multiplier % BELOW
-        mixed ^= mixed >> shift
+    for i in range(len(MULTIPLIERS)):
+        mixed = mixed * MULTIPLIERS[i] % BELOW
+        mixed ^= mixed >> SHIFTS[i + 1]
     return mixed
 
 

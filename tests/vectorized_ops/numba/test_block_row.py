@@ -16,13 +16,14 @@ SIZE = seen_by_block(KERNEL)
 
 @tile
 def copied_tile(typingctx: Any, out: Any, table: Any, row: Any, values: Any) -> Any:
-    """Write the flags, what is known, and the values at twice the numbers of what is seen."""
+    """Write flags, members, what is known, and the values at twice the numbers of what is seen."""
     signature = types.void(out, table, types.int64, values)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         row = BlockRow(lanes, lanes.pointer(1, args[1], args[2]), KERNEL)
-        found = [builder.zext(flag, lanes.integer(0).type) for flag in row.exists()] + row.about()
+        found = [builder.zext(flag, lanes.integer(0).type) for flag in row.exists()]
+        found += row.members() + row.about()
         addresses = row.addresses(lanes.pointer(3, args[3]), lanes.integer(2))
         found += [lanes.load_integer(pointer) for pointer in addresses]
         for i, value in enumerate(found):
@@ -39,6 +40,9 @@ def copied(out: Any, table: Any, row: int, values: Any) -> None:
 
 def test_a_row_is_read_from_where_it_begins() -> None:
     row = [5, 1, 0, *[3, 0, 4, 2], *[7, 8, 9, 6]]
-    out, values = np.zeros(SIDE + 2 * SIZE, np.int64), np.arange(100, 120)
+    out, values = np.zeros(2 * SIDE + 2 * SIZE, np.int64), np.arange(100, 120)
     copied(out, np.array([77, 77, *row, 77]), 2, values)
-    assert out.tolist() == [1, 0, 7, 8, 9, 6, 106, 100, 108, 104]
+    assert out.tolist() == [1, 0, 5, 5, 7, 8, 9, 6, 106, 100, 108, 104]
+    row[2] = 1
+    copied(out, np.array([77, 77, *row, 77]), 2, values)
+    assert out.tolist()[:4] == [1, 1, 5, 6]

@@ -1,4 +1,4 @@
-"""A line of 3 pixels under 2 windows of 2 columns, and two lines of maxima that are joined."""
+"""A line of 3 pixels under 2 windows of 2 columns, and lines of windows of 3 lines joined."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._maxima_tiles import joined_maxima_tile, line_maxima_tile
+from vectorized_ops.numba._maxima_tiles import READ, joined_maxima_tile, line_maxima_tile
 from vectorized_ops.numba._window_blocks import window_blocks
 from vectorized_ops.numba.compiler import kernel
 from vectorized_ops.shapes import PoolingShape
@@ -18,21 +18,32 @@ from vectorized_ops.shapes import PoolingShape
 SHAPE = PoolingShape(8, 3, (2, 2), (1, 1))
 VECTORS = 3
 SIZE, DISTANCE = VECTORS * LANES, (VECTORS + 1) * LANES
+LINE = 2 * DISTANCE
 UNTOUCHED = 77
 
 
 @kernel
 def line_maxima(values: Any, places: Any, images: Any, across: Any) -> None:
     line_maxima_tile(
-        2, values, LANES, places, images, LANES, LANES, DISTANCE, across, 0, 0, VECTORS
+        2, 1, values, LANES, places, images, LANES, LANES, DISTANCE, across, 0, 0, VECTORS
     )
 
 
 @kernel
-def joined(out: Any, which: Any, values: Any, places: Any, table: Any) -> None:
-    joined_maxima_tile(
-        2, out, LANES, DISTANCE, which, LANES, DISTANCE, values, places, table, 2, VECTORS, False
-    )
+def joined(
+    rows: int, stride: int, out: Any, which: Any, values: Any, places: Any, images: Any, table: Any,
+    across: Any,
+) -> None:  # fmt: skip
+    if stride == 1:
+        joined_maxima_tile(
+            rows, 3, 2, 1, out, LANES, LINE, DISTANCE, which, LANES, LINE, DISTANCE, values, places,
+            2 * SIZE, images, table, 0, DISTANCE, across, 0, 0, VECTORS, False,
+        )  # fmt: skip
+    else:
+        joined_maxima_tile(
+            rows, 3, 2, 2, out, LANES, LINE, DISTANCE, which, LANES, LINE, DISTANCE, values, places,
+            2 * SIZE, images, table, 0, DISTANCE, across, 0, 0, VECTORS, False,
+        )  # fmt: skip
 
 
 def surrounded(size: int, dtype: type = np.float32) -> np.ndarray:
@@ -71,18 +82,54 @@ def test_neighbours_are_compared_and_the_first_of_equals_is_named(
 
 
 @pytest.mark.parametrize("special", [0, np.nan])
-def test_lines_are_joined_from_where_they_wait(special: float) -> None:
-    values, places = drawn(1, 2, 2 * SIZE), np.zeros((2, 2 * SIZE), np.uint8)
-    values[1, 4] = special
-    places[1] = 1
-    out, which = surrounded(2 * DISTANCE), surrounded(2 * DISTANCE, np.uint8)
-    joined(out, which, values.reshape(-1), places.reshape(-1), np.array([2 * SIZE, 0, 0, 2]))
-    lines = values[::-1]  # the first line of the windows waits behind the second
-    line = np.where(np.isnan(lines), np.inf, lines).argmax(axis=0)
-    expected = np.take_along_axis(lines, line[None], 0)[0].reshape(2, SIZE)
-    names = np.where(line == 0, 1, 2).reshape(2, SIZE)
-    for found, wanted in ((out, expected), (which, names)):
-        pixels = found[LANES : LANES + 2 * DISTANCE].reshape(2, DISTANCE)
-        assert_array_equal(pixels[:, :SIZE], wanted)
-        assert (pixels[:, SIZE:] == UNTOUCHED).all()
+@pytest.mark.parametrize("rows, stride", [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize("windows", [1, 2])
+def test_lines_are_joined_with_those_that_wait_and_take_their_place(
+    special: float, rows: int, stride: int, windows: int
+) -> None:
+    overlap, read, columns = 3 - stride, rows * stride, 2 + stride
+    values, places = drawn(1, overlap, 2, SIZE), np.zeros((overlap, 2, SIZE), np.uint8)
+    places[:, 1] = 1
+    before = values.copy(), places.copy()
+    images = drawn(2, read, columns, DISTANCE)
+    values[0, 0, 4] = before[0][0, 0, 4] = images[-1, -1, 5] = special
+    starts = np.zeros(2 * READ + overlap + read, np.int64)
+    starts[:read] = np.arange(read) * columns * DISTANCE
+    starts[2 * READ :] = 2 * np.arange(overlap + read)  # what a line adds to places
+    across = np.array([[0, 1, windows - 1, *range(columns), *range(columns)]])
+    out, which = surrounded(rows * LINE), surrounded(rows * LINE, np.uint8)
+    joined(
+        rows, stride, out, which, values.reshape(-1), places.reshape(-1), images.reshape(-1),
+        starts, across.reshape(-1),
+    )  # fmt: skip
+    made = [along(images[line, :, :SIZE], stride) for line in range(read)]
+    lines = [
+        np.concatenate(both)
+        for both in zip(before, map(np.array, zip(*made, strict=True)), strict=True)
+    ]
+    for x in range(windows):
+        for kept, all_lines in zip((values, places), lines, strict=True):
+            assert_array_equal(kept[:, x], all_lines[read:, x])
+        for row in range(rows):
+            seen = lines[0][row * stride : row * stride + 3, x]
+            line = np.where(np.isnan(seen), np.inf, seen).argmax(axis=0)
+            place = 2 * line + np.take_along_axis(lines[1][row * stride :, x], line[None], 0)[0]
+            at = slice(LANES + row * LINE + x * DISTANCE, LANES + row * LINE + x * DISTANCE + SIZE)
+            assert_array_equal(out[at], np.take_along_axis(seen, line[None], 0)[0])
+            assert_array_equal(which[at], place)
+    for found in (out, which):
+        gaps = found[LANES:-LANES].reshape(rows, 2, DISTANCE)
+        assert (gaps[:, :, SIZE:] == UNTOUCHED).all()
+        assert (gaps[:, windows:] == UNTOUCHED).all()
         assert (found[:LANES] == UNTOUCHED).all()
+
+
+def along(pixels: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    """The maxima of 2 windows of 2 pixels of a line, and their places."""
+    values, places = [], []
+    for x in range(2):
+        seen = pixels[x * stride : x * stride + 2]
+        place = np.where(np.isnan(seen), np.inf, seen).argmax(axis=0)
+        values.append(np.take_along_axis(seen, place[None], 0)[0])
+        places.append(place.astype(np.uint8))
+    return np.array(values), np.array(places)

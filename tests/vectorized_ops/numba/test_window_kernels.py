@@ -19,6 +19,10 @@ SHAPES = [
     PoolingShape(8, 11, (2, 3), (1, 1), (1, 0)),
     PoolingShape(10, 9, (3, 1), (1, 1)),
     PoolingShape(10, 11, (1, 2), (1, 1), ceil=True),
+    PoolingShape(17, 19, (3, 3), (2, 2), ceil=True),
+    PoolingShape(20, 18, (3, 2), (2, 2), (1, 1)),
+    PoolingShape(18, 16, (2, 3), (2, 2), (1, 1), ceil=True),
+    PoolingShape(11, 9, (3, 3), (1, 1)),
 ]
 IMAGES, CHANNELS = 20, 70
 """Strips of channels that are not all as long, in more than one piece."""
@@ -85,17 +89,18 @@ def test_gradients_are_those_of_the_reference(shape: PoolingShape, add: bool, ma
     check_surroundings(whole)
 
 
+@pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[4], SHAPES[-1]])
 def test_results_are_the_same_to_the_last_bit_for_any_number_of_threads(
-    same_bits: Callable[..., None],
+    shape: PoolingShape, same_bits: Callable[..., None]
 ) -> None:
-    shape = SHAPES[0]
-    images, gradient = activations((32, 9, 8, 7)), activations((32, 9, 8, 7))
+    images = activations((32, shape.height, shape.width, 7))
+    gradient = activations((32, shape.lines, shape.pixels, 7))
     rng = np.random.default_rng(0)
-    images[...], gradient[...] = (rng.standard_normal(images.shape) for _ in range(2))
+    images[...], gradient[...] = (rng.standard_normal(a.shape) for a in (images, gradient))
 
     def compute() -> list[np.ndarray]:
-        largest, back = activations(images.shape), activations(images.shape)
-        which = activations(images.shape, np.uint8)
+        largest, back = activations(gradient.shape), activations(images.shape)
+        which = activations(gradient.shape, np.uint8)
         MaxPooling(shape).forward(images, largest, which)
         MaxPooling(shape).backward(gradient, which, back)
         return [largest, which, back]
