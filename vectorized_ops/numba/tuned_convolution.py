@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, padded_images, zeros_images_last
+from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, zeros_images_last
 from vectorized_ops.numba.choices import Choice, chosen
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.moments import Moments
@@ -116,6 +116,8 @@ def _choose(shape: ConvolutionShape, made: dict[str, Any]) -> dict[str, Choice]:
             name: partial(arguments.run, direction, operation) for name, operation in made.items()
         }
         choices[direction] = chosen(f"{direction} {shape}", candidates)
+    for operation in made.values():  # what they measured with, for those of a whole network
+        operation.use_scratch(aligned_zeros((0,)))
     return choices
 
 

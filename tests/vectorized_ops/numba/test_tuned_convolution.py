@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -80,6 +83,26 @@ def test_measured_for_real_every_direction_has_times_of_all_candidates() -> None
     for choice in tuned.choices.values():
         assert set(choice.seconds) == {"direct", "winograd2"}
         assert min(choice.seconds.values()) > 0
+
+
+def test_what_was_measured_with_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = ConvolutionShape(16, 32, 32, 64, 64, (3, 3), padding=(1, 1))
+
+    def chosen(question: str, candidates: dict[str, Callable[[], None]]) -> Choice:
+        for run in candidates.values():
+            run()
+        return Choice("winograd4", {})
+
+    monkeypatch.setattr(tuned_convolution, "chosen", chosen)
+    TunedConvolution(shape)  # to compile takes memory too
+    tracemalloc.start()
+    try:
+        tuned = TunedConvolution(shape)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert tuned.scratch_size > 1 << 18
+    assert kept < 4 * tuned.scratch_size
 
 
 def test_scratch_serves_all_that_were_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
