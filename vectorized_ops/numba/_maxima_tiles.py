@@ -4,9 +4,9 @@
 What the windows of neighbouring pixels share is compared once, and every line of the image is read
 once: the maxima along those lines that the next windows see too wait, side by side, in a scratch
 that holds them for a strip of channels, pixel after pixel. Windows read where they lie would drive
-each other out of the cache, pixels being multiples of a page apart as often as not; lines of
-windows are made two at a time, since what waits has to come from the second-level cache and to go
-back. Indices and distances count elements.
+each other out of the cache, pixels being multiples of a page apart as often as not. By stride 1
+lines of windows are made two at a time, since what waits has to come from the second-level cache
+and to go back. Indices and distances count elements.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ from vectorized_ops.numba._block_row import BlockRow
 from vectorized_ops.numba._flow import if_any_is_nan, repeat
 from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba._places import Places
-from vectorized_ops.numba._window_blocks import SIDE
-
-READ = 2
-"""Lines of the image that are read at a time: those of 2 lines of windows, or of 1 by stride 2."""
+from vectorized_ops.numba._window_blocks import READ, SIDE
 
 Candidate = tuple[Value, Value]
 """A value and its place."""
@@ -72,32 +69,29 @@ def _windows(
 @tile
 def line_maxima_tile(
     typingctx: Any, columns: Any, stride: Any, values: Any, index: Any, places: Any, images: Any,
-    line_index: Any, next_index: Any, distance: Any, across: Any, column: Any, next_column: Any,
+    line_index: Any, distance: Any, across: Any, column: Any, next_column: Any,
     vectors: Any,
 ) -> Any:  # fmt: skip
     """Write the largest of `columns` neighbours for a block of SIDE windows, and their places.
 
     Those of the line begin at `index` of scratches that are as long; `across` is the flat table of
-    columns, `column` and `next_column` the rows of this block and of the one that is asked for,
-    which lies on the line that begins at `next_index`.
+    columns, `column` and `next_column` the rows of this block and of the one that is asked for.
     """
     window = columns.literal_value, stride.literal_value
     signature = types.void(
-        columns, stride, values, types.int64, places, images, types.int64, types.int64, types.int64,
-        across, types.int64, types.int64, types.int64,
+        columns, stride, values, types.int64, places, images, types.int64, types.int64, across,
+        types.int64, types.int64, types.int64,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         names = Places(lanes)
         best, which = lanes.pointer(2, args[2], args[3]), lanes.pointer(4, args[4], args[3])
-        row, later = (
-            BlockRow(lanes, lanes.pointer(9, args[9], args[i]), *window) for i in (10, 11)
-        )
-        here = row.addresses(lanes.pointer(5, args[5], args[6]), args[8])
-        asked = later.addresses(lanes.pointer(5, args[5], args[7]), args[8])[-SIDE * window[1] :]
+        row, later = (BlockRow(lanes, lanes.pointer(8, args[8], args[i]), *window) for i in (9, 10))
+        here = row.addresses(lanes.pointer(5, args[5], args[6]), args[7])
+        asked = later.addresses(lanes.pointer(5, args[5], args[6]), args[7])[-SIDE * window[1] :]
         known = [names.spread(place) for place in row.about()]
-        size = lanes.product(args[12], LANES)
+        size = lanes.product(args[11], LANES)
         starts = [lanes.product(member, size) for member in row.members()]
 
         def vector(index: Value) -> None:
@@ -117,7 +111,7 @@ def line_maxima_tile(
 
             _carefully(lanes, seen, write)
 
-        repeat(lanes, args[12], vector)
+        repeat(lanes, args[11], vector)
         return context.get_dummy_value()
 
     return signature, generate
@@ -135,8 +129,8 @@ def joined_maxima_tile(
     The maxima along lines that the windows above have seen wait in scratches of `length` elements
     a line, and make way for those that the windows below will see. Of READ lines each `table` holds
     where those begin that are read now and those that are read next, and then by how much the
-    places of each line are more than those in a line; the next block lies on the lines of entry
-    `asked`. `across` and its rows are those of `line_maxima_tile`.
+    places of each line are more than those in a line; the next block lies on the lines that begin
+    at the entries from `asked` on. `across` and its rows are those of `line_maxima_tile`.
     """
     kernel, apart = (lines.literal_value, columns.literal_value), stride.literal_value
     overlap = kernel[0] - apart

@@ -1,6 +1,6 @@
 """Maximum pooling in blocks of SIDE neighbours along a line: what each block sees, in tables.
 
-Neighbouring windows overlap: a block reads once what both of its members see. Tables (blocks,
+Where neighbouring windows overlap, a block reads once what both of its members see. Tables (blocks,
 entries) int64 hold a row for each block: its first member, then 1 for each of SIDE members that
 exists (else 0), then what is seen, then something about each thing seen.
 """
@@ -14,6 +14,9 @@ from vectorized_ops.shapes import PoolingShape
 
 SIDE = 2
 
+READ = 2
+"""Lines that are read at a time: those of 2 lines of windows, or of 1 where the stride is 2."""
+
 _LARGEST_KERNEL = 3
 """Pixels along an axis: code for larger windows would be long, and used by few networks."""
 
@@ -24,8 +27,8 @@ _WAITING_BYTES = 600 << 10
 """Of second-level cache: lines that wait for the next ones stay there."""
 
 _LONGEST_STRIP, _SHORTEST_STRIP = 128, 56
-"""Channels of 16 images that are taken at a time, values and places 5 bytes each. What is read of a
-pixel is as long: longer pieces come from memory faster, down to the strip that is worth it."""
+"""Channels of 16 images that are taken at a time; what waits of one is at most 5 bytes. What is read
+of a pixel is as long, and longer pieces come from memory faster."""
 
 
 def strip_of(waiting: int) -> int:
@@ -52,7 +55,7 @@ def _worth_it(shape: PoolingShape, waiting: int) -> bool:
 
 
 def seen_by_block(kernel: int, stride: int = 1) -> int:
-    """Return how many pixels a block of windows sees; by stride 1 as many hold pixels of one."""
+    """Return how many pixels a block of windows sees, or by stride 1 windows a block of pixels."""
     return kernel + (SIDE - 1) * stride
 
 

@@ -16,13 +16,14 @@ import numba
 
 from vectorized_ops.layout import IMAGE_LANES
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._maxima_tiles import READ, joined_maxima_tile, line_maxima_tile
+from vectorized_ops.numba._maxima_tiles import joined_maxima_tile, line_maxima_tile
 from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
+from vectorized_ops.numba._window_blocks import READ
 from vectorized_ops.numba._winners_tiles import delivered_tile, line_winners_tile
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
 
-TABLE = 12
+TABLE = 6 * READ
 """Entries of what a thread tells the tiles of the lines that they are at."""
 
 
@@ -80,7 +81,7 @@ def maxima_kernel(lines: int, columns: int, stride: int) -> Callable[..., None]:
                         later = min(now + 1, blocks - 1) * entries
                         line_maxima_tile(
                             columns, stride, values[thread], i * length, places[thread], images,
-                            here, here, distance, across, now * entries, later, count // LANES,
+                            here, distance, across, now * entries, later, count // LANES,
                         )  # fmt: skip
                 while output < last:
                     top, rows = output * stride - padding, min(READ // stride, last - output)
@@ -158,16 +159,16 @@ def winners_kernel(lines: int, columns: int) -> Callable[..., None]:
                 end, target = min(last + padding, outputs), line - padding
                 sums[thread, : (lines - 1) * length] = 0
                 while line < end:
-                    rows = min(2, end - line)
+                    rows = min(READ, end - line)
                     for i in range(rows):
                         below = min(line + rows + i, outputs - 1) * windows
                         pixels = max(target + i, 0) * width
                         table[i] = (line + i) * windows * gradient_distance + begin
-                        table[2 + i] = (line + i) * windows * which_distance + begin
-                        table[4 + i] = below * gradient_distance + begin
-                        table[6 + i] = below * which_distance + begin
-                        table[8 + i] = pixels * out_distance + begin
-                        table[10 + i] = pixels * mask_distance + begin
+                        table[READ + i] = (line + i) * windows * which_distance + begin
+                        table[2 * READ + i] = below * gradient_distance + begin
+                        table[3 * READ + i] = below * which_distance + begin
+                        table[4 * READ + i] = pixels * out_distance + begin
+                        table[5 * READ + i] = pixels * mask_distance + begin
                     delivers = min(max(first - target, 0), rows)
                     for now in range(blocks):
                         wraps = now + 1 == blocks

@@ -19,7 +19,7 @@ from vectorized_ops.numba._delivery import Delivery, deliver
 from vectorized_ops.numba._flow import repeat
 from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba._places import Places
-from vectorized_ops.numba._window_blocks import SIDE
+from vectorized_ops.numba._window_blocks import READ, SIDE
 
 
 @tile
@@ -29,14 +29,14 @@ def line_winners_tile(
     which: Any, which_distance: Any, table: Any, asked: Any, delivers: Any, nowhere: Any,
     across: Any, column: Any, next_column: Any, vectors: Any, add: Any, masked: Any, past: Any,
 ) -> Any:  # fmt: skip
-    """Add what `rows` lines of windows, 1 or 2, give to a block of SIDE pixels.
+    """Add what `rows` lines of windows, 1 to READ, give to a block of SIDE pixels.
 
     As many lines of pixels get nothing more and are delivered, from line `delivers` on. The sums of
-    those that follow wait in a scratch of `length` elements a line, and move up in it. For 2 lines
-    each `table` holds where the gradient begins and the places, both of the lines in which the next
-    block lies (if `asked` is 1, not 0), the lines of pixels and those of the mask; at `spare` of
-    the sums goes what is not delivered. `nowhere` holds NOWHERE for each element of a strip;
-    `across` is the flat table of columns, whose next row is asked for.
+    those that follow wait in a scratch of `length` elements a line, and move up in it. For READ
+    lines each `table` holds where the gradient begins and the places, both of the lines below too,
+    the lines of pixels and those of the mask; the next block lies on these lines (`asked` is 0) or
+    on those below (1). At `spare` of the sums goes what is not delivered. `nowhere` holds NOWHERE
+    for each element of a strip; `across` is the flat table of columns, whose next row is asked for.
     """
     kernel = lines.literal_value, columns.literal_value
     signature = types.void(
@@ -60,7 +60,7 @@ def line_winners_tile(
 
         def begin(of: int, kind: Value, line: int) -> Value:
             """Return where a line of argument `of` begins, by its entry of a kind in the table."""
-            position = lanes.sum(lanes.product(kind, 2), line)
+            position = lanes.sum(lanes.product(kind, READ), line)
             entry = lanes.load_integer(lanes.pointer(14, args[14], position))
             return lanes.pointer(of, args[of], entry)
 
@@ -146,7 +146,7 @@ def line_winners_tile(
 
             repeat(lanes, args[21], vector)
 
-        lanes.choose(args[0], (2, 1), emit)
+        lanes.choose(args[0], range(READ, 0, -1), emit)
         return context.get_dummy_value()
 
     return signature, generate

@@ -34,7 +34,7 @@ windows share is in the second-level cache then."""
 class MaxPooling:
     """See `vectorized_ops.reference.pooling.MaxPooling`; images run fastest in memory.
 
-    Small windows are made in blocks.
+    Small windows on maps of some size are made in blocks, in each direction if they can.
     """
 
     def __init__(self, shape: PoolingShape) -> None:

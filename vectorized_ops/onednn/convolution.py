@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.onednn.arrays import images_tensor, tensor
 from vectorized_ops.onednn.gradient import write_gradient
+from vectorized_ops.reference.convolution import Convolution as Reference
 from vectorized_ops.shapes import ConvolutionShape
 
 
 class Convolution:
-    """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order."""
+    """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order.
+
+    Windows that all lie in the padding are left to that: of some of them oneDNN (in PyTorch 2.13)
+    crashes.
+    """
 
     def __init__(self, shape: ConvolutionShape) -> None:
+        self._of_padding = Reference(shape) if _all_in_padding(shape) else None
         self._stride, self._padding = list(shape.stride), list(shape.padding)
         self._dilation, self._groups = list(shape.dilation), shape.groups
 
@@ -26,6 +33,9 @@ class Convolution:
         relu: bool = False,
     ) -> None:
         """Write the correlation of images and weights, plus bias, and rectify it."""
+        if self._of_padding is not None:
+            self._of_padding.forward(images, weights, bias, out, relu)
+            return
         result = torch.conv2d(
             images_tensor(images), tensor(weights), None if bias is None else tensor(bias),
             self._stride, self._padding, self._dilation, self._groups,
@@ -44,6 +54,9 @@ class Convolution:
         mask: AnyArray | None = None,
     ) -> None:
         """Write the gradient of the images."""
+        if self._of_padding is not None:
+            self._of_padding.backward_data(gradient, weights, out, add, mask)
+            return
         target = images_tensor(out)
         value, _, _ = self._backward(gradient, target, weights, [True, False, False])
         write_gradient(value, target, add, None if mask is None else images_tensor(mask))
@@ -52,6 +65,9 @@ class Convolution:
         self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray | None
     ) -> None:
         """Write the gradients of weights and, unless it is None, bias."""
+        if self._of_padding is not None:
+            self._of_padding.backward_weights(images, gradient, weights_out, bias_out)
+            return
         _, weights, bias = self._backward(
             gradient, images_tensor(images), weights_out, [False, True, bias_out is not None]
         )
@@ -69,3 +85,14 @@ class Convolution:
             )
         )  # fmt: skip
         return results
+
+
+def _all_in_padding(shape: ConvolutionShape) -> bool:
+    """Tell whether no window sees a pixel, along one of the axes or both."""
+    extents = (shape.height, shape.lines), (shape.width, shape.pixels)
+    for axis, (pixels, windows) in enumerate(extents):
+        first = np.arange(windows)[:, None] * shape.stride[axis] - shape.padding[axis]
+        seen = first + np.arange(shape.kernel[axis]) * shape.dilation[axis]
+        if not ((seen >= 0) & (seen < pixels)).any():
+            return True
+    return False

@@ -32,7 +32,7 @@ def key_halves(key: int) -> tuple[int, int]:
         raise OperationError(
             f"dropout was given the key {key}: expected 0 <= key < 2^64; take it modulo 2^64"
         )
-    return key % BELOW, key // BELOW
+    return int(key) % BELOW, int(key) // BELOW
 
 
 def mixed_key(key: int) -> np.uint32:
@@ -43,7 +43,10 @@ def mixed_key(key: int) -> np.uint32:
 
 
 def hashed_number(number: int) -> int:
-    """Return what `hashed` does; an array of one number takes ten times as long as a number."""
+    """Return what `hashed` does; an array of one number takes ten times as long as a number.
+
+    Numba compiles it too.
+    """
     mixed = number ^ number >> SHIFTS[0]
     for i in range(len(MULTIPLIERS)):
         mixed = mixed * MULTIPLIERS[i] % BELOW

@@ -10,8 +10,8 @@ from numpy.testing import assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._maxima_tiles import READ, joined_maxima_tile, line_maxima_tile
-from vectorized_ops.numba._window_blocks import window_blocks
+from vectorized_ops.numba._maxima_tiles import joined_maxima_tile, line_maxima_tile
+from vectorized_ops.numba._window_blocks import READ, window_blocks
 from vectorized_ops.numba.compiler import kernel
 from vectorized_ops.shapes import PoolingShape
 
@@ -24,9 +24,7 @@ UNTOUCHED = 77
 
 @kernel
 def line_maxima(values: Any, places: Any, images: Any, across: Any) -> None:
-    line_maxima_tile(
-        2, 1, values, LANES, places, images, LANES, LANES, DISTANCE, across, 0, 0, VECTORS
-    )
+    line_maxima_tile(2, 1, values, LANES, places, images, LANES, DISTANCE, across, 0, 0, VECTORS)
 
 
 @kernel

@@ -63,7 +63,7 @@ def test_each_pixel_is_in_one_block_that_sees_all_windows_that_hold_it(shape: Po
     assert found == list(range(shape.width))
 
 
-def test_blocks_are_for_small_windows_that_overlap_on_maps_of_some_size() -> None:
+def test_blocks_are_for_small_windows_on_maps_of_some_size() -> None:
     assert all(windows_fit(shape) and pixels_fit(shape) for shape in SHAPES)
     assert all(windows_fit(shape) and not pixels_fit(shape) for shape in APART)
     assert windows_fit(PoolingShape(112, 112, (3, 3), (2, 2), ceil=True))

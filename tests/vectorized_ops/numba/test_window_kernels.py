@@ -22,10 +22,11 @@ SHAPES = [
     PoolingShape(17, 19, (3, 3), (2, 2), ceil=True),
     PoolingShape(20, 18, (3, 2), (2, 2), (1, 1)),
     PoolingShape(18, 16, (2, 3), (2, 2), (1, 1), ceil=True),
-    PoolingShape(11, 9, (3, 3), (1, 1)),
+    PoolingShape(16, 18, (2, 2), (2, 2)),
+    PoolingShape(12, 11, (3, 3), (1, 1)),
 ]
-IMAGES, CHANNELS = 20, 70
-"""Strips of channels that are not all as long, in more than one piece."""
+IMAGES, CHANNELS = 20, 139
+"""Three strips of channels that are not all as long; shares of threads begin within them."""
 
 
 def drawn(*shape: int) -> np.ndarray:
@@ -75,7 +76,14 @@ def test_maxima_and_places_are_those_of_the_reference(
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_gradients_are_those_of_the_reference(shape: PoolingShape, add: bool, masked: bool) -> None:
+@pytest.mark.parametrize("past", [False, True])
+def test_gradients_are_those_of_the_reference(
+    shape: PoolingShape,
+    add: bool,
+    masked: bool,
+    past: bool,
+    storing: Callable[[bool], AbstractContextManager[None]],
+) -> None:
     values = drawn(IMAGES, shape.height, shape.width, CHANNELS)
     gradient = drawn(IMAGES, shape.lines, shape.pixels, CHANNELS) * 3
     places = np.zeros(gradient.shape, np.uint8)
@@ -84,7 +92,8 @@ def test_gradients_are_those_of_the_reference(shape: PoolingShape, add: bool, ma
     out, whole = surrounded(expected)
     Reference(shape).backward(gradient, places, expected, add, values if masked else None)
     (slopes, _), (which, _), (mask, _) = map(surrounded, (gradient, places, values))
-    MaxPooling(shape).backward(slopes, which, out, add, mask if masked else None)
+    with storing(past):
+        MaxPooling(shape).backward(slopes, which, out, add, mask if masked else None)
     assert_array_equal(out[:IMAGES], expected)
     check_surroundings(whole)
 
