@@ -27,8 +27,8 @@ _WAITING_BYTES = 600 << 10
 """Of second-level cache: lines that wait for the next ones stay there."""
 
 _LONGEST_STRIP, _SHORTEST_STRIP = 128, 56
-"""Channels of 16 images that are taken at a time; what waits of one is at most 5 bytes. What is read
-of a pixel is as long, and longer pieces come from memory faster."""
+"""Channels of 16 images that are taken at a time. What waits of a value is at most 5 bytes; what is
+read of a pixel is as long as a strip, and longer pieces come from memory faster."""
 
 
 def strip_of(waiting: int) -> int:
