@@ -74,7 +74,7 @@ class PeerProcess:
     def wait_ready(self) -> None:
         """Return when the contestant is warm; `ready` then holds what it says of itself.
 
-        `peak_bytes` counts from here on: what compiling took has been given back.
+        `peak_bytes` counts from here on: what preparing took and has been given back does not.
         """
         self.ready = self.answer()["ready"]
         with suppress(OSError):  # the peak of all time then, on kernels that cannot forget it
