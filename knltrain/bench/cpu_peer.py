@@ -56,18 +56,24 @@ def main(job: Path, threads: int, when_warm: Callable[[], None] = lambda: None) 
 
 def start_over_if_compiled(
     arguments: Sequence[str],
+    cpus: Iterable[int],
     made: Iterable[MadeKernel],
     execute: Callable[[str, list[str]], object] = os.execv,
 ) -> None:
-    """Replace this process by a new one with the same `arguments`, once, if it has compiled."""
+    """Replace this process by a new one with the same `arguments`, once, if it has compiled.
+
+    It may use `cpus`, those of this process before its threads took their places.
+    """
     if AGAIN not in arguments and any(kernel.compiled for kernel in made):
+        os.sched_setaffinity(0, cpus)
         command = [sys.executable, "-m", "knltrain.bench.cpu_peer", *arguments, AGAIN]
         execute(sys.executable, command)
 
 
 if __name__ == "__main__":
+    allowed = os.sched_getaffinity(0)
     main(
         Path(sys.argv[1]),
         int(sys.argv[2]),
-        lambda: start_over_if_compiled(sys.argv[1:], JOURNAL.made),
+        lambda: start_over_if_compiled(sys.argv[1:], allowed, JOURNAL.made),
     )

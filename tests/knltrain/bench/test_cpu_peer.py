@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 
 from knltrain.bench import cpu_peer
@@ -19,18 +20,26 @@ def test_trains_on_the_jobs_batch_and_reports_the_first_loss(tmp_path, monkeypat
     assert answer["steps"] >= 1
 
 
-def test_starts_over_once_where_it_has_compiled():
+def test_starts_over_once_where_it_has_compiled_and_on_the_cpus_it_had_first():
     compiled, loaded = (MadeKernel("maxima", "(f4)", how, 0.5) for how in (True, False))
-    started = []
+    cpus, started = os.sched_getaffinity(0), []
 
     def execute(program, command):
-        started.append((program, command))
+        started.append((program, command, os.sched_getaffinity(0)))
 
-    cpu_peer.start_over_if_compiled(["job", "2"], [loaded], execute)
+    def start_over(arguments, made):
+        os.sched_setaffinity(0, {min(cpus)})  # as threads that are pinned leave the main one
+        try:
+            cpu_peer.start_over_if_compiled(arguments, cpus, made, execute)
+        finally:
+            os.sched_setaffinity(0, cpus)
+
+    start_over(["job", "2"], [loaded])
     assert not started
-    cpu_peer.start_over_if_compiled(["job", "2"], [loaded, compiled], execute)
-    ((program, command),) = started
+    start_over(["job", "2"], [loaded, compiled])
+    ((program, command, places),) = started
     assert program == command[0] == sys.executable
     assert command[1:] == ["-m", "knltrain.bench.cpu_peer", "job", "2", "again"]
-    cpu_peer.start_over_if_compiled(command[3:], [compiled], execute)
+    assert places == cpus
+    start_over(command[3:], [compiled])
     assert len(started) == 1
