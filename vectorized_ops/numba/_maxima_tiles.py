@@ -69,8 +69,7 @@ def _windows(
 @tile
 def line_maxima_tile(
     typingctx: Any, columns: Any, stride: Any, values: Any, index: Any, places: Any, images: Any,
-    line_index: Any, distance: Any, across: Any, column: Any, next_column: Any,
-    vectors: Any,
+    line_index: Any, distance: Any, across: Any, column: Any, next_column: Any, vectors: Any,
 ) -> Any:  # fmt: skip
     """Write the largest of `columns` neighbours for a block of SIDE windows, and their places.
 

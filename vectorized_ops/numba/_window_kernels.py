@@ -33,6 +33,20 @@ def _within(line: int, height: int) -> int:
     return min(max(line, 0), height - 1)
 
 
+@kernel
+def _lines_of_strip(
+    number: int, end: int, lines: int, size: int, strips: int
+) -> tuple[int, int, int, int]:
+    """Return where the strip of line `number` of all strips begins in a pixel, and its elements.
+
+    And its lines from there on of those before `end`: the first, and the one behind the last.
+    """
+    strip, first = number // lines, number % lines
+    begin = part(size, strip, strips) * IMAGE_LANES
+    count = part(size, strip + 1, strips) * IMAGE_LANES - begin
+    return begin, count, first, min(end - strip * lines, lines)
+
+
 @functools.cache
 def maxima_kernel(lines: int, columns: int, stride: int) -> Callable[..., None]:
     """Return the kernel for windows of lines x columns pixels, `stride` apart.
@@ -68,13 +82,10 @@ def maxima_kernel(lines: int, columns: int, stride: int) -> Callable[..., None]:
         strips, blocks, line_distance = -(-size // strip), len(across), width * distance
         for thread in numba.prange(threads):
             number = part(strips * outputs, thread, threads)
-            while number < part(strips * outputs, thread + 1, threads):
-                index, output = number // outputs, number % outputs
-                begin = part(size, index, strips) * IMAGE_LANES
-                count = part(size, index + 1, strips) * IMAGE_LANES - begin
-                length = windows * count
-                number = min(part(strips * outputs, thread + 1, threads), (index + 1) * outputs)
-                last, table = number - index * outputs, tables[thread]
+            end, table = part(strips * outputs, thread + 1, threads), tables[thread]
+            while number < end:
+                begin, count, output, last = _lines_of_strip(number, end, outputs, size, strips)
+                number, length = number + last - output, windows * count
                 for i in range(overlap):
                     here = _within(output * stride - padding + i, height) * line_distance + begin
                     for now in range(blocks):
@@ -148,18 +159,15 @@ def winners_kernel(lines: int, columns: int) -> Callable[..., None]:
         strips, blocks, spare = -(-size // strip), len(across), sums.shape[1] - strip * IMAGE_LANES
         for thread in numba.prange(threads):
             number = part(strips * height, thread, threads)
-            while number < part(strips * height, thread + 1, threads):
-                index, first = number // height, number % height
-                begin = part(size, index, strips) * IMAGE_LANES
-                count = part(size, index + 1, strips) * IMAGE_LANES - begin
-                length = width * count
-                number = min(part(strips * height, thread + 1, threads), (index + 1) * height)
-                last, table = number - index * height, tables[thread]
+            end, table = part(strips * height, thread + 1, threads), tables[thread]
+            while number < end:
+                begin, count, first, last = _lines_of_strip(number, end, height, size, strips)
+                number, length = number + last - first, width * count
                 line = max(first + padding - lines + 1, 0)
-                end, target = min(last + padding, outputs), line - padding
+                last_line, target = min(last + padding, outputs), line - padding
                 sums[thread, : (lines - 1) * length] = 0
-                while line < end:
-                    rows = min(READ, end - line)
+                while line < last_line:
+                    rows = min(READ, last_line - line)
                     for i in range(rows):
                         below = min(line + rows + i, outputs - 1) * windows
                         pixels = max(target + i, 0) * width

@@ -39,8 +39,10 @@ class MaxPooling:
 
     def __init__(self, shape: PoolingShape) -> None:
         check_window(shape.kernel)
-        self._largest = _MaximaInBlocks(shape) if windows_fit(shape) else _OneByOne(shape)
-        self._winners = _WinnersInBlocks(shape) if pixels_fit(shape) else _OneByOne(shape)
+        forward, backward = windows_fit(shape), pixels_fit(shape)
+        singly = None if forward and backward else _OneByOne(shape)
+        self._largest = _MaximaInBlocks(shape) if singly is None or forward else singly
+        self._winners = _WinnersInBlocks(shape) if singly is None or backward else singly
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
         """Write the largest value of each window and its place in the window."""
