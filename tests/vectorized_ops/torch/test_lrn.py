@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import math
-import time
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,10 +15,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from vectorized_ops.torch import LocalResponseNorm, local_response_norm
+from vectorized_ops.torch import LocalResponseNorm, local_response_norm, lrn
 from vectorized_ops.torch.lrn import respond
 
 pytestmark = pytest.mark.usefixtures("many_threads")
+
+ROOT = Path(lrn.__file__).parents[2]
 
 
 @given(data=st.data())
@@ -82,18 +87,37 @@ def test_bits_are_the_same_every_time(same_bits: Callable[..., None]) -> None:
     same_bits(compute)
 
 
+RACE = """
+import time
+import torch
+from torch.nn import functional
+from vectorized_ops.torch import keep_memory, local_response_norm
+
+def seconds(operation):
+    begin = time.process_time()
+    operation(images, 5).backward(ones)
+    return time.process_time() - begin
+
+keep_memory()
+torch.set_num_threads(1)
+images = torch.randn(8, 64, 56, 56).to(memory_format=torch.channels_last).requires_grad_()
+ones = torch.ones_like(images)
+operations = functional.local_response_norm, local_response_norm
+rounds = [[seconds(operation) for operation in operations] for _ in range(8)]
+print(*map(min, zip(*rounds)))
+"""
+"""Processor time of a pass, with memory that the process has used before: what the system takes to
+clear fresh pages is the same for both, on some machines far longer than the kernel needs."""
+
+
 @pytest.mark.slow
 def test_a_pass_forward_and_back_is_many_times_as_fast_as_pytorchs() -> None:
-    images = placed(torch.randn(8, 64, 56, 56), "channels_last").requires_grad_()
-
-    def seconds(operation: Callable[..., Tensor]) -> float:
-        begin = time.process_time()
-        operation(images, 5).backward(torch.ones_like(images))
-        return time.process_time() - begin
-
-    seconds(local_response_norm)
-    best = [
-        min(seconds(operation) for _ in range(5))
-        for operation in (local_response_norm, functional.local_response_norm)
-    ]
-    assert best[1] > 8 * best[0]
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RACE],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    theirs, ours = map(float, result.stdout.split())
+    assert theirs > 8 * ours
