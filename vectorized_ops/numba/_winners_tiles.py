@@ -26,7 +26,7 @@ from vectorized_ops.numba._window_blocks import READ, SIDE
 def line_winners_tile(
     typingctx: Any, rows: Any, lines: Any, columns: Any, out: Any, out_distance: Any, mask: Any,
     mask_distance: Any, sums: Any, length: Any, spare: Any, gradient: Any, gradient_distance: Any,
-    which: Any, which_distance: Any, table: Any, asked: Any, delivers: Any, nowhere: Any,
+    which: Any, which_distance: Any, table: Any, below: Any, delivers: Any, nowhere: Any,
     across: Any, column: Any, next_column: Any, vectors: Any, add: Any, masked: Any, past: Any,
 ) -> Any:  # fmt: skip
     """Add what `rows` lines of windows, 1 to READ, give to a block of SIDE pixels.
@@ -34,7 +34,7 @@ def line_winners_tile(
     As many lines of pixels get nothing more and are delivered, from line `delivers` on. The sums of
     those that follow wait in a scratch of `length` elements a line, and move up in it. For READ
     lines each `table` holds where the gradient begins and the places, both of the lines below too,
-    the lines of pixels and those of the mask; the next block lies on these lines (`asked` is 0) or
+    the lines of pixels and those of the mask; the next block lies on these lines (`below` is 0) or
     on those below (1). At `spare` of the sums goes what is not delivered. `nowhere` holds NOWHERE
     for each element of a strip; `across` is the flat table of columns, whose next row is asked for.
     """
@@ -64,7 +64,7 @@ def line_winners_tile(
             entry = lanes.load_integer(lanes.pointer(14, args[14], position))
             return lanes.pointer(of, args[of], entry)
 
-        def asked(line: int) -> list[Value]:
+        def ahead(line: int) -> list[Value]:
             """Return what the next block sees and this one does not."""
             return [
                 pixel
@@ -106,7 +106,7 @@ def line_winners_tile(
                 ]
                 for line in range(kernel[0] - 1)
             ]
-            coming = [pixel for line in range(rows) for pixel in asked(line)]
+            asked = [pixel for line in range(rows) for pixel in ahead(line)]
             targets, cuts = (
                 [place for line in range(rows) for place in delivered(of, kind, line)]
                 for of, kind in ((3, 4), (5, 5))
@@ -114,7 +114,7 @@ def line_winners_tile(
 
             def vector(index: Value) -> None:
                 offset = lanes.product(index, LANES)
-                for pixel in coming:
+                for pixel in asked:
                     lanes.prefetch(lanes.at(pixel, offset), level=2)
                 slopes = [[lanes.load(lanes.at(pixel, offset)) for pixel in line] for line in above]
                 places = [[names.load(lanes.at(pixel, offset)) for pixel in line] for line in won]
