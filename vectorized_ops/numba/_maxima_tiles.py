@@ -12,6 +12,7 @@ and to go back. Indices and distances count elements.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import chain
 from typing import Any
@@ -46,6 +47,36 @@ def _carefully(lanes: Lanes, seen: list[Candidate], write: Callable[[Larger], No
     write(partial(_larger, lanes))
     values = [value for value, _ in seen]
     if_any_is_nan(lanes, values, lambda: write(partial(_larger_or_nan, lanes)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A scratch of candidates: the pointers to its values and to their places."""
+
+    lanes: Lanes
+    names: Places
+    values: Value
+    places: Value
+
+    def load(self, *index: Value) -> Candidate:
+        """Return those from an index on, which is a sum."""
+        return (
+            self.lanes.load(self.lanes.at(self.values, *index)),
+            self.names.load(self.lanes.at(self.places, *index)),
+        )
+
+    def store(self, candidate: Candidate, *index: Value) -> None:
+        """Keep them there."""
+        self.lanes.store(candidate[0], self.lanes.at(self.values, *index))
+        self.names.store_near(candidate[1], self.lanes.at(self.places, *index))
+
+
+def _seen(lanes: Lanes, pixels: list[Value], places: list[Value], offset: Value) -> list[Candidate]:
+    """Return what lies in the pixels of a line."""
+    return [
+        (lanes.load(lanes.at(pixel, offset)), place)
+        for pixel, place in zip(pixels, places, strict=True)
+    ]
 
 
 def _windows(
@@ -85,7 +116,9 @@ def line_maxima_tile(
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         names = Places(lanes)
-        best, which = lanes.pointer(2, args[2], args[3]), lanes.pointer(4, args[4], args[3])
+        waiting = _Waiting(
+            lanes, names, lanes.pointer(2, args[2], args[3]), lanes.pointer(4, args[4], args[3])
+        )
         row, later = (BlockRow(lanes, lanes.pointer(8, args[8], args[i]), *window) for i in (9, 10))
         here = row.addresses(lanes.pointer(5, args[5], args[6]), args[7])
         asked = later.addresses(lanes.pointer(5, args[5], args[6]), args[7])[-SIDE * window[1] :]
@@ -97,16 +130,12 @@ def line_maxima_tile(
             offset = lanes.product(index, LANES)
             for pixel in asked:
                 lanes.prefetch(lanes.at(pixel, offset), level=2)
-            seen = [
-                (lanes.load(lanes.at(pixel, offset)), place)
-                for pixel, place in zip(here, known, strict=True)
-            ]
+            seen = _seen(lanes, here, known, offset)
 
             def write(larger: Larger) -> None:
                 found = zip(_windows(names, larger, seen, SIDE, window[1]), starts, strict=True)
-                for (value, place), start in reversed(list(found)):
-                    lanes.store(value, lanes.at(best, start, offset))
-                    names.store_near(place, lanes.at(which, start, offset))
+                for candidate, start in reversed(list(found)):
+                    waiting.store(candidate, start, offset)
 
             _carefully(lanes, seen, write)
 
@@ -142,7 +171,7 @@ def joined_maxima_tile(
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         names = Places(lanes)
-        best, which = lanes.pointer(12, args[12]), lanes.pointer(13, args[13])
+        waiting = _Waiting(lanes, names, lanes.pointer(12, args[12]), lanes.pointer(13, args[13]))
         row, later = (
             BlockRow(lanes, lanes.pointer(19, args[19], args[i]), kernel[1], apart)
             for i in (20, 21)
@@ -171,7 +200,7 @@ def joined_maxima_tile(
                 )[-SIDE * apart :]
             ]
             steps = [names.spread(entry(2 * READ + line)) for line in range(overlap + rows * apart)]
-            waiting = [
+            starts = [
                 [
                     lanes.sum(lanes.product(args[14], line), lanes.product(member, size))
                     for member in members
@@ -187,31 +216,15 @@ def joined_maxima_tile(
                 offset = lanes.product(index, LANES)
                 for pixel in asked:
                     lanes.prefetch(lanes.at(pixel, offset), level=2)
-                seen = [
-                    [
-                        (lanes.load(lanes.at(pixel, offset)), place)
-                        for pixel, place in zip(line, known, strict=True)
-                    ]
-                    for line in here
-                ]
-                above = [
-                    [
-                        (
-                            lanes.load(lanes.at(best, at, offset)),
-                            names.load(lanes.at(which, at, offset)),
-                        )
-                        for at in line
-                    ]
-                    for line in waiting
-                ]
+                seen = [_seen(lanes, line, known, offset) for line in here]
+                above = [[waiting.load(start, offset) for start in line] for line in starts]
 
                 def write(larger: Larger) -> None:
                     made = [*above, *(_windows(names, larger, line, SIDE, apart) for line in seen)]
                     for member in reversed(range(SIDE)):  # what does not exist is the first again
                         column = [line[member] for line in made]
-                        for kept, line in zip(column[rows * apart :], waiting, strict=True):
-                            lanes.store(kept[0], lanes.at(best, line[member], offset))
-                            names.store_near(kept[1], lanes.at(which, line[member], offset))
+                        for candidate, line in zip(column[rows * apart :], starts, strict=True):
+                            waiting.store(candidate, line[member], offset)
                         placed = [
                             (value, names.more(place, step))
                             for (value, place), step in zip(column, steps, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numba
@@ -39,10 +40,9 @@ class MaxPooling:
 
     def __init__(self, shape: PoolingShape) -> None:
         check_window(shape.kernel)
-        forward, backward = windows_fit(shape), pixels_fit(shape)
-        singly = None if forward and backward else _OneByOne(shape)
-        self._largest = _MaximaInBlocks(shape) if singly is None or forward else singly
-        self._winners = _WinnersInBlocks(shape) if singly is None or backward else singly
+        one_by_one = functools.cache(_OneByOne)  # if it is both, its tables are made once
+        self._largest = _MaximaInBlocks(shape) if windows_fit(shape) else one_by_one(shape)
+        self._winners = _WinnersInBlocks(shape) if pixels_fit(shape) else one_by_one(shape)
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
         """Write the largest value of each window and its place in the window."""
