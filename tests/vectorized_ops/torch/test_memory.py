@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from own_process import words_of
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.torch import memory
-
-ROOT = Path(memory.__file__).parents[2]
 
 FAULTS = """
 import resource, sys
@@ -33,14 +30,7 @@ print(first, sum(later[2:]) // len(later[2:]))
 @cache
 def faults(kind: str) -> list[int]:
     """Page faults of allocating 80 MB for the first time and, on average, for later times."""
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", FAULTS, kind],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return [int(word) for word in result.stdout.split()]
+    return [int(word) for word in words_of(FAULTS, kind)]
 
 
 def test_memory_that_was_used_before_costs_no_page_faults() -> None:
