@@ -10,6 +10,8 @@ from vectorized_ops.winograd import POINTS, Matrix, transposed, winograd_transfo
 
 SIZES = [(1, 1), (1, 3), (2, 1), (2, 3), (3, 2), (4, 3), (4, 5), (6, 3), (5, 5), (6, 7)]
 
+CUTS = [(2, 3, 1), (4, 3, 1), (4, 3, 2), (4, 3, 3), (2, 5, 1), (4, 5, 1), (4, 5, 2), (4, 5, 3)]
+
 Row = Sequence[Fraction]
 
 
@@ -48,6 +50,19 @@ def test_minimal_filtering_equals_the_correlation_exactly(outputs: int, taps: in
             applied(transform.weights_map, weights), applied(transform.input_map, inputs)
         )
         assert applied(transform.output_map, points) == correlation(inputs, weights)
+
+
+@pytest.mark.parametrize(("outputs", "taps", "kept"), CUTS)
+def test_fewer_outputs_take_the_weights_at_some_of_the_same_points(
+    outputs: int, taps: int, kept: int
+) -> None:
+    whole, cut = winograd_transform(outputs, taps), winograd_transform(outputs, taps, kept)
+    assert cut.outputs == kept
+    assert len(cut.numbers) == len(set(cut.numbers)) == kept + taps - 1
+    assert cut.weights_map == tuple(whole.weights_map[number] for number in cut.numbers)
+    for inputs, weights in product(units(cut.points), units(taps)):
+        points = times(applied(cut.weights_map, weights), applied(cut.input_map, inputs))
+        assert applied(cut.output_map, points) == correlation(inputs, weights)
 
 
 @pytest.mark.parametrize(("outputs", "taps"), SIZES)

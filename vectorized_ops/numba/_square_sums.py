@@ -14,6 +14,7 @@ from typing import Any
 
 import numba
 
+from vectorized_ops.numba._ends import Ends, used_points
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._outer_product import PANEL, PANEL_COLUMNS, turn_pixel
 from vectorized_ops.numba._outer_product_tiles import outer_product_tile
@@ -28,12 +29,16 @@ from vectorized_ops.numba.compiler import parallel_kernel
 
 
 @functools.cache
-def square_sums_kernel(outputs: int, taps: int, rows: int, piece: int) -> Callable[..., None]:
+def square_sums_kernel(
+    outputs: int, taps: int, rows: int, piece: int, ends: Ends
+) -> Callable[..., None]:
     """Return the kernel that sums the points' products.
 
-    Its tiles have so many `rows` (channels), its items `piece` images, a share of all.
+    Its tiles have so many `rows` (channels), its items `piece` images, a share of all. `ends` are
+    those of the map of the gradient.
     """
-    points, area = (outputs + taps - 1) ** 2, outputs * outputs
+    points, used = (outputs + taps - 1) ** 2, used_points(outputs, taps, ends)
+    (lines, columns), area = ends, outputs * outputs
 
     @parallel_kernel
     def sum_points(
@@ -56,38 +61,35 @@ def square_sums_kernel(outputs: int, taps: int, rows: int, piece: int) -> Callab
         panels: Any,
         zeros: Any,
         at_once: int,
+        items: Any,
+        parts: Any,
     ) -> None:
         """Fill `sums` (threads, n*n, panels, row blocks, rows, PANEL) and `bias_sums`.
 
-        `transformed`, `turned` and `panels` are scratch, a row per thread.
+        `transformed`, `turned` and `panels` are scratch, a row per thread. `items` and `parts` are
+        those of `Items`.
         """
-        across = (out_size[1] + outputs - 1) // outputs
-        tiles = (out_size[0] + outputs - 1) // outputs * across
-        items = images // piece * tiles
-        threads, columns = sums.shape[0], len(starts)
+        threads, panel_columns = sums.shape[0], len(starts)
         row_blocks, wide = (channels + rows - 1) // rows, channels * piece
         left_step = at_once * wide + GAP
         for thread in numba.prange(threads):
             own, own_bias = sums[thread], bias_sums[thread]
             own[:], own_bias[:] = 0.0, 0.0
-            last = part(items, thread + 1, threads)
-            for first in range(part(items, thread, threads), last, at_once):
-                number = min(at_once, last - first)
+            for first in range(parts[thread], parts[thread + 1], at_once):
+                number = min(at_once, parts[thread + 1] - first)
                 for t in range(number):
-                    begin, place = (first + t) // tiles * piece, (first + t) % tiles
-                    y, x = place // across * outputs, place % across * outputs
+                    begin, y, x, kind = items[first + t]
                     square_input_tile(
-                        outputs, taps, transformed[thread], t * wide, left_step,
-                        inputs, begin, y - padding[0], x - padding[1], size[0], size[1], distance,
-                        zeros, channels, images, piece, piece // LANES,
+                        outputs, taps, lines, columns, kind, transformed[thread], t * wide,
+                        left_step, inputs, begin, y - padding[0], x - padding[1], size[0], size[1],
+                        distance, zeros, channels, images, piece, piece // LANES,
                     )  # fmt: skip
-                for column in range(columns):
+                for column in range(panel_columns):
                     vectors = widths[column]
                     pixel_size = piece * vectors * LANES
                     right_step = at_once * pixel_size + GAP
                     for t in range(number):
-                        begin, place = (first + t) // tiles * piece, (first + t) % tiles
-                        y, x = place // across * outputs, place % across * outputs
+                        begin, y, x, kind = items[first + t]
                         for cell in range(area):
                             line, pixel = y + cell // outputs, x + cell % outputs
                             if line < out_size[0] and pixel < out_size[1]:
@@ -97,30 +99,37 @@ def square_sums_kernel(outputs: int, taps: int, rows: int, piece: int) -> Callab
                                     column * PANEL, gradient, source + starts[column] * images,
                                     filters, images, piece,
                                 )  # fmt: skip
-                            else:
-                                turned[thread, cell * pixel_size : (cell + 1) * pixel_size] = 0.0
                         square_gradient_tile(
-                            outputs, taps, panels[thread], t * pixel_size, right_step,
-                            turned[thread], pixel_size, pixel_size // LANES,
+                            outputs, taps, lines, columns, kind, panels[thread], t * pixel_size,
+                            right_step, turned[thread], pixel_size, pixel_size // LANES,
                         )  # fmt: skip
                     for point in range(points):
-                        right = point * right_step
-                        for block in range(row_blocks):
-                            c = min(block * rows, channels - rows)
-                            target = ((point * columns + column) * row_blocks + block) * (
-                                rows * PANEL
-                            )
-                            left = point * left_step + c * piece
-                            if vectors == PANEL_COLUMNS:
-                                outer_product_tile(
-                                    rows, PANEL_COLUMNS, piece, own, target, transformed[thread],
-                                    left, wide, 0, panels[thread], right, pixel_size, 0, number, 1,
-                                )  # fmt: skip
-                            else:
-                                outer_product_tile(
-                                    rows, 1, piece, own, target, transformed[thread],
-                                    left, wide, 0, panels[thread], right, pixel_size, 0, number, 1,
-                                )  # fmt: skip
+                        t = 0
+                        while t < number:
+                            run = 0  # of items that have this point
+                            while t + run < number and used[items[first + t + run, 3], point]:
+                                run += 1
+                            left, right = point * left_step + t * wide, point * right_step
+                            right += t * pixel_size
+                            t += run + 1
+                            if run == 0:
+                                continue
+                            for block in range(row_blocks):
+                                c = min(block * rows, channels - rows)
+                                place = (point * panel_columns + column) * row_blocks + block
+                                target, source = place * rows * PANEL, left + c * piece
+                                if vectors == PANEL_COLUMNS:
+                                    outer_product_tile(
+                                        rows, PANEL_COLUMNS, piece, own, target,
+                                        transformed[thread], source, wide, 0, panels[thread],
+                                        right, pixel_size, 0, run, 1,
+                                    )  # fmt: skip
+                                else:
+                                    outer_product_tile(
+                                        rows, 1, piece, own, target,
+                                        transformed[thread], source, wide, 0, panels[thread],
+                                        right, pixel_size, 0, run, 1,
+                                    )  # fmt: skip
 
     return sum_points
 

@@ -17,6 +17,7 @@ import numba
 
 from vectorized_ops.numba._correlation import TILE_COLUMNS
 from vectorized_ops.numba._correlation_tiles import correlation_tile
+from vectorized_ops.numba._ends import Ends, used_points
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._square_tiles import (
     square_input_tile,
@@ -70,9 +71,13 @@ def square_weights_kernel(outputs: int, taps: int) -> Callable[..., None]:
 
 
 @functools.cache
-def square_kernel(outputs: int, taps: int, rows: int) -> Callable[..., None]:
-    """Return the kernel of F(outputs x outputs, taps x taps) with tiles of so many filters."""
-    points = (outputs + taps - 1) ** 2
+def square_kernel(outputs: int, taps: int, rows: int, ends: Ends) -> Callable[..., None]:
+    """Return the kernel of F(outputs x outputs, taps x taps) with tiles of so many filters.
+
+    `ends` are those of the map of results.
+    """
+    points, used = (outputs + taps - 1) ** 2, used_points(outputs, taps, ends)
+    lines, columns = ends
 
     @parallel_kernel
     def convolve(
@@ -96,25 +101,25 @@ def square_kernel(outputs: int, taps: int, rows: int) -> Callable[..., None]:
         zeros: Any,
         segment: Any,
         at_once: int,
+        items: Any,
+        parts: Any,
     ) -> None:
-        """`transformed` and `products` are scratch, a row per thread; segment is (0, 0, C)."""
-        across = (out_size[1] + outputs - 1) // outputs
-        tiles = (out_size[0] + outputs - 1) // outputs * across
-        items = (images + PIECE - 1) // PIECE * tiles
+        """`transformed` and `products` are scratch, a row per thread; segment is (0, 0, C).
+
+        `items` and `parts` are those of `Items`.
+        """
         threads, blocks = transformed.shape[0], (filters + rows - 1) // rows
         wide, high = channels * PIECE, filters * PIECE
         in_step, out_step = at_once * wide + GAP, at_once * high + GAP
         for thread in numba.prange(threads):
             points_in, points_out = transformed[thread], products[thread]
-            last = part(items, thread + 1, threads)
-            for first in range(part(items, thread, threads), last, at_once):
-                number = min(at_once, last - first)
+            for first in range(parts[thread], parts[thread + 1], at_once):
+                number = min(at_once, parts[thread + 1] - first)
                 for t in range(number):
-                    begin, place = (first + t) // tiles * PIECE, (first + t) % tiles
-                    y, x = place // across * outputs, place % across * outputs
+                    begin, y, x, kind = items[first + t]
                     square_input_tile(
-                        outputs, taps, points_in, t * wide, in_step, inputs, begin,
-                        y - padding[0], x - padding[1], size[0], size[1], distance, zeros,
+                        outputs, taps, lines, columns, kind, points_in, t * wide, in_step, inputs,
+                        begin, y - padding[0], x - padding[1], size[0], size[1], distance, zeros,
                         channels, images, PIECE, min(PIECE, images - begin) // LANES,
                     )  # fmt: skip
                 for point in range(points):
@@ -122,9 +127,12 @@ def square_kernel(outputs: int, taps: int, rows: int) -> Callable[..., None]:
                         k = min(block * rows, filters - rows)
                         source = (point * blocks + block) * (rows * channels + LANES)
                         for t in range(number):
+                            begin, _, _, kind = items[first + t]
                             target = point * out_step + t * high + k * PIECE
                             start = point * in_step + t * wide
-                            if images - (first + t) // tiles * PIECE >= PIECE:
+                            if not used[kind, point]:
+                                continue
+                            if images - begin >= PIECE:
                                 correlation_tile(
                                     rows, TILE_COLUMNS, points_out, target, PIECE,
                                     zeros, 0, weights, source, points_in, start,
@@ -137,19 +145,17 @@ def square_kernel(outputs: int, taps: int, rows: int) -> Callable[..., None]:
                                     segment, 0, 1, zeros, 0, 0, 0,
                                 )  # fmt: skip
                 for t in range(number):
-                    begin, place = (first + t) // tiles * PIECE, (first + t) % tiles
-                    y, x = place // across * outputs, place % across * outputs
+                    begin, y, x, kind = items[first + t]
                     pixel = y * out_size[1] + x
                     for k in range(filters):
                         for lane in range(0, min(PIECE, images - begin), LANES):
                             target = k * images + begin + lane
                             square_output_tile(
-                                outputs, taps, points_out, t * high + k * PIECE + lane,
-                                out_step, bias, k,
+                                outputs, taps, lines, columns, kind, points_out,
+                                t * high + k * PIECE + lane, out_step, bias, k,
                                 out, pixel * out_distance + target, out_size[1] * out_distance,
-                                out_distance, out_size[0] - y, out_size[1] - x,
-                                mask, pixel * mask_distance + target, out_size[1] * mask_distance,
-                                mask_distance, mode,
+                                out_distance, mask, pixel * mask_distance + target,
+                                out_size[1] * mask_distance, mask_distance, mode,
                             )  # fmt: skip
 
     return convolve

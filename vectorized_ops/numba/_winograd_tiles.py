@@ -90,13 +90,17 @@ def linear_map(lanes: Lanes, matrix: Matrix, values: Sequence[Value]) -> list[Va
 
 
 def square_map(
-    lanes: Lanes, matrix: Matrix, load: Callable[[int, int], Value]
+    lanes: Lanes, matrix: Matrix, load: Callable[[int, int], Value], across: Matrix | None = None
 ) -> list[list[Value]]:
-    """Emit matrix @ X @ matrix^T for the square X of vectors that `load(row, column)` reads."""
-    size = len(matrix[0])
-    columns = [linear_map(lanes, matrix, [load(i, j) for i in range(size)]) for j in range(size)]
+    """Emit matrix @ X @ across^T for the matrix X of vectors that `load(row, column)` reads.
+
+    `across` is `matrix` too unless it is given.
+    """
+    across = matrix if across is None else across
+    height, width = len(matrix[0]), len(across[0])
+    columns = [linear_map(lanes, matrix, [load(i, j) for i in range(height)]) for j in range(width)]
     rows = zip(*columns, strict=True)
-    return [linear_map(lanes, matrix, row) for row in rows]
+    return [linear_map(lanes, across, row) for row in rows]
 
 
 def store_points(lanes: Lanes, results: list[list[Value]], target: Value, stride: Value) -> None:

@@ -17,6 +17,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba._correlation import tile_rows
 from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
+from vectorized_ops.numba._ends import items_of
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._operands import Operands
 from vectorized_ops.numba._outer_product import PANEL, gather_bias, panels_of, sums_size
@@ -84,6 +85,13 @@ class WinogradConvolution:
         self._zeros = aligned_zeros((widest * self._images,))
         self._piece = PIECE if self._images % PIECE == 0 else LEAST_PIECE
         self._kernels = aligned_zeros((self._threads, self._taps**2, LANES))
+        self._results = {
+            backward: items_of(size, outputs, self._taps, self._images, PIECE, self._threads)
+            for backward, size in ((False, shape.outputs[1:3]), (True, shape.inputs[1:3]))
+        }
+        self._gradients = items_of(
+            shape.outputs[1:3], outputs, self._taps, self._images, self._piece, self._threads
+        )
         self._scratch = aligned_zeros((0,))
 
     @property
@@ -172,11 +180,12 @@ class WinogradConvolution:
         sums, bias_sums, transformed, turned, turned_points = (
             piece.reshape(self._threads, -1) for piece in pieces
         )
-        square_sums_kernel(self._outputs, self._taps, rows, self._piece)(
+        items = self._gradients
+        square_sums_kernel(self._outputs, self._taps, rows, self._piece, items.ends)(
             *pixels(images), images.shape[1:3], shape.channels, *pixels(gradient),
             gradient.shape[1:3], shape.filters, self._images, shape.padding, panels.starts,
             panels.widths, sums, bias_sums, transformed, turned, turned_points, self._zeros,
-            self._at_once(shape.filters, shape.channels, shape.outputs),
+            self._at_once(shape.filters, shape.channels, shape.outputs), items.table, items.parts,
         )  # fmt: skip
         square_taps_kernel(self._outputs, self._taps)(
             sums, rows, shape.channels, panels.starts, panels.widths, panels.of_filter,
@@ -207,12 +216,14 @@ class WinogradConvolution:
         target, target_distance = pixels(out)
         masking, mask_distance = (target, 0) if mask is None else pixels(mask)
         source, distance = pixels(inputs)
-        square_kernel(self._outputs, self._taps, rows)(
+        items = self._results[backward]
+        square_kernel(self._outputs, self._taps, rows, items.ends)(
             source, distance, inputs.shape[1:3], channels, points, bias, target,
             target_distance, out.shape[1:3], filters, self._images, padding, masking,
             mask_distance, mode, transformed.reshape(self._threads, -1),
             products.reshape(self._threads, -1), self._zeros,
-            np.array([0, 0, channels]), self._at_once(filters, channels, out.shape),
+            np.array([0, 0, channels]), self._at_once(filters, channels, out.shape), items.table,
+            items.parts,
         )  # fmt: skip
 
     def _at_once(self, filters: int, channels: int, out: tuple[int, ...]) -> int:
