@@ -8,6 +8,7 @@ exact.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,6 +40,7 @@ class WinogradTransform:
         return self.outputs + self.taps - 1
 
 
+@functools.cache
 def winograd_transform(outputs: int, taps: int, kept: int | None = None) -> WinogradTransform:
     """Return F(outputs, taps); errors grow with their sum, 9 is the sensible end in float32.
 

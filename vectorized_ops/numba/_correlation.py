@@ -133,6 +133,9 @@ def correlation_kernel(rows: int) -> Callable[..., None]:
             first_block = part(groups * blocks, share, by_blocks)
             last_block = part(groups * blocks, share + 1, by_blocks)
             first_pixel, summed = part(pixels, mine, by_pixels), 0
+            # The blocks of filters of a pixel take turns in fetching the pixel that comes for it.
+            turns = max(1, last_block - first_block)
+            coming_step = (images + turns - 1) // turns
             own_sums, own_pivots = sums[thread], pivots[thread]
             if with_moments:
                 own_sums[:] = 0.0
@@ -145,6 +148,8 @@ def correlation_kernel(rows: int) -> Callable[..., None]:
                     for pixel in range(begin, min(begin + at_once, last_pixel)):
                         kind = classes[pixel]
                         source = bases[pixel] + group * group_step
+                        coming = bases[min(pixel + at_once, pixels - 1)] + group * group_step
+                        coming += (item - first_block) * (group_step // images) * coming_step
                         target = pixel * out_distance + k * images
                         masked = pixel * mask_distance + k * images
                         lane, fresh = 0, pixel == first_pixel
@@ -153,8 +158,8 @@ def correlation_kernel(rows: int) -> Callable[..., None]:
                                 rows, TILE_COLUMNS, out, target + lane, images, bias, k,
                                 packed, item * steps * rows, inputs, source + lane,
                                 segments, first[kind], count[kind], mask, masked + lane, mode, done,
-                                with_moments, own_sums, k * SUMS, own_pivots, k,
-                                fresh and lane == 0, real, lane,
+                                inputs, coming, coming_step, with_moments, own_sums, k * SUMS,
+                                own_pivots, k, fresh and lane == 0, real, lane,
                             )  # fmt: skip
                             lane += TILE_COLUMNS * LANES
                         if lane < images:
@@ -162,8 +167,8 @@ def correlation_kernel(rows: int) -> Callable[..., None]:
                                 rows, 1, out, target + lane, images, bias, k,
                                 packed, item * steps * rows, inputs, source + lane,
                                 segments, first[kind], count[kind], mask, masked + lane, mode, done,
-                                with_moments, own_sums, k * SUMS, own_pivots, k,
-                                fresh and lane == 0, real, lane,
+                                inputs, coming, coming_step, with_moments, own_sums, k * SUMS,
+                                own_pivots, k, fresh and lane == 0, real, lane,
                             )  # fmt: skip
                 summed += min(at_once, last_pixel - begin)
                 enough = begin == first_pixel or summed * images >= SUMMED_VALUES

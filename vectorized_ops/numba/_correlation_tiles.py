@@ -17,7 +17,7 @@ from vectorized_ops.numba._lanes import Lanes, Value, tile
 RELU, ADD, MASK, PAST = 1, 2, 4, 8
 """How results are written: ADD and MASK may be combined, and RELU and PAST."""
 
-_WAYS = (0, RELU, PAST, RELU | PAST, ADD, MASK, ADD | MASK)
+WAYS = (0, RELU, PAST, RELU | PAST, ADD, MASK, ADD | MASK)
 
 
 @tile
@@ -41,6 +41,9 @@ def correlation_tile(
     mask_index: Any,
     mode: Any,
     done: Any,
+    coming: Any,
+    coming_index: Any,
+    coming_step: Any,
 ) -> Any:
     """Write `rows` x `columns` vectors of a correlation.
 
@@ -51,13 +54,14 @@ def correlation_tile(
     segments being triples (place, row, steps >= 1). `mode`: RELU cuts off what is negative; ADD
     adds to what `out` holds, but not to the first `done` rows, which another tile has written;
     MASK then writes zero where `mask`, at mask_index instead of out_index, is <= 0. PAST stores
-    past the caches, at whole vectors only.
+    past the caches, at whole vectors only. Meanwhile the second-level cache is asked, once a step,
+    for what is wanted soon: coming[coming_index + place + t*coming_step], wherever that is.
     """
     height, width = rows.literal_value, columns.literal_value
     index = types.int64
     signature = types.void(
         rows, columns, out, index, index, bias, index, weights, index, inputs, index, segments,
-        index, index, mask, index, index, index,
+        index, index, mask, index, index, index, coming, index, index,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -72,8 +76,8 @@ def correlation_moments_tile(
     typingctx: Any, rows: Any, columns: Any, out: Any, out_index: Any, images: Any, bias: Any,
     bias_index: Any, weights: Any, weights_index: Any, inputs: Any, inputs_index: Any,
     segments: Any, first: Any, count: Any, mask: Any, mask_index: Any, mode: Any, done: Any,
-    wanted: Any, sums: Any, sums_index: Any, pivots: Any, pivots_index: Any, fresh: Any,
-    bits: Any, bits_index: Any,
+    coming: Any, coming_index: Any, coming_step: Any, wanted: Any, sums: Any, sums_index: Any,
+    pivots: Any, pivots_index: Any, fresh: Any, bits: Any, bits_index: Any,
 ) -> Any:  # fmt: skip
     """Write what `correlation_tile` does; if `wanted`, add its moments to `sums`.
 
@@ -86,20 +90,20 @@ def correlation_moments_tile(
     index = types.int64
     signature = types.void(
         rows, columns, out, index, index, bias, index, weights, index, inputs, index, segments,
-        index, index, mask, index, index, index, types.boolean, sums, index, pivots, index,
-        types.boolean, bits, index,
+        index, index, mask, index, index, index, coming, index, index, types.boolean, sums, index,
+        pivots, index, types.boolean, bits, index,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         results = _correlate(lanes, args, height, width)
-        with builder.if_then(args[18]):
-            totals, pivots = lanes.pointer(19, args[19], args[20]), lanes.pointer(21, *args[21:23])
-            real = lanes.pointer(24, args[24], args[25])
+        with builder.if_then(args[21]):
+            totals, pivots = lanes.pointer(22, args[22], args[23]), lanes.pointer(24, *args[24:26])
+            real = lanes.pointer(27, args[27], args[28])
             for i in range(height):
                 with builder.if_then(builder.icmp_signed("<=", args[17], lanes.integer(i))):
                     row, pivot = results[i * width : (i + 1) * width], lanes.at(pivots, i)
-                    with builder.if_then(args[23]):
+                    with builder.if_then(args[26]):
                         builder.store(lanes.first(row[0]), pivot)
                     _add_moments(lanes, row, pivot, lanes.at(totals, 2 * i * lanes.width), real)
         return context.get_dummy_value()
@@ -124,19 +128,23 @@ def _correlate(lanes: Lanes, args: Any, height: int, width: int) -> list[Value]:
     images = args[4]
     weights, inputs = lanes.pointer(7, args[7], args[8]), lanes.pointer(9, args[9], args[10])
     table = lanes.pointer(11, args[11], lanes.product(args[12], 3))
+    coming = lanes.pointer(18, args[18], args[19])
     start = []
     for i in range(height):
         start += [lanes.broadcast(lanes.pointer(5, args[5], args[6], i))] * width
 
     def segment(number: Value, sums: list[Value]) -> list[Value]:
         entry = lanes.at(table, lanes.product(number, 3))
-        at_inputs = lanes.at(inputs, lanes.load_integer(entry))
+        place = lanes.load_integer(entry)
+        at_inputs = lanes.at(inputs, place)
         row = lanes.load_integer(lanes.at(entry, 1))
         at_weights = lanes.at(weights, lanes.product(row, height))
+        at_coming = lanes.at(coming, place)
 
         def step(t: Value, sums: list[Value]) -> list[Value]:
             source = lanes.at(at_inputs, lanes.product(t, images))
             vectors = [lanes.load(lanes.at(source, j * lanes.width)) for j in range(width)]
+            lanes.prefetch(lanes.at(at_coming, lanes.product(t, args[20])), level=2)
             factors = lanes.at(at_weights, lanes.product(t, height))
             results = []
             for i in range(height):
@@ -164,7 +172,7 @@ def _correlate(lanes: Lanes, args: Any, height: int, width: int) -> list[Value]:
             else:
                 _store_row(lanes, row, target, masking, lanes.product(images, i), way)
 
-    lanes.choose(args[16], _WAYS, store)
+    lanes.choose(args[16], WAYS, store)
     return results
 
 

@@ -81,7 +81,7 @@ def items_of(
         for side, first in zip(size, (y, x), strict=True)
     ]
     done = np.concatenate([[0], np.cumsum(points[0] * points[1])])
-    shares = np.arange(threads + 1) * (done[-1] / threads)
+    shares = np.arange(threads + 1) * done[-1] // threads
     after = np.searchsorted(done, shares)
     before = np.maximum(after - 1, 0)
     parts = np.where(shares - done[before] < done[after] - shares, before, after)

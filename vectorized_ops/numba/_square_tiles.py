@@ -14,7 +14,7 @@ from typing import Any
 
 from numba import types
 
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU, store_in_a_way
+from vectorized_ops.numba._correlation_tiles import WAYS, store_in_a_way
 from vectorized_ops.numba._ends import Ends, kinds, transforms
 from vectorized_ops.numba._lanes import Lanes, Value, tile
 from vectorized_ops.numba._winograd_tiles import square_map, store_points
@@ -124,8 +124,7 @@ def square_output_tile(
 ) -> Any:  # fmt: skip
     """Write bias + A^T p A of the points p, m x m pixels.
 
-    Pixel (i, j) goes to out[out_index + i*line + j*pixel]; `mode` is RELU, ADD, MASK, both of these
-    or 0, as in `_correlation_tiles`.
+    Pixel (i, j) goes to out[out_index + i*line + j*pixel]; `mode` is as in `_correlation_tiles`.
     """
     index = types.int64
     signature = types.void(
@@ -162,7 +161,7 @@ def square_output_tile(
                             way,
                         )
 
-            lanes.choose(args[18], (0, RELU, ADD, MASK, ADD | MASK), store)
+            lanes.choose(args[18], WAYS, store)
 
         lanes.choose(args[4], made.kinds, emit)
         return context.get_dummy_value()

@@ -24,8 +24,9 @@ from vectorized_ops.numba._square_tiles import (
     square_output_tile,
     square_weights_tile,
 )
+from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
-from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.numba.compiler import kernel, parallel_kernel
 
 PIECE = TILE_COLUMNS * LANES
 """Images of an item: those of one register tile, so that an item's points fit into the cache."""
@@ -70,6 +71,18 @@ def square_weights_kernel(outputs: int, taps: int) -> Callable[..., None]:
     return transform_weights
 
 
+@kernel
+def coming_pixel(
+    items: Any, number: int, i: int, j: int, padding: Any, size: Any, distance: int
+) -> int:
+    """Return where pixel (i, j) of an item's inputs lies, or one nearby if that is outside."""
+    begin, y, x, _ = items[number]
+    line = min(max(y - padding[0] + i, 0), size[0] - 1)
+    column = min(max(x - padding[1] + j, 0), size[1] - 1)
+    place: int = (line * size[1] + column) * distance + begin
+    return place
+
+
 @functools.cache
 def square_kernel(outputs: int, taps: int, rows: int, ends: Ends) -> Callable[..., None]:
     """Return the kernel of F(outputs x outputs, taps x taps) with tiles of so many filters.
@@ -77,7 +90,7 @@ def square_kernel(outputs: int, taps: int, rows: int, ends: Ends) -> Callable[..
     `ends` are those of the map of results.
     """
     points, used = (outputs + taps - 1) ** 2, used_points(outputs, taps, ends)
-    lines, columns = ends
+    (lines, columns), side = ends, outputs + taps - 1
 
     @parallel_kernel
     def convolve(
@@ -132,17 +145,23 @@ def square_kernel(outputs: int, taps: int, rows: int, ends: Ends) -> Callable[..
                             start = point * in_step + t * wide
                             if not used[kind, point]:
                                 continue
+                            coming = coming_pixel(
+                                items, min(first + at_once + t, parts[thread + 1] - 1),
+                                point // side, point % side, padding, size, distance,
+                            )  # fmt: skip
+                            coming += block % TILE_COLUMNS * LANES
+                            coming_step = images if block < TILE_COLUMNS else 0
                             if images - begin >= PIECE:
                                 correlation_tile(
                                     rows, TILE_COLUMNS, points_out, target, PIECE,
                                     zeros, 0, weights, source, points_in, start,
-                                    segment, 0, 1, zeros, 0, 0, 0,
+                                    segment, 0, 1, zeros, 0, 0, 0, inputs, coming, coming_step,
                                 )  # fmt: skip
                             else:
                                 correlation_tile(
                                     rows, 1, points_out, target, PIECE,
                                     zeros, 0, weights, source, points_in, start,
-                                    segment, 0, 1, zeros, 0, 0, 0,
+                                    segment, 0, 1, zeros, 0, 0, 0, inputs, coming, coming_step,
                                 )  # fmt: skip
                 for t in range(number):
                     begin, y, x, kind = items[first + t]
@@ -157,5 +176,6 @@ def square_kernel(outputs: int, taps: int, rows: int, ends: Ends) -> Callable[..
                                 out_distance, mask, pixel * mask_distance + target,
                                 out_size[1] * mask_distance, mask_distance, mode,
                             )  # fmt: skip
+            finish_stores()
 
     return convolve

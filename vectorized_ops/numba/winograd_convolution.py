@@ -16,7 +16,7 @@ import numpy as np
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba._correlation import tile_rows
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
+from vectorized_ops.numba._correlation_tiles import ADD, MASK, PAST, RELU
 from vectorized_ops.numba._ends import items_of
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._operands import Operands
@@ -29,6 +29,7 @@ from vectorized_ops.numba._squares import (
     square_kernel,
     square_weights_kernel,
 )
+from vectorized_ops.numba._streaming import streamed
 from vectorized_ops.shapes import ConvolutionShape
 
 OUTPUTS, TAPS = (2, 4), (3, 5)
@@ -216,6 +217,8 @@ class WinogradConvolution:
         target, target_distance = pixels(out)
         masking, mask_distance = (target, 0) if mask is None else pixels(mask)
         source, distance = pixels(inputs)
+        if not mode & (ADD | MASK) and streamed(target, 4 * out.size, source):
+            mode |= PAST
         items = self._results[backward]
         square_kernel(self._outputs, self._taps, rows, items.ends)(
             source, distance, inputs.shape[1:3], channels, points, bias, target,

@@ -17,6 +17,9 @@ SEGMENTS = np.array([[5, 2, 1], [IMAGES, 0, 2], [4 * IMAGES + 1, 4, 7], [2, 0, 1
 
 UNTOUCHED = 77
 
+ANYWHERE = 2**44
+"""What is only asked for may lie outside of all memory."""
+
 
 @kernel
 def narrow(
@@ -25,7 +28,7 @@ def narrow(
 ) -> None:  # fmt: skip
     correlation_tile(
         3, 1, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
-        mode, done,
+        mode, done, inputs, ANYWHERE, ANYWHERE,
     )  # fmt: skip
 
 
@@ -36,15 +39,16 @@ def wide(
 ) -> None:  # fmt: skip
     correlation_tile(
         3, 2, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
-        mode, done,
+        mode, done, inputs, ANYWHERE, ANYWHERE,
     )  # fmt: skip
 
 
 @kernel
 def aligned(out: Any, bias: Any, weights: Any, inputs: Any, segments: Any, mode: int) -> None:
     correlation_tile(
-        3, 2, out, 0, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, 0, 4, out, 0, mode, 0
-    )
+        3, 2, out, 0, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, 0, 4, out, 0, mode, 0,
+        inputs, 0, 1,
+    )  # fmt: skip
 
 
 def whole_numbers(*shape: int) -> np.ndarray:
@@ -108,3 +112,13 @@ def test_what_is_not_a_number_passes_the_relu() -> None:
     narrow(out, bias, nothing, nothing, SEGMENTS.reshape(-1), 0, 0, nothing, RELU, 0)
     written = out[7 : 7 + ROWS * IMAGES].reshape(ROWS, IMAGES)[:, 0]
     assert_array_equal(written, [np.nan, 0, np.inf])
+
+
+def test_second_cache_is_asked_for_what_comes() -> None:
+    nothing = np.zeros(1, np.float32)
+    narrow(
+        np.zeros(ROWS * IMAGES + 40, np.float32), np.zeros(4, np.float32), nothing, nothing,
+        SEGMENTS.reshape(-1), 0, 0, nothing, 0, 0,
+    )  # fmt: skip
+    assembly = next(iter(narrow.inspect_asm().values()))  # type: ignore[attr-defined]
+    assert "prefetcht1" in assembly

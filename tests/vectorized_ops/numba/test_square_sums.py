@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros, padded_images, zeros_images_last
+from vectorized_ops.numba._ends import items_of
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._outer_product import PANEL, Panels, panels_of
 from vectorized_ops.numba._square_sums import square_sums_kernel, square_taps_kernel
@@ -100,26 +101,32 @@ def test_products_of_points_are_summed_over_tiles_and_images(
     columns, outputs, taps, points = len(panels.starts), 2, 3, 16
     sums = garbage(threads, points * columns * 2 * ROWS * PANEL)
     bias_sums = garbage(threads, columns * PANEL)
-    square_sums_kernel(outputs, taps, ROWS, piece)(
+    items = items_of(gradient.shape[:2], outputs, taps, IMAGES, piece, threads)
+    square_sums_kernel(outputs, taps, ROWS, piece, items.ends)(
         images.reshape(-1), CHANNELS * IMAGES, images.shape[:2], CHANNELS, gradient.reshape(-1),
         FILTERS * IMAGES, gradient.shape[:2], FILTERS, IMAGES, (1, 0), panels.starts,
         panels.widths, sums, bias_sums,
         garbage(threads, points * (at_once * CHANNELS * piece + GAP)),
         garbage(threads, outputs**2 * piece * PANEL),
         garbage(threads, points * (at_once * piece * PANEL + GAP)),
-        aligned_zeros((CHANNELS * IMAGES,)), at_once,
+        aligned_zeros((CHANNELS * IMAGES,)), at_once, items.table, items.parts,
     )  # fmt: skip
-    made = winograd_transform(outputs, taps)
-    reading, writing = (np.array(m, np.float64) for m in (made.input_map, made.output_map))
-    # Three tiles each way, of which the last are half outside the output.
-    bordered = np.pad(images, [(1, 2), (0, 2), (0, 0), (0, 0)])
-    filled = np.pad(gradient, [(0, 1), (0, 1), (0, 0), (0, 0)])
-    expected = np.zeros((points, FILTERS, CHANNELS))
+    # Three tiles each way, of which the last have half of their pixels and three of four points.
+    bordered = np.pad(images, [(1, 0), (0, 0), (0, 0), (0, 0)])
+    expected = np.zeros((4, 4, FILTERS, CHANNELS))
     for y, x in np.ndindex(3, 3):
-        inputs, results = bordered[2 * y :, 2 * x :][:4, :4], filled[2 * y :, 2 * x :][:2, :2]
-        seen = np.einsum("ai,ijcn,bj->abcn", reading, inputs, reading)
-        wished = np.einsum("ia,ijkn,jb->abkn", writing, results, writing)
-        expected += np.einsum("abkn,abcn->abkc", wished, seen).reshape(expected.shape)
+        down, across = (winograd_transform(outputs, taps, 1 if tile == 2 else 2) for tile in (y, x))
+        inputs = bordered[2 * y :, 2 * x :][: down.points, : across.points]
+        results = gradient[2 * y :, 2 * x :][: down.outputs, : across.outputs]
+        reading, writing = (
+            [np.array(matrix, np.float64) for matrix in pair]
+            for pair in ((down.input_map, across.input_map), (down.output_map, across.output_map))
+        )
+        seen = np.einsum("ai,ijcn,bj->abcn", reading[0], inputs, reading[1])
+        wished = np.einsum("ia,ijkn,jb->abkn", writing[0], results, writing[1])
+        products = np.einsum("abkn,abcn->abkc", wished, seen)
+        expected[np.ix_(down.numbers, across.numbers)] += products
+    expected = expected.reshape(points, FILTERS, CHANNELS)
     tiles = sums.sum(axis=0).reshape(points, columns, 2, ROWS * PANEL)
     for k, c, column, block, place in owners(panels):
         assert_array_equal(tiles[:, column, block, place], expected[:, k, c])

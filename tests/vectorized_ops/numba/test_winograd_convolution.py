@@ -35,6 +35,10 @@ BOUNDS = {(2, 3): 2e-6, (4, 3): 2e-5, (2, 5): 2e-5, (4, 5): 2e-5}
 """Rounding errors as shares of the largest result, for normal values of up to 512 channels."""
 
 
+ENDS = [(14, 14), (7, 7), (4, 10), (6, 3)]
+"""Maps whose last tiles, of F(4x4, 3x3), have 2, 3, 4 or 2, and 2 or 3 pixels down and across."""
+
+
 def place() -> Memory:
     return Memory(operations("numba"))
 
@@ -51,10 +55,19 @@ def padded(side: int, padding: int = 1, taps: int = 3, **options: Any) -> Convol
 
 
 def check_drawn(
-    draw: Callable[..., Any], outputs: int, taps: int, counts: list[int], images: int
+    draw: Callable[..., Any],
+    outputs: int,
+    taps: int,
+    counts: list[int],
+    images: int,
+    paddings: list[tuple[int, int]],
 ) -> None:
-    padding = draw(st.integers(0, taps - 1)), draw(st.integers(0, taps - 1))
-    sides = [draw(st.integers(max(1, taps - 2 * border), 13)) for border in padding]
+    """Sides are such that maps have few kinds of ends: kernels are compiled for each."""
+    padding = draw(st.sampled_from(paddings))
+    sides = (
+        draw(st.sampled_from([side for side in (1, 5, 9, 13) if side + 2 * padding[0] >= taps])),
+        draw(st.sampled_from([4, 8, 12])),
+    )
     groups = draw(st.sampled_from([1, 2, MOST_GROUPS]))
     channels, filters = (groups * draw(st.sampled_from(counts)) for _ in ("channels", "filters"))
     shape = ConvolutionShape(
@@ -82,7 +95,8 @@ def check_drawn(
 def test_all_directions_follow_the_reference_for_any_borders(
     data: st.DataObject, outputs: int, taps: int
 ) -> None:
-    check_drawn(data.draw, outputs, taps, [8, 15], 16)
+    paddings = [(taps // 2, taps // 2), (0, taps - 1)]
+    check_drawn(data.draw, outputs, taps, [8, 15], 16, paddings)
 
 
 @pytest.mark.slow
@@ -93,7 +107,9 @@ def test_all_directions_follow_the_reference_for_any_borders(
 def test_all_directions_follow_the_reference_for_any_shape(
     data: st.DataObject, outputs: int, taps: int
 ) -> None:
-    check_drawn(data.draw, outputs, taps, [1, 2, 3, 14, 16, 29, 33, 64], 48)
+    check_drawn(
+        data.draw, outputs, taps, [1, 2, 3, 14, 16, 29, 33, 64], 48, [(taps // 2, taps // 2)]
+    )
 
 
 @pytest.mark.parametrize(("outputs", "taps"), SIZES)
@@ -119,6 +135,15 @@ def test_rounding_errors_are_bounded(channels: int, outputs: int, taps: int) -> 
             error = np.abs(found[number] - exact[number]).max()
             errors.append(error / np.abs(exact[number]).max())
     assert 0 < max(errors) < BOUNDS[outputs, taps], errors
+
+
+@pytest.mark.parametrize(("height", "width"), ENDS)
+def test_ends_of_maps_follow_the_definition(height: int, width: int) -> None:
+    shape = replace(padded(height), width=width)
+    operands = normal_operands(shape)
+    found = operands.results(WinogradConvolution(shape, 4), place())
+    for each, exact in zip(found, operands.exact(shape), strict=True):
+        assert np.abs(each - exact).max() < BOUNDS[4, 3] * np.abs(exact).max()
 
 
 @pytest.mark.parametrize(("outputs", "taps"), SIZES)
