@@ -16,9 +16,10 @@ import numpy as np
 
 from vectorized_ops.numba._correlation_tiles import correlation_moments_tile
 from vectorized_ops.numba._lanes import AVX512, LANES
+from vectorized_ops.numba._row_tiles import copy_tile, transpose_rows_tile
 from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
-from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.numba.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.moments import SUMMED_VALUES, SUMS, join_sums
 
 TILE_COLUMNS = 2
@@ -81,14 +82,47 @@ def pack_weights(
     for item in numba.prange(groups * blocks):
         group, block = item // blocks, item % blocks
         source = group * filters * channels * taps + min(block * rows, filters - rows) * filter_step
+        packed = 0
+        if taps == 1:
+            packed = _pack_single_taps(
+                weights, source, filter_step, channel_step, out, item * size, rows, channels
+            )
         for r in range(lines):
             for s in range(columns):
                 tap = r * columns + (columns - 1 - s if backward else s)
                 target = item * size + (r * columns + s) * channels * rows
-                for c in range(channels):
+                for c in range(packed, channels):
                     begin = source + c * channel_step + tap
                     for i in range(rows):
                         out[target + c * rows + i] = weights[begin + i * filter_step]
+
+
+@kernel
+def _pack_single_taps(
+    weights: Any,
+    source: int,
+    filter_step: int,
+    channel_step: int,
+    out: Any,
+    target: int,
+    rows: int,
+    channels: int,
+) -> int:
+    """Write as many channels of a block of 1x1 weights as whole vectors fit in; return how many."""
+    c, end = 0, target + channels * rows
+    if channel_step == 1:
+        while c + LANES <= channels and target + (c + LANES - 1) * rows + LANES <= end:
+            transpose_rows_tile(
+                out, target + c * rows, rows, LANES, weights, source + c, filter_step, rows
+            )
+            c += LANES
+    else:
+        while target + c * rows + LANES <= end and source + c * channel_step + LANES <= len(
+            weights
+        ):
+            copy_tile(out, target + c * rows, weights, source + c * channel_step)
+            c += 1
+    return c
 
 
 @functools.cache

@@ -43,6 +43,49 @@ def transpose_tile(
 
 
 @tile
+def transpose_rows_tile(
+    typingctx: Any, out: Any, out_index: Any, out_row: Any, columns: Any,
+    inputs: Any, inputs_index: Any, inputs_row: Any, rows: Any,
+) -> Any:  # fmt: skip
+    """Write the transpose of 1 to LANES rows, the first `columns` of LANES, a constant.
+
+    out[out_index + j*out_row + i] = inputs[inputs_index + i*inputs_row + j] for i < rows. Whole
+    vectors are read, and written in the order of j: what is behind the rows repeats the last.
+    """
+    signature = types.void(out, _INT, _INT, columns, inputs, _INT, _INT, _INT)
+    width = columns.literal_value
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        source, target = lanes.pointer(4, args[4], args[5]), lanes.pointer(0, args[0], args[1])
+        last, rows = builder.sub(args[7], lanes.integer(1)), []
+        for i in range(LANES):
+            number = builder.select(
+                builder.icmp_signed("<", last, lanes.integer(i)), last, lanes.integer(i)
+            )
+            rows.append(lanes.load(lanes.at(source, lanes.product(number, args[6]))))
+        for number, column in enumerate(transposed(lanes, rows)[:width]):
+            lanes.store(column, lanes.at(target, lanes.product(args[2], number)))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def copy_tile(typingctx: Any, out: Any, out_index: Any, inputs: Any, inputs_index: Any) -> Any:
+    """Write out[out_index + i] = inputs[inputs_index + i], i < LANES."""
+    signature = types.void(out, _INT, inputs, _INT)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        value = lanes.load(lanes.pointer(2, args[2], args[3]))
+        lanes.store(value, lanes.pointer(0, args[0], args[1]))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
 def row_sums_tile(
     typingctx: Any, out: Any, out_index: Any,
     values: Any, index: Any, row: Any, pixel: Any, pixels: Any, vectors: Any,

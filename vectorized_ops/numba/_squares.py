@@ -19,6 +19,7 @@ from vectorized_ops.numba._correlation import TILE_COLUMNS
 from vectorized_ops.numba._correlation_tiles import correlation_tile
 from vectorized_ops.numba._ends import Ends, used_points
 from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._row_tiles import transpose_rows_tile
 from vectorized_ops.numba._square_tiles import (
     square_input_tile,
     square_output_tile,
@@ -28,6 +29,9 @@ from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
 
+CHANNELS_AT_ONCE = 16
+"""Channels of weights that are transformed together: a thread keeps their taps in its cache."""
+
 PIECE = TILE_COLUMNS * LANES
 """Images of an item: those of one register tile, so that an item's points fit into the cache."""
 
@@ -35,38 +39,81 @@ GAP = LANES
 """Floats between points: without it all points of a vector fall into one set of a cache."""
 
 
+@kernel
 def block_size(rows: int, channels: int) -> int:
-    """Floats of one point's block of weights; whole vectors are written beyond its end."""
+    """Return the floats of one point's block of weights; vectors are written beyond its end."""
     return rows * channels + LANES
+
+
+@kernel
+def weights_step(blocks: int, rows: int, channels: int) -> int:
+    """Return the floats from the weights of one point to those of the next.
+
+    An odd number of vectors, so that all points of a vector are in different sets of a cache.
+    """
+    vectors = (blocks * block_size(rows, channels) + LANES - 1) // LANES
+    return (vectors | 1) * LANES
 
 
 @functools.cache
 def square_weights_kernel(outputs: int, taps: int) -> Callable[..., None]:
     """Return the kernel that transforms weights for F(outputs x outputs, taps x taps)."""
+    area = taps * taps
+    width = min(area, LANES)
+
+    @kernel
+    def gather(
+        own: Any, weights: Any, rows: int, filters: int, channels: int, first: int, begin: int,
+        number: int, backward: bool,
+    ) -> None:  # fmt: skip
+        """Write the taps of `rows` filters, as lanes, for channel after channel from `begin` on."""
+        if not backward and number * area >= LANES:
+            source = (first * channels + begin) * area
+            for q in range(0, number * area, LANES):
+                tap = min(q, number * area - LANES)
+                transpose_rows_tile(
+                    own, tap * LANES, LANES, LANES, weights, source + tap, channels * area, rows
+                )
+            return
+        for c in range(number):
+            source = ((begin + c) * filters + first) * area
+            if backward and source + (rows - 1) * area + max(area, LANES) <= len(weights):
+                for q in range(0, area, width):
+                    tap = min(q, area - width)
+                    transpose_rows_tile(
+                        own, (c * area + area - 1 - tap) * LANES, -LANES, width,
+                        weights, source + tap, area, rows,
+                    )  # fmt: skip
+                continue
+            for i in range(rows):
+                forward = ((first + i) * channels + begin + c) * area
+                at = source + i * area if backward else forward
+                for tap in range(area):
+                    own[c * area + tap, i] = weights[at + (area - 1 - tap if backward else tap)]
 
     @parallel_kernel
     def transform_weights(
         weights: Any, out: Any, rows: int, filters: int, channels: int, backward: bool, scratch: Any
     ) -> None:
-        """Write weights (K, C, r, r), flat, as (n*n, blocks, channels, rows) with padded blocks.
+        """Write weights (K, C, r, r), flat, as (n*n, blocks, channels, rows).
 
-        For backward-data `filters` and `channels` change roles and taps run backwards. `scratch` is
-        (threads, r*r, LANES).
+        Blocks are `block_size` apart, points `weights_step`. For backward-data `filters` and
+        `channels` change roles and taps run backwards. `scratch` is (threads,
+        CHANNELS_AT_ONCE * r*r, LANES).
         """
         threads, blocks = scratch.shape[0], (filters + rows - 1) // rows
-        area, size = taps * taps, rows * channels + LANES
+        size, step = block_size(rows, channels), weights_step(blocks, rows, channels)
         for thread in numba.prange(threads):
             own = scratch[thread]
             for block in range(part(blocks, thread, threads), part(blocks, thread + 1, threads)):
                 first = min(block * rows, filters - rows)
-                for c in range(channels):
-                    for i in range(rows):
-                        k = first + i
-                        begin = ((c * filters + k) if backward else (k * channels + c)) * area
-                        for tap in range(area):
-                            own[tap, i] = weights[begin + (area - 1 - tap if backward else tap)]
-                    place = block * size + c * rows
-                    square_weights_tile(outputs, taps, out, place, blocks * size, own)
+                for begin in range(0, channels, CHANNELS_AT_ONCE):
+                    number = min(CHANNELS_AT_ONCE, channels - begin)
+                    gather(own, weights, rows, filters, channels, first, begin, number, backward)
+                    for c in range(number):
+                        place = block * size + (begin + c) * rows
+                        own_taps = own[c * area : (c + 1) * area]
+                        square_weights_tile(outputs, taps, out, place, step, own_taps)
 
     return transform_weights
 
@@ -123,6 +170,7 @@ def square_kernel(outputs: int, taps: int, rows: int, ends: Ends) -> Callable[..
         """
         threads, blocks = transformed.shape[0], (filters + rows - 1) // rows
         wide, high = channels * PIECE, filters * PIECE
+        step = weights_step(blocks, rows, channels)
         in_step, out_step = at_once * wide + GAP, at_once * high + GAP
         for thread in numba.prange(threads):
             points_in, points_out = transformed[thread], products[thread]
@@ -138,7 +186,7 @@ def square_kernel(outputs: int, taps: int, rows: int, ends: Ends) -> Callable[..
                 for point in range(points):
                     for block in range(blocks):
                         k = min(block * rows, filters - rows)
-                        source = (point * blocks + block) * (rows * channels + LANES)
+                        source = point * step + block * block_size(rows, channels)
                         for t in range(number):
                             begin, _, _, kind = items[first + t]
                             target = point * out_step + t * high + k * PIECE

@@ -2,7 +2,7 @@
 
 Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308: 2.25 or 4
 times fewer multiplications for 3x3, 2.8 or 6.25 times fewer for 5x5, at the price of transforms and
-of rounding errors (see the tests).
+of rounding errors (see the tests). The tiles at the ends of a map have only the pixels that exist.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from vectorized_ops.numba._operands import Operands
 from vectorized_ops.numba._outer_product import PANEL, gather_bias, panels_of, sums_size
 from vectorized_ops.numba._square_sums import square_sums_kernel, square_taps_kernel
 from vectorized_ops.numba._squares import (
+    CHANNELS_AT_ONCE,
     GAP,
     PIECE,
-    block_size,
     square_kernel,
     square_weights_kernel,
+    weights_step,
 )
 from vectorized_ops.numba._streaming import streamed
 from vectorized_ops.shapes import ConvolutionShape
@@ -85,7 +86,7 @@ class WinogradConvolution:
         widest = max(self._group.channels, self._group.filters)
         self._zeros = aligned_zeros((widest * self._images,))
         self._piece = PIECE if self._images % PIECE == 0 else LEAST_PIECE
-        self._kernels = aligned_zeros((self._threads, self._taps**2, LANES))
+        self._kernels = aligned_zeros((self._threads, CHANNELS_AT_ONCE * self._taps**2, LANES))
         self._results = {
             backward: items_of(size, outputs, self._taps, self._images, PIECE, self._threads)
             for backward, size in ((False, shape.outputs[1:3]), (True, shape.inputs[1:3]))
@@ -247,9 +248,8 @@ class WinogradConvolution:
         rows = tile_rows(filters)
         images = self._at_once(filters, channels, out) * PIECE
         points = self._threads * self._points
-        weights = self._points * -(-filters // rows) * block_size(rows, channels)
         return (
-            -(-weights // LANES) * LANES,
+            self._points * weights_step(-(-filters // rows), rows, channels),
             points * (images * channels + GAP),
             points * (images * filters + GAP),
         )

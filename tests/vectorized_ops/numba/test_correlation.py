@@ -63,19 +63,22 @@ def blocks_of(count: int, rows: int) -> list[slice]:
 
 
 @pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize(("groups", "filters", "channels"), [(1, 7, 5), (3, 4, 2), (2, 1, 1)])
+@pytest.mark.parametrize("kernel", [(2, 3), (1, 1)])
+@pytest.mark.parametrize(
+    ("groups", "filters", "channels"), [(1, 7, 5), (3, 4, 2), (2, 1, 1), (2, 33, 40), (1, 16, 64)]
+)
 def test_weights_are_packed_tap_by_tap_in_blocks_of_which_the_last_overlaps(
-    groups: int, filters: int, channels: int, backward: bool
+    groups: int, filters: int, channels: int, kernel: tuple[int, int], backward: bool
 ) -> None:
-    shape = groups, filters, channels, 2, 3
+    shape = groups, filters, channels, *kernel
     weights = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     turned = weights.transpose(0, 2, 1, 3, 4)[..., ::-1] if backward else weights
     written, read = turned.shape[1:3]
-    rows = min(3, written)
+    rows = min(3, written) if written < 16 else TALLEST_TILE - 1
     blocks = blocks_of(written, rows)
-    out = np.full(groups * len(blocks) * 6 * read * rows + 1, np.nan, np.float32)
-    pack_weights(weights.reshape(-1), out, rows, groups, written, read, 2, 3, backward)
-    packed = out[:-1].reshape(groups, len(blocks), 2, 3, read, rows)
+    out = np.full(groups * len(blocks) * np.prod(kernel) * read * rows + 1, np.nan, np.float32)
+    pack_weights(weights.reshape(-1), out, rows, groups, written, read, *kernel, backward)
+    packed = out[:-1].reshape(groups, len(blocks), *kernel, read, rows)
     for number, block in enumerate(blocks):
         assert_array_equal(packed[:, number], turned[:, block].transpose(0, 3, 4, 2, 1))
     assert np.isnan(out[-1])

@@ -7,7 +7,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._row_tiles import row_sums, row_sums_tile, transpose_tile
+from vectorized_ops.numba._row_tiles import (
+    copy_tile,
+    row_sums,
+    row_sums_tile,
+    transpose_rows_tile,
+    transpose_tile,
+)
 from vectorized_ops.numba.compiler import kernel
 
 UNTOUCHED = 77
@@ -16,6 +22,17 @@ UNTOUCHED = 77
 @kernel
 def transposed(out: Any, values: Any) -> None:
     transpose_tile(out, out.shape[1] + 1, out.shape[1], values, 2, values.shape[1])
+
+
+@kernel
+def transposed_rows(out: Any, values: Any, step: int, rows: int) -> None:
+    begin = 2 if step > 0 else 2 - 4 * step
+    transpose_rows_tile(out, begin, step, 5, values, 2, values.shape[1], rows)
+
+
+@kernel
+def copied(out: Any, values: Any) -> None:
+    copy_tile(out, 3, values, 2)
 
 
 @kernel
@@ -58,3 +75,26 @@ def test_a_row_has_the_same_sum_in_two_groups() -> None:
     out = np.empty(LANES + 1, np.float32)
     row_sums(np.tile(row, LANES + 1), 0, 1, 2 * LANES, out)
     assert len(set(out.tolist())) == 1
+
+
+@pytest.mark.parametrize("rows", [1, 3, LANES - 1, LANES])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_columns_of_some_rows_follow_one_another(rows: int, backwards: bool) -> None:
+    values = whole_numbers(rows, LANES + 4)
+    step = -LANES if backwards else rows
+    out = np.full(2 + 6 * LANES, UNTOUCHED, np.float32)
+    transposed_rows(out, values, step, rows)
+    for number in range(5):  # what is behind a column is the next one's, or its own last again
+        place = 4 - number if backwards else number
+        begin = 2 + place * abs(step)
+        assert_array_equal(out[begin : begin + rows], values[:, 2 + number])
+    assert_array_equal(out[:2], UNTOUCHED)
+    assert_array_equal(out[2 + 4 * abs(step) + LANES :], UNTOUCHED)
+
+
+def test_vector_is_copied_and_nothing_else_written() -> None:
+    values, out = whole_numbers(3 * LANES), np.full(3 * LANES, UNTOUCHED, np.float32)
+    copied(out, values)
+    expected = np.full_like(out, UNTOUCHED)
+    expected[3 : 3 + LANES] = values[2 : 2 + LANES]
+    assert_array_equal(out, expected)

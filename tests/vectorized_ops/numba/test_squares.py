@@ -8,11 +8,13 @@ from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba._ends import items_of
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._squares import (
+    CHANNELS_AT_ONCE,
     GAP,
     PIECE,
     block_size,
     square_kernel,
     square_weights_kernel,
+    weights_step,
 )
 from vectorized_ops.winograd import winograd_transform
 
@@ -33,34 +35,38 @@ def garbage(*shape: int) -> np.ndarray:
 
 
 def packed(weights: np.ndarray, outputs: int, backward: bool, threads: int = 1) -> np.ndarray:
-    """Points of weights (K, C, r, r), as the kernel writes them: (points, blocks, floats)."""
+    """Points of weights (K, C, r, r), as the kernel writes them: (points, floats)."""
     filters, channels, taps, _ = weights.shape
     if backward:
         filters, channels = channels, filters
     points, blocks = (outputs + taps - 1) ** 2, -(-filters // ROWS)
-    out = garbage(points, blocks, block_size(ROWS, channels))
+    out = garbage(points, weights_step(blocks, ROWS, channels))
     square_weights_kernel(outputs, taps)(
         weights.reshape(-1), out.reshape(-1), ROWS, filters, channels, backward,
-        garbage(threads, taps * taps, LANES),
+        garbage(threads, CHANNELS_AT_ONCE * taps * taps, LANES),
     )  # fmt: skip
     return out
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("counts", [(11, 9), (8, 37), (40, 8)])
 @pytest.mark.parametrize(("outputs", "taps"), SIZES)
 def test_weights_are_packed_point_by_point_in_blocks_of_which_the_last_overlaps(
-    outputs: int, taps: int, backward: bool, threads: int
+    outputs: int, taps: int, counts: tuple[int, int], backward: bool, threads: int
 ) -> None:
-    weights = whole_numbers(11, 9, taps, taps)
+    weights = whole_numbers(*counts, taps, taps)
     matrix = np.array(winograd_transform(outputs, taps).weights_map, np.float64)
     used = weights.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1] if backward else weights
     filters, channels = used.shape[:2]
     points = np.einsum("ai,kcij,bj->abck", matrix, used, matrix).reshape(-1, channels, filters)
-    found = packed(weights, outputs, backward, threads)[:, :, : channels * ROWS]
-    for number, begin in enumerate((0, filters - ROWS)):
+    found = packed(weights, outputs, backward, threads)
+    size = block_size(ROWS, channels)
+    begins = [min(begin, filters - ROWS) for begin in range(0, filters, ROWS)]
+    for number, begin in enumerate(begins):
         expected = points[:, :, begin : begin + ROWS].reshape(len(points), -1)
-        assert_allclose(found[:, number], expected, rtol=0, atol=1e-6)
+        block = found[:, number * size :][:, : channels * ROWS]
+        assert_allclose(block, expected, rtol=0, atol=1e-6)
 
 
 def correlated(images: np.ndarray, weights: np.ndarray, padding: tuple[int, int]) -> np.ndarray:
