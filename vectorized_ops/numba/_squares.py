@@ -56,8 +56,8 @@ def weights_step(blocks: int, rows: int, channels: int) -> int:
 
 
 @functools.cache
-def square_weights_kernel(outputs: int, taps: int) -> Callable[..., None]:
-    """Return the kernel that transforms weights for F(outputs x outputs, taps x taps)."""
+def gather_kernel(taps: int) -> Callable[..., None]:
+    """Return the kernel that reads weights of taps x taps for filters side by side."""
     area = taps * taps
     width = min(area, LANES)
 
@@ -90,6 +90,14 @@ def square_weights_kernel(outputs: int, taps: int) -> Callable[..., None]:
                 at = source + i * area if backward else forward
                 for tap in range(area):
                     own[c * area + tap, i] = weights[at + (area - 1 - tap if backward else tap)]
+
+    return gather
+
+
+@functools.cache
+def square_weights_kernel(outputs: int, taps: int) -> Callable[..., None]:
+    """Return the kernel that transforms weights for F(outputs x outputs, taps x taps)."""
+    area, gather = taps * taps, gather_kernel(taps)
 
     @parallel_kernel
     def transform_weights(
