@@ -10,6 +10,7 @@ of the n*n points, at the same places; the others' places are left as they are.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from numba import types
@@ -37,15 +38,6 @@ class _Kinds:
         """Return which of all n*n points is (i, j) of a kind."""
         down, across = self.transforms(kind)
         return down.numbers[i] * (self.outputs + self._taps - 1) + across.numbers[j]
-
-    def store(
-        self, lanes: Lanes, kind: int, points: list[list[Value]], target: Value, stride: Value
-    ) -> None:
-        """Emit the stores of the points of a kind at their places."""
-        for i, row in enumerate(points):
-            for j, value in enumerate(row):
-                place = lanes.product(stride, self.place(kind, i, j))
-                lanes.store(value, lanes.at(target, place))
 
 
 @tile
@@ -102,7 +94,8 @@ def square_input_tile(
                         return lanes.load(lanes.at(sources[i][j], begin, shift))
 
                     points = square_map(lanes, down.input_map, load, across.input_map)
-                    made.store(lanes, kind, points, lanes.at(own, shift), args[7])
+                    here, place = lanes.at(own, shift), partial(made.place, kind)
+                    store_points(lanes, points, here, args[7], place)
                     return []
 
                 lanes.loop(args[19], [], vector)
@@ -226,7 +219,8 @@ def square_gradient_tile(
                 points = square_map(
                     lanes, transposed(down.output_map), load, transposed(across.output_map)
                 )
-                made.store(lanes, kind, points, lanes.at(target, shift), args[7])
+                here, place = lanes.at(target, shift), partial(made.place, kind)
+                store_points(lanes, points, here, args[7], place)
                 return []
 
             lanes.loop(args[10], [], vector)

@@ -205,6 +205,7 @@ def square_kernel(outputs: int, taps: int, rows: int, ends: Ends) -> Callable[..
                                 items, min(first + at_once + t, parts[thread + 1] - 1),
                                 point // side, point % side, padding, size, distance,
                             )  # fmt: skip
+                            # The first blocks fetch a column each, the others nothing new.
                             coming += block % TILE_COLUMNS * LANES
                             coming_step = images if block < TILE_COLUMNS else 0
                             if images - begin >= PIECE:

@@ -103,11 +103,21 @@ def square_map(
     return [linear_map(lanes, across, row) for row in rows]
 
 
-def store_points(lanes: Lanes, results: list[list[Value]], target: Value, stride: Value) -> None:
-    """Emit stores of a square of vectors, one behind the other at multiples of `stride`."""
+def store_points(
+    lanes: Lanes,
+    results: list[list[Value]],
+    target: Value,
+    stride: Value,
+    place: Callable[[int, int], int] | None = None,
+) -> None:
+    """Emit stores of a matrix of vectors, (i, j) at `place(i, j)` times `stride`.
+
+    They lie one behind the other unless `place` is given.
+    """
     for i, row in enumerate(results):
         for j, value in enumerate(row):
-            lanes.store(value, lanes.at(target, lanes.product(stride, i * len(row) + j)))
+            number = i * len(row) + j if place is None else place(i, j)
+            lanes.store(value, lanes.at(target, lanes.product(stride, number)))
 
 
 @tile
