@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
@@ -38,6 +39,19 @@ def storing() -> Callable[[bool], AbstractContextManager[None]]:
             yield
 
     return storing
+
+
+@pytest.fixture(scope="session")
+def assemblies() -> Callable[[Any], list[str]]:
+    """Gives a kernel's assembly for each of the types that it has been called with."""
+
+    def compile_again(kernel: Any) -> list[str]:
+        # What comes from the cache cannot be looked into.
+        again = numba.jit(kernel.signatures, **kernel.targetoptions)(kernel.py_func)
+        assert again.signatures
+        return list(again.inspect_asm().values())
+
+    return compile_again
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import jit
 
 from vectorized_ops.numba import elastic
 from vectorized_ops.reference import elastic as reference
@@ -109,20 +108,25 @@ def test_center_of_another_length_is_refused() -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="looks for x86 instructions")
 @pytest.mark.parametrize(
-    "compiled, instructions",
+    "compiled, arguments, instructions",
     [
-        (elastic.synchronous_elastic_update, {"subps", "mulps", "addps"}),
-        (elastic.synchronous_average, {"addps", "divps"}),
-        (elastic.synchronous_sum, {"addps"}),
-        (elastic.elastic_increment, {"subps", "mulps"}),
+        (
+            elastic.synchronous_elastic_update,
+            (*random_rows(2, 32), 0.3),
+            {"subps", "mulps", "addps"},
+        ),
+        (elastic.synchronous_average, random_rows(2, 32), {"addps", "divps"}),
+        (elastic.synchronous_sum, random_rows(2, 32), {"addps"}),
+        (elastic.elastic_increment, (*random_rows(3, 32)[0], 0.3), {"subps", "mulps"}),
     ],
     ids=["elastic", "average", "sum", "increment"],
 )
 def test_inner_loops_are_compiled_to_vector_instructions(
-    compiled: Any, instructions: set[str]
+    compiled: Any,
+    arguments: tuple[Any, ...],
+    instructions: set[str],
+    assemblies: Callable[[Any], list[str]],
 ) -> None:
-    # What comes from the cache cannot be looked into: compile it again.
-    again = jit(compiled.signatures, **compiled.targetoptions)(compiled.py_func)
-    assert again.signatures
-    for assembly in again.inspect_asm().values():
+    compiled(*arguments)
+    for assembly in assemblies(compiled):
         assert instructions <= {word.removeprefix("v") for word in assembly.split()}
