@@ -125,6 +125,22 @@ def _pack_single_taps(
     return c
 
 
+@kernel
+def block_size(rows: int, channels: int) -> int:
+    """Return the floats of a block of weights of which vectors are written beyond its end."""
+    return rows * channels + LANES
+
+
+@kernel
+def weights_step(blocks: int, rows: int, channels: int) -> int:
+    """Return the floats from one of many packings of weights to the next, in such blocks.
+
+    An odd number of vectors, so that the same vector of all is in different sets of a cache.
+    """
+    vectors = (blocks * block_size(rows, channels) + LANES - 1) // LANES
+    return (vectors | 1) * LANES
+
+
 @functools.cache
 def correlation_kernel(rows: int) -> Callable[..., None]:
     """Return the kernel whose tiles have so many rows."""

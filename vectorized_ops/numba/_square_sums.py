@@ -3,7 +3,8 @@
 The adjoint of F(m x m, r x r): gradients of m x m pixels and inputs of n x n pixels both become
 n*n points, whose products are summed over tiles and images; at the end the sums become r x r taps.
 As in `_squares` a thread takes some items at a time, tiles of some images, and as in
-`_outer_product` gradients are turned so that filters are lanes.
+`_outer_product` gradients are turned so that filters are lanes. Threads that share items, and
+sums, take panels of filters each: where a thread's own sums would take too much memory.
 """
 
 from __future__ import annotations
@@ -64,19 +65,27 @@ def square_sums_kernel(
         items: Any,
         parts: Any,
     ) -> None:
-        """Fill `sums` (threads, n*n, panels, row blocks, rows, PANEL) and `bias_sums`.
+        """Fill `sums` (shares, n*n, panels, row blocks, rows, PANEL) and `bias_sums`.
 
         `transformed`, `turned` and `panels` are scratch, a row per thread. `items` and `parts` are
-        those of `Items`.
+        those of `Items` for so many shares; the threads of a share divide the panels.
         """
-        threads, panel_columns = sums.shape[0], len(starts)
+        threads, shares, panel_columns = transformed.shape[0], sums.shape[0], len(starts)
+        team = threads // shares
         row_blocks, wide = (channels + rows - 1) // rows, channels * piece
         left_step = at_once * wide + GAP
+        of_column = row_blocks * rows * PANEL
         for thread in numba.prange(threads):
-            own, own_bias = sums[thread], bias_sums[thread]
-            own[:], own_bias[:] = 0.0, 0.0
-            for first in range(parts[thread], parts[thread + 1], at_once):
-                number = min(at_once, parts[thread + 1] - first)
+            share, member = thread // team, thread % team
+            first_column = part(panel_columns, member, team)
+            last_column = part(panel_columns, member + 1, team)
+            own, own_bias = sums[share], bias_sums[share]
+            own_bias[first_column * PANEL : last_column * PANEL] = 0.0
+            for point in range(points):
+                begin = point * panel_columns
+                own[(begin + first_column) * of_column : (begin + last_column) * of_column] = 0.0
+            for first in range(parts[share], parts[share + 1], at_once):
+                number = min(at_once, parts[share + 1] - first)
                 for t in range(number):
                     begin, y, x, kind = items[first + t]
                     square_input_tile(
@@ -84,7 +93,7 @@ def square_sums_kernel(
                         left_step, inputs, begin, y - padding[0], x - padding[1], size[0], size[1],
                         distance, zeros, channels, images, piece, piece // LANES,
                     )  # fmt: skip
-                for column in range(panel_columns):
+                for column in range(first_column, last_column):
                     vectors = widths[column]
                     pixel_size = piece * vectors * LANES
                     right_step = at_once * pixel_size + GAP
@@ -116,8 +125,8 @@ def square_sums_kernel(
                                 continue
                             for block in range(row_blocks):
                                 c = min(block * rows, channels - rows)
-                                place = (point * panel_columns + column) * row_blocks + block
-                                target, source = place * rows * PANEL, left + c * piece
+                                target = (point * panel_columns + column) * of_column
+                                target, source = target + block * rows * PANEL, left + c * piece
                                 if vectors == PANEL_COLUMNS:
                                     outer_product_tile(
                                         rows, PANEL_COLUMNS, piece, own, target,
@@ -145,7 +154,7 @@ def square_taps_kernel(outputs: int, taps: int) -> Callable[..., None]:
         scratch: Any, out: Any,
     ) -> None:  # fmt: skip
         """Write weights (K, channels, r, r), flat; `scratch` is (threads, r*r, LANES)."""
-        threads, columns = sums.shape[0], len(starts)
+        threads, shares, columns = scratch.shape[0], sums.shape[0], len(starts)
         row_blocks = (channels + rows - 1) // rows
         point = columns * row_blocks * rows * PANEL
         for thread in numba.prange(threads):
@@ -153,7 +162,7 @@ def square_taps_kernel(outputs: int, taps: int) -> Callable[..., None]:
                 part(points * point, thread, threads), part(points * point, thread + 1, threads)
             ):
                 total = sums[0, place]
-                for other in range(1, threads):
+                for other in range(1, shares):
                     total += sums[other, place]
                 sums[0, place] = total
         for thread in numba.prange(threads):

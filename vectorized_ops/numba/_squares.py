@@ -15,7 +15,7 @@ from typing import Any
 
 import numba
 
-from vectorized_ops.numba._correlation import TILE_COLUMNS
+from vectorized_ops.numba._correlation import TILE_COLUMNS, block_size, weights_step
 from vectorized_ops.numba._correlation_tiles import correlation_tile
 from vectorized_ops.numba._ends import Ends, used_points
 from vectorized_ops.numba._lanes import LANES
@@ -37,22 +37,6 @@ PIECE = TILE_COLUMNS * LANES
 
 GAP = LANES
 """Floats between points: without it all points of a vector fall into one set of a cache."""
-
-
-@kernel
-def block_size(rows: int, channels: int) -> int:
-    """Return the floats of one point's block of weights; vectors are written beyond its end."""
-    return rows * channels + LANES
-
-
-@kernel
-def weights_step(blocks: int, rows: int, channels: int) -> int:
-    """Return the floats from the weights of one point to those of the next.
-
-    An odd number of vectors, so that all points of a vector are in different sets of a cache.
-    """
-    vectors = (blocks * block_size(rows, channels) + LANES - 1) // LANES
-    return (vectors | 1) * LANES
 
 
 @functools.cache

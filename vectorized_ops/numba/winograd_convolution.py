@@ -15,7 +15,7 @@ import numpy as np
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
-from vectorized_ops.numba._correlation import tile_rows
+from vectorized_ops.numba._correlation import tile_rows, weights_step
 from vectorized_ops.numba._correlation_tiles import ADD, MASK, PAST, RELU
 from vectorized_ops.numba._ends import items_of
 from vectorized_ops.numba._lanes import LANES
@@ -28,7 +28,6 @@ from vectorized_ops.numba._squares import (
     PIECE,
     square_kernel,
     square_weights_kernel,
-    weights_step,
 )
 from vectorized_ops.numba._streaming import streamed
 from vectorized_ops.shapes import ConvolutionShape
@@ -41,6 +40,9 @@ LEAST_PIECE = 16
 
 CACHED_BYTES = 2**19
 """Of points and products that a thread holds at a time, roughly, where more have no use."""
+
+SUMS_BYTES = 64 << 20
+"""What all threads' sums may take in backward-weights, where they can share them."""
 
 MOST_AT_ONCE = 8
 """Items that a thread holds at a time."""
@@ -91,8 +93,9 @@ class WinogradConvolution:
             backward: items_of(size, outputs, self._taps, self._images, PIECE, self._threads)
             for backward, size in ((False, shape.outputs[1:3]), (True, shape.inputs[1:3]))
         }
+        self._shares = self._shares_of_sums()
         self._gradients = items_of(
-            shape.outputs[1:3], outputs, self._taps, self._images, self._piece, self._threads
+            shape.outputs[1:3], outputs, self._taps, self._images, self._piece, self._shares
         )
         self._scratch = aligned_zeros((0,))
 
@@ -179,8 +182,9 @@ class WinogradConvolution:
         rows = tile_rows(shape.channels)
         sizes = self._sums_sizes()
         pieces = np.split(self._memory(sum(sizes)), np.cumsum(sizes)[:-1])
-        sums, bias_sums, transformed, turned, turned_points = (
-            piece.reshape(self._threads, -1) for piece in pieces
+        sums, bias_sums = (piece.reshape(self._shares, -1) for piece in pieces[:2])
+        transformed, turned, turned_points = (
+            piece.reshape(self._threads, -1) for piece in pieces[2:]
         )
         items = self._gradients
         square_sums_kernel(self._outputs, self._taps, rows, self._piece, items.ends)(
@@ -255,19 +259,30 @@ class WinogradConvolution:
         )
 
     def _sums_sizes(self) -> tuple[int, int, int, int, int]:
-        """Floats of all threads' sums, sums of biases, points, turned pixels and their points."""
+        """Floats of all sums, sums of biases, threads' points, turned pixels and their points."""
         shape = self._group
         at_once = self._at_once(shape.filters, shape.channels, shape.outputs)
         columns, panel = len(self._panels.starts), self._piece * PANEL
-        each = (
-            self._points * sums_size(shape, self._panels) // self._taps**2,
-            columns * PANEL,
-            self._points * (at_once * shape.channels * self._piece + GAP),
-            self._outputs**2 * panel,
-            self._points * (at_once * panel + GAP),
+        return (
+            self._shares * self._share_of_sums(),
+            self._shares * columns * PANEL,
+            self._threads * self._points * (at_once * shape.channels * self._piece + GAP),
+            self._threads * self._outputs**2 * panel,
+            self._threads * self._points * (at_once * panel + GAP),
         )
-        sizes = [self._threads * size for size in each]
-        return sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
+
+    def _share_of_sums(self) -> int:
+        return self._points * sums_size(self._group, self._panels) // self._taps**2
+
+    def _shares_of_sums(self) -> int:
+        """Return how many sums there are: one for each thread, unless they came to too much."""
+        panels = len(self._panels.starts)
+        teams = [team for team in range(1, self._threads + 1) if self._threads % team == 0]
+        useful = [team for team in teams if team <= panels]
+        for team in useful:
+            if 4 * self._share_of_sums() * (self._threads // team) <= SUMS_BYTES:
+                return self._threads // team
+        return self._threads // useful[-1]
 
     def _memory(self, size: int) -> AnyArray:
         if len(self._scratch) < size:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros, padded_images, zeros_images_last
+from vectorized_ops.numba import winograd_convolution
 from vectorized_ops.numba._ends import items_of
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._outer_product import PANEL, Panels, panels_of
@@ -57,6 +59,30 @@ def test_gradients_equal_the_definition_within_their_bound(
     assert_allclose(found_bias, bias, rtol=0, atol=1e-5 * np.abs(bias).max())
 
 
+@pytest.mark.parametrize(("threads", "shares"), [(1, 1), (2, 1), (3, 3), (4, 2)])
+def test_threads_share_sums_that_would_be_too_large(
+    threads: int, shares: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numba, "get_num_threads", lambda: threads)
+    shape = SHAPES[3]  # of two panels, so that no more than two threads can share
+    images, gradient = (
+        zeros_images_last(size) for size in [(16, *shape.inputs[1:]), (16, *shape.outputs[1:])]
+    )
+    rng = np.random.default_rng(1)
+    images[...], gradient[...] = (rng.integers(-3, 4, array.shape) for array in (images, gradient))
+    alone = WinogradConvolution(shape, 2)
+    monkeypatch.setattr(winograd_convolution, "SUMS_BYTES", 0)
+    shared = WinogradConvolution(shape, 2)
+    assert shared._sums_sizes()[0] * threads == alone._sums_sizes()[0] * shares
+    results = []
+    for operation in (alone, shared):
+        found, bias = np.full(shape.weights, np.nan, "f4"), np.full(shape.filters, np.nan, "f4")
+        operation.backward_weights(images, gradient, found, bias)
+        results.append((found, bias))
+    assert_array_equal(results[1][0], results[0][0])  # F(2x2, 3x3) is exact for whole numbers
+    assert_array_equal(results[1][1], results[0][1])
+
+
 def test_what_is_not_a_number_is_seen_in_the_taps_that_it_meets() -> None:
     shape = SHAPES[0]
     images, gradient = zeros_images_last(shape.inputs), zeros_images_last(shape.outputs)
@@ -91,17 +117,17 @@ def owners(panels: Panels) -> list[tuple[int, int, int, int, int]]:
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("shares", "threads"), [(1, 1), (3, 3), (1, 2), (3, 6), (1, 5)])
 @pytest.mark.parametrize("piece", [IMAGES // 2, IMAGES])
 def test_products_of_points_are_summed_over_tiles_and_images(
-    piece: int, threads: int, at_once: int
+    piece: int, shares: int, threads: int, at_once: int
 ) -> None:
     images = whole_numbers(6, 7, CHANNELS, IMAGES)
     gradient, panels = whole_numbers(5, 5, FILTERS, IMAGES), panels_of(FILTERS, 1)
     columns, outputs, taps, points = len(panels.starts), 2, 3, 16
-    sums = garbage(threads, points * columns * 2 * ROWS * PANEL)
-    bias_sums = garbage(threads, columns * PANEL)
-    items = items_of(gradient.shape[:2], outputs, taps, IMAGES, piece, threads)
+    sums = garbage(shares, points * columns * 2 * ROWS * PANEL)
+    bias_sums = garbage(shares, columns * PANEL)
+    items = items_of(gradient.shape[:2], outputs, taps, IMAGES, piece, shares)
     square_sums_kernel(outputs, taps, ROWS, piece, items.ends)(
         images.reshape(-1), CHANNELS * IMAGES, images.shape[:2], CHANNELS, gradient.reshape(-1),
         FILTERS * IMAGES, gradient.shape[:2], FILTERS, IMAGES, (1, 0), panels.starts,
@@ -135,16 +161,16 @@ def test_products_of_points_are_summed_over_tiles_and_images(
 
 
 @pytest.mark.parametrize(("outputs", "taps"), [(2, 3), (4, 3), (2, 5), (4, 5)])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("shares", "threads"), [(1, 1), (3, 3), (1, 4)])
 def test_sums_of_all_threads_become_the_taps_of_their_weights(
-    threads: int, outputs: int, taps: int
+    shares: int, threads: int, outputs: int, taps: int
 ) -> None:
     panels, points = panels_of(FILTERS, 1), (outputs + taps - 1) ** 2
-    sums = whole_numbers(threads, points, len(panels.starts), 2, ROWS * PANEL)
+    sums = whole_numbers(shares, points, len(panels.starts), 2, ROWS * PANEL)
     summed = sums.sum(axis=0, dtype=np.float64)
     out = np.full((FILTERS, CHANNELS, taps, taps), np.nan, np.float32)
     square_taps_kernel(outputs, taps)(
-        sums.reshape(threads, -1), ROWS, CHANNELS, panels.starts, panels.widths, panels.of_filter,
+        sums.reshape(shares, -1), ROWS, CHANNELS, panels.starts, panels.widths, panels.of_filter,
         garbage(threads, taps * taps, LANES), out.reshape(-1),
     )  # fmt: skip
     matrix = np.array(winograd_transform(outputs, taps).weights_map, np.float64)

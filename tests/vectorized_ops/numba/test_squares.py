@@ -5,16 +5,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros
+from vectorized_ops.numba._correlation import block_size, weights_step
 from vectorized_ops.numba._ends import items_of
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._squares import (
     CHANNELS_AT_ONCE,
     GAP,
     PIECE,
-    block_size,
     square_kernel,
     square_weights_kernel,
-    weights_step,
 )
 from vectorized_ops.winograd import winograd_transform
 
