@@ -53,8 +53,8 @@ class Operations:
 def operations(name: str, winograd: bool = True) -> Operations:
     """Import and return the implementation `name`, one of IMPLEMENTATIONS.
 
-    "numba" measures which algorithm convolves each shape fastest; without `winograd` it sums
-    directly, whose rounding errors are smaller.
+    "numba" measures which algorithm convolves each shape fastest; without `winograd`, which stands
+    for Strassen's as well, it sums directly, whose rounding errors are smaller.
     """
     if name not in IMPLEMENTATIONS:
         raise OperationError(

@@ -195,8 +195,8 @@ class BackendConfig(Table):
     )
     winograd: bool = Field(
         default=True,
-        description="let numba convolve by Winograd where that is faster; its rounding errors are"
-        " larger",
+        description="let numba convolve by Winograd's or Strassen's algorithm where that is faster;"
+        " rounding errors are larger",
     )
     micro_batch: MicroBatch = Field(
         default=0,

@@ -100,15 +100,30 @@ def correlation_moments_tile(
         with builder.if_then(args[21]):
             totals, pivots = lanes.pointer(22, args[22], args[23]), lanes.pointer(24, *args[24:26])
             real = lanes.pointer(27, args[27], args[28])
-            for i in range(height):
-                with builder.if_then(builder.icmp_signed("<=", args[17], lanes.integer(i))):
-                    row, pivot = results[i * width : (i + 1) * width], lanes.at(pivots, i)
-                    with builder.if_then(args[26]):
-                        builder.store(lanes.first(row[0]), pivot)
-                    _add_moments(lanes, row, pivot, lanes.at(totals, 2 * i * lanes.width), real)
+            gather_moments(lanes, results, width, args[17], totals, pivots, args[26], real)
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def gather_moments(
+    lanes: Lanes,
+    results: list[Value],
+    width: int,
+    done: Value,
+    sums: Value,
+    pivots: Value,
+    fresh: Value,
+    real: Value,
+) -> None:
+    """Emit the sums of moments of a tile's results, see `correlation_moments_tile`."""
+    builder = lanes.builder
+    for i in range(len(results) // width):
+        with builder.if_then(builder.icmp_signed("<=", done, lanes.integer(i))):
+            row, pivot = results[i * width : (i + 1) * width], lanes.at(pivots, i)
+            with builder.if_then(fresh):
+                builder.store(lanes.first(row[0]), pivot)
+            _add_moments(lanes, row, pivot, lanes.at(sums, 2 * i * lanes.width), real)
 
 
 def _add_moments(lanes: Lanes, row: list[Value], pivot: Value, sums: Value, real: Value) -> None:
@@ -124,7 +139,6 @@ def _add_moments(lanes: Lanes, row: list[Value], pivot: Value, sums: Value, real
 
 def _correlate(lanes: Lanes, args: Any, height: int, width: int) -> list[Value]:
     """Emit the sums of a tile and their stores; return the sums."""
-    builder = lanes.builder
     images = args[4]
     weights, inputs = lanes.pointer(7, args[7], args[8]), lanes.pointer(9, args[9], args[10])
     table = lanes.pointer(11, args[11], lanes.product(args[12], 3))
@@ -136,48 +150,93 @@ def _correlate(lanes: Lanes, args: Any, height: int, width: int) -> list[Value]:
     def segment(number: Value, sums: list[Value]) -> list[Value]:
         entry = lanes.at(table, lanes.product(number, 3))
         place = lanes.load_integer(entry)
-        at_inputs = lanes.at(inputs, place)
         row = lanes.load_integer(lanes.at(entry, 1))
-        at_weights = lanes.at(weights, lanes.product(row, height))
-        at_coming = lanes.at(coming, place)
-
-        def step(t: Value, sums: list[Value]) -> list[Value]:
-            source = lanes.at(at_inputs, lanes.product(t, images))
-            vectors = [lanes.load(lanes.at(source, j * lanes.width)) for j in range(width)]
-            lanes.prefetch(lanes.at(at_coming, lanes.product(t, args[20])), level=2)
-            factors = lanes.at(at_weights, lanes.product(t, height))
-            results = []
-            for i in range(height):
-                weight = lanes.broadcast(lanes.at(factors, i))
-                for j in range(width):
-                    results.append(lanes.fma(weight, vectors[j], sums[i * width + j]))
-            return results
-
-        return lanes.loop(lanes.load_integer(lanes.at(entry, 2)), sums, step)
+        return sum_products(
+            lanes, lanes.load_integer(lanes.at(entry, 2)), sums, width,
+            lanes.at(weights, lanes.product(row, height)),
+            lanes.at(inputs, place), images, lanes.at(coming, place), args[20],
+        )  # fmt: skip
 
     target, masking = lanes.pointer(2, args[2], args[3]), lanes.pointer(14, args[14], args[15])
-    places = [
-        (lanes.product(images, i), j * lanes.width) for i in range(height) for j in range(width)
-    ]
-    _fetch_if(lanes, args[16], ADD, [lanes.at(target, *place) for place in places])
-    _fetch_if(lanes, args[16], MASK, [lanes.at(masking, *place) for place in places])
+    fetch_targets(lanes, height, width, target, masking, images, args[16])
     results = lanes.loop(args[13], start, segment, maybe_none=True)
+    store_results(lanes, results, width, target, masking, images, args[16], args[17])
+    return results
+
+
+def sum_products(
+    lanes: Lanes,
+    steps: Value,
+    sums: list[Value],
+    width: int,
+    weights: Value,
+    inputs: Value,
+    images: Value,
+    coming: Value,
+    coming_step: Value,
+    maybe_none: bool = False,
+) -> list[Value]:
+    """Emit the loop of all tiles: add weights x inputs of `steps` channels to `sums`."""
+    height = len(sums) // width
+
+    def step(t: Value, sums: list[Value]) -> list[Value]:
+        source = lanes.at(inputs, lanes.product(t, images))
+        vectors = [lanes.load(lanes.at(source, j * lanes.width)) for j in range(width)]
+        lanes.prefetch(lanes.at(coming, lanes.product(t, coming_step)), level=2)
+        factors = lanes.at(weights, lanes.product(t, height))
+        results = []
+        for i in range(height):
+            weight = lanes.broadcast(lanes.at(factors, i))
+            for j in range(width):
+                results.append(lanes.fma(weight, vectors[j], sums[i * width + j]))
+        return results
+
+    return lanes.loop(steps, sums, step, maybe_none)
+
+
+def store_results(
+    lanes: Lanes,
+    results: list[Value],
+    width: int,
+    target: Value,
+    masking: Value,
+    images: Value,
+    mode: Value,
+    done: Value,
+) -> None:
+    """Emit the stores of a tile in the way that `mode` tells at run time."""
+    builder = lanes.builder
 
     def store(way: int) -> None:
-        for i in range(height):
+        for i in range(len(results) // width):
             row = results[i * width : (i + 1) * width]
             if way & ADD:
-                with builder.if_then(builder.icmp_signed("<=", args[17], lanes.integer(i))):
+                with builder.if_then(builder.icmp_signed("<=", done, lanes.integer(i))):
                     _store_row(lanes, row, target, masking, lanes.product(images, i), way)
             else:
                 _store_row(lanes, row, target, masking, lanes.product(images, i), way)
 
-    lanes.choose(args[16], WAYS, store)
-    return results
+    lanes.choose(mode, WAYS, store)
+
+
+def fetch_targets(
+    lanes: Lanes,
+    height: int,
+    width: int,
+    target: Value,
+    masking: Value,
+    images: Value,
+    mode: Value,
+) -> None:
+    """Ask for what the stores will read, so that it arrives while the sums are made."""
+    places = [
+        (lanes.product(images, i), j * lanes.width) for i in range(height) for j in range(width)
+    ]
+    _fetch_if(lanes, mode, ADD, [lanes.at(target, *place) for place in places])
+    _fetch_if(lanes, mode, MASK, [lanes.at(masking, *place) for place in places])
 
 
 def _fetch_if(lanes: Lanes, mode: Value, bit: int, places: list[Value]) -> None:
-    """Ask for what the store will read, so that it arrives while the sums are made."""
     builder = lanes.builder
     wanted = builder.icmp_signed("!=", builder.and_(mode, lanes.integer(bit)), lanes.integer(0))
     with builder.if_then(wanted):

@@ -24,14 +24,14 @@ import numba
 from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS
 from vectorized_ops.timing import mean_seconds
 
-ROUNDS = 3
+ROUNDS = 5
 ENOUGH_SECONDS = 2.0
 """After so long no further round is begun: large operations are measured well by one."""
 
 LEAST_SECONDS = 2e-3
 """What takes less is repeated within one timing: calls and clocks must not choose."""
 
-MARGIN = 1.05
+MARGIN = 1.03
 """The first candidate is kept unless another is so much faster: noise must not choose."""
 
 

@@ -12,11 +12,13 @@ from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, zeros_
 from vectorized_ops.numba.choices import Choice, chosen
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.moments import Moments
+from vectorized_ops.numba.strassen_convolution import StrassenConvolution, strassen_takes
 from vectorized_ops.numba.winograd_convolution import WinogradConvolution, winograd_takes
 from vectorized_ops.shapes import ConvolutionShape
 
-ALGORITHMS = ("direct", "winograd2", "winograd4")
-"""Direct summation, and Winograd's F(2x2, r x r) and F(4x4, r x r) where they take the shape."""
+ALGORITHMS = ("direct", "winograd2", "winograd4", "strassen")
+"""Direct summation and, where they take the shape, Winograd's F(2x2, r x r) and F(4x4, r x r), and
+Strassen's algorithm for 1x1."""
 
 DIRECTIONS = ("forward", "backward_data", "backward_weights")
 
@@ -27,7 +29,8 @@ class TunedConvolution:
     Which of `algorithms` computes a direction is measured when the operation is made, unless it is
     known from an earlier measurement on such a machine; `choices` tells. With ("direct",) nothing
     is measured and results do not depend on the machine's speed. What is no finite number spoils
-    the outputs that it contributes to; by Winograd's algorithms all of their tile.
+    the outputs that it contributes to; by Winograd's algorithms all of their tile, by Strassen's
+    those of two pixels.
     """
 
     def __init__(self, shape: ConvolutionShape, algorithms: tuple[str, ...] = ALGORITHMS) -> None:
@@ -39,10 +42,11 @@ class TunedConvolution:
             )
         self.shape = shape
         made: dict[str, Any] = {"direct": Convolution(shape)}
-        if winograd_takes(shape):
-            for name in algorithms:
-                if name != "direct":
-                    made[name] = WinogradConvolution(shape, int(name[-1]))
+        for name in algorithms:
+            if name.startswith("winograd") and winograd_takes(shape):
+                made[name] = WinogradConvolution(shape, int(name[-1]))
+            elif name == "strassen" and strassen_takes(shape):
+                made[name] = StrassenConvolution(shape)
         self.choices = _choose(shape, made)
         self._by_direction = {way: made[choice.name] for way, choice in self.choices.items()}
 
@@ -113,7 +117,9 @@ def _choose(shape: ConvolutionShape, made: dict[str, Any]) -> dict[str, Choice]:
     choices = {}
     for direction in DIRECTIONS:
         candidates = {
-            name: partial(arguments.run, direction, operation) for name, operation in made.items()
+            name: partial(arguments.run, direction, operation)
+            for name, operation in made.items()
+            if hasattr(operation, direction)
         }
         choices[direction] = chosen(f"{direction} {shape}", candidates)
     for operation in made.values():  # what they measured with, for those of a whole network

@@ -19,7 +19,9 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
     help="Of numba, onednn, reference; separated by commas, the first compared with the others.",
 )
 @click.option("--operations", default="", help="Only these, as 'convolution'; separated by commas.")
-@click.option("--winograd/--no-winograd", default=True, help="Whether numba may choose it.")
+@click.option(
+    "--winograd/--no-winograd", default=True, help="Whether numba may choose it, or Strassen's."
+)
 @click.option("--threads", type=click.IntRange(min=1), help="Default: one per core.")
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
 @report_option

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,11 @@ from numba.core.dispatcher import Dispatcher
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.dense import Dense
+
+THREE_BY_THREE: dict[str, Any] = {
+    "images": 48, "height": 5, "width": 6, "channels": 28, "filters": 42, "kernel": (3, 3),
+    "padding": (1, 1),
+}  # fmt: skip
 
 
 def product() -> tuple[np.ndarray, np.ndarray]:
@@ -59,14 +65,32 @@ def winograd() -> tuple[np.ndarray, np.ndarray]:
     return _convolved([partial(WinogradConvolution, outputs=size) for size in (2, 4)])
 
 
-def _convolved(operations_of: Sequence[Callable[..., Any]]) -> tuple[np.ndarray, np.ndarray]:
+def strassen() -> tuple[np.ndarray, np.ndarray]:
+    """A 1x1 convolution of an odd number of pixels by Strassen's algorithm, where it has one."""
+    from vectorized_ops.numba.convolution import Convolution
+    from vectorized_ops.numba.strassen_convolution import StrassenConvolution
+
+    def made(shape: Any) -> Any:
+        fast, direct = StrassenConvolution(shape), Convolution(shape)
+        return SimpleNamespace(
+            forward=fast.forward,
+            backward_data=fast.backward_data,
+            backward_weights=direct.backward_weights,
+        )
+
+    return _convolved([made], images=32, height=3, width=3, channels=84, filters=84, kernel=(1, 1))
+
+
+def _convolved(
+    operations_of: Sequence[Callable[..., Any]], **sizes: Any
+) -> tuple[np.ndarray, np.ndarray]:
     sys.path.append(str(Path(__file__).parents[1]))
     from contracts.convolution import whole_operands
     from contracts.memory import REFERENCE, Memory, operations
 
     from vectorized_ops.shapes import ConvolutionShape
 
-    shape = ConvolutionShape(48, 5, 6, 28, 42, (3, 3), padding=(1, 1))
+    shape = ConvolutionShape(**(sizes or THREE_BY_THREE))
     operands, place = whole_operands(shape), Memory(operations("numba"))
     expected = operands.results(REFERENCE.convolution(shape), Memory(REFERENCE))
     found = [part for made in operations_of for part in operands.results(made(shape), place)]

@@ -160,7 +160,7 @@ def run_elsewhere(processor: str, kernels: str, folder: Path) -> tuple[str, int]
     with np.load(folder / "results.npz") as results:
         expected = results["expected"]
         assert np.abs(expected).max() > 1
-        exact = kernels in ("product", "convolution")
+        exact = kernels in ("product", "convolution", "strassen")
         tolerance = 0 if exact else 2e-6 * np.abs(expected).max()
         assert_allclose(results["found"], expected, rtol=0, atol=tolerance)
         return (folder / "assembly.txt").read_text(), int(results["lanes"])
@@ -236,7 +236,7 @@ def test_spilled_results_are_noticed(spilled: str) -> None:
 
 @pytest.mark.parametrize(("processor", "results"), [("knl", 28), ("haswell", 12)])
 @pytest.mark.parametrize(
-    "kernels", ["convolution", pytest.param("winograd", marks=pytest.mark.slow)]
+    "kernels", ["convolution", "strassen", pytest.param("winograd", marks=pytest.mark.slow)]
 )
 def test_convolutions_for_another_processor_keep_their_tiles_in_its_registers(
     kernels: str, processor: str, results: int, tmp_path: Path

@@ -61,6 +61,19 @@ def test_candidates_are_asked_for_by_direction_and_shape(monkeypatch: pytest.Mon
     assert len({question for question, _ in asked}) == 3
 
 
+def test_strassens_algorithm_is_a_candidate_for_single_taps_and_not_for_their_gradient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shape = ConvolutionShape(32, 3, 3, 64, 64, (1, 1))
+    answers = {"forward": "strassen", "backward_data": "strassen", "backward_weights": "direct"}
+    asked = answering(monkeypatch, **answers)
+    tuned = TunedConvolution(shape)
+    both = ["direct", "strassen"]
+    assert [names for _, names in asked] == [both, both, ["direct"]]
+    assert {way: choice.name for way, choice in tuned.choices.items()} == answers
+    assert tuned.gives_moments
+
+
 @pytest.mark.parametrize(
     "shape",
     [
