@@ -54,26 +54,27 @@ class WinogradPooledConvolution:
         self._weight_points = aligned_zeros((threads, square, pairs))
         self._pairs = aligned_zeros((threads, pairs))
         self._taps = aligned_zeros((threads, kernels.AREA, LANES))
-        self._inputs = aligned_zeros((threads, tiles, square, channels, LANES))
-        self._outputs = aligned_zeros((threads, tiles, square, filters, LANES))
-        self._products = aligned_zeros((threads, tiles, square, channels, LANES))
+        self._inputs, self._outputs, self._products = (
+            aligned_zeros((threads, tiles, square, kernels.point_rows(rows), LANES))
+            for rows in (channels, filters, channels)
+        )
         self._tables = (
             np.arange(tiles) * self._inputs[0, 0].size,
             np.arange(tiles) * self._outputs[0, 0].size,
             np.arange(channels) * LANES,
             np.arange(filters) * LANES,
         )
-        self._filter_height = cheapest_rows(filters, COLUMN_ROWS)
-        self._channel_height = cheapest_rows(channels, COLUMN_ROWS)
+        self._multiply = kernels.forward_kernel(cheapest_rows(filters, COLUMN_ROWS))
+        self._multiply_back = kernels.backward_kernel(cheapest_rows(channels, COLUMN_ROWS))
 
     def forward(
         self, images: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray, which: AnyArray
     ) -> None:
         """Write the pooled map and the place of each maximum in its window."""
         kernels.transform_weights(weights, self._by_channel, self._by_filter, self._taps)
-        kernels.forward(
+        self._multiply(
             self._maps, *pixels(images), self._by_channel, bias, *pixels(out), *pixels(which),
-            self._inputs[:, 0], self._outputs[:, 0], self._tables[2], self._filter_height,
+            self._inputs[:, 0], self._outputs[:, 0], self._tables[2],
         )  # fmt: skip
 
     def backward(
@@ -92,10 +93,10 @@ class WinogradPooledConvolution:
         pooled, seen = pixels(gradient), pixels(images)
         target = seen if images_out is None else pixels(images_out)
         masked = images_out is not None and mask is not None
-        kernels.backward(
+        self._multiply_back(
             self._maps, *seen, *pooled, *pixels(which), self._inputs, self._outputs,
             self._weight_points, self._pairs, self._tables, self._by_filter, self._products,
-            self._channel_height, *target, images_out is not None, add,
+            *target, images_out is not None, add,
             *(target if mask is None else pixels(mask)), masked,
         )  # fmt: skip
         kernels.transform_back(self._weight_points, weights_out, self._taps)

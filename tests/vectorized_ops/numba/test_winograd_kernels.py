@@ -79,11 +79,11 @@ def test_forward_pools_the_products_of_the_points(threads: int) -> None:
     which = aligned_zeros(out.shape, np.uint8)
     bias = normal(FILTERS)
     out_memory, which_memory = in_memory(out), in_memory(which)
-    kernels.forward(
+    kernels.forward_kernel(cheapest_rows(FILTERS, COLUMN_ROWS))(
         MAPS, *in_memory(images), products, bias, *out_memory, *which_memory,
-        aligned_zeros((threads, SQUARE, CHANNELS, LANES)),
-        aligned_zeros((threads, SQUARE, FILTERS, LANES)), np.arange(CHANNELS) * LANES,
-        cheapest_rows(FILTERS, COLUMN_ROWS),
+        aligned_zeros((threads, SQUARE, kernels.point_rows(CHANNELS), LANES)),
+        aligned_zeros((threads, SQUARE, kernels.point_rows(FILTERS), LANES)),
+        np.arange(CHANNELS) * LANES,
     )  # fmt: skip
     out, which = back(out_memory[0], out), back(which_memory[0], which)
     tiles = mapped(B, tiles_of(images, 8))
@@ -109,16 +109,16 @@ def test_backward_is_the_adjoint_of_forward(threads: int, target: str) -> None:
     sums[...] = 99
     inputs, outputs, products = (
         aligned_zeros((threads, 2, SQUARE, extent, LANES))
-        for extent in (CHANNELS, FILTERS, CHANNELS)
+        for extent in map(kernels.point_rows, (CHANNELS, FILTERS, CHANNELS))
     )
     tables = (
         np.arange(2) * inputs[0, 0].size, np.arange(2) * outputs[0, 0].size,
         np.arange(CHANNELS) * LANES, np.arange(FILTERS) * LANES,
     )  # fmt: skip
-    kernels.backward(
+    kernels.backward_kernel(cheapest_rows(CHANNELS, COLUMN_ROWS))(
         MAPS, *in_memory(images), *in_memory(gradient), *in_memory(which), inputs, outputs, sums,
         aligned_zeros((threads, pairs)), tables, by_filter, products,
-        cheapest_rows(CHANNELS, COLUMN_ROWS), images_out, pixel, target != "nowhere",
+        images_out, pixel, target != "nowhere",
         target == "added", *in_memory(images), target == "masked",
     )  # fmt: skip
     found = back(images_out, images)
