@@ -14,6 +14,10 @@ from vectorized_ops.numba._lanes import Lanes, Value, tile
 from vectorized_ops.numba._tiles import reduction
 
 
+AHEAD = 8
+"""Cells between the one that is used and the one that is fetched."""
+
+
 @tile
 def pooled_tile(
     typingctx: Any,
@@ -98,7 +102,9 @@ def pooled_weights_tile(
     gradient[gradient_index + cells[t] + lane]
     * images[images_index + windows[t] + the pixel that won cell t, moved by the tap + lane];
     it is which[which_index + which_cells[t] + lane]. Behind the last tap stands the sum of the
-    gradient itself.
+    gradient itself. Step t fetches gradient and winner of step t + AHEAD, which may not exist but
+    must have its places in `cells` and `which_cells`: a batch of all filters lies between two
+    cells, which no hardware prefetcher follows.
     """
     size = kernel.literal_value
     signature = types.void(
@@ -115,6 +121,8 @@ def pooled_weights_tile(
         def body(step: Value, taps: list[Value]) -> list[Value]:
             cell = lanes.load_integer(lanes.at(cells, step))
             winner = lanes.load_integer(lanes.at(which_cells, step))
+            for array, table in ((values, cells), (numbers, which_cells)):
+                lanes.prefetch(lanes.at(array, lanes.load_integer(lanes.at(table, step, AHEAD))))
             window = lanes.at(image, lanes.load_integer(lanes.at(windows, step)))
             value = lanes.load(lanes.at(values, cell))
             number = lanes.load_bytes(lanes.at(numbers, winner))

@@ -16,7 +16,7 @@ from vectorized_ops.layout import (
     zeros_images_last,
 )
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._pooled_tiles import pooled_tile, pooled_weights_tile
+from vectorized_ops.numba._pooled_tiles import AHEAD, pooled_tile, pooled_weights_tile
 from vectorized_ops.numba._product import cheapest_rows
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba._tiles import ACCUMULATORS
@@ -110,7 +110,7 @@ class DirectPooledConvolution:
         """Return the offsets, pixels being so far apart, of a window's taps, or of all cells.
 
         Cells, and the corners of their windows, are numbered vector of images by vector, so that
-        threads share them out by images.
+        threads share them out by images. Behind the last stand AHEAD more, for those who fetch.
         """
         if (kind, pixel) not in self._tables:
             shape, width = self._shape, self._shape.width
@@ -123,6 +123,7 @@ class DirectPooledConvolution:
                     range(0, self._images, LANES), range(shape.lines // 2), range(shape.pixels // 2)
                 )
                 table = (y * line + x) * step * pixel + lane
+                table = np.resize(table, table.size + AHEAD)
             self._tables[kind, pixel] = table.reshape(-1)
         return self._tables[kind, pixel]
 
@@ -228,7 +229,7 @@ def _backward_weights(
     taps: Any,
 ) -> None:
     """Sum over each thread's own images, then over the threads; taps (T, K, C, R*R + 1, LANES)."""
-    threads, steps, filters = taps.shape[0], len(cells), weights_out.shape[0]
+    threads, steps, filters = taps.shape[0], len(windows) - AHEAD, weights_out.shape[0]
     for thread in numba.prange(threads):
         first, last = part(steps, thread, threads), part(steps, thread + 1, threads)
         if first == last:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._pooled_tiles import pooled_tile, pooled_weights_tile
+from vectorized_ops.numba._pooled_tiles import AHEAD, pooled_tile, pooled_weights_tile
 from vectorized_ops.numba.compiler import kernel
 
 LINES, PIXELS, TAPS, ROWS = 6, 5, 3, 2
@@ -27,7 +27,7 @@ def weights_3(
 ) -> None:
     pooled_weights_tile(
         3, out, LANES, gradient, LANES, cells, which, 2 * LANES, which_cells,
-        images, 2 * LANES, windows, PIXELS * LANES, LANES, len(cells),
+        images, 2 * LANES, windows, PIXELS * LANES, LANES, len(windows),
     )  # fmt: skip
 
 
@@ -64,10 +64,11 @@ def test_weights_tile_multiplies_each_gradient_by_what_its_winner_saw_and_sums_i
     images = whole_numbers(LINES, PIXELS + 2, LANES)
     gradient = whole_numbers(4, LANES)
     which = np.random.default_rng(0).integers(0, 4, (7, LANES)).astype(np.uint8)
-    cells = np.array([0, 2]) * LANES
+    coming = np.full(AHEAD, 2**40)  # what is fetched need not exist
+    cells = np.append(np.array([0, 2]) * LANES, coming)
     corners = [0, PIXELS]  # pixels of a plane that is PIXELS wide
     out = np.full((12, LANES), UNTOUCHED, np.float32)
-    places = np.array([1, 4]) * LANES
+    places = np.append(np.array([1, 4]) * LANES, coming)
     weights_3(out, gradient, cells, which, places, images, np.array(corners) * LANES)
 
     seen = images.reshape(-1, LANES)[2:]
