@@ -13,7 +13,6 @@ from numba import types
 from vectorized_ops.numba._lanes import Lanes, Value, tile
 from vectorized_ops.numba._tiles import reduction
 
-
 AHEAD = 8
 """Cells between the one that is used and the one that is fetched."""
 
