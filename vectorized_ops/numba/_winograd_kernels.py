@@ -2,7 +2,8 @@
 
 Images, out and which (N, H', W', K) after 2x2 pooling, and their gradients, are flat memory with
 the distance of neighbouring pixels (`vectorized_ops.layout.pixels`); weights (K, C, 5, 5);
-by_channel (64, C*K) and by_filter (64, K*C) are transformed weights, rows padded to whole vectors.
+by_channel (64, C*K) and by_filter (64, K*C) are transformed weights, rows padded to whole vectors:
+each thread has its own, since to fetch them from another core takes longer than to make them.
 A block is one tile of one vector of LANES images; its points are (64, C', LANES) of the images and
 (64, K', LANES) of the gradient, C' being C made odd (see `point_rows`). They are scratch, one row
 per thread, and small enough to stay in its cache: transforming the images again costs less than
@@ -19,7 +20,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._square_tiles import square_taps_tile, square_weights_tile
+from vectorized_ops.numba._square_tiles import square_taps_tile
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS, dot_tile, product_tile
 from vectorized_ops.numba._winograd_tiles import (
@@ -28,8 +29,10 @@ from vectorized_ops.numba._winograd_tiles import (
     TAPS,
     input_gradient_tile,
     input_tile,
+    kernels_tile,
     pooled_gradient_tile,
     pooled_output_tile,
+    weights_points_tile,
 )
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
 
@@ -56,29 +59,10 @@ def point_rows(number: int) -> int:
 
 
 @kernel
-def _transform_group(weights: Any, group: int, swapped: bool, out: Any, taps: Any) -> None:
-    """Transform LANES (filter, channel) pairs; `swapped` numbers them channel by channel."""
-    filters, channels = weights.shape[0], weights.shape[1]
-    for lane in range(LANES):
-        pair = min(group * LANES + lane, filters * channels - 1)
-        if swapped:
-            k, c = pair % filters, pair // filters
-        else:
-            k, c = pair // channels, pair % channels
-        for r in range(TAPS):
-            for s in range(TAPS):
-                taps[r * TAPS + s, lane] = weights[k, c, r, s]
-    square_weights_tile(OUTPUTS, TAPS, out, group * LANES, out.shape[1], taps)
-
-
-@parallel_kernel
-def transform_weights(weights: Any, by_channel: Any, by_filter: Any, taps: Any) -> None:
-    """Write the points of all weights in both orders (taps: scratch (threads, 25, LANES))."""
-    threads, groups = taps.shape[0], by_filter.shape[1] // LANES
-    for thread in numba.prange(threads):
-        for group in range(thread, groups, threads):
-            _transform_group(weights, group, True, by_channel, taps[thread])
-            _transform_group(weights, group, False, by_filter, taps[thread])
+def transform_weights(weights: Any, places: Any, out: Any) -> None:
+    """Write points (64, pairs) of flat weights; each pair of filter and channel has its place."""
+    for group in range(0, out.shape[1], LANES):
+        weights_points_tile(out, group, out.shape[1], weights, places, group)
 
 
 @functools.cache
@@ -90,6 +74,8 @@ def forward_kernel(height: int) -> Callable[..., None]:
         maps: Any,
         images: Any,
         images_pixel: int,
+        weights: Any,
+        places: Any,
         by_channel: Any,
         bias: Any,
         out: Any,
@@ -102,7 +88,9 @@ def forward_kernel(height: int) -> Callable[..., None]:
     ) -> None:
         """Convolve, add bias, keep the 2x2 maxima.
 
-        Scratch: inputs (threads, 64, C', LANES) and products (threads, 64, K', LANES).
+        `places` are those of all filters' weights, channel by channel, in flat `weights`. Scratch:
+        by_channel (threads, 64, C*K padded), inputs (threads, 64, C', LANES) and products
+        (threads, 64, K', LANES).
         """
         channels, filters = maps.channels, maps.filters
         across = (maps.width - TAPS + 1) // OUTPUTS
@@ -110,7 +98,8 @@ def forward_kernel(height: int) -> Callable[..., None]:
         blocks, threads = maps.number // LANES * tiles, products.shape[0]
         input_rows, product_rows = inputs.shape[2], products.shape[2]
         for thread in numba.prange(threads):
-            scratch, points = products[thread], inputs[thread]
+            scratch, points, factors = products[thread], inputs[thread], by_channel[thread]
+            transform_weights(weights, places, factors)
             for block in range(part(blocks, thread, threads), part(blocks, thread + 1, threads)):
                 vector, tile = block // tiles, block % tiles
                 y, x = tile // across, tile % across
@@ -120,7 +109,7 @@ def forward_kernel(height: int) -> Callable[..., None]:
                         k = min(row, filters - height)
                         product_tile(
                             height, 1, scratch, (point * product_rows + k) * LANES, LANES,
-                            by_channel, point * by_channel.shape[1] + k, 1, filters,
+                            factors, point * factors.shape[1] + k, 1, filters,
                             points, point * input_rows * LANES, offsets, channels,
                         )  # fmt: skip
                 _pool(maps, scratch, vector, y, x, bias, out, out_pixel, which, which_pixel)
@@ -225,7 +214,10 @@ def backward_kernel(height: int) -> Callable[..., None]:
         points: Any,
         pairs: Any,
         tables: Any,
+        weights: Any,
+        places: Any,
         by_filter: Any,
+        taps: Any,
         products: Any,
         images_out: Any,
         out_pixel: int,
@@ -235,19 +227,23 @@ def backward_kernel(height: int) -> Callable[..., None]:
         mask_pixel: int,
         masked: bool,
     ) -> None:
-        """Sum the points of the weights' gradient; if `wanted` write the gradient of the images.
+        """Sum the gradients of the weights; if `wanted` write the gradient of the images.
 
-        `points` (threads, 64, K*C padded) takes each thread's sum over its own images. Tiles
-        overlap in the images, so one thread does all tiles of a vector. With `add` the images'
-        gradient is added; if `masked`, it becomes zero where flat `mask` is not positive. Scratch:
-        inputs and products (threads, tiles, 64, C', LANES), outputs (threads, tiles, 64, K',
-        LANES), pairs (threads, K*C padded). `tables` holds the offsets of tiles in inputs and
-        outputs, and of channels and filters in a point.
+        `taps` (threads, groups, 25, LANES) takes each thread's sum over its own images, see
+        `write_weights`. `places` are those of all channels' weights, filter by filter, in flat
+        `weights`. Tiles overlap in the images, so one thread does all tiles of a vector. With `add`
+        the images' gradient is added; if `masked`, it becomes zero where flat `mask` is not
+        positive. Scratch: inputs and products (threads, tiles, 64, C', LANES), outputs (threads,
+        tiles, 64, K', LANES), points and by_filter (threads, 64, K*C padded), pairs (threads, K*C
+        padded). `tables` holds the offsets of tiles in inputs and outputs, and of channels and
+        filters in a point.
         """
         threads, vectors = points.shape[0], maps.number // LANES
         across = (maps.width - TAPS + 1) // OUTPUTS
         for thread in numba.prange(threads):
             points[thread] = 0.0
+            if wanted:
+                transform_weights(weights, places, by_filter[thread])
             for vector in range(part(vectors, thread, threads), part(vectors, thread + 1, threads)):
                 for tile in range(inputs.shape[1]):
                     y, x = tile // across, tile % across
@@ -265,13 +261,18 @@ def backward_kernel(height: int) -> Callable[..., None]:
                     )  # fmt: skip
                     if wanted:
                         multiply_weights(
-                            maps, by_filter[point], outputs[thread], point, products[thread],
-                            tables[3],
+                            maps, by_filter[thread, point], outputs[thread], point,
+                            products[thread], tables[3],
                         )  # fmt: skip
                 if wanted:
                     _add_tiles(maps, products[thread], images_out, out_pixel, vector, add)
                 if masked:
                     _cut(maps, images_out, out_pixel, vector, mask, mask_pixel)
+            for group in range(taps.shape[1]):
+                first = _first_pair(group, maps.filters * maps.channels)
+                square_taps_tile(
+                    OUTPUTS, TAPS, taps[thread, group], points[thread], first, points.shape[2]
+                )
 
     return backward
 
@@ -329,24 +330,21 @@ def _cut(maps: Any, images_out: Any, pixel: int, vector: int, mask: Any, mask_pi
 
 
 @kernel
-def _transform_back(points: Any, group: int, out: Any, taps: Any) -> None:
-    """Write the weight gradients of LANES (filter, channel) pairs from all threads' points."""
-    first, pairs = group * LANES, out.shape[0] * out.shape[1]
-    for other in range(1, points.shape[0]):
-        for point in range(points.shape[1]):
-            for lane in range(LANES):
-                points[0, point, first + lane] += points[other, point, first + lane]
-    square_taps_tile(OUTPUTS, TAPS, taps, points, first, points.shape[2])
-    flat = out.reshape(pairs, AREA)
-    for lane in range(min(LANES, pairs - first)):
-        for tap in range(AREA):
-            flat[first + lane, tap] = taps[tap, lane]
+def _first_pair(group: int, pairs: int) -> int:
+    """Return where a group of LANES pairs begins: the last overlaps the one before it."""
+    return min(group * LANES, pairs - LANES)
 
 
 @parallel_kernel
-def transform_back(points: Any, out: Any, taps: Any) -> None:
-    """Write the gradient of the weights, G^T p G, from the threads' sums of its points p."""
-    threads = taps.shape[0]
+def write_weights(taps: Any, out: Any) -> None:
+    """Write weights (K, C, 5, 5) from all threads' sums, taps (threads, groups, 25, LANES)."""
+    threads, groups, pairs = taps.shape[0], taps.shape[1], out.shape[0] * out.shape[1]
+    flat = out.reshape(-1)
     for thread in numba.prange(threads):
-        for group in range(thread, points.shape[2] // LANES, threads):
-            _transform_back(points, group, out, taps[thread])
+        for group in range(part(groups, thread, threads), part(groups, thread + 1, threads)):
+            total = taps[0, group].reshape(-1)
+            for other in range(1, threads):
+                more = taps[other, group].reshape(-1)
+                for i in range(len(total)):
+                    total[i] += more[i]
+            kernels_tile(flat, _first_pair(group, pairs) * AREA, total, 0)

@@ -17,12 +17,16 @@ from typing import Any
 
 from numba import types
 
-from vectorized_ops.numba._lanes import Lanes, Value, tile
+from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba._outer_product_tiles import transposed as turned
 from vectorized_ops.winograd import Matrix, transposed, winograd_transform
 
 OUTPUTS, TAPS = 4, 5
 TRANSFORM = winograd_transform(OUTPUTS, TAPS)
 POINTS = TRANSFORM.points
+
+_FIRST_TAPS = (*range(0, TAPS**2 - LANES, LANES), TAPS**2 - LANES)
+"""Where whole vectors of a kernel's taps begin; the last overlaps the one before it."""
 
 
 def _sum(lanes: Lanes, terms: Sequence[tuple[Fraction, Value]]) -> Value:
@@ -166,6 +170,52 @@ def input_gradient_tile(
             for j, value in enumerate(row):
                 target = lanes.at(start, lanes.product(args[3], j))
                 lanes.store(lanes.add(lanes.load(target), value), target)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def weights_points_tile(
+    typingctx: Any, out: Any, out_index: Any, out_point: Any,
+    weights: Any, places: Any, places_index: Any,
+) -> Any:  # fmt: skip
+    """Write G g G^T of LANES kernels g, TAPS x TAPS floats from weights[places[places_index + i]].
+
+    Point (i, j) goes to out[out_index + (i*POINTS + j)*out_point + lane].
+    """
+    signature = types.void(out, *[types.int64] * 2, weights, places, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        source, table = lanes.pointer(3, args[3]), lanes.pointer(4, args[4], args[5])
+        kernels = [lanes.at(source, lanes.load_integer(lanes.at(table, i))) for i in range(LANES)]
+        taps: dict[int, Value] = {}
+        for first in _FIRST_TAPS:
+            rows = [lanes.load(lanes.at(kernel, first)) for kernel in kernels]
+            taps |= dict(enumerate(turned(lanes, rows), start=first))
+        points = square_map(lanes, TRANSFORM.weights_map, lambda i, j: taps[i * TAPS + j])
+        store_points(lanes, points, lanes.pointer(0, args[0], args[1]), args[2])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def kernels_tile(typingctx: Any, out: Any, out_index: Any, taps: Any, taps_index: Any) -> Any:
+    """Write LANES kernels of TAPS x TAPS floats one behind the other from out[out_index] on.
+
+    Tap t of kernel i is read at taps[taps_index + t*LANES + i].
+    """
+    signature = types.void(out, types.int64, taps, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        source, target = lanes.pointer(2, args[2], args[3]), lanes.pointer(0, args[0], args[1])
+        for first in _FIRST_TAPS:
+            rows = [lanes.load(lanes.at(source, (first + i) * LANES)) for i in range(LANES)]
+            for number, kernel in enumerate(turned(lanes, rows)):
+                lanes.store(kernel, lanes.at(target, number * TAPS**2 + first))
         return context.get_dummy_value()
 
     return signature, generate

@@ -49,11 +49,14 @@ class WinogradPooledConvolution:
         threads, square = numba.get_num_threads(), kernels.SQUARE
         tiles = (height - TAPS + 1) // OUTPUTS * ((width - TAPS + 1) // OUTPUTS)
         pairs = -(-filters * channels // LANES) * LANES
-        self._by_channel = aligned_zeros((square, pairs))
-        self._by_filter = aligned_zeros((square, pairs))
-        self._weight_points = aligned_zeros((threads, square, pairs))
+        self._weight_points = aligned_zeros((threads, square, pairs))  # of all, one after another
+        self._sums = aligned_zeros((threads, square, pairs))
         self._pairs = aligned_zeros((threads, pairs))
-        self._taps = aligned_zeros((threads, kernels.AREA, LANES))
+        self._taps = aligned_zeros((threads, pairs // LANES, kernels.AREA, LANES))
+        places = np.arange(filters * channels).reshape(filters, channels) * kernels.AREA
+        self._by_channel, self._by_filter = (
+            np.resize(order, pairs) for order in (places.T, places)
+        )
         self._inputs, self._outputs, self._products = (
             aligned_zeros((threads, tiles, square, kernels.point_rows(rows), LANES))
             for rows in (channels, filters, channels)
@@ -71,9 +74,9 @@ class WinogradPooledConvolution:
         self, images: AnyArray, weights: AnyArray, bias: AnyArray, out: AnyArray, which: AnyArray
     ) -> None:
         """Write the pooled map and the place of each maximum in its window."""
-        kernels.transform_weights(weights, self._by_channel, self._by_filter, self._taps)
         self._multiply(
-            self._maps, *pixels(images), self._by_channel, bias, *pixels(out), *pixels(which),
+            self._maps, *pixels(images), weights.reshape(-1), self._by_channel,
+            self._weight_points, bias, *pixels(out), *pixels(which),
             self._inputs[:, 0], self._outputs[:, 0], self._tables[2],
         )  # fmt: skip
 
@@ -82,23 +85,24 @@ class WinogradPooledConvolution:
         images: AnyArray,
         gradient: AnyArray,
         which: AnyArray,
-        weights: AnyArray,  # noqa: ARG002 (their points are kept from the forward pass)
+        weights: AnyArray,
         weights_out: AnyArray,
         bias_out: AnyArray,
         images_out: AnyArray | None,
         add: bool = False,
         mask: AnyArray | None = None,
     ) -> None:
-        """Write the gradients of what the last `forward` saw."""
+        """Write the gradients of weights, bias and, unless it is None, of the images."""
         pooled, seen = pixels(gradient), pixels(images)
         target = seen if images_out is None else pixels(images_out)
         masked = images_out is not None and mask is not None
         self._multiply_back(
             self._maps, *seen, *pooled, *pixels(which), self._inputs, self._outputs,
-            self._weight_points, self._pairs, self._tables, self._by_filter, self._products,
+            self._sums, self._pairs, self._tables, weights.reshape(-1), self._by_filter,
+            self._weight_points, self._taps, self._products,
             *target, images_out is not None, add,
             *(target if mask is None else pixels(mask)), masked,
         )  # fmt: skip
-        kernels.transform_back(self._weight_points, weights_out, self._taps)
+        kernels.write_weights(self._taps, weights_out)
         cells = gradient.shape[1] * gradient.shape[2]
         row_sums(pooled[0], pooled[1], cells, self._maps.number, bias_out)

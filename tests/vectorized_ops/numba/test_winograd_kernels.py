@@ -20,6 +20,8 @@ FILTERS, CHANNELS, NUMBER = 5, DOT_COLUMNS + 1, 2 * LANES
 """Pairs of filter and channel fill no whole vectors; two vectors of images."""
 
 MAPS = kernels.Maps(NUMBER, 8, 12, CHANNELS, FILTERS)
+PAIRS = -(-FILTERS * CHANNELS // LANES) * LANES
+PLACES = np.arange(FILTERS * CHANNELS).reshape(FILTERS, CHANNELS) * TAPS * TAPS
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -59,36 +61,34 @@ def mapped(matrix: np.ndarray, tiles: np.ndarray) -> np.ndarray:
     return np.einsum("ai,ctijn,bj->ctabn", matrix, tiles.astype(np.float64), matrix)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_weights_are_transformed_in_both_orders(threads: int) -> None:
+def test_weights_are_transformed_in_the_order_of_their_places() -> None:
     weights = normal(FILTERS, CHANNELS, TAPS, TAPS)
-    pairs = -(-FILTERS * CHANNELS // LANES) * LANES
-    by_channel, by_filter = aligned_zeros((SQUARE, pairs)), aligned_zeros((SQUARE, pairs))
-    taps = aligned_zeros((threads, TAPS * TAPS, LANES))
-    kernels.transform_weights(weights, by_channel, by_filter, taps)
-    points = np.einsum("ai,kcij,bj->abkc", G, weights, G).reshape(SQUARE, FILTERS, CHANNELS)
-    used = FILTERS * CHANNELS
-    assert_close(by_filter[:, :used], points.reshape(SQUARE, used))
-    assert_close(by_channel[:, :used], points.transpose(0, 2, 1).reshape(SQUARE, used))
+    places = np.random.default_rng(0).permutation(FILTERS * CHANNELS) * TAPS * TAPS
+    places = np.resize(places, PAIRS)
+    out = aligned_zeros((SQUARE, PAIRS))
+    kernels.transform_weights(weights.reshape(-1), places, out)
+    points = np.einsum("ai,kcij,bj->abkc", G, weights, G).reshape(SQUARE, -1)
+    assert_close(out, points[:, places // (TAPS * TAPS)])
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_forward_pools_the_products_of_the_points(threads: int) -> None:
-    images, products = normal(CHANNELS, 8, 12, NUMBER), normal(SQUARE, CHANNELS * FILTERS)
+    images, weights = normal(CHANNELS, 8, 12, NUMBER), normal(FILTERS, CHANNELS, TAPS, TAPS)
     out = aligned_zeros((FILTERS, 2, 4, NUMBER))
     which = aligned_zeros(out.shape, np.uint8)
     bias = normal(FILTERS)
     out_memory, which_memory = in_memory(out), in_memory(which)
     kernels.forward_kernel(cheapest_rows(FILTERS, COLUMN_ROWS))(
-        MAPS, *in_memory(images), products, bias, *out_memory, *which_memory,
+        MAPS, *in_memory(images), weights.reshape(-1), np.resize(PLACES.T, PAIRS),
+        aligned_zeros((threads, SQUARE, PAIRS)), bias, *out_memory, *which_memory,
         aligned_zeros((threads, SQUARE, kernels.point_rows(CHANNELS), LANES)),
         aligned_zeros((threads, SQUARE, kernels.point_rows(FILTERS), LANES)),
         np.arange(CHANNELS) * LANES,
     )  # fmt: skip
     out, which = back(out_memory[0], out), back(which_memory[0], which)
     tiles = mapped(B, tiles_of(images, 8))
-    by_point = products.reshape(8, 8, CHANNELS, FILTERS)
-    outputs = mapped(A, np.einsum("ctabn,abck->ktabn", tiles, by_point))
+    by_point = np.einsum("ai,kcij,bj->abkc", G, weights, G)
+    outputs = mapped(A, np.einsum("ctabn,abkc->ktabn", tiles, by_point))
     # Two tiles side by side, each of 2x2 windows of 2x2 pixels.
     windows = outputs.reshape(FILTERS, 2, 2, 2, 2, 2, NUMBER).transpose(0, 2, 1, 4, 3, 5, 6)
     windows = windows.reshape(FILTERS, 2, 4, 4, NUMBER)
@@ -102,11 +102,12 @@ def test_forward_pools_the_products_of_the_points(threads: int) -> None:
 def test_backward_is_the_adjoint_of_forward(threads: int, target: str) -> None:
     images, gradient = normal(CHANNELS, 8, 12, NUMBER), normal(FILTERS, 2, 4, NUMBER)
     which = np.random.default_rng(0).integers(0, 4, gradient.shape).astype(np.uint8)
-    pairs = -(-FILTERS * CHANNELS // LANES) * LANES
-    by_filter = normal(SQUARE, pairs)
+    weights = normal(FILTERS, CHANNELS, TAPS, TAPS)
     images_out, pixel = in_memory(np.full_like(images, 99))  # as an earlier step left it
-    sums = aligned_zeros((threads, SQUARE, pairs))
+    sums = aligned_zeros((threads, SQUARE, PAIRS))
     sums[...] = 99
+    taps = aligned_zeros((threads, PAIRS // LANES, TAPS * TAPS, LANES))
+    taps[...] = 99
     inputs, outputs, products = (
         aligned_zeros((threads, 2, SQUARE, extent, LANES))
         for extent in map(kernels.point_rows, (CHANNELS, FILTERS, CHANNELS))
@@ -117,7 +118,8 @@ def test_backward_is_the_adjoint_of_forward(threads: int, target: str) -> None:
     )  # fmt: skip
     kernels.backward_kernel(cheapest_rows(CHANNELS, COLUMN_ROWS))(
         MAPS, *in_memory(images), *in_memory(gradient), *in_memory(which), inputs, outputs, sums,
-        aligned_zeros((threads, pairs)), tables, by_filter, products,
+        aligned_zeros((threads, PAIRS)), tables, weights.reshape(-1),
+        np.resize(PLACES, PAIRS), aligned_zeros((threads, SQUARE, PAIRS)), taps, products,
         images_out, pixel, target != "nowhere",
         target == "added", *in_memory(images), target == "masked",
     )  # fmt: skip
@@ -126,12 +128,14 @@ def test_backward_is_the_adjoint_of_forward(threads: int, target: str) -> None:
     for place in range(4):
         spread[:, place // 2 :: 2, place % 2 :: 2] = np.where(which == place, gradient, 0)
     seen, wished = mapped(B, tiles_of(images, 8)), mapped(A.T, tiles_of(spread, 4))
-    expected = np.einsum("ktabn,ctabn->abkc", wished, seen).reshape(SQUARE, -1)
-    assert_close(sums.sum(axis=0)[:, : FILTERS * CHANNELS], expected)
+    weights_out = np.full_like(weights, 99)
+    kernels.write_weights(taps, weights_out)
+    points = np.einsum("ktabn,ctabn->abkc", wished, seen)
+    assert_close(weights_out, np.einsum("ai,abkc,bj->kcij", G, points, G))
     if target == "nowhere":
         assert (found == 99).all()
     else:
-        used = by_filter[:, : FILTERS * CHANNELS].reshape(8, 8, FILTERS, CHANNELS)
+        used = np.einsum("ai,kcij,bj->abkc", G, weights, G)
         tiles = mapped(B.T, np.einsum("ktabn,abkc->ctabn", wished, used))
         overlapped = np.zeros(images.shape)
         overlapped[:, :, :8] += tiles[:, 0]
@@ -142,14 +146,17 @@ def test_backward_is_the_adjoint_of_forward(threads: int, target: str) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_weights_get_the_sum_of_all_threads_points(threads: int) -> None:
-    pairs = -(-FILTERS * CHANNELS // LANES) * LANES
-    points = normal(threads, SQUARE, pairs)
-    out = np.full((FILTERS, CHANNELS, TAPS, TAPS), 99, np.float32)
-    summed = points.sum(axis=0, dtype=np.float64)[:, : FILTERS * CHANNELS]
-    kernels.transform_back(points, out, aligned_zeros((threads, TAPS * TAPS, LANES)))
-    square = summed.reshape(8, 8, FILTERS, CHANNELS)
-    assert_close(out, np.einsum("ai,abkc,bj->kcij", G, square, G))
+def test_weights_get_the_sum_of_all_threads(threads: int) -> None:
+    used = FILTERS * CHANNELS
+    sums = normal(threads, TAPS * TAPS, used)
+    firsts = [*range(0, used - LANES, LANES), used - LANES]
+    taps = aligned_zeros((threads, len(firsts), TAPS * TAPS, LANES))
+    for group, first in enumerate(firsts):
+        taps[:, group] = sums[..., first : first + LANES]
+    out = np.full((FILTERS + 1, CHANNELS, TAPS, TAPS), 99, np.float32)
+    kernels.write_weights(taps, out[:FILTERS])
+    assert_close(out[:FILTERS].reshape(used, -1), sums.sum(axis=0, dtype=np.float64).T)
+    assert (out[FILTERS] == 99).all()
 
 
 def test_points_are_the_squares_of_the_transform() -> None:

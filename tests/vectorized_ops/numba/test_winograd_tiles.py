@@ -33,6 +33,16 @@ def add_input_gradient(images: Any, points: Any) -> None:
 
 
 @kernel
+def kernels_points(out: Any, weights: Any, places: Any) -> None:
+    tiles.weights_points_tile(out, LANES, WIDTH * LANES, weights, places, 1)
+
+
+@kernel
+def kernels_of_taps(out: Any, taps: Any) -> None:
+    tiles.kernels_tile(out, 3, taps, LANES)
+
+
+@kernel
 def weights_points(out: Any, taps: Any) -> None:
     square_weights_tile(OUTPUTS, TAPS, out, LANES, WIDTH * LANES, taps)
 
@@ -100,6 +110,24 @@ def test_points_of_weights() -> None:
     weights_points(out, taps)
     assert_close(of_points(out), mapped(G, taps))
     assert (np.delete(out, 1, axis=1) == UNTOUCHED).all()
+
+
+def test_points_of_kernels_anywhere() -> None:
+    values = np.random.default_rng(0).standard_normal(7 + (LANES + 2) * TAPS**2).astype(np.float32)
+    places = 7 + np.random.default_rng(1).permutation(LANES + 1) * TAPS**2
+    out = untouched(POINTS**2, WIDTH)
+    kernels_points(out, values, places)
+    taken = np.stack([values[place : place + TAPS**2] for place in places[1:]], axis=-1)
+    assert_close(of_points(out), mapped(G, taken.reshape(TAPS, TAPS, LANES)))
+    assert (np.delete(out, 1, axis=1) == UNTOUCHED).all()
+
+
+def test_kernels_lie_one_behind_the_other() -> None:
+    taps, out = normal(TAPS**2 + 1), np.full(3 + LANES * TAPS**2 + 5, UNTOUCHED, np.float32)
+    kernels_of_taps(out, taps)
+    assert_array_equal(out[3:-5].reshape(LANES, -1), taps[1:].T)
+    assert (out[:3] == UNTOUCHED).all()
+    assert (out[-5:] == UNTOUCHED).all()
 
 
 def test_gradient_of_weights() -> None:
