@@ -18,9 +18,9 @@ class Row:
     `arithmetic_intensity` is in operations per byte of memory, `communication_intensity` in
     operations per byte sent (None where nothing is). `roofline_seconds` is the larger of operations
     over peak and bytes over bandwidth, and `bound` says which; `efficiency` is its share of
-    `compute_seconds`. Winograd needs fewer operations than are counted, and caches hold tensors
-    that are counted as memory's, so it can exceed 1. `wire_bound_seconds` is latency times steps
-    plus bytes over the network's bandwidth.
+    `compute_seconds`. Winograd and Strassen need fewer operations than are counted, and caches hold
+    tensors that are counted as memory's, so it can exceed 1. `wire_bound_seconds` is latency times
+    steps plus bytes over the network's bandwidth.
     """
 
     layer: str

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from vectorized_ops.numba._dense_tiles import ROWS, WIDTH, adding_tile, cut_tile, writing_tile
+from vectorized_ops.numba._dense_tiles import ROWS, WIDTH, adding_tile, writing_tile
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._row_tiles import sum_group, transpose_tile
 from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
+from vectorized_ops.numba._value_tiles import cut_tile
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
 
 LINE = 16

@@ -13,7 +13,6 @@ from typing import Any
 
 from numba import types
 
-from vectorized_ops.numba._flow import groups
 from vectorized_ops.numba._lanes import AVX512, LANES, Lanes, Value, tile
 
 ROWS = 14 if AVX512 else 6
@@ -21,9 +20,6 @@ ROWS = 14 if AVX512 else 6
 
 WIDTH = 2 * LANES
 """Columns of a wide tile."""
-
-CUT_AT_ONCE = 4
-"""Vectors between two jumps of what is done value by value."""
 
 _INT = types.int64
 
@@ -108,34 +104,6 @@ def writing_tile(
         for number, value in enumerate(_sums(lanes, 2, args[3:], 3)):
             row = lanes.product(args[2], number // 2)
             lanes.store_streamed(value, lanes.at(target, row, number % 2 * LANES), args[11])
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@tile
-def cut_tile(
-    typingctx: Any, out: Any, out_index: Any, mask: Any, mask_index: Any, vectors: Any
-) -> Any:
-    """Write zero to those of `vectors` vectors from out[out_index] on whose mask is <= 0."""
-    signature = types.void(out, _INT, mask, _INT, _INT)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = Lanes(context, builder, signature)
-        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
-
-        def group(offset: Value, number: int) -> None:
-            places = [(offset, i * LANES) for i in range(number)]
-            values = [
-                lanes.zero_unless_positive(
-                    lanes.load(lanes.at(source, *place)), lanes.load(lanes.at(target, *place))
-                )
-                for place in places
-            ]
-            for value, place in zip(values, places, strict=True):
-                lanes.store(value, lanes.at(target, *place))
-
-        groups(lanes, args[4], CUT_AT_ONCE, group)
         return context.get_dummy_value()
 
     return signature, generate

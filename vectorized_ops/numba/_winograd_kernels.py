@@ -23,6 +23,7 @@ from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._square_tiles import square_taps_tile
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS, dot_tile, product_tile
+from vectorized_ops.numba._value_tiles import cut_tile
 from vectorized_ops.numba._winograd_tiles import (
     OUTPUTS,
     POINTS,
@@ -99,8 +100,10 @@ def forward_kernel(height: int) -> Callable[..., None]:
         input_rows, product_rows = inputs.shape[2], products.shape[2]
         for thread in numba.prange(threads):
             scratch, points, factors = products[thread], inputs[thread], by_channel[thread]
-            transform_weights(weights, places, factors)
-            for block in range(part(blocks, thread, threads), part(blocks, thread + 1, threads)):
+            first, last = part(blocks, thread, threads), part(blocks, thread + 1, threads)
+            if first < last:
+                transform_weights(weights, places, factors)
+            for block in range(first, last):
                 vector, tile = block // tiles, block % tiles
                 y, x = tile // across, tile % across
                 _transform_images(maps, images, images_pixel, vector, y, x, points)
@@ -242,9 +245,10 @@ def backward_kernel(height: int) -> Callable[..., None]:
         across = (maps.width - TAPS + 1) // OUTPUTS
         for thread in numba.prange(threads):
             points[thread] = 0.0
-            if wanted:
+            start, end = part(vectors, thread, threads), part(vectors, thread + 1, threads)
+            if wanted and start < end:
                 transform_weights(weights, places, by_filter[thread])
-            for vector in range(part(vectors, thread, threads), part(vectors, thread + 1, threads)):
+            for vector in range(start, end):
                 for tile in range(inputs.shape[1]):
                     y, x = tile // across, tile % across
                     _transform_images(
@@ -323,10 +327,7 @@ def _cut(maps: Any, images_out: Any, pixel: int, vector: int, mask: Any, mask_pi
     for place in range(maps.height * maps.width):
         for c in range(maps.channels):
             row = c * maps.number + vector * LANES
-            values = images_out[place * pixel + row :][:LANES]
-            passed = mask[place * mask_pixel + row :][:LANES]
-            for lane in range(LANES):
-                values[lane] = np.float32(0.0) if passed[lane] <= 0 else values[lane]
+            cut_tile(images_out, place * pixel + row, mask, place * mask_pixel + row, 1)
 
 
 @kernel

@@ -12,7 +12,8 @@ from vectorized_ops.numba._correlation import (
     split_threads,
     tile_rows,
 )
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, PAST, RELU
+from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
+from vectorized_ops.numba._destination import destination
 from vectorized_ops.numba._operands import Operands
 from vectorized_ops.numba._outer_product import (
     PANEL,
@@ -23,7 +24,6 @@ from vectorized_ops.numba._outer_product import (
     panels_of,
     sums_size,
 )
-from vectorized_ops.numba._streaming import streamed
 from vectorized_ops.numba._taps import TapTables, backward_tables, forward_tables
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.shapes import ConvolutionShape
@@ -158,19 +158,16 @@ class Convolution:
         )  # fmt: skip
         source, distance = pixels(inputs)
         tables = self._tables_for(backward, distance)
-        target, target_distance = pixels(out)
-        masking, mask_distance = (target, 0) if mask is None else pixels(mask)
-        if not mode & (ADD | MASK) and streamed(target, 4 * out.size, source):
-            mode |= PAST
+        target, masking, mode = destination(out, mask, mode, source)
         gathered = self._no_moments if moments is None else moments
         by_pixels, by_blocks = split_threads(
             self._threads, len(tables.classes), shape.groups * blocks
         )
         correlation_kernel(rows)(
-            target, target_distance, images, filters, shape.groups, source, channels * images,
+            *target, images, filters, shape.groups, source, channels * images,
             packed, channels * shape.kernel[0] * shape.kernel[1], bias, tables.segments,
-            tables.first, tables.count, tables.classes, tables.bases, masking, mask_distance,
-            mode, pixel_block(shape.kernel[0], channels, images), by_pixels, by_blocks,
+            tables.first, tables.count, tables.classes, tables.bases, *masking, mode,
+            pixel_block(shape.kernel[0], channels, images), by_pixels, by_blocks,
             moments is not None, gathered.sums, gathered.pivots, gathered.totals, gathered.real,
             gathered.images,
         )  # fmt: skip

@@ -17,7 +17,8 @@ from vectorized_ops.numba._correlation import (
     tile_rows,
     weights_step,
 )
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, PAST, RELU
+from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
+from vectorized_ops.numba._destination import destination
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._operands import Operands
 from vectorized_ops.numba._strassen import (
@@ -27,12 +28,11 @@ from vectorized_ops.numba._strassen import (
     pack_parts,
     strassen_kernel,
 )
-from vectorized_ops.numba._streaming import streamed
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.shapes import ConvolutionShape
 
 LEAST_SIZE = 64
-"""Channels and filters with fewer of which the additions cost more than the products save."""
+"""Channels and filters with fewer of which no machine has gained: with more, measuring tells."""
 
 _PLAIN = {"kernel": (1, 1), "stride": (1, 1), "padding": (0, 0), "groups": 1}
 
@@ -50,7 +50,9 @@ def strassen_takes(shape: ConvolutionShape) -> bool:
 class StrassenConvolution:
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
-    Forward and backward-data by one level of Strassen's algorithm, see `_strassen`. Raises
+    Forward and backward-data by one level of Strassen's algorithm, see `_strassen`. What is no
+    finite number spoils two pixels, and in weights the results half of all filters, or channels,
+    away as well. Raises
     OperationError for kernels other than 1x1, strides, padding, groups, channels or filters that
     are odd or few, images that do not fill pairs of vectors, and a single pixel.
     """
@@ -140,23 +142,23 @@ class StrassenConvolution:
             scratch.reshape(self._threads, -1),
         )  # fmt: skip
         source, distance = pixels(inputs)
-        target, target_distance = pixels(out)
-        masking, mask_distance = (target, 0) if mask is None else pixels(mask)
-        if not mode & (ADD | MASK) and streamed(target, 4 * out.size, source):
-            mode |= PAST
+        target, masking, mode = destination(out, mask, mode, source)
         gathered = self._no_moments if moments is None else moments
         count = out.shape[1] * out.shape[2]
         by_pixels, by_blocks = split_threads(self._threads, -(-count // 2), blocks)
         strassen_kernel(rows)(
-            target, target_distance, self._images, filters // 2, count, source, distance,
-            channels // 2, packed, bias, masking, mask_distance, mode,
+            *target, self._images, filters // 2, count, source, distance,
+            channels // 2, packed, bias, *masking, mode,
             scratch.reshape(self._threads, -1), self._at_once(channels), by_pixels, by_blocks,
             moments is not None, gathered.sums, gathered.pivots, gathered.totals, gathered.real,
             gathered.images,
         )  # fmt: skip
 
     def _at_once(self, channels: int) -> int:
-        """Pairs of pixels over which a block of weights is used, their inputs being in cache."""
+        """Pairs of pixels over which a block of weights is used, their inputs being in cache.
+
+        Their sums are as large again and lie in the second cache.
+        """
         return int(np.clip(PANEL_BYTES // (8 * channels * self._images), 1, 8))
 
     def _sizes(self, filters: int, channels: int) -> tuple[int, int]:

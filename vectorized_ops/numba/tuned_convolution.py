@@ -30,7 +30,7 @@ class TunedConvolution:
     known from an earlier measurement on such a machine; `choices` tells. With ("direct",) nothing
     is measured and results do not depend on the machine's speed. What is no finite number spoils
     the outputs that it contributes to; by Winograd's algorithms all of their tile, by Strassen's
-    those of two pixels.
+    those of two pixels, and in weights those of the filter, or channel, half of all away as well.
     """
 
     def __init__(self, shape: ConvolutionShape, algorithms: tuple[str, ...] = ALGORITHMS) -> None:

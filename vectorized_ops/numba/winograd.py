@@ -49,7 +49,7 @@ class WinogradPooledConvolution:
         threads, square = numba.get_num_threads(), kernels.SQUARE
         tiles = (height - TAPS + 1) // OUTPUTS * ((width - TAPS + 1) // OUTPUTS)
         pairs = -(-filters * channels // LANES) * LANES
-        self._weight_points = aligned_zeros((threads, square, pairs))  # of all, one after another
+        self._weight_points = aligned_zeros((threads, square, pairs))  # forward's, then backward's
         self._sums = aligned_zeros((threads, square, pairs))
         self._pairs = aligned_zeros((threads, pairs))
         self._taps = aligned_zeros((threads, pairs // LANES, kernels.AREA, LANES))

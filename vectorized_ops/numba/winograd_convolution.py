@@ -16,7 +16,8 @@ import numpy as np
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba._correlation import tile_rows, weights_step
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, PAST, RELU
+from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
+from vectorized_ops.numba._destination import destination
 from vectorized_ops.numba._ends import items_of
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._operands import Operands
@@ -29,7 +30,6 @@ from vectorized_ops.numba._squares import (
     square_kernel,
     square_weights_kernel,
 )
-from vectorized_ops.numba._streaming import streamed
 from vectorized_ops.shapes import ConvolutionShape
 
 OUTPUTS, TAPS = (2, 4), (3, 5)
@@ -219,16 +219,13 @@ class WinogradConvolution:
         square_weights_kernel(self._outputs, self._taps)(
             weights.reshape(-1), points, rows, filters, channels, backward, self._kernels
         )
-        target, target_distance = pixels(out)
-        masking, mask_distance = (target, 0) if mask is None else pixels(mask)
         source, distance = pixels(inputs)
-        if not mode & (ADD | MASK) and streamed(target, 4 * out.size, source):
-            mode |= PAST
+        target, masking, mode = destination(out, mask, mode, source)
         items = self._results[backward]
         square_kernel(self._outputs, self._taps, rows, items.ends)(
-            source, distance, inputs.shape[1:3], channels, points, bias, target,
-            target_distance, out.shape[1:3], filters, self._images, padding, masking,
-            mask_distance, mode, transformed.reshape(self._threads, -1),
+            source, distance, inputs.shape[1:3], channels, points, bias, *target,
+            out.shape[1:3], filters, self._images, padding, *masking, mode,
+            transformed.reshape(self._threads, -1),
             products.reshape(self._threads, -1), self._zeros,
             np.array([0, 0, channels]), self._at_once(filters, channels, out.shape), items.table,
             items.parts,
@@ -238,7 +235,7 @@ class WinogradConvolution:
         """Items whose points are in work together, while the weights pass by once.
 
         So many that they come to half of the weights in size, but not fewer than the cache holds,
-        nor more than a thread has for results of shape `out`.
+        nor more than a thread has of its own for results of shape `out`.
         """
         across, down = (-(-side // self._outputs) for side in out[1:3])
         items = across * down * -(-self._images // self._piece)

@@ -66,7 +66,7 @@ def winograd() -> tuple[np.ndarray, np.ndarray]:
 
 
 def strassen() -> tuple[np.ndarray, np.ndarray]:
-    """A 1x1 convolution of an odd number of pixels by Strassen's algorithm, where it has one."""
+    """A 1x1 convolution of an odd number of pixels, its weights' gradient by direct sums."""
     from vectorized_ops.numba.convolution import Convolution
     from vectorized_ops.numba.strassen_convolution import StrassenConvolution
 

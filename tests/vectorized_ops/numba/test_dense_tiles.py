@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros
-from vectorized_ops.numba._dense_tiles import ROWS, WIDTH, adding_tile, cut_tile, writing_tile
+from vectorized_ops.numba._dense_tiles import ROWS, WIDTH, adding_tile, writing_tile
 from vectorized_ops.numba._lanes import AVX512, LANES
 from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba.compiler import kernel
@@ -38,11 +38,6 @@ def write(out: Any, weights: Any, inputs: Any, past_caches: bool) -> None:
         len(inputs) - 1, past_caches,
     )  # fmt: skip
     finish_stores()
-
-
-@kernel
-def cut(out: Any, mask: Any, vectors: int) -> None:
-    cut_tile(out, 7, mask, 5, vectors)
 
 
 def whole_numbers(*shape: int) -> np.ndarray:
@@ -82,14 +77,3 @@ def test_results_and_operands_fit_the_registers() -> None:
     registers = 32 if AVX512 else 16
     assert registers - 3 <= ROWS * 2 + 3 <= registers
     assert WIDTH == 2 * LANES
-
-
-@pytest.mark.parametrize("vectors", [0, 1, 4, 6])
-def test_what_a_mask_does_not_pass_is_cut_and_nothing_else_written(vectors: int) -> None:
-    out, mask = whole_numbers(9 * LANES), whole_numbers(1, 9 * LANES)[0]
-    mask[5:9], out[7:11] = [np.nan, -0.0, 1e-30, -np.inf], [1, 2, 3, np.nan]
-    expected = out.copy()
-    passed = mask[5 : 5 + vectors * LANES]
-    expected[7 : 7 + vectors * LANES][passed <= 0] = 0
-    cut(out, mask, vectors)
-    assert_array_equal(out, expected)

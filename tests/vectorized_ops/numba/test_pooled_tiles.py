@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import platform
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.numba._lanes import LANES
@@ -83,3 +86,12 @@ def test_weights_tile_multiplies_each_gradient_by_what_its_winner_saw_and_sums_i
                 pixel = corner + (y + tap // 3) * PIXELS + x + tap % 3
                 expected[1 + tap, lane] += gradient[cell, lane] * seen[pixel, lane]
     assert_array_equal(out, expected)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="looks for x86 instructions")
+def test_cells_that_come_are_fetched(assemblies: Callable[[Any], list[str]]) -> None:
+    places = np.zeros(1 + AHEAD, np.int64)
+    out, floats = np.zeros((12, LANES), np.float32), np.zeros(LINES * PIXELS * LANES, np.float32)
+    weights_3(out, floats, places, floats.astype(np.uint8), places, floats, places[:1])
+    for assembly in assemblies(weights_3):
+        assert assembly.count("prefetcht0") >= 2

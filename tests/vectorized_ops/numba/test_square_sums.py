@@ -83,6 +83,17 @@ def test_threads_share_sums_that_would_be_too_large(
     assert_array_equal(results[1][1], results[0][1])
 
 
+@pytest.mark.parametrize(("limit", "shares"), [(4, 4), (3, 2), (2, 2), (1, 1), (0, 1)])
+def test_no_more_threads_share_sums_than_must(
+    limit: int, shares: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numba, "get_num_threads", lambda: 4)
+    shape = ConvolutionShape(16, 4, 4, 16, 4 * PANEL, (3, 3), padding=(1, 1))
+    each = 4 * WinogradConvolution(shape, 2)._share_of_sums()
+    monkeypatch.setattr(winograd_convolution, "SUMS_BYTES", limit * each)
+    assert WinogradConvolution(shape, 2)._shares == shares
+
+
 def test_what_is_not_a_number_is_seen_in_the_taps_that_it_meets() -> None:
     shape = SHAPES[0]
     images, gradient = zeros_images_last(shape.inputs), zeros_images_last(shape.outputs)

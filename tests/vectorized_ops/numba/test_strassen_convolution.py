@@ -154,27 +154,35 @@ def test_stores_past_the_caches_write_the_same(
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("pixel", "pair"), [(4, (4, 5)), (3, (2, 3)), (8, (8,))])
+@pytest.mark.parametrize("channel", [2, 60])
 def test_what_is_not_a_number_is_seen_wherever_it_should_and_in_two_pixels_alone(
-    broken: float,
+    channel: int, pixel: int, pair: tuple[int, ...], broken: float
 ) -> None:
     shape = plain(3, 3)
     operands = normal_operands(shape)
     sound = results(shape, operands)
-    operands.images[3, 1, 1, 2] = operands.gradient[3, 1, 1, 2] = broken
+    place = 3, pixel // 3, pixel % 3
+    operands.images[(*place, channel)] = operands.gradient[(*place, channel)] = broken
     spoilt = np.zeros(shape.inputs[:3], bool)
-    spoilt[3, 1, 1:] = True  # pixels 4 and 5
+    spoilt[3].reshape(-1)[list(pair)] = True
     for found, expected in zip(results(shape, operands), sound, strict=True):
-        assert not np.isfinite(found[3, 1, 1]).any()
+        assert not np.isfinite(found[place]).any()
         assert_array_equal(found[~spoilt], expected[~spoilt])
 
 
-def test_a_weight_that_is_not_a_number_spoils_every_pixel() -> None:
+def test_a_weight_that_is_not_a_number_spoils_every_pixel_of_its_filter_and_of_one_other() -> None:
     shape = plain()
     operands = normal_operands(shape)
+    sound = results(shape, operands)
     operands.weights[60, 2] = np.nan
-    out, images_out = results(shape, operands)
-    assert np.isnan(out[..., 60]).all()
-    assert np.isnan(images_out[..., 2]).all()
+    of_filters, of_channels = results(shape, operands)
+    assert np.isnan(of_filters[..., 60]).all()
+    assert np.isnan(of_channels[..., 2]).all()
+    others = {60, 60 - shape.filters // 2}, {2, 2 + shape.channels // 2}
+    for found, expected, spoilt in zip((of_filters, of_channels), sound, others, strict=True):
+        sane = [number for number in range(found.shape[3]) if number not in spoilt]
+        assert_array_equal(found[..., sane], expected[..., sane])
 
 
 def test_neither_another_run_nor_threads_change_a_bit(same_bits: Callable[..., None]) -> None:

@@ -11,6 +11,7 @@ from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba._lanes import LANES, Lanes, tile
 from vectorized_ops.numba._value_tiles import (
     GROUP,
+    cut_tile,
     hashed,
     kept_tile,
     rectified_gradient_tile,
@@ -36,6 +37,11 @@ def rectified_gradient(
     rectified_gradient_tile(
         out, LANES, gradient, 1, outputs, 2, VECTORS, slope, ceiling, add, False
     )
+
+
+@kernel
+def cut(out: Any, mask: Any, vectors: int) -> None:
+    cut_tile(out, LANES, mask, 2, vectors)
 
 
 @kernel
@@ -136,3 +142,15 @@ def test_rows_are_numbered_one_after_the_other_and_their_images_by_the_distance(
     names = ((number + row + image * numbers) % 2**32).astype(np.uint32)
     keep = dropout.hashed(names ^ np.uint32(key)) >= bound
     check(out, np.where(keep.reshape(-1), 2 * values[1:], 0))
+
+
+@pytest.mark.parametrize("vectors", [0, 1, GROUP, GROUP + 2])
+def test_what_a_mask_does_not_pass_is_cut_and_nothing_else_written(vectors: int) -> None:
+    out, mask = surrounded(vectors), values_of(3)[: 2 + (GROUP + 2) * LANES]
+    mask = np.resize(mask, 2 + vectors * LANES)
+    out[LANES:-LANES] = np.arange(1, 1 + vectors * LANES)
+    if vectors:
+        mask[2:6], out[LANES + 4] = [np.nan, -0.0, 1e-30, -np.inf], np.nan
+    expected = np.where(mask[2:] <= 0, 0, out[LANES:-LANES])
+    cut(out, mask, vectors)
+    check(out, expected)

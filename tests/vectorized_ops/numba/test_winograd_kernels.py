@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba import _winograd_kernels as kernels
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._product import COLUMN_ROWS, cheapest_rows
 from vectorized_ops.numba._tiles import DOT_COLUMNS
 from vectorized_ops.numba._winograd_tiles import TAPS, TRANSFORM
 
@@ -72,13 +71,14 @@ def test_weights_are_transformed_in_the_order_of_their_places() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_forward_pools_the_products_of_the_points(threads: int) -> None:
+@pytest.mark.parametrize("height", [3, FILTERS])  # of 3, two tiles overlap
+def test_forward_pools_the_products_of_the_points(height: int, threads: int) -> None:
     images, weights = normal(CHANNELS, 8, 12, NUMBER), normal(FILTERS, CHANNELS, TAPS, TAPS)
     out = aligned_zeros((FILTERS, 2, 4, NUMBER))
     which = aligned_zeros(out.shape, np.uint8)
     bias = normal(FILTERS)
     out_memory, which_memory = in_memory(out), in_memory(which)
-    kernels.forward_kernel(cheapest_rows(FILTERS, COLUMN_ROWS))(
+    kernels.forward_kernel(height)(
         MAPS, *in_memory(images), weights.reshape(-1), np.resize(PLACES.T, PAIRS),
         aligned_zeros((threads, SQUARE, PAIRS)), bias, *out_memory, *which_memory,
         aligned_zeros((threads, SQUARE, kernels.point_rows(CHANNELS), LANES)),
@@ -99,7 +99,8 @@ def test_forward_pools_the_products_of_the_points(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])  # of three, one has no images
 @pytest.mark.parametrize("target", ["nowhere", "written", "added", "masked"])
-def test_backward_is_the_adjoint_of_forward(threads: int, target: str) -> None:
+@pytest.mark.parametrize("height", [2, CHANNELS])  # of 2, two tiles overlap
+def test_backward_is_the_adjoint_of_forward(height: int, threads: int, target: str) -> None:
     images, gradient = normal(CHANNELS, 8, 12, NUMBER), normal(FILTERS, 2, 4, NUMBER)
     which = np.random.default_rng(0).integers(0, 4, gradient.shape).astype(np.uint8)
     weights = normal(FILTERS, CHANNELS, TAPS, TAPS)
@@ -116,7 +117,7 @@ def test_backward_is_the_adjoint_of_forward(threads: int, target: str) -> None:
         np.arange(2) * inputs[0, 0].size, np.arange(2) * outputs[0, 0].size,
         np.arange(CHANNELS) * LANES, np.arange(FILTERS) * LANES,
     )  # fmt: skip
-    kernels.backward_kernel(cheapest_rows(CHANNELS, COLUMN_ROWS))(
+    kernels.backward_kernel(height)(
         MAPS, *in_memory(images), *in_memory(gradient), *in_memory(which), inputs, outputs, sums,
         aligned_zeros((threads, PAIRS)), tables, weights.reshape(-1),
         np.resize(PLACES, PAIRS), aligned_zeros((threads, SQUARE, PAIRS)), taps, products,
