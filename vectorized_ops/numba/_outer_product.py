@@ -233,11 +233,15 @@ def _inside(begin: int, stride: int, size: int, number: int) -> tuple[int, int]:
 
 @parallel_kernel
 def gather_sums(
-    sums: Any, rows: int, channels: int, taps: int, starts: Any, widths: Any, of_filter: Any,
-    out: Any,
+    sums: Any, rows: int, channels: int, taps: int, neighbours: int, starts: Any, widths: Any,
+    of_filter: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Add up the threads' sums and write them as weights (K, channels, R, S), flat."""
-    row_blocks = (channels + rows - 1) // rows
+    """Add up the threads' sums and write them as weights (K, channels, R, S), flat.
+
+    Of `channels` the first of so many `neighbours` (see `_wide_pixels`, otherwise 1) are those of
+    one tap, the next of the tap beside it, and so on.
+    """
+    row_blocks, of_tap = (channels + rows - 1) // rows, channels // neighbours
     for k in numba.prange(len(of_filter)):
         column = of_filter[k]
         lane, width = k - starts[column], widths[column] * LANES
@@ -249,7 +253,8 @@ def gather_sums(
                 total = np.float32(0.0)
                 for share in range(sums.shape[0]):
                     total += sums[share, first + tap * rows * PANEL]
-                out[(k * channels + c) * taps + tap] = total
+                place = (k * of_tap + c % of_tap) * taps + tap
+                out[place * neighbours + c // of_tap] = total
 
 
 @kernel

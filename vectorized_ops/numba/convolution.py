@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numba
+import numpy as np
 
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba._correlation import (
@@ -25,6 +28,12 @@ from vectorized_ops.numba._outer_product import (
     sums_size,
 )
 from vectorized_ops.numba._taps import TapTables, backward_tables, forward_tables
+from vectorized_ops.numba._wide_pixels import (
+    bordered_size,
+    copy_with_borders,
+    widened,
+    widens,
+)
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -47,6 +56,7 @@ class Convolution:
         self._no_bias = aligned_zeros((max(shape.channels, shape.filters),))
         self._no_moments = Moments(self._threads, self._images, 0, 0)
         self._panels = panels_of(shape.filters, shape.groups)
+        self._summed = widened(shape) if widens(shape) else shape
         self._division = divide(shape, len(self._panels.starts), self._threads)
         self._tables: dict[tuple[bool, int], TapTables] = {}
         self._scratch = aligned_zeros((0,))
@@ -116,21 +126,29 @@ class Convolution:
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
         self._operands.check(images, gradient, weights_out, bias_out)
-        shape, division, panels = self.shape, self._division, self._panels
+        shape, division, panels = self._summed, self._division, self._panels
         channels = shape.channels // shape.groups
         rows = tile_rows(channels)
-        sums, bias_sums, turned = self._pieces()
+        sums, bias_sums, turned, bordered = self._pieces()
+        source, distance = pixels(images)
+        size = self.shape.height, self.shape.width
+        if len(bordered):
+            pixel, whole = self.shape.channels * self._images, bordered_size(self.shape)
+            copy_with_borders(
+                source, distance, size, self.shape.padding, pixel, bordered, whole, self._threads
+            )
+            source, distance, size = bordered, pixel, whole
         outer_product_kernel(rows, self._images)(
-            *pixels(images), *pixels(gradient), sums, bias_sums, turned,
+            source, distance, *pixels(gradient), sums, bias_sums, turned,
             panels.starts, panels.widths, shape.filters, channels, shape.groups,
-            (shape.height, shape.width), (shape.lines, shape.pixels), shape.kernel,
+            size, (shape.lines, shape.pixels), shape.kernel,
             shape.stride, shape.padding, shape.dilation, (division.lines, division.pixels),
             division.by_pixels, division.by_filters,
         )  # fmt: skip
-        taps = shape.kernel[0] * shape.kernel[1]
         gather_sums(
-            sums, rows, channels, taps, panels.starts, panels.widths, panels.of_filter,
-            weights_out.reshape(-1),
+            sums, rows, channels, shape.kernel[0] * shape.kernel[1],
+            self.shape.kernel[1] // shape.kernel[1], panels.starts, panels.widths,
+            panels.of_filter, weights_out.reshape(-1),
         )  # fmt: skip
         if bias_out is not None:
             gather_bias(bias_sums, panels.starts, panels.of_filter, bias_out)
@@ -187,26 +205,28 @@ class Convolution:
         taps = self.shape.kernel[0] * self.shape.kernel[1]
         return self.shape.groups * -(-filters // rows) * rows * channels * taps
 
-    def _sizes(self) -> tuple[int, int, int]:
-        """Floats of all sums, of all sums of biases, and of all turned panels."""
-        division = self._division
+    def _sizes(self) -> tuple[int, int, int, int]:
+        """Floats of all sums, sums of biases, turned panels, and of images with borders."""
+        division, wide = self._division, self._summed is not self.shape
         panel = division.lines * division.pixels * self._images * PANEL
+        bordered = math.prod(bordered_size(self.shape)) * self.shape.channels * self._images
         return (
-            division.by_pixels * sums_size(self.shape, self._panels),
+            division.by_pixels * sums_size(self._summed, self._panels),
             division.by_pixels * len(self._panels.starts) * PANEL,
             self._threads * panel,
+            bordered * wide,
         )
 
-    def _pieces(self) -> tuple[AnyArray, AnyArray, AnyArray]:
-        sizes = self._sizes()
-        memory = self._memory(sum(sizes))
-        share = self._division.by_pixels
-        sums, bias_sums = memory[: sizes[0]], memory[sizes[0] : sizes[0] + sizes[1]]
-        turned = memory[sizes[0] + sizes[1] : sum(sizes)]
+    def _pieces(self) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+        sizes, share = self._sizes(), self._division.by_pixels
+        sums, bias_sums, turned, bordered = np.split(
+            self._memory(sum(sizes)), np.cumsum(sizes)[:-1]
+        )
         return (
             sums.reshape(share, -1),
             bias_sums.reshape(share, -1),
             turned.reshape(self._threads, -1),
+            bordered,
         )
 
     def _memory(self, size: int) -> AnyArray:

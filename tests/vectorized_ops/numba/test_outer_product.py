@@ -94,16 +94,18 @@ def test_pixel_is_turned_and_summed_with_zeros_beside_few_filters(filters: int, 
     assert (np.delete(sums, range(2, 2 + lanes)) == 5).all()
 
 
-def test_sums_of_all_threads_are_gathered_from_the_tile_that_owns_each_weight() -> None:
-    channels, rows, taps, filters = 5, 3, 4, PANEL + 3  # blocks and panels overlap
-    shape = ConvolutionShape(16, 9, 9, channels, filters, (2, 2))
+@pytest.mark.parametrize(("channels", "rows", "neighbours"), [(5, 3, 1), (6, 4, 3)])
+def test_sums_of_all_threads_are_gathered_from_the_tile_that_owns_each_weight(
+    channels: int, rows: int, neighbours: int
+) -> None:
+    taps, filters = 4, PANEL + 3  # blocks and panels overlap
     panels = panels_of(filters, 1)
     rng = np.random.default_rng(0)
     tiles = rng.integers(-3, 4, (2, len(panels.starts), 2, taps, rows * PANEL))
     out = np.full(filters * channels * taps, np.nan, np.float32)
     gather_sums(
-        tiles.reshape(2, -1).astype(np.float32), rows, channels, taps, panels.starts,
-        panels.widths, panels.of_filter, out,
+        tiles.reshape(2, -1).astype(np.float32), rows, channels, taps, neighbours,
+        panels.starts, panels.widths, panels.of_filter, out,
     )  # fmt: skip
     expected = np.empty((filters, channels, taps))
     for k, c in np.ndindex(filters, channels):
@@ -111,8 +113,13 @@ def test_sums_of_all_threads_are_gathered_from_the_tile_that_owns_each_weight() 
         row = c - (0, 2)[block]
         place = row * panels.widths[column] * LANES + k - panels.starts[column]
         expected[k, c] = tiles[:, column, block, :, place].sum(axis=0)
-    assert_array_equal(out, expected.reshape(-1))
-    assert sums_size(shape, panels) == -(-channels // 5) * tiles[0].size // 2 * 5 // rows
+    by_neighbour = expected.reshape(filters, neighbours, channels // neighbours, taps)
+    assert_array_equal(out, by_neighbour.transpose(0, 2, 3, 1).reshape(-1))
+
+
+def test_sums_are_tiles_of_all_panels_channels_and_taps() -> None:
+    shape = ConvolutionShape(16, 9, 9, 5, PANEL + 3, (2, 2))
+    assert sums_size(shape, panels_of(shape.filters, 1)) == 2 * 5 * 4 * PANEL
 
 
 def test_bias_gets_the_sum_of_all_threads() -> None:
