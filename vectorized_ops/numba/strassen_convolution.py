@@ -32,7 +32,7 @@ from vectorized_ops.numba.moments import Moments
 from vectorized_ops.shapes import ConvolutionShape
 
 LEAST_SIZE = 64
-"""Channels and filters with fewer of which no machine has gained: with more, measuring tells."""
+"""Channels and filters from which on it is measured; it gains from about twice as many on."""
 
 _PLAIN = {"kernel": (1, 1), "stride": (1, 1), "padding": (0, 0), "groups": 1}
 

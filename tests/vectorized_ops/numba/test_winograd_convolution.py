@@ -101,7 +101,10 @@ def test_all_directions_follow_the_reference_for_any_borders(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # every height of tile is compiled
-@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+@pytest.mark.parametrize(
+    ("outputs", "taps"),
+    [pytest.param(*size, marks=[pytest.mark.long] * (size[0] == 2)) for size in SIZES],
+)
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_all_directions_follow_the_reference_for_any_shape(

@@ -1,0 +1,111 @@
+"""Runs operations whose arrays begin, or end, at memory that nobody may touch.
+
+A slip ends in SIGSEGV.
+
+    python memory_between_guards.py
+
+Prints the name of each operation before it runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vectorized_ops.numba.arrays import activations_in, activations_size
+from vectorized_ops.numba.convolution import Convolution
+from vectorized_ops.numba.dense import Dense
+from vectorized_ops.numba.pooled_convolution import pooled_convolution
+from vectorized_ops.numba.strassen_convolution import StrassenConvolution
+from vectorized_ops.numba.winograd_convolution import WinogradConvolution
+from vectorized_ops.shapes import ConvolutionShape
+
+MAPPINGS: list[mmap.mmap] = []
+"""Kept to the end, as are the arrays on them."""
+
+PROT_NONE = 0
+
+SHAPES = {
+    "few channels": ConvolutionShape(16, 5, 6, 3, 7, (3, 3), padding=(1, 1)),
+    "strides": ConvolutionShape(16, 7, 5, 19, 35, (3, 2), stride=(2, 2)),
+    "single taps": ConvolutionShape(16, 3, 3, 17, 33, (1, 1)),
+    "3x3": ConvolutionShape(16, 6, 5, 18, 35, (3, 3), padding=(1, 1)),
+    "halves": ConvolutionShape(32, 3, 3, 70, 92, (1, 1)),
+}
+"""Convolutions whose channels and filters are no whole vectors."""
+
+
+class Guarded:
+    """Makes arrays that end where forbidden memory begins or, unless `at_end`, begin behind it."""
+
+    def __init__(self, at_end: bool) -> None:
+        self._at_end = at_end
+
+    def array(self, *shape: int, dtype: Any = np.float32) -> np.ndarray:
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        room = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        mapping = mmap.mmap(-1, room + 2 * mmap.PAGESIZE)
+        MAPPINGS.append(mapping)
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+        for page in (begin, begin + mmap.PAGESIZE + room):
+            if ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), mmap.PAGESIZE, PROT_NONE):
+                raise OSError("mprotect failed")
+        first = mmap.PAGESIZE + (room - size) * self._at_end
+        return np.frombuffer(mapping, dtype, math.prod(shape), first).reshape(shape)
+
+    def activations(self, *shape: int, dtype: Any = np.float32) -> np.ndarray:
+        return activations_in(self.array(activations_size(shape), dtype=dtype), shape)
+
+
+def convolve(operation: Any, new: Guarded) -> None:
+    """All directions that the operation has."""
+    shape = operation.shape
+    images, gradient = new.activations(*shape.inputs), new.activations(*shape.outputs)
+    weights, bias = new.array(*shape.weights), new.array(shape.filters)
+    operation.forward(images, weights, bias, gradient)
+    operation.backward_data(gradient, weights, images, mask=new.activations(*shape.inputs))
+    if hasattr(operation, "backward_weights"):
+        operation.backward_weights(images, gradient, weights, bias)
+
+
+def convolve_and_pool(algorithm: str, new: Guarded) -> None:
+    """Both passes of a convolution with pooling."""
+    images = new.activations(16, 8, 12, 5)
+    weights, bias = new.array(7, 5, 5, 5), new.array(7)
+    out, which = new.activations(16, 2, 4, 7), new.activations(16, 2, 4, 7, dtype=np.uint8)
+    operation = pooled_convolution(images.shape, 7, 5, algorithm)
+    operation.forward(images, weights, bias, out, which)
+    operation.backward(images, out, which, weights, weights, bias, images)
+
+
+def multiply(new: Guarded) -> None:
+    """All directions of a dense layer."""
+    inputs, outputs = new.activations(16, 37), new.activations(16, 19)
+    weights, bias, operation = new.array(19, 37), new.array(19), Dense(16, 37, 19)
+    operation.forward(inputs, weights, bias, outputs, relu=True)
+    operation.backward_data(outputs, weights, inputs, mask=new.activations(16, 37))
+    operation.backward_weights(inputs, outputs, weights, bias)
+
+
+RUNS: dict[str, Callable[[Guarded], None]] = {
+    **{
+        f"direct {name}": lambda new, shape=shape: convolve(Convolution(shape), new)
+        for name, shape in SHAPES.items()
+    },
+    "Winograd": lambda new: convolve(WinogradConvolution(SHAPES["3x3"]), new),
+    "Strassen": lambda new: convolve(StrassenConvolution(SHAPES["halves"]), new),
+    "pooled direct": lambda new: convolve_and_pool("direct", new),
+    "pooled Winograd": lambda new: convolve_and_pool("winograd", new),
+    "dense": multiply,
+}
+
+if __name__ == "__main__":
+    for name, run in RUNS.items():
+        for at_end in (True, False):
+            print(f"{name}, at the {'end' if at_end else 'beginning'}", flush=True)
+            run(Guarded(at_end))
