@@ -212,6 +212,8 @@ def inside_ddp(rank: int, ranks: int) -> Found:
 def again(backend: str, rank: int, ranks: int, store: str) -> Found:
     """Groups made, destroyed and made again with one store, and one that is just dropped."""
     found: Found = {"sums": [], "held": []}
+    # The last store on a file removes it, even if another rank has just begun to write anew.
+    kept = dist.FileStore(store, ranks)
     for turn in range(3):
         if turn:
             start(backend, rank, ranks, store)
@@ -222,6 +224,7 @@ def again(backend: str, rank: int, ranks: int, store: str) -> Found:
         found["held"].append(Path("/proc/self/maps").read_text().count("memfd:knltrain"))
         found["threads"] = [thread.name for thread in threading.enumerate()]
     start(backend, rank, ranks, store)
+    del kept
     return found
 
 
