@@ -8,7 +8,6 @@ starts OpenMP's parallel region itself, by the functions that `use_team` was giv
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import llvmlite.binding
@@ -23,7 +22,6 @@ _PARALLEL, _MEMBER, _SIZE = (
     f"vectorized_ops_team_{name}" for name in ("parallel", "member", "size")
 )
 _BYTE_POINTER, _INT32, _INT64 = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
-_NUMBERS = count()
 
 THREADS = 0
 """Where the arguments of every kernel say in how many shares the work is divided."""
@@ -49,7 +47,8 @@ def emit_in_team(context: Any, builder: Any, signature: Any, arguments: Value, w
     """
     module = builder.module
     kind = ir.FunctionType(ir.VoidType(), [_BYTE_POINTER])
-    body = ir.Function(module, kind, f"{builder.function.name}.team{next(_NUMBERS)}")
+    name = module.get_unique_name(f"{builder.function.name}.team")
+    body = ir.Function(module, kind, name)
     body.linkage = "internal"
     inside = ir.IRBuilder(body.append_basic_block())
     lanes = Lanes(context, inside, signature)

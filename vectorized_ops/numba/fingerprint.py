@@ -7,19 +7,22 @@ it. Here all of that is followed to its end.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from fractions import Fraction
+from functools import _lru_cache_wrapper
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, final
 
 import numpy as np
+from llvmlite import ir
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
-from numba.core.serialize import dumps
 from numba.core.types import Type
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np.dtype)
+_PLAIN = (type(None), bool, int, float, complex, Fraction, str, bytes, type(Ellipsis), np.dtype)
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
@@ -28,6 +31,8 @@ def fingerprint(function: Callable[..., Any]) -> str:
     That is: its code, closure, defaults, the globals that it names, and all of this again for the
     kernels, intrinsics and functions among them that are of the same top-level package. Source
     positions and files do not count, nor does what is found as an attribute of a module or class.
+    Raises TypeError for a value that is of no kind known here: what else it holds may differ from
+    process to process, and change within one.
     """
     text = _Walk(function).text(function)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -48,6 +53,8 @@ class _Walk:
             return f"kernel {options!r} {self._function(value.py_func)}"
         if isinstance(value, _Intrinsic):
             return f"intrinsic {self._function(value._defn)}"
+        if isinstance(value, _lru_cache_wrapper):
+            return f"cached {self.text(value.__wrapped__)}"
         if isinstance(value, FunctionType):
             ours = _package(value) == self._package
             return self._function(value) if ours else f"function {_name(value)}"
@@ -55,8 +62,8 @@ class _Walk:
             return self._code(value)
         if isinstance(value, ModuleType):
             return f"module {value.__name__}"
-        if isinstance(value, Type):
-            return f"type {value!r}"
+        if isinstance(value, (Type, ir.Type, ir.Constant)):
+            return f"{type(value).__name__} {value}"
         if isinstance(value, type):
             return f"class {value.__module__}.{value.__qualname__}"
         return self._data(value)
@@ -88,8 +95,16 @@ class _Walk:
             return f"{kind} {sorted((self.text(key), self.text(value[key])) for key in value)}"
         if isinstance(value, (np.ndarray, np.generic)):
             return f"{kind} {value.dtype!r} {value.shape} {value.tobytes()!r}"
-        pickled: bytes = dumps(value)  # type: ignore[no-untyped-call]
-        return f"{kind} {hashlib.sha256(pickled).hexdigest()}"
+        if isinstance(value, BuiltinFunctionType):
+            return f"{kind} {value.__module__}.{value.__qualname__}"
+        if dataclasses.is_dataclass(value):
+            fields = (field.name for field in dataclasses.fields(value))
+            return f"{kind} {[(name, self.text(getattr(value, name))) for name in fields]}"
+        raise TypeError(
+            f"a kernel refers to {value!r}, a {kind}: expected a number, text, array, type, "
+            "function, dataclass, or a tuple, list, set or dictionary of these, by which another "
+            "process can know the kernel again; pass anything else to it as an argument"
+        )
 
     def _items(self, values: Any) -> str:
         return f"[{', '.join(map(self.text, values))}]"

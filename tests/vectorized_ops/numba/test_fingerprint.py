@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import functools
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 import pytest
+from llvmlite import ir
 from numba.extending import intrinsic
 
 import vectorized_ops
@@ -19,6 +24,11 @@ ROOT = Path(vectorized_ops.__file__).parents[1]
 
 factor = 2
 table = np.arange(3)
+
+
+@dataclass(frozen=True)
+class Point:
+    value: Any
 
 
 def scaled(x: float) -> float:
@@ -88,11 +98,30 @@ def test_code_tells_functions_apart() -> None:
         (np.float32(1), np.float64(1)),
         (numba.types.int32, numba.types.int64),
         (np, numba),
-        (slice(1, 2), slice(1, 3)),
+        (ir.IntType(32), ir.IntType(64)),
+        (ir.IntType(32)(1), ir.IntType(32)(2)),
+        (max, min),
+        (Fraction(1, 2), Fraction(1, 3)),
+        (Point(1), Point(2)),
+        (Point(scaled), Point(product)),
+        (functools.cache(scaled), functools.cache(product)),
     ],
 )
 def test_the_closure_tells_functions_apart(one: Any, other: Any) -> None:
     assert fingerprint(product(one)) != fingerprint(product(other))
+
+
+def test_what_others_do_with_a_type_of_llvm_does_not_count() -> None:
+    """It keeps its own text from the moment when it is first written into a kernel."""
+    fresh, used = (ir.IntType(200) for _ in range(2))
+    assert str(used) == "i200"
+    assert vars(fresh) != vars(used)
+    assert fingerprint(product(fresh)) == fingerprint(product(used))
+
+
+def test_what_may_differ_from_process_to_process_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"refers to count\(0\), a count: expected a number, text"):
+        fingerprint(product(itertools.count()))
 
 
 def test_globals_tell_functions_apart_but_only_those_that_are_used(
