@@ -14,7 +14,7 @@ class KeyValueStore(ABC):
 
     @abstractmethod
     def put(self, key: str, value: str) -> None:
-        """Leave a word, which others find from now on."""
+        """Leave a word, which others find soon: maybe not in the moment after."""
 
     @abstractmethod
     def get(self, key: str) -> str | None:

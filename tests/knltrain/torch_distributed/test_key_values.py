@@ -37,7 +37,8 @@ def test_words_are_seen_by_all_clients_of_a_tcp_store():
     server = served()
     client = dist.TCPStore("127.0.0.1", server.port, None, False, timedelta(seconds=20), False)
     assert TorchStore(client).get("a") is None
-    TorchStore(server).put("a", "wörd")
+    TorchStore(server).put("a", "wörd")  # its server may be told after it has answered the client
+    client.wait(["knltrain mpi a"])
     assert TorchStore(client).get("a") == "wörd"
     assert TorchStore(client, "other ").get("a") is None
 
