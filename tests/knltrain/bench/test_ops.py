@@ -55,6 +55,7 @@ def test_operations_can_be_chosen_by_name_and_the_settings_are_kept(monkeypatch)
         run_ops_benchmark("lenet", 2, ("onednn",), threads=1, rounds=1, kinds=("dens",))
 
 
+@pytest.mark.slow
 def test_without_winograd_nothing_but_direct_sums_is_measured():
     report = run_ops_benchmark(
         "cifar-quick", 1, ("numba",), threads=1, rounds=1, kinds=("convolution",), winograd=False

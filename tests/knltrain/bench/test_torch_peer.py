@@ -53,7 +53,13 @@ def first_loss(done):
     return ready["ready"]["loss"], ready["ready"]["version"]
 
 
-@pytest.mark.parametrize("build", [lenet, cifar_quick, small_residual])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lenet,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (cifar_quick, small_residual)),
+    ],
+)
 def test_runs_without_knltrain_on_the_path(tmp_path, build):
     loss, version = first_loss(run(tmp_path, build()))
     assert 0 < loss < 20
@@ -63,6 +69,7 @@ def test_runs_without_knltrain_on_the_path(tmp_path, build):
         assert not re.search(r"^\s*(import|from) knltrain", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_optimized_model_has_the_loss_of_the_plain_one(tmp_path):
     plain, _ = first_loss(run(tmp_path, small_residual()))
     optimized, version = first_loss(run(tmp_path, small_residual(), "optimized", options=()))

@@ -137,6 +137,7 @@ def _stopped_and_killed(process: subprocess.Popen[str], run: Path) -> None:
     os.kill(slow, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_from_the_own_step_of_each_worker(
     folder: Path, start_knltrain: Start
 ) -> None:

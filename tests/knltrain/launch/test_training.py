@@ -115,7 +115,7 @@ REPEATABLE: dict[str, dict[str, int]] = {
     "hierarchical_sgd": {"communication_period": 4, "group_period": 2},
     "slowmo": {"communication_period": 4},
 }
-SLOW = {"original_easgd", "sync_easgd1", "hierarchical_sgd", "slowmo"}
+SLOW = set(REPEATABLE) - {"sync_easgd", "sync_sgd", "layerwise_sgd"}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ ALONE = [
     for name, facts in METHODS.items()
     if facts.schedule in ("first_come", "lock_free") and name not in OF_ONE_WORKER
 ]
-QUICK = {"seasgd", "mdownpour", "hogwild_easgd"}
+QUICK = {"seasgd", "hogwild_easgd"}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ guards.np.lib.stride_tricks.as_strided(array, *{})[-1]
 """
 
 
+@pytest.mark.slow
 def test_nothing_beside_their_arrays_is_touched_by_operations() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", SCRIPT], stdout=subprocess.PIPE, text=True, check=False

@@ -236,7 +236,11 @@ def test_spilled_results_are_noticed(spilled: str) -> None:
 
 @pytest.mark.parametrize(("processor", "results"), [("knl", 28), ("haswell", 12)])
 @pytest.mark.parametrize(
-    "kernels", ["convolution", "strassen", pytest.param("winograd", marks=pytest.mark.slow)]
+    "kernels",
+    [
+        "convolution",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("strassen", "winograd")),
+    ],
 )
 def test_convolutions_for_another_processor_keep_their_tiles_in_its_registers(
     kernels: str, processor: str, results: int, tmp_path: Path
@@ -257,6 +261,7 @@ def test_lenet_for_another_processor_equals_the_reference(processor: str, tmp_pa
     check_instructions(processor, assembly)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", ["knl", "haswell"])
 def test_pooling_for_another_processor_equals_the_reference(processor: str, tmp_path: Path) -> None:
     assembly, lanes = run_elsewhere(processor, "pooling", tmp_path)

@@ -35,8 +35,14 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "outputs"),
+    [
+        pytest.param(shape, outputs, marks=[pytest.mark.slow] * (number > 0 and outputs == 2))
+        for number, shape in enumerate(SHAPES)
+        for outputs in (2, 4)
+    ],
+)
 def test_gradients_equal_the_definition_within_their_bound(
     shape: ConvolutionShape, outputs: int
 ) -> None:

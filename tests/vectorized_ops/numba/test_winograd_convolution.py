@@ -35,7 +35,10 @@ BOUNDS = {(2, 3): 2e-6, (4, 3): 2e-5, (2, 5): 2e-5, (4, 5): 2e-5}
 """Rounding errors as shares of the largest result, for normal values of up to 512 channels."""
 
 
-ENDS = [(14, 14), (7, 7), (4, 10), (6, 3)]
+ENDS = [
+    (7, 7),
+    *(pytest.param(*sides, marks=pytest.mark.slow) for sides in [(14, 14), (4, 10), (6, 3)]),
+]
 """Maps whose last tiles, of F(4x4, 3x3), have 2, 3, 4 or 2, and 2 or 3 pixels down and across."""
 
 
@@ -45,6 +48,11 @@ def place() -> Memory:
 
 SIZES = [(2, 3), (4, 3), (2, 5), (4, 5)]
 """F(m x m, r x r) as (m, r)."""
+
+for_each_size = pytest.mark.parametrize(
+    ("outputs", "taps"),
+    [pytest.param(*size, marks=[pytest.mark.slow] * (size[1] == 5)) for size in SIZES],
+)
 
 
 def padded(side: int, padding: int = 1, taps: int = 3, **options: Any) -> ConvolutionShape:
@@ -89,7 +97,7 @@ def check_drawn(
     check_agreement("numba", seed, run, TOLERANCES[outputs, taps], least=1)
 
 
-@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+@for_each_size
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_all_directions_follow_the_reference_for_any_borders(
@@ -115,7 +123,7 @@ def test_all_directions_follow_the_reference_for_any_shape(
     )
 
 
-@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+@for_each_size
 @pytest.mark.parametrize("channels", [64, 512])
 def test_rounding_errors_are_bounded(channels: int, outputs: int, taps: int) -> None:
     errors = []
@@ -149,7 +157,7 @@ def test_ends_of_maps_follow_the_definition(height: int, width: int) -> None:
         assert np.abs(each - exact).max() < BOUNDS[4, 3] * np.abs(exact).max()
 
 
-@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+@for_each_size
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
 def test_what_is_not_a_number_is_seen_wherever_it_should_and_in_its_image_alone(
     broken: float, outputs: int, taps: int
@@ -171,7 +179,7 @@ def test_what_is_not_a_number_is_seen_wherever_it_should_and_in_its_image_alone(
     assert np.isfinite(np.delete(bias_out, 2)).all()
 
 
-@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+@for_each_size
 def test_neither_another_run_nor_threads_change_a_bit(
     outputs: int, taps: int, same_bits: Callable[..., None]
 ) -> None:
@@ -182,7 +190,7 @@ def test_neither_another_run_nor_threads_change_a_bit(
     )
 
 
-@pytest.mark.parametrize(("outputs", "taps"), SIZES)
+@for_each_size
 def test_operations_share_scratch_memory_that_holds_anything(outputs: int, taps: int) -> None:
     shapes = padded(7, taps=taps), padded(5, 0, taps, filters=15)
     made = [WinogradConvolution(shape, outputs) for shape in shapes]

@@ -22,6 +22,7 @@ def report() -> Any:
         yield run_ddp_benchmark(["knlshm", "gloo"], 2, 64, 8, 2)
 
 
+@pytest.mark.slow
 @needs_two_cpus
 def test_backends_learn_the_same_and_are_compared_both_ways(report: dict[str, Any]) -> None:
     ours, theirs = report["rows"]

@@ -21,6 +21,7 @@ from knltrain.errors import ConfigError
 MNIST = Path(__file__).parents[4].parent / "shared/data/mnist"
 
 
+@pytest.mark.slow
 def test_two_methods_on_the_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     told: list[str] = []
