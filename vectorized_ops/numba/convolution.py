@@ -27,6 +27,7 @@ from vectorized_ops.numba._outer_product import (
     panels_of,
     sums_size,
 )
+from vectorized_ops.numba._scratch import ScratchUser
 from vectorized_ops.numba._taps import TapTables, backward_tables, forward_tables
 from vectorized_ops.numba._wide_pixels import (
     bordered_size,
@@ -38,13 +39,11 @@ from vectorized_ops.numba.moments import Moments
 from vectorized_ops.shapes import ConvolutionShape
 
 
-class Convolution:
+class Convolution(ScratchUser):
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
     Any kernel, stride, padding, dilation and groups; N is rounded up to whole vectors. Weights are
     packed anew in every call. Results are the same to the last bit for a given number of threads.
-    `scratch_size` floats of memory are needed during a call, and hold nothing between calls: give
-    many operations the same by `use_scratch`, otherwise each makes its own when first called.
     """
 
     gives_moments = True
@@ -59,7 +58,6 @@ class Convolution:
         self._summed = widened(shape) if widens(shape) else shape
         self._division = divide(shape, len(self._panels.starts), self._threads)
         self._tables: dict[tuple[bool, int], TapTables] = {}
-        self._scratch = aligned_zeros((0,))
 
     @property
     def scratch_size(self) -> int:
@@ -70,10 +68,6 @@ class Convolution:
             self._packed_size(self.shape.channels // group, self.shape.filters // group),
         ]
         return max(*packed, sum(self._sizes()))
-
-    def use_scratch(self, memory: AnyArray) -> None:
-        """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
-        self._scratch = memory
 
     def moments(self, images: int) -> Moments:
         """Make what `forward` gathers the moments of results in, the first `images` being real."""
@@ -228,8 +222,3 @@ class Convolution:
             turned.reshape(self._threads, -1),
             bordered,
         )
-
-    def _memory(self, size: int) -> AnyArray:
-        if len(self._scratch) < size:
-            self._scratch = aligned_zeros((self.scratch_size,))
-        return self._scratch[:size]

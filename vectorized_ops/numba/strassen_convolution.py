@@ -21,6 +21,7 @@ from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
 from vectorized_ops.numba._destination import destination
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._operands import Operands
+from vectorized_ops.numba._scratch import ScratchUser
 from vectorized_ops.numba._strassen import (
     INPUT_SUMS,
     PARTIAL_SUMS,
@@ -47,14 +48,14 @@ def strassen_takes(shape: ConvolutionShape) -> bool:
 
 
 @final
-class StrassenConvolution:
+class StrassenConvolution(ScratchUser):
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
     Forward and backward-data by one level of Strassen's algorithm, see `_strassen`. What is no
     finite number spoils two pixels, and in weights the results half of all filters, or channels,
-    away as well. Raises
-    OperationError for kernels other than 1x1, strides, padding, groups, channels or filters that
-    are odd or few, images that do not fill pairs of vectors, and a single pixel.
+    away as well. Raises OperationError for kernels other than 1x1, strides, padding, groups,
+    channels or filters that are odd or few, images that do not fill pairs of vectors, and a single
+    pixel.
     """
 
     gives_moments = True
@@ -72,7 +73,6 @@ class StrassenConvolution:
         self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
         self._no_bias = aligned_zeros((max(shape.channels, shape.filters),))
         self._no_moments = Moments(self._threads, self._images, 0, 0)
-        self._scratch = aligned_zeros((0,))
 
     @property
     def scratch_size(self) -> int:
@@ -80,10 +80,6 @@ class StrassenConvolution:
         shape = self.shape
         ways = (shape.filters, shape.channels), (shape.channels, shape.filters)
         return max(sum(self._sizes(*way)) for way in ways)
-
-    def use_scratch(self, memory: AnyArray) -> None:
-        """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
-        self._scratch = memory
 
     def moments(self, images: int) -> Moments:
         """Make what `forward` gathers the moments of results in, the first `images` being real."""
@@ -168,8 +164,3 @@ class StrassenConvolution:
         each += PARTIAL_SUMS * rows * TILE_COLUMNS * LANES
         packed = PARTS * weights_step(-(-filters // 2 // rows), rows, channels // 2)
         return packed, self._threads * max(each, 4 * LANES * LANES)
-
-    def _memory(self, size: int) -> AnyArray:
-        if len(self._scratch) < size:
-            self._scratch = aligned_zeros((self.scratch_size,))
-        return self._scratch[:size]

@@ -22,6 +22,7 @@ from vectorized_ops.numba._ends import items_of
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._operands import Operands
 from vectorized_ops.numba._outer_product import PANEL, gather_bias, panels_of, sums_size
+from vectorized_ops.numba._scratch import ScratchUser
 from vectorized_ops.numba._square_sums import square_sums_kernel, square_taps_kernel
 from vectorized_ops.numba._squares import (
     CHANNELS_AT_ONCE,
@@ -59,7 +60,7 @@ def winograd_takes(shape: ConvolutionShape) -> bool:
     return plain and square and max(shape.padding) < side
 
 
-class WinogradConvolution:
+class WinogradConvolution(ScratchUser):
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
     All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Raises
@@ -97,7 +98,6 @@ class WinogradConvolution:
         self._gradients = items_of(
             shape.outputs[1:3], outputs, self._taps, self._images, self._piece, self._shares
         )
-        self._scratch = aligned_zeros((0,))
 
     @property
     def scratch_size(self) -> int:
@@ -106,10 +106,6 @@ class WinogradConvolution:
         forward = self._sizes(shape.filters, shape.channels, shape.outputs)
         backward = self._sizes(shape.channels, shape.filters, shape.inputs)
         return max(sum(forward), sum(backward), sum(self._sums_sizes()))
-
-    def use_scratch(self, memory: AnyArray) -> None:
-        """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
-        self._scratch = memory
 
     def forward(
         self,
@@ -280,8 +276,3 @@ class WinogradConvolution:
             if 4 * self._share_of_sums() * (self._threads // team) <= SUMS_BYTES:
                 return self._threads // team
         return self._threads // useful[-1]
-
-    def _memory(self, size: int) -> AnyArray:
-        if len(self._scratch) < size:
-            self._scratch = aligned_zeros((self.scratch_size,))
-        return self._scratch[:size]
