@@ -180,7 +180,7 @@ def check_instructions(processor: str, assembly: str, registers: int = 24) -> No
         assert not re.search(r"%xmm(1[6-9]|2\d|3[01])|%k\d", assembly)
 
 
-@pytest.mark.parametrize("processor", ["knl", "haswell"])
+@pytest.mark.parametrize("processor", ["knl", pytest.param("haswell", marks=pytest.mark.slow)])
 def test_products_for_another_processor_use_its_registers_and_are_right(
     processor: str, tmp_path: Path
 ) -> None:
@@ -234,7 +234,9 @@ def test_spilled_results_are_noticed(spilled: str) -> None:
             check_tiles(wrong, 28, 1)
 
 
-@pytest.mark.parametrize(("processor", "results"), [("knl", 28), ("haswell", 12)])
+@pytest.mark.parametrize(
+    ("processor", "results"), [("knl", 28), pytest.param("haswell", 12, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     "kernels",
     [

@@ -38,7 +38,7 @@ SHAPES = [
 @pytest.mark.parametrize(
     ("shape", "outputs"),
     [
-        pytest.param(shape, outputs, marks=[pytest.mark.slow] * (number > 0 and outputs == 2))
+        pytest.param(shape, outputs, marks=[pytest.mark.slow] * (number > 0))
         for number, shape in enumerate(SHAPES)
         for outputs in (2, 4)
     ],

@@ -64,6 +64,7 @@ def results(shape: ConvolutionShape, operands: Operands) -> list[np.ndarray]:
     return operands.results(convolution(shape), place())[:2]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_both_directions_equal_the_reference_for_any_shape(data: st.DataObject) -> None:

@@ -98,6 +98,7 @@ def test_measured_for_real_every_direction_has_times_of_all_candidates() -> None
         assert min(choice.seconds.values()) > 0
 
 
+@pytest.mark.slow
 def test_what_was_measured_with_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = ConvolutionShape(16, 32, 32, 64, 64, (3, 3), padding=(1, 1))
 

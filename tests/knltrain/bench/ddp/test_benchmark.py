@@ -40,6 +40,7 @@ def test_backends_learn_the_same_and_are_compared_both_ways(report: dict[str, An
     assert 0 < ours["least_seconds"] <= ours["seconds"] < 60
 
 
+@pytest.mark.slow
 @needs_two_cpus
 def test_table_has_a_line_for_each_backend(report: dict[str, Any]) -> None:
     lines = format_table(report).splitlines()

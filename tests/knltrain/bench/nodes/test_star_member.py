@@ -98,6 +98,7 @@ def expected_losses(folder: Path, steps: int) -> list[list[float]]:
     return losses
 
 
+@pytest.mark.slow
 def test_ranks_learn_as_synchronous_sgd_does(
     begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
