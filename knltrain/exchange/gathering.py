@@ -52,7 +52,6 @@ class Gathering:
     ) -> None:
         self.task = task
         self._agree = agree
-        self._names = [f"task {rank}" for rank in range(task.tasks)]
         self._on_lost = on_lost
         self._lost: PeerLost | None = None
         self._limit_seconds = limit_seconds
@@ -73,7 +72,7 @@ class Gathering:
         assert self._other is not None
         told = self._other.word(self._limit_seconds)
         if told is None:
-            raise self._lost or PeerLost(f"{self._names[0]} has left")
+            raise self._lost or PeerLost(f"{self._other.names[0]} has left")
         return told
 
     def leave(self, in_peace: bool = True, why: str | None = None) -> None:
@@ -90,6 +89,8 @@ class Gathering:
             self._first_rank.await_all(self._limit_seconds, lambda: self._lost)
             self.address = self.first_address = self._address_for_others(self._first_rank)
             cards = [card, *(self._first_rank.cards[rank] for rank in range(1, self.task.tasks))]
+            hosts = enumerate(each["host"] for each in cards)
+            self._first_rank.rename([f"task {rank} ({host})" for rank, host in hosts])
             told = self.share(self._judged(cards))
         else:
             told = self.share()
@@ -97,12 +98,9 @@ class Gathering:
             raise ConfigError(told["refused"])
         self.agreed: Any = told["agreed"]
         self.token: str = told["token"]
-        for rank, host in enumerate(told["hosts"]):
-            self._names[rank] = f"task {rank} ({host})"
 
     def _judged(self, cards: list[Any]) -> dict[str, Any]:
         told: dict[str, Any] = {"refused": None, "agreed": None, "token": secrets.token_hex(8)}
-        told["hosts"] = [each["host"] for each in cards]
         try:
             told["agreed"] = self._agree(cards)
         except ConfigError as error:
@@ -118,7 +116,7 @@ class Gathering:
         task = self.task
         self.address = _own_address(task)
         return FirstRank(
-            _listener(task), _token(task), self._names, self._take_lost, self._take_left
+            _listener(task), _token(task), _names(task), self._take_lost, self._take_left
         )
 
     def _come(self, card: Mapping[str, Any]) -> OtherRank:
@@ -137,7 +135,7 @@ class Gathering:
                     task.rank,
                     addresses,
                     _token(task),
-                    self._names,
+                    _names(task),
                     self._take_lost,
                     self._take_left,
                     _ATTEMPT_SECONDS,
@@ -162,6 +160,11 @@ class Gathering:
 
     def _take_left(self, error: PeerLost) -> None:
         """Who has left in peace has done its work."""
+
+
+def _names(task: Task) -> list[str]:
+    """How the processes are called before it is known where they are."""
+    return [f"task {rank}" for rank in range(task.tasks)]
 
 
 def _token(task: Task) -> str:

@@ -38,11 +38,12 @@ class PeerWatch(ABC):
     """A rank's part in the watch of a group, until it is closed.
 
     ``on_lost`` is called with the first rank that is gone, ``on_left`` with each that has left in
-    peace.
+    peace; both are told it by its name in ``names``, which rank 0 may change.
     """
 
     def __init__(self, names: Sequence[str], on_lost: Told, on_left: Told) -> None:
-        self._names, self._on_lost, self._on_left = names, on_lost, on_left
+        self.names = tuple(names)
+        self._on_lost, self._on_left = on_lost, on_left
         self._has_lost = False
         self._closing = False
 
@@ -52,7 +53,7 @@ class PeerWatch(ABC):
 
     def _take(self, news: dict[str, Any]) -> None:
         """Tell what has become of a rank."""
-        name = self._names[news["rank"]]
+        name = self.names[news["rank"]]
         if self._closing:
             return
         if news["left"]:
@@ -112,7 +113,7 @@ class FirstRank(PeerWatch):
             if error is not None:
                 raise error
             if time.monotonic() > deadline:
-                absent = ", ".join(self._names[rank] for rank in missing)
+                absent = ", ".join(self.names[rank] for rank in missing)
                 raise ExchangeTimeout(
                     f"waited {limit_seconds:g} s in vain for {absent} of a new group: expected all "
                     "of its ranks to create it, and the network to let them come to "
@@ -120,10 +121,18 @@ class FirstRank(PeerWatch):
                 )
             time.sleep(_PAUSE_SECONDS)
 
+    def rename(self, names: Sequence[str]) -> None:
+        """Give the ranks names by which all of them tell what becomes of one from now on."""
+        self.names = tuple(names)
+        self._tell_all({"names": names})
+
     def say(self, word: Any) -> None:
         """Tell something to all others, once they are here."""
+        self._tell_all({"word": word})
+
+    def _tell_all(self, message: dict[str, Any]) -> None:
         for link in list(self._links.values()):
-            link.tell({"word": word})
+            link.tell(message)
 
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
         """Leave: from now on nobody watches."""
@@ -212,7 +221,7 @@ class FirstRank(PeerWatch):
             self._forget(link)
 
     def _awaited(self) -> list[int]:
-        return [rank for rank in range(1, len(self._names)) if rank not in self.cards]
+        return [rank for rank in range(1, len(self.names)) if rank not in self.cards]
 
     def _admit(self, link: PeerLink) -> None:
         hello = self._welcomed[link]
@@ -275,7 +284,7 @@ class OtherRank(PeerWatch):
             return self._words.get(timeout=limit_seconds)
         except queue.Empty:
             raise ExchangeTimeout(
-                f"waited {limit_seconds:g} s in vain for a word of {self._names[0]}"
+                f"waited {limit_seconds:g} s in vain for a word of {self.names[0]}"
             ) from None
 
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
@@ -295,6 +304,9 @@ class OtherRank(PeerWatch):
             for news in said:
                 if "word" in news:
                     self._words.put(news["word"])
+                    continue
+                if "names" in news:
+                    self.names = tuple(news["names"])
                     continue
                 self._take(news)
                 if news["rank"] == 0:

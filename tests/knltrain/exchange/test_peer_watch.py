@@ -18,12 +18,14 @@ NAMES = ["rank 3", "rank 5", "rank 7"]
 TOKEN = "this group's"
 OTHER = """
 import os, sys, time
+from functools import partial
 from knltrain.exchange.peer_watch import OtherRank
 
+say = partial(print, flush=True)
 port, token = int(sys.argv[1]), sys.argv[2]
 names = ["rank 3", "rank 5", "rank 7"]
-other = OtherRank(1, [("127.0.0.1", port)], token, names, print, print, 10)
-print("here", flush=True)
+other = OtherRank(1, [("127.0.0.1", port)], token, names, say, say, 10)
+say("here")
 if sys.stdin.readline() == "fork\\n":
     if os.fork():
         os.kill(os.getpid(), 9)
@@ -51,11 +53,15 @@ class Watched:
 
     def join(self) -> None:
         self.process = self.start(TOKEN)
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "here\n"
+        assert self.heard() == "here"
         addresses = [("127.0.0.1", self.port)]
         self.third = OtherRank(2, addresses, TOKEN, NAMES, *self.ears(2), 10)
         self.first.await_all(10)
+
+    def heard(self) -> str:
+        """What rank 1 has heard next."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
 
     def start(self, token: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -131,7 +137,7 @@ def test_first_rank_that_goes_is_told(watched: Watched, in_peace: bool) -> None:
     _soon(lambda: bool(told[2]))
     says = "has left the group" if in_peace else "is gone: its connection, and with it its process"
     assert told[2][0].startswith(f"rank 3 {says}")
-    assert watched.process.communicate("leave\n", timeout=30)[0].startswith(f"rank 3 {says}")
+    assert watched.heard().startswith(f"rank 3 {says}")
 
 
 def test_strangers_are_not_let_in_and_hold_up_nobody(watched: Watched) -> None:
@@ -199,12 +205,21 @@ def test_rank_that_gave_up_waiting_may_come_once_more(watched: Watched) -> None:
     assert watched.lost == {0: [], 2: []}
 
 
+def test_ranks_are_told_by_the_names_that_the_first_gave_them_last(watched: Watched) -> None:
+    watched.join()
+    watched.first.rename(["rank 3 (a)", "rank 5 (b)", "rank 7 (c)"])
+    watched.third.close(in_peace=False, why="its disk is full")
+    _soon(lambda: bool(watched.lost[0]))
+    assert watched.lost[0] == ["rank 7 (c) is gone: its disk is full"]
+    assert watched.heard() == watched.lost[0][0]
+
+
 def test_rank_that_fails_may_say_why(watched: Watched) -> None:
     watched.join()
     watched.third.close(in_peace=False, why="its disk is full")
     _soon(lambda: bool(watched.lost[0]))
     assert watched.lost[0] == ["rank 7 is gone: its disk is full"]
-    assert watched.process.communicate("leave\n", timeout=30)[0] == watched.lost[0][0] + "\n"
+    assert watched.heard() == watched.lost[0][0]
 
 
 def test_somebody_else_at_the_first_address_is_passed_by(watched: Watched) -> None:
