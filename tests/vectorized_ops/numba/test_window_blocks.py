@@ -16,7 +16,7 @@ from vectorized_ops.shapes import PoolingShape
 SHAPES = [
     PoolingShape(9, 12, (3, 3), (1, 1), (1, 1)),
     PoolingShape(11, 11, (2, 3), (1, 1), (1, 0)),
-    PoolingShape(8, 9, (1, 2), (1, 1), (0, 1)),
+    PoolingShape(6, 7, (1, 2), (1, 1), (0, 1)),
     PoolingShape(8, 10, (3, 1), (1, 1), (1, 0)),
 ]
 APART = [
@@ -74,7 +74,7 @@ def test_blocks_are_for_small_windows_on_maps_of_some_size() -> None:
         assert not fit(PoolingShape(20, 20, (3, 3), (2, 1)))
         assert not fit(PoolingShape(20, 20, (3, 3), (3, 3)))
         assert not fit(PoolingShape(20, 20, (3, 1), (2, 2)))
-        assert not fit(PoolingShape(20, 7, (3, 3), (1, 1), (1, 1)))
+        assert not fit(PoolingShape(20, 5, (3, 3), (1, 1), (1, 1)))
 
 
 def test_strips_are_as_long_as_what_waits_leaves_room_for() -> None:

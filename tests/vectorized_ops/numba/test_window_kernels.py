@@ -16,10 +16,12 @@ from vectorized_ops.shapes import PoolingShape
 
 SHAPES = [
     PoolingShape(9, 8, (3, 3), (1, 1), (1, 1)),
+    PoolingShape(6, 7, (3, 3), (1, 1), (1, 1)),
     PoolingShape(8, 11, (2, 3), (1, 1), (1, 0)),
     PoolingShape(10, 9, (3, 1), (1, 1)),
     PoolingShape(10, 11, (1, 2), (1, 1), ceil=True),
     PoolingShape(17, 19, (3, 3), (2, 2), ceil=True),
+    PoolingShape(13, 12, (3, 3), (2, 2), ceil=True),
     PoolingShape(20, 18, (3, 2), (2, 2), (1, 1)),
     PoolingShape(18, 16, (2, 3), (2, 2), (1, 1), ceil=True),
     PoolingShape(16, 18, (2, 2), (2, 2)),
