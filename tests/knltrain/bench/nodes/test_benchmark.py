@@ -103,7 +103,7 @@ def test_hosts_without_cores_are_refused(nodes: int, workers_per_core: int, expe
     with pytest.raises(ConfigError, match=expected):
         run_nodes_benchmark(
             "lenet",
-            ["star"],
+            ["gloo"],
             nodes=nodes,
             workers_per_core=workers_per_core,
             gbits=10,
@@ -115,7 +115,7 @@ def test_hosts_without_cores_are_refused(nodes: int, workers_per_core: int, expe
 
 def test_a_network_that_is_none_is_refused_before_there_are_hosts() -> None:
     with pytest.raises(ConfigError, match=r"'lenett'.*lenet"):
-        run_nodes_benchmark("lenett", ["star"], nodes=2, gbits=10, batch=8, steps=1, rounds=1)
+        run_nodes_benchmark("lenett", ["gloo"], nodes=2, gbits=10, batch=8, steps=1, rounds=1)
 
 
 @final
