@@ -200,8 +200,7 @@ class FirstRank(PeerWatch):
         self._forget(link)
         news = said[-1] if said else {"rank": link.rank, "where": link.where, "left": False}
         del self._links[link.rank]
-        for other in self._links.values():
-            other.tell(news)
+        self._tell_all(news)
         self._take(news)
 
     def _greet(self, link: PeerLink, said: list[Any] | None) -> None:

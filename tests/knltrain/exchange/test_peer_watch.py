@@ -138,6 +138,7 @@ def test_first_rank_that_goes_is_told(watched: Watched, in_peace: bool) -> None:
     says = "has left the group" if in_peace else "is gone: its connection, and with it its process"
     assert told[2][0].startswith(f"rank 3 {says}")
     assert watched.heard().startswith(f"rank 3 {says}")
+    assert watched.process.communicate("leave\n", timeout=30) == ("", None)
 
 
 def test_strangers_are_not_let_in_and_hold_up_nobody(watched: Watched) -> None:
@@ -212,6 +213,7 @@ def test_ranks_are_told_by_the_names_that_the_first_gave_them_last(watched: Watc
     _soon(lambda: bool(watched.lost[0]))
     assert watched.lost[0] == ["rank 7 (c) is gone: its disk is full"]
     assert watched.heard() == watched.lost[0][0]
+    assert watched.process.communicate("leave\n", timeout=30) == ("", None)
 
 
 def test_rank_that_fails_may_say_why(watched: Watched) -> None:
@@ -220,6 +222,7 @@ def test_rank_that_fails_may_say_why(watched: Watched) -> None:
     _soon(lambda: bool(watched.lost[0]))
     assert watched.lost[0] == ["rank 7 is gone: its disk is full"]
     assert watched.heard() == watched.lost[0][0]
+    assert watched.process.communicate("leave\n", timeout=30) == ("", None)
 
 
 def test_somebody_else_at_the_first_address_is_passed_by(watched: Watched) -> None:
