@@ -13,6 +13,9 @@ from affinity.errors import AffinityError, TopologyError
 
 CPUINFO = "proc/cpuinfo"
 
+_AROUND_TEXT = " \t\r\n\v\f\0"
+"""Some kernels (2.6.24 to 3.1, 5.15-rc) count the zero that ends a string as a part of the file."""
+
 
 class MachineFiles(ABC):
     """What lies below a root: paths are relative to it, such as ``proc/cpuinfo``.
@@ -37,7 +40,7 @@ class MachineFiles(ABC):
     def read_text(self, path: str, limit: int | None = None) -> str | None:
         """The stripped text of a file or of its first `limit` bytes; None as `read_bytes`."""
         content = self.read_bytes(path, limit)
-        return None if content is None else content.decode("utf-8", "replace").strip()
+        return None if content is None else content.decode("utf-8", "replace").strip(_AROUND_TEXT)
 
     def where(self, path: str) -> str:
         """The full name of a file, for messages."""
@@ -99,9 +102,10 @@ def numbers(files: MachineFiles, folder: str, prefix: str) -> tuple[int, ...]:
 
 
 def read_int(files: MachineFiles, path: str) -> int | None:
-    """The number in a kernel file, or None where it is missing; TopologyError if no number."""
+    """The number in a kernel file, None where that is missing or empty; TopologyError if none."""
     text = files.read_text(path)
-    return None if text is None else to_int(text, files.where(path))
+    # Captures have empty files in the place of those that could not be read.
+    return to_int(text, files.where(path)) if text else None
 
 
 def to_int(text: str, where: str) -> int:
@@ -126,15 +130,15 @@ def read_list(files: MachineFiles, path: str) -> tuple[int, ...] | None:
 def find_cpus(files: MachineFiles, folder: str, listed: str, mask: str) -> tuple[int, ...] | None:
     """The cpus in `listed`, or in the hexadecimal `mask` that old kernels and captures have.
 
-    None if `folder` has neither.
+    None if `folder` has neither. A list that is empty is the empty set, unless the mask has more.
     """
     cpus = read_list(files, f"{folder}/{listed}")
-    if cpus is not None:
+    if cpus:
         return cpus
     try:
         bits = int((files.read_text(f"{folder}/{mask}") or "").replace(",", ""), 16)
     except ValueError:
-        return None
+        return cpus
     return tuple(cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1)
 
 
@@ -172,13 +176,21 @@ def read_meminfo(files: MachineFiles, path: str) -> MemInfo:
 
 
 def read_cpuinfo(files: MachineFiles) -> dict[int, dict[str, str]]:
-    """The blocks of ``/proc/cpuinfo`` by processor number; empty where the file is missing."""
+    """The blocks of ``/proc/cpuinfo`` by processor number; empty where it tells of none.
+
+    Those of s390 and Alpha have no block for each processor: these are empty.
+    """
+    text = files.read_text(CPUINFO) or ""
     processors: dict[int, dict[str, str]] = {}
-    for block in re.split(r"\n\s*\n", files.read_text(CPUINFO) or ""):
+    for block in re.split(r"\n\s*\n", text):
         fields = _fields(block)
         if "processor" in fields:
             processors[to_int(fields["processor"], files.where(CPUINFO))] = fields
-    return processors
+    if processors:
+        return processors
+    numbered = re.findall(r"^processor\s+(\d+)\s*:", text, re.MULTILINE)
+    counted = re.search(r"^cpus detected\s*:\s*(\d{1,5})\s*$", text, re.MULTILINE)
+    return {int(cpu): {} for cpu in numbered or range(int(counted[1]) if counted else 0)}
 
 
 def read_first_processor(files: MachineFiles) -> dict[str, str]:

@@ -10,14 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from affinity.cpulist import format_cpulist
-from affinity.errors import TopologyError
 from affinity.machine.description import Description, Processor, ThreadPlace
 from affinity.machine.files import (
     CPUINFO,
     MachineFiles,
     find_cpus,
     numbers,
-    read_cpuinfo,
     read_first_processor,
     read_int,
     read_list,
@@ -25,11 +23,10 @@ from affinity.machine.files import (
 )
 from affinity.machine.processors import arm_part
 from affinity.machine.smbios import add_firmware
+from affinity.machine.sysfs_cpus import CPUS, read_cpus_and_cores
 from affinity.machine.sysfs_devices import add_devices
 from affinity.machine.sysfs_memory import add_memory
 from affinity.topology import Cache, CacheKind
-
-CPUS = "sys/devices/system/cpu"
 
 _CACHE_KINDS: dict[str, CacheKind] = {
     "Data": "data",
@@ -62,12 +59,17 @@ def describe_sysfs(files: MachineFiles, allowed: Iterable[int] = ()) -> Descript
 
 def _processor(fields: dict[str, str]) -> Processor:
     return Processor(
-        vendor=fields.get("vendor_id", fields.get("CPU implementer", "unknown")),
-        family=_number(fields.get("cpu family")),
+        vendor=_first(fields, "vendor_id", "CPU implementer", "vendor") or "unknown",
+        family=_number(_first(fields, "cpu family", "family")),
         model=_number(fields.get("model")) or arm_part(fields.get("CPU part", "")),
-        name=fields.get("model name", fields.get("cpu", "unknown")),
-        flags=tuple(fields.get("flags", fields.get("Features", "")).split()),
+        name=_first(fields, "model name", "cpu model", "cpu", "Processor") or "unknown",
+        flags=tuple(_first(fields, "flags", "Features").split()),
     )
+
+
+def _first(fields: dict[str, str], *names: str) -> str:
+    """What the first of these fields says that is there: each architecture has its own words."""
+    return next((fields[name] for name in names if name in fields), "")
 
 
 def _note_hybrid(files: MachineFiles, description: Description) -> None:
@@ -86,58 +88,15 @@ def _number(text: str | None) -> int | None:
 
 
 def _add_threads(files: MachineFiles, description: Description, allowed: Iterable[int]) -> None:
-    threads, source = _read_threads(files)
+    cpus = read_cpus_and_cores(files)
+    threads, source = cpus.places, cpus.source
     if hidden := set(allowed).difference(threads):
         threads |= {cpu: ThreadPlace(0, cpu, f"cpu {cpu} alone") for cpu in hidden}
         source += f", cpus {format_cpulist(hidden)}: allowed but not shown, each a core"
-    present = read_list(files, f"{CPUS}/present") or numbers(files, CPUS, "cpu")
     description.threads = dict(sorted(threads.items()))
-    description.offline_cpus = tuple(sorted(set(present).difference(threads)))
+    description.offline_cpus = tuple(cpu for cpu in cpus.offline if cpu not in threads)
     description.sources.append(source)
-
-
-def _read_threads(files: MachineFiles) -> tuple[dict[int, ThreadPlace], str]:
-    folders = set(numbers(files, CPUS, "cpu"))
-    listed = read_list(files, f"{CPUS}/online")
-    online = folders if listed is None else set(listed)
-    threads = {cpu: _sysfs_thread(files, cpu) for cpu in online}
-    known = {cpu: thread for cpu, thread in threads.items() if thread is not None}
-    if known and len(known) == len(threads):
-        # Some containers list other cpus as online than those that run: folders tell of the rest,
-        # as an offline cpu has no topology.
-        beside = {cpu: _sysfs_thread(files, cpu) for cpu in folders - online}
-        unlisted = {cpu: thread for cpu, thread in beside.items() if thread is not None}
-        note = ", some of whose cpus are not listed as online" if unlisted else ""
-        return {**known, **unlisted}, f"cores: /{CPUS}{note}"
-    processors = read_cpuinfo(files)
-    if not processors:
-        raise TopologyError(
-            f"cannot tell the cpus of this machine: neither {files.where(CPUS)}/cpu*/topology nor "
-            f"{files.where(CPUINFO)} can be read; mount one, or capture it too"
-        )
-    numbered = {cpu: _cpuinfo_thread(files, cpu, block) for cpu, block in processors.items()}
-    return numbered, f"cores: /{CPUINFO}, as /{CPUS} does not tell them"
-
-
-def _sysfs_thread(files: MachineFiles, cpu: int) -> ThreadPlace | None:
-    topology = f"{CPUS}/cpu{cpu}/topology"
-    core = read_int(files, f"{topology}/core_id")
-    if core is None:
-        return None
-    package = read_int(files, f"{topology}/physical_package_id") or 0
-    # Core ids repeat between the dies of some packages, sets of siblings never do.
-    siblings = files.read_text(f"{topology}/thread_siblings_list")
-    if siblings is None:
-        siblings = files.read_text(f"{topology}/thread_siblings")
-    if siblings is None:
-        siblings = f"die {files.read_text(f'{topology}/die_id')}"
-    return ThreadPlace(max(package, 0), core, siblings)
-
-
-def _cpuinfo_thread(files: MachineFiles, cpu: int, block: dict[str, str]) -> ThreadPlace:
-    where = files.where(CPUINFO)
-    package = to_int(block.get("physical id", "0"), where)
-    return ThreadPlace(package, to_int(block.get("core id", str(cpu)), where))
+    description.notes += cpus.notes
 
 
 def _add_caches(files: MachineFiles, description: Description) -> None:
@@ -163,6 +122,9 @@ def _read_cache(
     cpus = find_cpus(files, folder, "shared_cpu_list", "shared_cpu_map")
     if level is None or kind not in _CACHE_KINDS or cpus is None:
         return None
+    place = description.threads[cpu]
+    # Some kernels leave the set empty: the threads of a core share all of its caches at least.
+    cpus = cpus or tuple(it for it, other in description.threads.items() if other == place)
     return Cache(
         level=level,
         kind=_CACHE_KINDS[kind],

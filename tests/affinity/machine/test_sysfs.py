@@ -155,14 +155,6 @@ def test_without_sysfs_cores_come_from_cpuinfo_and_memory_is_one_node(
     assert description.notes == ["the kernel shows no NUMA nodes, so all memory counts as one"]
 
 
-def test_one_hidden_core_id_makes_all_cores_come_from_cpuinfo(machine_files: Machines) -> None:
-    machine = machine_files("two_sockets")
-    machine.remove(f"{CPU}/cpu4/topology/core_id")
-    description = _describe(machine)
-    assert len(_cores(description)) == 6
-    assert description.sources[0].startswith("cores: /proc/cpuinfo")
-
-
 def test_processors_without_core_ids_count_as_cores(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "proc/cpuinfo"
     cpuinfo.parent.mkdir()
