@@ -72,7 +72,8 @@ class HugePages:
 class NumaNode:
     """A memory of the machine, with the cpus next to it (none for MCDRAM and HBM in flat mode).
 
-    `near` are the nodes with cpus whose memory this is: itself if it has cpus. Bandwidth (MB/s)
+    `near` are the nodes with cpus whose memory this is: itself if it has cpus, or the nodes where
+    these are at home if several nodes list them (``numa=fake``). Bandwidth (MB/s)
     and latency (ns) are as seen from there and None where nothing tells them. `tier` is the
     kernel's memory tier: lower is faster. `reclaimable_bytes` hold clean pages of files and are
     not in `free_bytes`: the kernel drops those pages, but only for who may go to no other node.

@@ -16,7 +16,7 @@ from posixpath import dirname, join, normpath
 from typing import final
 
 from affinity.errors import TopologyError
-from affinity.machine.files import MachineFiles
+from affinity.machine.files import MachineFiles, only_machine
 
 MAX_BYTES = 1 << 28
 """No capture of sysfs comes near this; what unpacks to more was not made as one."""
@@ -71,7 +71,7 @@ class ArchiveFiles(MachineFiles):
             end = content[archive.offset : archive.offset + tarfile.BLOCKSIZE]
             if not end or end.strip(b"\0"):
                 raise tarfile.ReadError(f"broken off after {len(members)} entries")
-            prefix = _prefix([member.name for member in members])
+            prefix = _prefix(self.name, [member.name for member in members])
             for member in members:
                 if path := _relative(member.name, prefix):
                     self._add(archive, member, path, _relative(member.linkname, prefix))
@@ -127,16 +127,21 @@ def _stream(packed: bytes) -> io.BufferedIOBase:
     return lzma.LZMAFile(io.BytesIO(packed)) if packed.startswith(b"\xfd7z") else io.BytesIO(packed)
 
 
-def _prefix(names: list[str]) -> tuple[str, ...]:
-    """The folders that lie before ``sys`` and ``proc``; none where there is neither."""
+def _prefix(name: str, members: list[str]) -> tuple[str, ...]:
+    """The folders that lie before ``sys`` and ``proc``; none where there is neither.
+
+    Raises TopologyError if the machines of several lie side by side.
+    """
     found = set[tuple[str, ...]]()
-    for name in names:
-        parts = PurePosixPath(name.lstrip("/")).parts
+    for member in members:
+        parts = PurePosixPath(member.lstrip("/")).parts
         found.update(
             parts[:place]
             for place, (tree, inside) in enumerate(pairwise(parts))
             if _TREES.get(inside) == tree
         )
+    outer = [root for root in found if not any(root[:cut] in found for cut in range(len(root)))]
+    only_machine(name, ["/".join(root) for root in outer])
     return min(found, key=len, default=())
 
 

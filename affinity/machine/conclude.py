@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
 from affinity.machine.description import Description, NodeFacts, Processor, ThreadPlace
 from affinity.machine.kind import Kind
-from affinity.machine.locality import Locality, locality, nodes_with_cpus
+from affinity.machine.locality import (
+    Locality,
+    homes_of_cpus,
+    locality,
+    nodes_with_cpus,
+    shared_cpus,
+)
 from affinity.machine.memory_kind import memory_kinds, unknown_hbm
 from affinity.machine.modes import conclude_modes
 from affinity.machine.processors import Identity, identify, only_hbm
@@ -120,7 +126,7 @@ def _nameless_memory(description: Description) -> NumaNode:
 
 
 def _cores(description: Description) -> tuple[Core, ...]:
-    node_of = {cpu: node for node, facts in description.nodes.items() for cpu in facts.cpus}
+    node_of = homes_of_cpus(description)
     # Cpus that no node lists (containers hide some) count for the first that has any.
     first = next(iter(nodes_with_cpus(description)), min(description.nodes, default=0))
     members: defaultdict[ThreadPlace, list[int]] = defaultdict(list)
@@ -144,9 +150,9 @@ def _distances(description: Description, ids: Sequence[int]) -> tuple[tuple[int,
 def _notes(
     description: Description, kinds: Mapping[int, Kind], near: Mapping[int, Locality]
 ) -> tuple[str, ...]:
-    listed = {cpu for facts in description.nodes.values() for cpu in facts.cpus}
-    lost = format_cpulist(set(description.threads).difference(listed))
+    lost = format_cpulist(set(description.threads).difference(homes_of_cpus(description)))
     notes = list(description.notes)
+    notes += _shared(description)
     if lost and len(description.nodes) > 1:
         notes.append(f"no NUMA node lists the cpus {lost}: they count as those of the first")
     if way_out := unknown_hbm(kinds, description):
@@ -158,6 +164,19 @@ def _notes(
             f"use all of it: if you know, say it as in --hbm {lost_hbm[0]}@{owners[0]}"
         )
     return tuple(notes)
+
+
+def _shared(description: Description) -> Iterator[str]:
+    """Say where the cores are that several nodes list."""
+    if shared := shared_cpus(description):
+        holders = [n for n, facts in description.nodes.items() if set(shared) & set(facts.cpus)]
+        of_all = homes_of_cpus(description)
+        homes = format_cpulist({of_all[cpu] for cpu in shared})
+        yield (
+            f"cpus {format_cpulist(shared)} are listed by several of the NUMA nodes "
+            f"{format_cpulist(holders)}: their cores count as those of {homes}, and the memory of "
+            "all is near to them"
+        )
 
 
 def _is_anybodys(kind: Kind, near: Locality, owners: Sequence[int]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -83,6 +84,16 @@ class FolderFiles(MachineFiles):
             return os.readlink(self._prefix + path)  # noqa: PTH115
         except OSError:
             return None
+
+
+def only_machine(name: str, roots: Sequence[str]) -> None:
+    """Raise TopologyError, naming them, if there are several machines in what `name` is."""
+    if len(roots) > 1:
+        shown = ", ".join(sorted(roots)[:8]) + (" ..." if len(roots) > 8 else "")
+        raise TopologyError(
+            f"{name} holds {len(roots)} machines ({shown}): workers are placed on one; give the "
+            "folder or file of one of them, or look at all with python -m affinity check --machines"
+        )
 
 
 def _read_all(descriptor: int, limit: int | None) -> bytes:

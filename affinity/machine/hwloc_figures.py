@@ -96,9 +96,9 @@ def read_performance(
 def _is_local(value: XmlElement, memory: HwlocObject, by_number: Mapping[str, HwlocObject]) -> bool:
     """Whether it is as seen from cpus near the memory, or from everywhere alike."""
     if initiator := by_number.get(value.get("initiator_obj_gp_index")):
-        return not set(initiator.cpus).isdisjoint(memory.cpus)
+        return not set(initiator.cpus).isdisjoint(memory.near_cpus)
     return not value.get("initiator_cpuset") or bool(
-        members(value, "initiator_cpuset", memory.cpus)
+        members(value, "initiator_cpuset", memory.near_cpus)
     )
 
 

@@ -72,6 +72,7 @@ def _facts(memory: HwlocObject, performance: Performance | None, built_in: bool)
         id=memory.os_index or 0,
         memory_bytes=size,
         free_bytes=size,
+        size_told=_tells_size(memory.element),
         dax="cxl" if memory.info("CXLDevice") and behind != "pmem" else behind,
         told=ToldKind(kind, f"hwloc's subtype {memory.subtype}") if kind else None,
     )
@@ -84,6 +85,12 @@ def _facts(memory: HwlocObject, performance: Performance | None, built_in: bool)
         figures = "built-in table for Xeon Phi" if built_in else "table of memory attributes"
         facts.performance_source = f"hwloc's {figures}"
     return facts
+
+
+def _tells_size(memory: XmlElement) -> bool:
+    """hwloc's 0 is what it does not know either, but for memory of which it counts the pages."""
+    pages = (page.number("count") is not None for page in memory.tagged("page_type"))
+    return bool(memory.number("local_memory")) or any(pages)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -123,8 +130,10 @@ def _share_cpus(
     ranks = {facts.id: _Rank.of(memory, facts, distances) for memory, facts in pairs}
     taken: set[int] = set()
     for memory, facts in sorted(pairs, key=lambda pair: (ranks[pair[1].id], pair[1].id)):
-        facts.cpus = tuple(cpu for cpu in memory.cpus if cpu not in taken)
-        taken.update(facts.cpus)
+        own = tuple(cpu for cpu in memory.cpus if cpu not in taken)
+        # Who has cpus that no other node has, has those that they share as well.
+        facts.cpus = memory.cpus if own else ()
+        taken.update(own)
         alike = [
             str(other.id)
             for candidate, other in pairs
@@ -132,7 +141,7 @@ def _share_cpus(
             and candidate.cpus == memory.cpus
             and ranks[other.id] == ranks[facts.id]
         ]
-        if facts.cpus and alike:
+        if own and alike:
             yield (
                 f"hwloc's XML does not tell whether the cpus belong to node {facts.id} or to "
                 f"{', '.join(alike)}, which are near to the same ones: taken for {facts.id}'s"
@@ -141,7 +150,7 @@ def _share_cpus(
 
 def _add_offline_cpus(pairs: Sequence[tuple[HwlocObject, NodeFacts]], present: set[int]) -> None:
     for memory, facts in pairs:
-        if facts.cpus or not memory.cpus:
+        if facts.cpus or not memory.near_cpus:
             complete = all_members(memory.element, "complete_cpuset")
             facts.offline_cpus = tuple(cpu for cpu in complete if cpu not in present)
 
@@ -150,7 +159,7 @@ def _add_initiators(pairs: Sequence[tuple[HwlocObject, NodeFacts]]) -> None:
     """hwloc's near cpus as nodes, unless it names all nodes because it does not know."""
     owners = [facts for _, facts in pairs if facts.cpus]
     for memory, facts in pairs:
-        near = tuple(sorted(o.id for o in owners if not set(o.cpus).isdisjoint(memory.cpus)))
+        near = tuple(sorted(o.id for o in owners if not set(o.cpus).isdisjoint(memory.near_cpus)))
         if near and not facts.cpus and (len(near) < len(owners) or len(owners) == 1):
             facts.initiators, facts.initiators_source = near, "hwloc's locality"
 

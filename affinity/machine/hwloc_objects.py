@@ -25,7 +25,8 @@ _TYPES = {"Socket": "Package", "Node": "NUMANode", "Proc": "PU"}
 class HwlocObject:
     """One ``<object>``: `type` is Machine, Package, NUMANode, Cache, MemCache, Core, PU ...
 
-    `cpus` are the OS ids of the hardware threads in it or, of a memory, those that it is near to.
+    `cpus` are the OS ids of the hardware threads in it or, of a memory, those that it is near to
+    by its own set.
     """
 
     element: XmlElement
@@ -54,6 +55,18 @@ class HwlocObject:
         """Whether it is memory used as a cache: MCDRAM or HBM, or DRAM before persistent memory."""
         return self.type == "MemCache" or self.subtype == "MemorySideCache"
 
+    @property
+    def near_cpus(self) -> tuple[int, ...]:
+        """Its cpus or, if no set of it has any, those of the innermost object around it with some.
+
+        Conversions between hwloc's formats leave memory without cpus in the group of the DRAM
+        beside it, with empty sets.
+        """
+        if self.cpus or all_members(self.element, "complete_cpuset"):
+            return self.cpus
+        # To be somewhere in the machine tells nothing.
+        return next((above.cpus for above in self.ancestors() if above.cpus and above.parent), ())
+
     def info(self, name: str) -> str:
         """The value of its ``<info>`` with this name, empty if it has none."""
         infos = (info for info in self.element.tagged("info") if info.get("name") == name)
@@ -78,6 +91,9 @@ def read_objects(topology: XmlElement) -> list[HwlocObject]:
     machines.
     """
     objects = list(_walk(topology, None))
+    machines = [item for item in objects if item.type == "Machine" and item.parent is not None]
+    if len(machines) > 1:
+        raise _several(topology, machines)
     for machine in [item for item in objects if item.parent is None][1:]:
         raise machine.element.error("another machine before it: one was expected")
     inside: dict[HwlocObject, list[int]] = {}
@@ -99,6 +115,15 @@ def read_objects(topology: XmlElement) -> list[HwlocObject]:
     for item in objects:
         item.cpus = tuple(sorted(inside.get(item) or members(item.element, "cpuset", known)))
     return objects
+
+
+def _several(topology: XmlElement, machines: list[HwlocObject]) -> TopologyError:
+    """hwloc 1.x could assemble the machines of a cluster in one file, under a System."""
+    named = [item.info("HostName") or f"line {item.element.line}" for item in machines]
+    return TopologyError(
+        f"{topology.source} describes {len(machines)} machines ({', '.join(named)}): workers are "
+        "placed on one; give the file of one of them, as `lstopo machine.xml` writes it there"
+    )
 
 
 def members(element: XmlElement, attribute: str, known: Iterable[int]) -> tuple[int, ...]:

@@ -131,7 +131,7 @@ def _offline_cpus(machine: HwlocObject) -> tuple[int, ...]:
 
 
 def _notes(machine: HwlocObject, description: Description) -> Iterator[str]:
-    unsized = [node.id for node in description.nodes.values() if not node.memory_bytes]
+    unsized = [node.id for node in description.nodes.values() if not node.size_told]
     if unsized:
         yield f"hwloc's XML does not tell how much memory NUMA node {format_cpulist(unsized)} has"
     if len(unsized) < len(description.nodes):

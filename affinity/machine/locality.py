@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ def locality(description: Description, node: int) -> Locality:
     """
     facts = description.nodes[node]
     if facts.cpus:
-        return Locality((node,), "it has cpus of its own")
+        return _beside(description, node)
     owners = nodes_with_cpus(description)
     if len(owners) < 2:
         return Locality(owners, "no other node has cpus" if owners else "no node has cpus")
@@ -36,8 +37,27 @@ def locality(description: Description, node: int) -> Locality:
 
 
 def nodes_with_cpus(description: Description) -> tuple[int, ...]:
-    """Ids of the nodes that have cpus, ascending."""
-    return tuple(sorted(facts.id for facts in description.nodes.values() if facts.cpus))
+    """Ids of the nodes that have cpus, ascending; of those that list the same, where these are."""
+    return tuple(sorted(set(homes_of_cpus(description).values())))
+
+
+def homes_of_cpus(description: Description) -> dict[int, int]:
+    """The node of each cpu that any lists: the smallest of several, the first of equal ones.
+
+    Linux lists a cpu in several nodes where ``numa=fake`` cuts its memory into pieces, or where
+    the firmware's table does.
+    """
+    found: dict[int, int] = {}
+    for facts in sorted(description.nodes.values(), key=lambda facts: (len(facts.cpus), facts.id)):
+        for cpu in facts.cpus:
+            found.setdefault(cpu, facts.id)
+    return found
+
+
+def shared_cpus(description: Description) -> tuple[int, ...]:
+    """The cpus that several nodes list, ascending."""
+    times = Counter(cpu for facts in description.nodes.values() for cpu in facts.cpus)
+    return tuple(sorted(cpu for cpu, count in times.items() if count > 1))
 
 
 def distances_from(
@@ -54,6 +74,15 @@ def distances_from(
         row = {other: description.distances.get((other, node)) for other in wanted}
     known = {other: distance for other, distance in row.items() if distance is not None}
     return known if len(known) == len(wanted) else None
+
+
+def _beside(description: Description, node: int) -> Locality:
+    """The nodes where its cpus are at home: itself, unless others list them too."""
+    homes = homes_of_cpus(description)
+    near = tuple(sorted({homes[cpu] for cpu in description.nodes[node].cpus}))
+    if near == (node,):
+        return Locality(near, "it has cpus of its own")
+    return Locality(near, f"its cpus are listed by {_nodes(near)} too")
 
 
 def _closest(description: Description, node: int, owners: Sequence[int], named: str) -> Locality:

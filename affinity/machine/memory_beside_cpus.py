@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, NodeFacts
-from affinity.machine.kind import Kind
+from affinity.machine.kind import HBM_RATIO, Kind, format_ratio
 from affinity.machine.processors import (
     XEON_MAX_HBM_BYTES,
     Identity,
@@ -23,6 +23,8 @@ def kind_beside_cpus(
         return Kind(facts.told.kind, facts.told.by)
     if not facts.memory_bytes:
         return Kind("unknown", "it has no memory, or none that is told")
+    if faster := _faster_than_dram(description, facts):
+        return Kind("hbm", faster)
     if known := only_hbm(description.processor):
         return Kind("hbm", f"{known.called} has no memory but {known.hbm}")
     if facts.side_caches and identity.family == "other":
@@ -30,6 +32,33 @@ def kind_beside_cpus(
     if identity.family == "xeon max" and not has_hbm:
         return _kind_on_xeon_max(description)
     return Kind("dram", "next to cpus, and nothing says that it is not DRAM")
+
+
+def _faster_than_dram(description: Description, facts: NodeFacts) -> str | None:
+    """What tells that memory set aside by the firmware is HBM although it has cpus of its own.
+
+    It is compared with the memory of other cpus. Both are needed: DRAM is set aside, too, and a
+    node with few modules has a fraction of the bandwidth of others.
+    """
+    if facts.dax != "soft-reserved":
+        return None
+    others = [
+        other
+        for other in description.nodes.values()
+        if other.cpus and other.memory_bytes and other.dax is None and other.told is None
+    ]
+    for own, theirs in (
+        (facts.read_bandwidth, [other.read_bandwidth or 0 for other in others]),
+        (facts.write_bandwidth, [other.write_bandwidth or 0 for other in others]),
+    ):
+        dram = max(theirs, default=0)
+        if own and dram and own > HBM_RATIO * dram:
+            return (
+                f"set aside by the firmware, and {facts.performance_source or 'HMAT'} gives it "
+                f"{format_ratio(own / dram)} times the bandwidth of the DRAM next to other cpus "
+                f"({own} to {dram} MB/s)"
+            )
+    return None
 
 
 def _behind_side_cache(description: Description) -> str:

@@ -12,13 +12,10 @@ from dataclasses import replace
 
 from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, NodeFacts
-from affinity.machine.kind import Kind
+from affinity.machine.kind import HBM_RATIO, Kind, format_ratio
 from affinity.machine.locality import Locality, distances_from, locality, nodes_with_cpus
 from affinity.machine.processors import KNIGHTS_MCDRAM_BYTES, XEON_MAX_HBM_BYTES, Identity
 from affinity.sizes import format_bytes
-
-HBM_RATIO = 2.0
-"""Memory with more than this many times the bandwidth of its cpus' own DRAM is HBM."""
 
 FASTER_RATIO = 1.5
 """Between this and HBM_RATIO it is if nothing speaks against it.
@@ -115,7 +112,7 @@ def _by_bandwidth(
     ratio = own / local
     source = facts.performance_source or "HMAT"
     evidence = (
-        f"{source} gives it {ratio:.1f} times the bandwidth of its cpus' own memory "
+        f"{source} gives it {format_ratio(ratio)} times the bandwidth of its cpus' own memory "
         f"({own} to {local} MB/s)"
     )
     step, dram_bytes = _tier_step(description, facts, near), _bytes_near(description, near)
@@ -127,7 +124,8 @@ def _by_bandwidth(
         return Kind("hbm", f"{evidence}, and the kernel puts it in a faster memory tier")
     slow = step > 0 and facts.dax is None
     if ratio > FASTER_RATIO and not slow and 0 < facts.memory_bytes < dram_bytes:
-        return Kind("hbm", f"{evidence}: less than twice, but it is the smaller and faster of both")
+        much = "less than twice" if ratio < HBM_RATIO else "no more than twice"
+        return Kind("hbm", f"{evidence}: {much}, but it is the smaller and faster of both")
     if description.offline_cpus and abs(ratio - 1) <= SAME_RATIO:
         return Kind("dram", f"{evidence}: DRAM whose own cpus are offline")
     on_max = None if identity.guessed else _on_xeon_max(description, identity, facts, near)

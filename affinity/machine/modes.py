@@ -10,6 +10,7 @@ from affinity.machine.description import Description
 from affinity.machine.distance_tables import SNC_CLUSTERS
 from affinity.machine.kind import Kind
 from affinity.machine.knights_modes import knights_modes
+from affinity.machine.locality import shared_cpus
 from affinity.machine.memory_beside_cpus import offline_hbm
 from affinity.machine.memory_kind import may_be_hbm
 from affinity.machine.processors import Identity, is_virtual, takes_optane, vendor_of
@@ -45,6 +46,8 @@ def _cluster(description: Description, identity: Identity) -> tuple[str, str]:
     packages = _packages_of_nodes(description)
     if not any(facts.memory_bytes for facts in description.nodes.values()):
         return "unknown", "the source tells nothing of memory, so that its nodes are no evidence"
+    if shared_cpus(description):
+        return "unknown", "several nodes list the same cpus, so they are no evidence of clusters"
     if len(packages) < 2:
         (over,) = packages.values() or ({0},)
         return _one_node(identity, description, len(over))

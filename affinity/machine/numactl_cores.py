@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from affinity.machine.description import Description, ThreadPlace
+from affinity.machine.locality import homes_of_cpus, shared_cpus
 from affinity.machine.processors import KNIGHTS_CORES, identify
 from affinity.topology import Cache
 
@@ -44,10 +45,10 @@ class CoreWords:
 def place_threads(description: Description, words: CoreWords) -> dict[int, ThreadPlace]:
     """The place of each cpu that the nodes list; appends to notes what had to be concluded."""
     words = _possible(description, words)
-    cpus = sorted(cpu for facts in description.nodes.values() for cpu in facts.cpus)
+    node_of = homes_of_cpus(description)
+    cpus = sorted(node_of)
     cores = _cores(description, words, cpus)
     package_of = _packages(description, words, len(cores))
-    node_of = {cpu: node for node, facts in description.nodes.items() for cpu in facts.cpus}
     return {
         cpu: ThreadPlace(package_of[node_of[cpu]], number)
         for number, core in enumerate(sorted(cores))
@@ -98,8 +99,10 @@ def _cores(
     told = words.threads_per_core
     if told is not None:
         return _cores_of(description, words, told, cpus, f"{words.source} tells")
-    nodes = [facts.cpus for facts in description.nodes.values() if facts.cpus]
-    if (pattern := _threads_by_runs(nodes)) > 1:
+    nodes = (
+        [] if shared_cpus(description) else [f.cpus for f in description.nodes.values() if f.cpus]
+    )
+    if nodes and (pattern := _threads_by_runs(nodes)) > 1:
         told_by = "concluded from the numbers of the cpus, which repeat in every node; lscpu knows"
         return _cores_of(description, words, pattern, cpus, told_by)
     if identify(description).family == "knights" and len(cpus) > KNIGHTS_CORES:
@@ -138,7 +141,7 @@ def _cores_of(
 
 
 def _within_nodes(description: Description, cores: Iterable[tuple[int, ...]]) -> bool:
-    node_of = {cpu: node for node, facts in description.nodes.items() for cpu in facts.cpus}
+    node_of = homes_of_cpus(description)
     return all(len({node_of[cpu] for cpu in core}) == 1 for core in cores)
 
 

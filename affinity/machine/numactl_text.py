@@ -40,6 +40,7 @@ class _Text:
     announced: tuple[int, ...] = ()
     nodes: dict[int, NodeFacts] = field(default_factory=dict)
     told_free: set[int] = field(default_factory=set)
+    read: set[tuple[int, str]] = field(default_factory=set)
     header: tuple[int, ...] | None = None
     distances: dict[tuple[int, int], int] = field(default_factory=dict)
     lscpu: dict[str, str] = field(default_factory=dict)
@@ -49,8 +50,8 @@ class _Text:
 def describe_numactl(text: str, name: str) -> Description:
     """The machine that ``numactl -H`` described in `text`, the content of the file `name`.
 
-    Raises TopologyError with the line if it cannot be read, if two nodes have the same cpu, or if
-    no node is described.
+    Raises TopologyError with the line if it cannot be read, if two nodes share a part of their
+    cpus, if a node is described twice, or if none is.
     """
     parts = _Text(name)
     for number, line in enumerate(text.splitlines(), start=1):
@@ -90,11 +91,16 @@ def _read_line(parts: _Text, line: str) -> None:
 
 
 def _read_node(parts: _Text, node: int, word: str, value: str) -> None:
+    if (node, word) in parts.read:
+        raise TopologyError(f"{word} of node {node} a second time: one machine was expected")
+    parts.read.add((node, word))
     facts = parts.nodes.setdefault(node, NodeFacts(node, size_told=False))
     if word == "cpus":
         facts.cpus = parse_cpulist(",".join(value.replace(",", " ").split()))
         for other in parts.nodes.values():
-            if other is not facts and (twice := set(other.cpus).intersection(facts.cpus)):
+            twice = set(other.cpus).intersection(facts.cpus)
+            # Nodes that numa=fake cuts out of one have all the same cpus.
+            if twice and other.cpus != facts.cpus:
                 cpus = format_cpulist(twice)
                 raise TopologyError(f"cpus {cpus} are those of node {other.id} already")
     elif word == "size":

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from affinity.errors import TopologyError
+from affinity.machine.captor import note_captor
 from affinity.machine.conclude import conclude
 from affinity.machine.description import Description
-from affinity.machine.files import FolderFiles, MachineFiles
+from affinity.machine.files import FolderFiles, MachineFiles, only_machine
 from affinity.machine.sysfs import describe_sysfs
 from affinity.machine.user_word import HbmWord, hbm_from_environment
 from affinity.process.binding import allowed_cpus
@@ -26,6 +27,12 @@ KNOWN_FORMATS = (
 
 _ARCHIVES = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 """What gzip, bzip2, xz and zstd begin with; a bare tar has its mark at byte 257."""
+
+DEEPEST_ROOT = 4
+"""How many folders may lie around ``sys`` and ``proc``."""
+
+MOST_FOLDERS = 200
+"""No more folders are looked into at one level: a file system is no capture."""
 
 _BEFORE_ROOT = re.compile(r"\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
 
@@ -72,12 +79,27 @@ def read_machine(path: Path, hbm: Sequence[HbmWord] = ()) -> Topology:
 
 
 def _folder(path: Path) -> FolderFiles:
-    """The files of the folder, or of the only one in it: archives are often unpacked like that."""
+    """The files of the folder, or of the only one below it with a machine, as archives unpack to.
+
+    Raises TopologyError if there are several.
+    """
     files = FolderFiles(path)
-    inner = files.names("")
-    if len(inner) == 1 and not _has_trees(files) and (path / inner[0]).is_dir():
-        return FolderFiles(path / inner[0])
+    level = [] if _has_trees(files) else [path]
+    for _ in range(DEEPEST_ROOT):
+        level = [inner for folder in level for inner in _folders(folder)][:MOST_FOLDERS]
+        if roots := [folder for folder in level if _has_trees(FolderFiles(folder))]:
+            only_machine(str(path), [str(root.relative_to(path)) for root in roots])
+            return FolderFiles(roots[0])
     return files
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return sorted(
+            inner for inner in path.iterdir() if inner.is_dir() and not inner.is_symlink()
+        )
+    except OSError:
+        return []
 
 
 def _has_trees(files: MachineFiles) -> bool:
@@ -86,7 +108,9 @@ def _has_trees(files: MachineFiles) -> bool:
 
 def _describe_files(files: MachineFiles, path: Path) -> Description:
     if _has_trees(files):
-        return describe_sysfs(files)
+        description = describe_sysfs(files)
+        note_captor(files, description)
+        return description
     tops = files.names("")
     if any(re.fullmatch(r"pu\d+", name) for top in ("", *tops) for name in files.names(top, "pu")):
         raise TopologyError(

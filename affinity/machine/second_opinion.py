@@ -161,19 +161,27 @@ def _nodes_differ(
     topology: Topology, other: Topology, both: frozenset[int]
 ) -> Iterator[Difference]:
     ours, theirs = _nodes(topology), _nodes(other)
-    # hwloc leaves out the memory of NVIDIA's GPUs, in use or not.
+    # hwloc leaves out the memory of NVIDIA's GPUs, in use or not, and nodes with others' cpus.
     counted = (
         [
             node.id
             for node in nodes.values()
-            if node.kind != "gpu" or node.id in ours.keys() & theirs
+            if node.id in ours.keys() & theirs or not (node.kind == "gpu" or _has_others_cpus(node))
         ]
         for nodes in (ours, theirs)
     )
     yield from _differ("NUMA nodes", *map(format_cpulist, counted))
     for number in sorted(ours.keys() & theirs.keys()):
-        yield from _node_differs(ours[number], theirs[number], both)
+        own = (_own_cpus(topology, ours[number]), _own_cpus(other, theirs[number]))
+        yield from _differ(
+            f"cpus of NUMA node {number}", *(format_cpulist(both & it) for it in own)
+        )
+        yield from _node_differs(ours[number], theirs[number])
         yield from _locality_differs(topology, other, ours[number], theirs[number])
+
+
+def _has_others_cpus(node: NumaNode) -> bool:
+    return bool(node.cpus) and node.near != (node.id,)
 
 
 def _nodes(topology: Topology) -> Mapping[int, NumaNode]:
@@ -181,10 +189,16 @@ def _nodes(topology: Topology) -> Mapping[int, NumaNode]:
     return {node.id: node for node in topology.numa_nodes if node.cpus or node.memory_bytes}
 
 
-def _node_differs(ours: NumaNode, theirs: NumaNode, both: frozenset[int]) -> Iterator[Difference]:
+def _own_cpus(topology: Topology, node: NumaNode) -> set[int]:
+    """The cpus of a node: of those that others list too, the ones that are at home in it."""
+    others = {cpu for other in topology.numa_nodes if other.id != node.id for cpu in other.cpus}
+    if others.isdisjoint(node.cpus):
+        return set(node.cpus)
+    return {cpu for core in topology.cores if core.numa_node == node.id for cpu in core.cpus}
+
+
+def _node_differs(ours: NumaNode, theirs: NumaNode) -> Iterator[Difference]:
     name = f"NUMA node {ours.id}"
-    cpus = (format_cpulist(both.intersection(node.cpus)) for node in (ours, theirs))
-    yield from _differ(f"cpus of {name}", *cpus)
     yield from _sizes_differ(f"memory of {name}", ours.memory_bytes, theirs.memory_bytes)
     if "unknown" not in (ours.kind, theirs.kind) and ours.kind != theirs.kind:
         yield Difference(

@@ -12,6 +12,7 @@ from typing import final
 
 from affinity.errors import AffinityError
 from affinity.machine.archive import resolve
+from affinity.machine.captor import STATUS, captor_status
 from affinity.machine.files import CPUINFO, FolderFiles, MachineFiles
 from affinity.machine.sysfs import describe_sysfs
 
@@ -26,6 +27,7 @@ def write_snapshot(path: Path, files: MachineFiles | None = None) -> None:
     seen = _SeenFiles(files or FolderFiles(Path("/")))
     describe_sysfs(seen)
     seen.read_bytes(CPUINFO)
+    seen.keep(STATUS, captor_status(files or FolderFiles(Path("/"))))
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(gzip.compress(seen.archive(), mtime=0))
@@ -74,6 +76,11 @@ class _SeenFiles(MachineFiles):
         if target is not None:
             self._links[path] = target
         return target
+
+    def keep(self, path: str, text: str) -> None:
+        """Remember this text as the content of a file, if there is any."""
+        if text:
+            self._contents[path] = text.encode()
 
     def archive(self) -> bytes:
         """All that was seen, as a tar file without times and users."""

@@ -13,6 +13,8 @@ from xml.parsers import expat
 
 from affinity.errors import TopologyError
 
+_MORE_AFTER_END = expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT]
+
 DEEPEST = 200
 """Elements nested deeper than this are no description of a machine (hwloc's are below 40)."""
 
@@ -78,6 +80,11 @@ def parse_xml(text: str, source: str) -> XmlElement:
     except expat.ExpatError as error:
         # Lines count from 1 and columns from 0, as editors do not.
         place = f"line {error.lineno}, column {error.offset + 1}"
+        if error.code == _MORE_AFTER_END:
+            raise TopologyError(
+                f"{source} goes on after its XML has ended, at {place}: one machine was expected "
+                "in a file, and nothing behind it"
+            ) from None
         reason = expat.ErrorString(error.code)
         raise TopologyError(
             f"{source} is damaged at {place}: {reason}; write or copy it again"
