@@ -2,6 +2,7 @@
 
 AffinityError
 ├── TopologyError       the files that describe the machine are missing or make no sense
+│   └── NoMachine       there is a file, but it describes no machine at all
 ├── PlacementError      the cpus asked for cannot be had
 │   └── TooManyWorkers  there are fewer places than workers
 └── MemoryPolicyError   memory cannot be put where it was asked to be
@@ -16,6 +17,10 @@ class AffinityError(Exception):
 
 class TopologyError(AffinityError):
     """The files that describe the machine are missing or make no sense."""
+
+
+class NoMachine(TopologyError):  # noqa: N818
+    """The file is of no format that describes a machine."""
 
 
 class PlacementError(AffinityError):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from affinity.cli.checking.finding import Finding
+from affinity.cli.checking.recorded import Recorded
 from affinity.placement.plan import Plan
 from affinity.process.allowed import Allowed
 from affinity.topology import Core, Topology
@@ -31,6 +32,11 @@ def plan_json(plan: Plan) -> str:
 def findings_json(findings: Sequence[Finding]) -> str:
     """A list of findings, each with its level, subject, what was found and the way out."""
     return json.dumps([asdict(finding) for finding in findings], indent=1)
+
+
+def recorded_json(machines: Sequence[Recorded]) -> str:
+    """A list of recorded machines, each with its name, verdict and what was found."""
+    return json.dumps([asdict(machine) for machine in machines], indent=1)
 
 
 def _cpus(groups: Sequence[Sequence[Core]]) -> list[list[int]]:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 from affinity.cli.layout import showable
 
 if TYPE_CHECKING:  # Each deed imports what it needs: nobody should wait to see a machine.
+    from collections.abc import Iterable
+
+    from affinity.cli.checking.finding import Finding
     from affinity.placement.plan import Plan
     from affinity.process.allowed import Allowed
     from affinity.topology import Topology
@@ -50,13 +53,10 @@ def plan(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Print what was found; 1 if something is wrong."""
     from affinity.cli.checking.finding import exit_status, show_findings
-    from affinity.cli.checking.machine import machine_findings
-    from affinity.cli.checking.process import process_findings
 
-    if options.pid is not None:
-        findings = list(process_findings(options.pid))
-    else:
-        findings = list(machine_findings(*_machine(options)))
+    if options.machines is not None:
+        return _sweep(options)
+    findings = list(_findings(options))
     if options.json:
         from affinity.cli.as_json import findings_json
 
@@ -64,6 +64,36 @@ def check(options: argparse.Namespace) -> int:
     else:
         _print(show_findings(findings))
     return exit_status(findings)
+
+
+def _findings(options: argparse.Namespace) -> Iterable[Finding]:
+    if options.pid is not None:
+        from affinity.cli.checking.process import process_findings
+
+        return process_findings(options.pid)
+    if options.machine is not None:
+        from affinity.cli.checking.recorded import recorded_findings
+
+        return recorded_findings(options.machine, options.hbm or ())
+    from affinity.cli.checking.machine import machine_findings
+
+    return machine_findings(*_machine(options))
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    """Print a line for each recorded machine, as soon as it is known."""
+    from affinity.cli.checking.recorded import sweep
+
+    seen = []
+    for machine in sweep(options.machines):
+        seen.append(machine)
+        if not options.json:
+            _print(f"{machine.verdict:<4}  {machine.name}  {'; '.join(machine.words)}")
+    if options.json:
+        from affinity.cli.as_json import recorded_json
+
+        _print(recorded_json(seen))
+    return int(any(machine.verdict == "FAIL" for machine in seen))
 
 
 def run(options: argparse.Namespace) -> int:

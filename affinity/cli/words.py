@@ -125,11 +125,18 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
         "--pid", type=count, metavar="PID", help="look at a running process instead"
     )
+    either.add_argument(
+        "--machines",
+        type=file_name,
+        metavar="DIR",
+        help="look at every recorded machine below a folder, in a line each",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_machine_options(parser, files=False)
+    add_machine_options(parser, either=either)
 
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +157,9 @@ _WORD_NAMED = {
         deeds.show, "[--machine FILE] [--hbm NODES] [--json | --picture FILE]", _show_options
     ),
     "plan": _Word(deeds.plan, "--workers N|UNIT [options]", _plan_options, OTHER_TOOLS),
-    "check": _Word(deeds.check, "[--pid PID] [--json]", _check_options),
+    "check": _Word(
+        deeds.check, "[--pid PID | --machine FILE | --machines DIR] [--json]", _check_options
+    ),
     "run": _Word(
         deeds.run, "--workers N|UNIT [options] -- CMD ARGS...", _run_options, RUN_EXAMPLES
     ),

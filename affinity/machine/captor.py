@@ -17,6 +17,8 @@ from affinity.machine.files import MachineFiles, read_list
 
 STATUS = "proc/self/status"
 
+NOT_ALLOWED = "were not allowed to the process that captured this machine"
+
 
 class _Place(NamedTuple):
     """Folder of the captor's group, and what stands before and after the names of its files."""
@@ -37,10 +39,7 @@ def note_captor(files: MachineFiles, description: Description) -> None:
     ):
         allowed = _allowed(files, file)
         if allowed and (forbidden := set(there).difference(allowed)):
-            description.notes.append(
-                f"{word} {format_cpulist(forbidden)} were not allowed to the process that captured "
-                "this machine"
-            )
+            description.notes.append(f"{word} {format_cpulist(forbidden)} {NOT_ALLOWED}")
 
 
 def captor_status(files: MachineFiles) -> str:

@@ -32,6 +32,11 @@ def describe_hwloc_xml(text: str, name: str) -> Description:
     topology = parse_xml(text, name)
     if topology.tag != "topology":
         raise topology.error("been found where hwloc's <topology> was expected")
+    return describe_hwloc(topology, f"all: {name}, the XML of {_hwloc(topology)}")
+
+
+def describe_hwloc(topology: XmlElement, source: str) -> Description:
+    """The machine in hwloc's tree of objects, read from `source`; raises as above."""
     objects = read_objects(topology)
     machine = objects[0]
     description = Description(
@@ -40,15 +45,16 @@ def describe_hwloc_xml(text: str, name: str) -> Description:
         caches=list(_caches(objects)),
         knights=_knights(topology, objects),
         offline_cpus=_offline_cpus(machine),
-        sources=[f"all: {name}, the XML of {_hwloc(topology, machine)}"],
+        sources=[source],
     )
     describe_memory(topology, objects, description)
     description.notes += _notes(machine, description)
     return description
 
 
-def _hwloc(topology: XmlElement, machine: HwlocObject) -> str:
-    version = _machine_info(topology, machine, "hwlocVersion")
+def _hwloc(topology: XmlElement) -> str:
+    machine = next(topology.tagged("object"), topology)
+    version = _machine_info(topology, HwlocObject(machine, "Machine", None), "hwlocVersion")
     layout = topology.get("version", "1")
     return f"hwloc {version} (format {layout})" if version else f"hwloc (format {layout})"
 

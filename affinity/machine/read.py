@@ -7,10 +7,11 @@ read_machine(Path("machine.tgz"))     another, from a snapshot, hwloc's XML, `nu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from affinity.errors import TopologyError
+from affinity.errors import NoMachine, TopologyError
 from affinity.machine.captor import note_captor
 from affinity.machine.conclude import conclude
 from affinity.machine.description import Description
@@ -22,7 +23,7 @@ from affinity.topology import Topology
 
 KNOWN_FORMATS = (
     "expected a folder or tar archive with sys and proc (from `python -m affinity snapshot`), "
-    "hwloc's XML (lstopo machine.xml), the text of `numactl -H`, or libvirt's domain XML"
+    "hwloc's XML (lstopo machine.xml), the text of lstopo or `numactl -H`, or libvirt's domain XML"
 )
 
 _ARCHIVES = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
@@ -33,6 +34,9 @@ DEEPEST_ROOT = 4
 
 MOST_FOLDERS = 200
 """No more folders are looked into at one level: a file system is no capture."""
+
+_OPINIONS = re.compile(r"lstopo.*\.(xml|txt)|.*\.(lstopo|output)", re.IGNORECASE)
+"""Names of files beside ``sys`` and ``proc`` in which hwloc tells of the same machine."""
 
 _BEFORE_ROOT = re.compile(r"\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
 
@@ -62,10 +66,33 @@ def read_machine(path: Path, hbm: Sequence[HbmWord] = ()) -> Topology:
     """Describe the machine of which `path` is a capture or another tool's description.
 
     What it is shows in the content, not in the name. Raises TopologyError naming the file if it is
-    missing, empty, damaged or of no known format.
+    missing or damaged, of its kind NoMachine if it is empty or of no known format.
     """
+    found = _open(path)
+    if isinstance(found, bytes):
+        return conclude(_describe_text(found, path), hbm)
+    return conclude(_describe_files(found, path), hbm)
+
+
+def read_opinions(path: Path) -> Iterator[tuple[str, Topology]]:
+    """What lstopo wrote on a machine, where a capture of it holds that as well.
+
+    With the name of each file; those of no known format are left out. Raises as `read_machine`.
+    """
+    found = _open(path)
+    if isinstance(found, bytes):
+        return
+    for name in found.names(""):
+        content = found.read_bytes(name) if _OPINIONS.fullmatch(name) else None
+        if content is not None:
+            with suppress(NoMachine):
+                yield name, conclude(_describe_text(content, path / name))
+
+
+def _open(path: Path) -> MachineFiles | bytes:
+    """The files of a capture, or the content of what is no capture."""
     if path.is_dir():
-        return conclude(_describe_files(_folder(path), path), hbm)
+        return _folder(path)
     try:
         with path.open("rb") as file:
             content = file.read()
@@ -74,8 +101,8 @@ def read_machine(path: Path, hbm: Sequence[HbmWord] = ()) -> Topology:
     if content.startswith(_ARCHIVES) or content[257:262] == b"ustar":
         from affinity.machine.archive import ArchiveFiles
 
-        return conclude(_describe_files(ArchiveFiles(path), path), hbm)
-    return conclude(_describe_text(content, path), hbm)
+        return ArchiveFiles(path)
+    return content
 
 
 def _folder(path: Path) -> FolderFiles:
@@ -107,17 +134,19 @@ def _has_trees(files: MachineFiles) -> bool:
 
 
 def _describe_files(files: MachineFiles, path: Path) -> Description:
-    if _has_trees(files):
+    if files.names("sys/devices") or files.names("proc"):
         description = describe_sysfs(files)
         note_captor(files, description)
         return description
+    if _has_trees(files):
+        raise NoMachine(f"{path} has neither proc nor sys/devices in it, which tell of cpus")
     tops = files.names("")
     if any(re.fullmatch(r"pu\d+", name) for top in ("", *tops) for name in files.names(top, "pu")):
-        raise TopologyError(
+        raise NoMachine(
             f"{path} holds only raw cpuid dumps (pu0, pu1 ...), which tell nothing of memory: "
             "give hwloc's XML of that machine instead, as lstopo machine.xml writes it"
         )
-    raise TopologyError(f"{path} has neither sys nor proc in it: {KNOWN_FORMATS}")
+    raise NoMachine(f"{path} has neither sys nor proc in it: {KNOWN_FORMATS}")
 
 
 def _describe_text(content: bytes, path: Path) -> Description:
@@ -129,7 +158,11 @@ def _describe_text(content: bytes, path: Path) -> Description:
         from affinity.machine.numactl_text import describe_numactl
 
         return describe_numactl(text, str(path))
-    raise TopologyError(
+    if re.match(r"\s*(Machine|System)\b[^\n]*\n\s*[A-Z]", text):
+        from affinity.machine.lstopo_text import describe_lstopo
+
+        return describe_lstopo(text, str(path))
+    raise NoMachine(
         f"{path} is {'of no known format' if text.strip() else 'empty'}: {KNOWN_FORMATS}"
     )
 
@@ -144,7 +177,7 @@ def _describe_xml(text: str, path: Path) -> Description:
         from affinity.machine.libvirt_xml import describe_libvirt_xml
 
         return describe_libvirt_xml(text, str(path))
-    raise TopologyError(f"{path} is XML about {root!r}: {KNOWN_FORMATS}")
+    raise NoMachine(f"{path} is XML about {root!r}: {KNOWN_FORMATS}")
 
 
 def _root_tag(text: str) -> str:

@@ -8,11 +8,18 @@ from affinity.cli.options.reading import file_name, typed
 from affinity.machine.user_word import parse_hbm
 
 
-def add_machine_options(parser: argparse.ArgumentParser, files: bool = True) -> None:
-    """Which machine, and what its owner knows better than it tells."""
+def add_machine_options(
+    parser: argparse.ArgumentParser,
+    files: bool = True,
+    either: argparse._MutuallyExclusiveGroup | None = None,
+) -> None:
+    """Which machine, and what its owner knows better than it tells.
+
+    ``--machine`` stands in `either`, with the options that exclude it.
+    """
     group = parser.add_argument_group("the machine")
     if files:
-        group.add_argument(
+        (either or group).add_argument(
             "--machine",
             metavar="FILE",
             type=file_name,

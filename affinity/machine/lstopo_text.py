@@ -1,0 +1,121 @@
+"""Reading what lstopo printed as text, short or verbose, of hwloc 1.x, 2.x and 3.0.
+
+It is the tree of hwloc's XML without sets of cpus and without distances: it is made such a tree
+again, in which memory that hangs beside cpus (2.x) is near to all that its parent has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from affinity.errors import TopologyError
+from affinity.machine.description import Description
+from affinity.machine.hwloc_xml import describe_hwloc
+from affinity.machine.xml_tree import XmlElement
+
+_OBJECT = re.compile(
+    r"(?P<type>[A-Za-z]\w*?)(?:\((?P<subtype>[^()]*)\))?(?: L#\d+)?(?: \((?P<told>.*)\))?"
+    r'(?: "[^"]*")?'
+)
+_CACHE = re.compile(r"L(\d)(d|i)?(?:Cache)?")
+_AFTER_TREE = re.compile(r"\s*depth 0:|Special depth|(?i:relative latency)|\d+ processors not")
+_FIELD = re.compile(r'(\w+)=("[^"]*"|\S*)')
+_AMOUNT = re.compile(r"(\d+)\s*(K|M|G|T)?i?B")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_CACHE_TYPES = {None: "0", "d": "1", "i": "2"}
+
+
+def describe_lstopo(text: str, name: str) -> Description:
+    """The machine that lstopo showed in `text`, the content of the file `name`.
+
+    Raises TopologyError with the line if it is no tree of hwloc's objects.
+    """
+    topology = XmlElement("topology", {}, name, 0)
+    stack = [(-1, topology)]
+    for number, line in enumerate(text.splitlines(), start=1):
+        if _AFTER_TREE.match(line):
+            break
+        if line.strip():
+            depth = len(line) - len(line.lstrip())
+            stack = [(at, element) for at, element in stack if at < depth]
+            for element in _elements(line.strip(), name, number):
+                stack[-1][1].children.append(element)
+                stack.append((depth, element))
+    _add_sets(topology, text)
+    return describe_hwloc(topology, f"all: {name}, the text of lstopo")
+
+
+def _elements(line: str, name: str, number: int) -> Iterator[XmlElement]:
+    """The objects of a line, each in the one before: the short form joins them by a plus."""
+    for part in re.split(r" \+ (?=[A-Z])", line):
+        found = _OBJECT.fullmatch(part)
+        if found is None:
+            raise TopologyError(f"{name}, line {number}: {part!r} is no object of lstopo's tree")
+        element = XmlElement("object", {}, name, number)
+        _fill(element, found["type"], found["subtype"] or "", found["told"] or "")
+        yield element
+
+
+def _fill(element: XmlElement, kind: str, subtype: str, told: str) -> None:
+    fields = {key: value.strip('"') for key, value in _FIELD.findall(told)}
+    given = {"type": kind, "subtype": subtype}
+    if index := re.search(r"\bP#(\d+)", told):
+        given["os_index"] = index[1]
+    if cache := _CACHE.fullmatch(kind):
+        given |= {"type": f"L{cache[1]}Cache", "depth": cache[1]}
+        given |= {"cache_type": _CACHE_TYPES[cache[2]], "cache_size": _bytes(fields, "size", told)}
+        given["cache_linesize"] = fields.get("linesize", "")
+    elif kind == "MemCache":
+        given["cache_size"] = _bytes(fields, "size", told)
+    elif kind in ("NUMANode", "Node"):
+        given["local_memory"] = _bytes(fields, "local", told)
+    element.attributes = {key: value for key, value in given.items() if value}
+    element.children = [
+        XmlElement("info", {"name": key, "value": value}, element.source, element.line)
+        for key, value in fields.items()
+    ]
+
+
+def _bytes(fields: dict[str, str], name: str, told: str) -> str:
+    """The amount with this name or, in the short form, the only one; empty if there is none."""
+    found = _AMOUNT.search(fields.get(name, "") if fields else told)
+    return str(int(found[1]) * _UNITS[found[2] or ""]) if found else ""
+
+
+def _add_sets(topology: XmlElement, text: str) -> None:
+    """Give sets to the memories that have no cpus inside, and to the machine what is offline."""
+    nested = any(_cpus(memory) for memory in _memories(topology))
+    for memory, around in list(_memories_in(topology, [])):
+        if not nested and not _cpus(memory):
+            memory.attributes["cpuset"] = _set(around)
+    if offline := re.search(r"^\d+ processors not represented in topology: (\S+)$", text, re.M):
+        for machine in topology.tagged("object"):
+            bits = int(offline[1].replace(",", "").replace("0x", ""), 16)
+            missing = [cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1]
+            machine.attributes["complete_cpuset"] = _set([*_cpus(machine), *missing])
+
+
+def _memories(element: XmlElement) -> Iterator[XmlElement]:
+    return (memory for memory, _ in _memories_in(element, []))
+
+
+def _memories_in(element: XmlElement, around: list[int]) -> Iterator[tuple[XmlElement, list[int]]]:
+    """The memories below it, each with the cpus of the innermost object around that has some."""
+    here = _cpus(element) or around
+    for child in element.tagged("object"):
+        if child.get("type") in ("NUMANode", "Node"):
+            yield child, here
+        yield from _memories_in(child, here)
+
+
+def _cpus(element: XmlElement) -> list[int]:
+    own = element.number("os_index") if element.get("type") == "PU" else None
+    inside = [cpu for child in element.tagged("object") for cpu in _cpus(child)]
+    return inside if own is None else [own, *inside]
+
+
+def _set(cpus: Iterable[int]) -> str:
+    bits = sum(1 << cpu for cpu in set(cpus))
+    words = range(max(bits.bit_length() - 1, 0) // 32, -1, -1)
+    return ",".join(f"0x{bits >> 32 * word & 0xFFFFFFFF:08x}" for word in words)
