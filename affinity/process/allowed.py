@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import MemoryPolicyError
+from affinity.machine.files import FolderFiles, read_list
 from affinity.process.binding import allowed_cpus
 from affinity.process.cgroup import Cpuset, read_cpu_quota, read_cpuset, read_memory_limit
 from affinity.process.memory_policy import memory_policy
@@ -189,10 +190,7 @@ def _few(kept: Iterable[int], of: Iterable[int] | None) -> str:
 
 
 def _listed(root: Path, path: str) -> tuple[int, ...] | None:
-    try:
-        return parse_cpulist((root / path).read_text(encoding="utf-8")) or None
-    except OSError:
-        return None
+    return read_list(FolderFiles(root), path) or None
 
 
 def _status(root: Path, field: str) -> tuple[int, ...] | None:

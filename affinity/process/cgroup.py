@@ -80,7 +80,7 @@ def _quota(group: _Group) -> float | None:
         words = [_text(group.folder / file) for file in files]
     if len(words) != 2 or not all(word.isdigit() for word in words):
         return None  # "max" and -1 mean no limit.
-    return int(words[0]) / int(words[1])
+    return int(words[0]) / int(words[1]) if int(words[1]) else None
 
 
 def read_memory_limit(root: Path) -> MemoryLimit | None:

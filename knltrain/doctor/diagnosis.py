@@ -12,6 +12,7 @@ from affinity import (
     Topology,
     allowed_cpus,
     placement_environment,
+    read_allowed,
     read_topology,
 )
 from knltrain.doctor.exchange_trial import SelfTestResult, self_test
@@ -19,6 +20,7 @@ from knltrain.doctor.finding import Finding, Level, worst_level
 from knltrain.doctor.machine import (
     huge_pages_finding,
     machine_findings,
+    quota_findings,
     shared_memory_finding,
     thread_placement_finding,
 )
@@ -47,6 +49,7 @@ def diagnose() -> Diagnosis:
     try:
         topology = read_topology()
         findings.extend(machine_findings(topology, allowed))
+        findings.extend(quota_findings(read_allowed()))
     except AffinityError as error:
         findings.append(Finding("topology", "fail", str(error), "show /sys and /proc to it"))
     tested = self_test()

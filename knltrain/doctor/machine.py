@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from affinity import NumaNode, Topology, format_cpulist, physical_cores
+from affinity import Allowed, NumaNode, Topology, format_cpulist, physical_cores
 from knltrain.doctor.finding import Finding
 
 SMALL_SHARED_MEMORY_BYTES = 256 * 2**20
@@ -33,6 +33,20 @@ def machine_findings(topology: Topology, allowed: tuple[int, ...]) -> Iterator[F
     for node in topology.numa_nodes:
         yield Finding(f"NUMA node {node.id}", "ok", _describe_node(node))
     yield Finding("sources", "ok", "; ".join(topology.sources))
+
+
+def quota_findings(allowed: Allowed) -> Iterator[Finding]:
+    """Time on cpus, where a control group limits it: threads beyond it are stopped at times."""
+    if allowed.cpu_quota is None:
+        return
+    most = max(1, int(allowed.cpu_quota))
+    text = (
+        f'a control group gives time of {allowed.cpu_quota:g} cpus: workers = "auto" starts '
+        f"{most} at most"
+    )
+    short = allowed.cpu_quota < len(allowed.cpus)
+    way_out = "raise the quota (cpu.max, docker --cpus) to use all allowed cpus" if short else ""
+    yield Finding("time on cpus", "warn" if short else "ok", text, way_out)
 
 
 def shared_memory_finding(folder: Path = Path("/dev/shm")) -> Finding:

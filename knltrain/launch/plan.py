@@ -99,9 +99,9 @@ def _plan(config: RunConfig, site: Site) -> RunPlan:
     hbm_nodes = config.placement.hbm_nodes
     topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
     allowed = read_allowed()
-    config = _at_home_anywhere(_counted(config, site, topology, allowed))
+    asked, config = config, _at_home_anywhere(_counted(config, site, topology, allowed))
     doubts = doubts_about(config, config.total_workers)
-    request = request_of(config, site)
+    request, quota_notes = _within_quota(asked, request_of(config, site), topology, allowed)
     if config.placement.pin:
         place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
     size = check_run(config)
@@ -110,7 +110,8 @@ def _plan(config: RunConfig, site: Site) -> RunPlan:
         plan = place_workers(topology, allowed, replace(request, needs=size.needs))
     else:
         plan = _unpinned(config, site, topology, allowed)
-    notes = (*doubts, *size.notes, *allowed.notes, *_crowded(config, plan), *plan.notes)
+    notes = (*doubts, *size.notes, *(quota_notes or allowed.notes), *_crowded(config, plan))
+    notes += plan.notes
     return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site)
 
 
@@ -240,7 +241,7 @@ def _counted(config: RunConfig, site: Site, topology: Topology, allowed: Allowed
     if config.workers == "auto":
         # At most one on each tile, on most machines a core, that the system leaves.
         cpus = place_workers(topology, allowed, request).workers[0].cpus
-        most = len(tiles_of(topology, physical_cores(topology, cpus)))
+        most = _at_most(allowed, len(tiles_of(topology, physical_cores(topology, cpus))))
         if site.shares > 1:
             return resolved(with_workers(config, site.shares * most))
         return resolved(config, most)
@@ -248,6 +249,34 @@ def _counted(config: RunConfig, site: Site, topology: Topology, allowed: Allowed
         units = len(place_workers(topology, allowed, request).workers)
         config = with_workers(config, site.shares * units)
     return resolved(config)
+
+
+def _at_most(allowed: Allowed, places: int) -> int:
+    """As many workers as have places and time on cpus, which a control group may limit."""
+    return places if allowed.cpu_quota is None else max(1, min(places, int(allowed.cpu_quota)))
+
+
+def _within_quota(
+    asked: RunConfig, request: Request, topology: Topology, allowed: Allowed
+) -> tuple[Request, list[str]]:
+    """The request with no more threads than a quota gives time for, where these are left to us.
+
+    With what to say of it; nothing where the quota is no limit, or workers were told by number.
+    """
+    quota, cores = allowed.cpu_quota, len(physical_cores(topology, allowed.cpus))
+    if quota is None or quota >= cores or asked.workers != "auto":
+        return request, []
+    places = place_workers(topology, allowed, _cores_alone(request)).workers
+    note = (
+        f'workers = "auto" heeds a control group that gives this process time of {quota:g} cpus: '
+        f"{len(places)} here, on {cores} cores; raise the quota (cpu.max) for more"
+    )
+    if asked.backend.threads != "auto" or not asked.placement.pin:
+        return request, [note, *allowed.notes]
+    room = min(len(physical_cores(topology, place.all_cpus)) for place in places)
+    each = max(1, int(quota) // len(places)) + asked.placement.communication_cores
+    kept = [text for text in allowed.notes if "would be stopped again and again" not in text]
+    return replace(request, cores_per_worker=min(each, room)), [note, *kept]
 
 
 def _cores_alone(request: Request) -> Request:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from affinity import Allowed
 from affinity.topology import Core, NumaNode, Topology
 from knltrain.doctor import machine
 
@@ -85,3 +86,17 @@ def test_openmp_placement_in_the_environment_is_a_warning() -> None:
     assert finding.level == "warn"
     assert finding.text.startswith("OMP_PROC_BIND=true, OMP_PLACES=cores: ")
     assert finding.way_out == "unset OMP_PROC_BIND OMP_PLACES"
+
+
+@pytest.mark.parametrize(
+    ("quota", "level", "most"),
+    [(2.5, "warn", "2 at most"), (0.5, "warn", "1 at"), (4.0, "ok", "4")],
+)
+def test_time_on_cpus_that_a_control_group_limits_is_told(
+    quota: float, level: str, most: str
+) -> None:
+    (finding,) = machine.quota_findings(Allowed(cpus=(0, 1, 2, 3), cpu_quota=quota))
+    assert (finding.subject, finding.level) == ("time on cpus", level)
+    assert f"time of {quota:g} cpus" in finding.text
+    assert most in finding.text
+    assert not list(machine.quota_findings(Allowed(cpus=(0, 1))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from affinity import (
     allowed_cpus,
     format_cpulist,
     physical_cores,
+    read_allowed,
     read_topology,
 )
 from knltrain.build import check_names
@@ -294,3 +296,29 @@ def test_workers_along_trees_need_mpi_on_one_computer_too(
     assert plan_run(config_with(*chosen, "workers=1")).workers == 1
     with pytest.raises(ConfigError, match="'caffegpi' exchange between computers by one-sided MPI"):
         plan_run(config_with(*chosen, "exchange.between_nodes=gloo"), PAIR)
+
+
+@pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize(("quota", "workers"), [(0.5, 1), (1.0, 1), (1.9, 1), (2.0, 2)])
+def test_auto_starts_no_more_workers_than_a_quota_gives_cpus(
+    config_with: Load, monkeypatch: pytest.MonkeyPatch, quota: float, workers: int
+) -> None:
+    cpus = tuple(core.cpus[0] for core in physical_cores(read_topology(), allowed_cpus())[:2])
+    allowed = replace(read_allowed(), cpus=cpus, cpu_quota=quota)
+    monkeypatch.setattr("knltrain.launch.plan.read_allowed", lambda: allowed)
+    plan = plan_run(config_with("workers=auto", "train.batch=840", "data.train_images="))
+    assert plan.workers == len(plan.placements) == workers
+    assert sum(place.threads for place in plan.placements) == workers
+    told = f'workers = "auto" heeds a control group that gives this process time of {quota:g} cpus'
+    assert any(note.startswith(told) for note in plan.notes) == (quota < 2)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_workers_that_are_told_by_number_are_started_whatever_the_quota(
+    config_with: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = replace(read_allowed(), cpu_quota=1.0)
+    monkeypatch.setattr("knltrain.launch.plan.read_allowed", lambda: allowed)
+    plan = plan_run(config_with("workers=2"))
+    assert plan.workers == 2
+    assert not any("heeds a control group" in note for note in plan.notes)
