@@ -22,6 +22,7 @@ from knltrain.build import build_team, build_worker
 from knltrain.cluster import WorkerIdentity, worker_identity
 from knltrain.errors import KnltrainError, Misplaced
 from knltrain.evaluation import Evaluation
+from knltrain.exchange.placed_window import window_remarks
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker import Observer, RunResult, Worker
@@ -108,7 +109,8 @@ class TellsParent(Observer):
         placement = own_placement() or Placement(0, allowed_cpus(), 1, ())
         bring_back(placement.memory)
         got = observed_binding()
-        found = {"problems": judge(placement, got), "remarks": remarks(placement, got)}
+        said = (*remarks(placement, got), *window_remarks())
+        found = {"problems": judge(placement, got), "remarks": said}
         self._events.send("placement", got={**got, **found})
         self._placement_told = True
         if problems := memory_problems(placement, got):

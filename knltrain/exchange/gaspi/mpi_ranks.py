@@ -29,6 +29,7 @@ from knltrain.exchange.gaspi.ranks import Bytes, Extent, Ranks, RemoteMemory, Wo
 from knltrain.exchange.mpi.progress import Progress
 from knltrain.exchange.mpi.runtime import load_mpi
 from knltrain.exchange.patience import nap_until
+from knltrain.exchange.placed_window import place_window
 
 _PUT_BYTES = 2**30
 """At a time: counts of MPI are 32 bits wide where it is older than version 4."""
@@ -121,7 +122,9 @@ class WindowMemory(RemoteMemory):
         self._mpi, self._window, self._rank = mpi, window, rank
         self._word = mpi.INT64_T
         self.extents = extents
-        whole = np.frombuffer(window.tomemory(), np.uint8)
+        memory = memoryview(window.tomemory())
+        place_window(memory, "the memory that neighbours write to")
+        whole = np.frombuffer(memory, np.uint8)
         whole[:] = 0
         self.memory = whole[_data_begin(extents[rank]) :]
         window.Lock_all(mpi.MODE_NOCHECK)

@@ -19,6 +19,7 @@ from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost, SegmentErr
 from knltrain.exchange.mpi.completion import Completion
 from knltrain.exchange.mpi.progress import Progress
 from knltrain.exchange.mpi.runtime import load_mpi
+from knltrain.exchange.placed_window import place_window
 from knltrain.exchange.remote_memory.layout import DATA_BEGIN, WORD_BYTES, whole_pages
 
 AnyArray = npt.NDArray[Any]
@@ -56,7 +57,9 @@ class Window:
         serves = self.rank in self.ranks
         self._window = mpi.Win.Allocate(self.bytes if serves else 0, 1, comm=self._group)
         if serves:
-            np.frombuffer(self._window.tomemory(), np.uint8).fill(0)
+            memory = memoryview(self._window.tomemory())
+            place_window(memory, "the center's shard")
+            np.frombuffer(memory, np.uint8).fill(0)
         self._window.Lock_all(mpi.MODE_NOCHECK)
         self._window.Sync()
         self.is_open = True

@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from affinity import MemoryPlan, Placement, allowed_cpus
+from affinity.process.memory_policy import allowed_memories
+from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
 from knltrain.errors import ExchangeTimeout, SegmentError
 from knltrain.exchange.mpi.runtime import load_mpi
+from knltrain.exchange.placed_window import window_remarks
 from knltrain.exchange.remote_memory import RemoteBox, RemoteBuffer, Vector
 from knltrain.exchange.remote_memory.layout import EVENTS_BEGIN, SLOTS, slot_word
 
@@ -54,6 +58,20 @@ def accumulates_add_up(servers: list[int] | None, private: bool = True) -> None:
                 center.accumulate(own)
             WORLD.Barrier()
             assert np.array_equal(content(center), RANKS * rounds * pattern(dtype))
+
+
+def window_is_where_its_placement_wants_it() -> None:
+    node = allowed_memories()[0]
+    memory = MemoryPlan("strict", "bind", (node,))
+    place = Placement(RANK, allowed_cpus(), 1, (node,), memory=memory)
+    os.environ[PLACEMENT_VARIABLE] = encode_placement(place)
+    with make([0]):
+        told = [remark for remark in window_remarks() if "the center's shard on node" in remark]
+        assert len(told) == (1 if RANK == 0 else 0), window_remarks()
+        assert all(remark.endswith(f" on node {node}") for remark in told)
+        assert all(
+            len(set(remark.split(" of the center")[0].split(" of "))) == 1 for remark in told
+        )
 
 
 def accumulates_on_all_ranks_add_up() -> None:

@@ -22,6 +22,11 @@ def test_ranks_that_differ_and_servers_that_are_none_are_told(run: Run) -> None:
 
 
 @needs_mpi
+def test_window_is_placed_and_proved_like_a_segment(run: Run) -> None:
+    run("window_is_where_its_placement_wants_it")
+
+
+@needs_mpi
 def test_rank_that_does_not_come_ends_the_wait() -> None:
     path = Path(__file__).with_name("programs.py")
     found = run_ranks(3, str(path), "rank_that_does_not_come_ends_the_wait")
