@@ -65,6 +65,37 @@ def test_environment_that_cannot_be_made_is_told_with_the_way_out(project: Path,
     assert not list((project / ".venv").glob("knltrain-*"))
 
 
+@pytest.mark.parametrize(
+    ("offered", "variables", "pin", "said"),
+    [
+        ("2.15.0, 2.13.0+cpu, 2.13.0", {}, "torch==2.13.0+cpu", "1.3 GB, with torch's CPU build"),
+        ("2.13.0+cpu", {}, "torch==2.13.0+cpu", "1.3 GB, with torch's CPU build"),
+        ("2.13.0, 2.12.0+cpu", {}, "torch==2.13.0", "1.3 GB"),
+        ("2.13.0, 2.13.0+cpu.cxx11", {}, "torch==2.13.0", "1.3 GB"),
+        ("", {}, "torch==2.13.0", "1.3 GB"),
+        ("2.13.0+cpu", {"TORCH": "2.13.0+cu126"}, "torch===2.13.0+cu126", "asks for 2.13.0+cu126"),
+    ],
+)
+def test_cpu_build_of_torch_is_taken_where_an_index_offers_it(
+    project: Path, offered: str, variables: dict[str, str], pin: str, said: str
+) -> None:
+    listing = (
+        'case "$*" in *"index versions"*) printf "torch (9)\\nAvailable versions: %%s\\n" '
+        f'"{offered}"; exit 0;; esac\n'
+    )
+    pip = PIP_THAT_SHOWS_ITS_PINS.replace("\\n", f"\\n{listing}", 1)
+    (project / "pip").write_text(pip.replace("\\n", "\n").replace("%%", "%"), encoding="utf-8")
+    done = _setup(
+        project, "cp pip .venv/bin/python; chmod +x .venv/bin/python; exit 0", **variables
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    pinned = (project / "pins.log").read_text(encoding="utf-8").splitlines()
+    assert [line for line in pinned if line.startswith("torch=")] == [pin]
+    assert len(pinned) > 20
+    (told,) = [line for line in done.stdout.splitlines() if "installing" in line]
+    assert f": {said}" in told or said in told
+
+
 @pytest.mark.parametrize("folder", [".venv-ipex", "elsewhere/ipex"])
 def test_ipex_gets_an_environment_of_its_own_with_the_torch_it_needs(
     project: Path, folder: str
