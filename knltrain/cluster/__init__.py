@@ -3,6 +3,7 @@
 That is, but for what `affinity` reads there of the machine.
 """
 
+from knltrain.cluster.job_secret import JobSecret
 from knltrain.cluster.mpi_job import MpiJob, launched_mpi_job, telling_mpi
 from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.variables import (
@@ -15,6 +16,7 @@ from knltrain.cluster.worker import MeetingPoint, WorkerIdentity, worker_identit
 
 __all__ = [
     "PROCESSOR_SETTINGS",
+    "JobSecret",
     "MeetingPoint",
     "MpiJob",
     "Task",

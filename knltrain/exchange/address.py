@@ -1,7 +1,8 @@
 """How a process comes to shared memory that another has made: by an address, which is no file.
 
 The maker listens on a socket in Linux's abstract namespace, which vanishes with its process, and
-hands the memory's file descriptor to every process of the same user that connects.
+hands the memory's file descriptor to every process of the same user that connects. Anybody may
+take a name there first: so who asks looks, too, who answers, and what has come.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import stat
 import struct
 import threading
 import time
@@ -20,6 +22,7 @@ _PREFIX = "knltrain-memory-"
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: struct ucred, see unix(7)
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = 0.01
+_ROOT = 0
 
 
 @final
@@ -63,10 +66,8 @@ class Doorkeeper:
                 self._answer(visitor)
 
     def _answer(self, visitor: socket.socket) -> None:
-        found = visitor.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        user = _CREDENTIALS.unpack(found)[1]
         try:
-            if user == os.getuid():
+            if user_behind(visitor) == os.geteuid():
                 socket.send_fds(visitor, [b"1"], [self._fd])
             else:
                 visitor.send(b"0")
@@ -74,12 +75,28 @@ class Doorkeeper:
             pass  # it has gone away
 
 
+def user_behind(connection: socket.socket) -> int:
+    """The effective user of the process at the other end, as the kernel knows it (unix(7))."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(found)[1])
+
+
 def fd_behind(address: str) -> int:
-    """Return a descriptor of the memory at ``address``; SegmentError if there is none for us."""
+    """Return a descriptor of the memory at ``address``; SegmentError if there is none for us.
+
+    There is none if a process of another user answers, root's excepted, or hands out something that
+    is no memory.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as door:
         door.settimeout(_ANSWER_SECONDS)
         try:
             door.connect(f"\0{address}")
+            user = user_behind(door)
+            if user not in (os.geteuid(), _ROOT):
+                raise SegmentError(
+                    f"the shared memory at address {address!r} cannot be opened: a process of user "
+                    f"{user} answers there, expected one of user {os.geteuid()}"
+                )
             answer, fds, _, _ = socket.recv_fds(door, 1, 1)
         except OSError as error:
             raise SegmentError(
@@ -89,5 +106,22 @@ def fd_behind(address: str) -> int:
     if not fds:
         reason = "it belongs to another user" if answer == b"0" else "its maker has gone away"
         raise SegmentError(f"the shared memory at address {address!r} cannot be opened: {reason}")
-    os.set_inheritable(fds[0], False)
-    return int(fds[0])
+    return _checked(int(fds[0]), address)
+
+
+def _checked(fd: int, address: str) -> int:
+    """The descriptor, if it is a file of ours that has a size; else SegmentError, and it is closed.
+
+    What lies in it, and whether that is all of it, who maps it asks.
+    """
+    os.set_inheritable(fd, False)
+    found = os.fstat(fd)
+    is_memory = stat.S_ISREG(found.st_mode) and found.st_size > 0
+    if is_memory and found.st_uid in (os.geteuid(), _ROOT):
+        return fd
+    os.close(fd)
+    what = f"a file of user {found.st_uid}" if is_memory else "no memory"
+    raise SegmentError(
+        f"the shared memory at address {address!r} cannot be opened: what is handed out there is "
+        f"{what}"
+    )

@@ -2,7 +2,8 @@
 
 Every process knows from its launcher which one it is, of how many, and where the first one is
 (`knltrain.cluster.Task`). The first listens at one of a few ports that follow from the job's name,
-the first that is free; the others try them all, and know by a token that they are right.
+the first that is free; the others try them all. Ports and names are no secret: both sides prove
+that they know that of the job (`knltrain.cluster.JobSecret`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, final
 
-from knltrain.cluster import Task
+from knltrain.cluster import JobSecret, Task
 from knltrain.errors import CollectiveError, ConfigError, ExchangeTimeout, PeerLost
 from knltrain.exchange.network_interface import address_towards, interfaces, is_loopback
 from knltrain.exchange.peer_watch import FirstRank, OtherRank, PeerWatch
@@ -39,7 +40,8 @@ class Gathering:
     process that is gone.
 
     Raises ExchangeTimeout, with the names of those that do not come within ``limit_seconds``, and
-    ConfigError if nothing leads to the first one, or ``agree`` raises it.
+    ConfigError if nothing leads to the first one, ``agree`` raises it, or others may know the
+    job's secret.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Gathering:
         self._on_lost = on_lost
         self._lost: PeerLost | None = None
         self._limit_seconds = limit_seconds
+        self._secret = JobSecret(task)
         first = self._first() if task.rank == 0 else None
         self._first_rank = first
         self._other = None if first is not None else self._come(card)
@@ -63,6 +66,8 @@ class Gathering:
         except BaseException:
             self.leave(in_peace=False)
             raise
+        finally:
+            self._secret.withdraw()
 
     def share(self, word: Any = None) -> Any:
         """Tell all others something, if this is the first; return what the first one tells."""
@@ -74,6 +79,16 @@ class Gathering:
         if told is None:
             raise self._lost or PeerLost(f"{self._other.names[0]} has left")
         return told
+
+    def listener(self) -> socket.socket:
+        """A listener of the first one's for whatever the others are to come to, at a free port.
+
+        It listens where they have come, and nowhere else as far as that was at one address.
+        """
+        assert self._first_rank is not None
+        addresses = self._first_rank.own_addresses
+        alone = next(iter(addresses)) if len(addresses) == 1 else ""
+        return socket.create_server((alone, 0), backlog=self.task.tasks)
 
     def leave(self, in_peace: bool = True, why: str | None = None) -> None:
         """End the connections; the others are told ``why`` where this is not in peace."""
@@ -115,9 +130,13 @@ class Gathering:
     def _first(self) -> FirstRank:
         task = self.task
         self.address = _own_address(task)
-        return FirstRank(
-            _listener(task), _token(task), _names(task), self._take_lost, self._take_left
-        )
+        listener = _listener(task)
+        try:
+            key = self._secret.offered()
+        except BaseException:
+            listener.close()
+            raise
+        return FirstRank(listener, key, _names(task), self._take_lost, self._take_left)
 
     def _come(self, card: Mapping[str, Any]) -> OtherRank:
         """Come to the first process, which may be starting yet."""
@@ -129,18 +148,8 @@ class Gathering:
                 own = address_towards(host)
             except (OSError, CollectiveError) as error:
                 raise ConfigError(_no_way(task, error)) from error
-            addresses = [(str(found[0][4][0]), port) for port in _ports(task)]
             try:
-                other = OtherRank(
-                    task.rank,
-                    addresses,
-                    _token(task),
-                    _names(task),
-                    self._take_lost,
-                    self._take_left,
-                    _ATTEMPT_SECONDS,
-                    card,
-                )
+                other = self._attempt(str(found[0][4][0]), card)
             except ExchangeTimeout as error:
                 if time.monotonic() > deadline:
                     raise ExchangeTimeout(
@@ -153,6 +162,26 @@ class Gathering:
                 continue
             self.address, self.first_address = other.own_address, other.first_address
             return other
+
+    def _attempt(self, address: str, card: Mapping[str, Any]) -> OtherRank:
+        """Come to the first process with the secret that is there by now; else ExchangeTimeout."""
+        key = self._secret.found()
+        if key is None:
+            raise ExchangeTimeout(
+                f"the secret of the job, {self._secret.place}, is not there: expected the first "
+                "task to write it into a folder that all computers share; or give it to all tasks "
+                "by the variable KNLTRAIN_JOB_SECRET"
+            )
+        return OtherRank(
+            self.task.rank,
+            [(address, port) for port in _ports(self.task)],
+            key,
+            _names(self.task),
+            self._take_lost,
+            self._take_left,
+            _ATTEMPT_SECONDS,
+            card,
+        )
 
     def _take_lost(self, error: PeerLost) -> None:
         self._lost = error
@@ -167,12 +196,9 @@ def _names(task: Task) -> list[str]:
     return [f"task {rank}" for rank in range(task.tasks)]
 
 
-def _token(task: Task) -> str:
-    return f"knltrain, {task.job}, user {os.getuid()}"
-
-
 def _ports(task: Task) -> list[int]:
-    number = int.from_bytes(hashlib.sha256(_token(task).encode()).digest()[:4], "little")
+    name = f"knltrain, {task.job}, user {os.getuid()}"
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
     return [_FIRST_PORT + (number + tried) % _PORTS for tried in range(_TRIED)]
 
 

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import json
+import hmac
 import os
 import socket
+import struct
+import threading
 import weakref
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, final
 
-_BYTES_AT_A_TIME = 4096
-_LONGEST_MESSAGE_BYTES = 2**20
+from knltrain.exchange.control_message import LONGEST_BYTES, MessageError, decoded, encoded
+from knltrain.exchange.handshake import CODE_BYTES, Seal
+
+_BYTES_AT_A_TIME = 2**16
+_LENGTH = struct.Struct(">I")
+_HEAD_BYTES = _LENGTH.size + CODE_BYTES
 
 
 @final
 class PeerLink:
-    """A TCP connection that carries JSON, a message per line.
+    """A TCP connection that carries messages, each in a frame: its length, its code, itself.
 
-    `rank` and `where` are what the user knows of the other end. One that has not answered the
-    kernel for ``silence_seconds`` counts as gone.
+    Both ends have proved who they are: ``own`` and ``others`` are the seals of their frames. `rank`
+    and `where` are what the user knows of the other end. One that has not answered the kernel for
+    ``silence_seconds`` counts as gone.
     """
 
-    def __init__(self, connection: socket.socket, silence_seconds: int) -> None:
+    def __init__(
+        self, connection: socket.socket, silence_seconds: int, own: Seal, others: Seal
+    ) -> None:
         self.connection, self.rank, self.where = connection, 0, ""
+        self._own, self._others = own, others
         self._received = b""
+        self._telling = threading.Lock()
         half = max(1, silence_seconds // 2)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (
@@ -36,24 +48,40 @@ class PeerLink:
         close_in_forked_processes(connection)
 
     def tell(self, message: Any) -> None:
-        """Send a message, if the other end is still there."""
-        with suppress(OSError):
-            self.connection.sendall(json.dumps(message).encode() + b"\n")
+        """Send a message, if the other end is still there; any thread may."""
+        text = encoded(message)
+        with self._telling, suppress(OSError):
+            self.connection.sendall(_LENGTH.pack(len(text)) + self._own.code(text) + text)
 
     def messages(self) -> list[Any] | None:
         """Wait for messages; None when the connection has ended, or carries something else."""
         try:
             received = self.connection.recv(_BYTES_AT_A_TIME)
-            *lines, self._received = (self._received + received).split(b"\n")
-            if not received or len(self._received) > _LONGEST_MESSAGE_BYTES:
+            if not received:
                 return None
-            return [json.loads(line) for line in lines]
-        except (OSError, ValueError):
+            self._received += received
+            return list(self._whole())
+        except (OSError, MessageError):
             return None
 
     def close(self) -> None:
         """End the connection."""
         self.connection.close()
+
+    def _whole(self) -> Iterator[Any]:
+        """The messages that have come to their end; MessageError for what is none."""
+        while len(self._received) >= _HEAD_BYTES:
+            (length,) = _LENGTH.unpack_from(self._received)
+            if length > LONGEST_BYTES:
+                raise MessageError(f"a frame of {length} bytes: expected at most {LONGEST_BYTES}")
+            end = _HEAD_BYTES + length
+            if len(self._received) < end:
+                return
+            code, text = self._received[_LENGTH.size : _HEAD_BYTES], self._received[_HEAD_BYTES:end]
+            self._received = self._received[end:]
+            if not hmac.compare_digest(code, self._others.code(text)):
+                raise MessageError("a frame that the other end has not sent")
+            yield decoded(text)
 
 
 _OPEN: weakref.WeakSet[socket.socket] = weakref.WeakSet()

@@ -4,7 +4,8 @@ Rank 0 keeps a connection to every other rank. The kernel of a computer closes t
 that ends, however it ends; of a computer that is cut off, the kernel of rank 0 gives up after
 `SILENCE_SECONDS`. Rank 0 tells all others. A rank that leaves in peace says so before it closes,
 and one that fails may say why. What ranks have to know of each other before they begin goes the
-same way: every rank brings a card, and rank 0 says a word to all.
+same way: every rank brings a card, and rank 0 says a word to all. Who comes has to prove that it
+knows a secret, and so has rank 0 (`handshake`); strangers are turned away.
 """
 
 from __future__ import annotations
@@ -21,14 +22,23 @@ from contextlib import suppress
 from typing import Any, final
 
 from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost
+from knltrain.exchange.coming import link_to_first
+from knltrain.exchange.control_message import MessageError, checked
+from knltrain.exchange.handshake import HandshakeError
 from knltrain.exchange.peer_link import PeerLink, close_in_forked_processes
+from knltrain.exchange.visitor import (
+    MOST_VISITORS,
+    VISIT_SECONDS,
+    Visitor,
+    VisitorLog,
+    crowding,
+)
 
 SILENCE_SECONDS = 10
-_HELLO_SECONDS = 5.0
 _PAUSE_SECONDS = 0.02
 
-_WELCOME = {"welcome": True}
-_HEARD = {"heard": True}
+_INTRODUCTION = {"where": (str,), "card": (dict, list, str, int, float, bool, type(None))}
+_NEWS = {"rank": (int,), "where": (str,), "left": (bool,)}
 
 Told = Callable[[PeerLost], None]
 """Called, from a thread of the watch, with who is gone or has left."""
@@ -53,7 +63,7 @@ class PeerWatch(ABC):
 
     def _take(self, news: dict[str, Any]) -> None:
         """Tell what has become of a rank."""
-        name = self.names[news["rank"]]
+        name = self.names[self._news(news)["rank"]]
         if self._closing:
             return
         if news["left"]:
@@ -63,10 +73,19 @@ class PeerWatch(ABC):
             why = news.get("why") or f"its {news['where']} has ended"
             self._on_lost(PeerLost(f"{name} is gone: {why}"))
 
+    def _news(self, said: Any) -> dict[str, Any]:
+        """What was said, if that is news of a rank; else MessageError."""
+        rank = checked(said, _NEWS)["rank"]
+        if not 0 <= rank < len(self.names) or type(said.get("why")) not in (str, type(None)):
+            raise MessageError(f"news of rank {rank}: expected one of {len(self.names)}")
+        return dict(said)
+
 
 @final
 class FirstRank(PeerWatch):
-    """Rank 0, to whose ``listener`` all others come with the same ``token``.
+    """Rank 0, to whose ``listener`` all others come that know the same ``secret``.
+
+    The secret is one that no other group has.
 
     ``cards`` are what they have brought, by rank, ``own_addresses`` those of this computer to which
     they have come, ``their_addresses`` those from which.
@@ -75,17 +94,17 @@ class FirstRank(PeerWatch):
     def __init__(
         self,
         listener: socket.socket,
-        token: str,
+        secret: bytes,
         names: Sequence[str],
         on_lost: Told,
         on_left: Told,
     ) -> None:
         super().__init__(names, on_lost, on_left)
-        self._listener, self._token = listener, token
+        self._listener, self._secret = listener, secret
         self._address = _address(listener)
         self._links: dict[int, PeerLink] = {}
-        self._visitors: dict[PeerLink, float] = {}
-        self._welcomed: dict[PeerLink, dict[str, Any]] = {}
+        self._visitors: dict[socket.socket, Visitor] = {}
+        self._strangers = VisitorLog()
         self.cards: dict[int, Any] = {}
         self.own_addresses: set[str] = set()
         self.their_addresses: set[str] = set()
@@ -147,9 +166,11 @@ class FirstRank(PeerWatch):
     def _serve(self) -> None:
         try:
             while not self._closing:
-                for key, _ in self._selector.select(_HELLO_SECONDS if self._visitors else None):
+                for key, _ in self._selector.select(VISIT_SECONDS if self._visitors else None):
                     if key.fileobj is self._listener:
                         self._let_in()
+                    elif isinstance(key.data, Visitor):
+                        self._greet(key.data)
                     elif key.data is not None:
                         self._hear(key.data)
                 self._turn_away()
@@ -162,9 +183,7 @@ class FirstRank(PeerWatch):
                 if self._last_words is not None:
                     link.tell(self._last_words)
                 link.close()
-            for visitor in self._visitors:
-                visitor.close()
-            for connection in (self._listener, self._wake, self._woken):
+            for connection in (*self._visitors, self._listener, self._wake, self._woken):
                 connection.close()
             self._selector.close()
 
@@ -174,65 +193,80 @@ class FirstRank(PeerWatch):
         except OSError:  # it went again, or there are too many open files: later, then
             time.sleep(_PAUSE_SECONDS)
             return
-        link = PeerLink(connection, SILENCE_SECONDS)
-        self._visitors[link] = time.monotonic() + _HELLO_SECONDS
-        self._selector.register(connection, selectors.EVENT_READ, link)
+        visitor = Visitor(connection, self._secret)
+        self._visitors[connection] = visitor
+        self._selector.register(connection, selectors.EVENT_READ, visitor)
+        most = max(MOST_VISITORS, 2 * len(self.names))
+        if (one := crowding(self._visitors.values(), most)) is not None:
+            self._close(one.connection)
+            self._strangers.turned_away(one, f"more than {most} connections have proved nothing")
 
     def _turn_away(self) -> None:
-        """Close connections that do not say in time who comes."""
-        for link, deadline in list(self._visitors.items()):
-            if time.monotonic() > deadline:
-                self._forget(link)
+        """Close connections that do not prove in time who comes."""
+        for connection, visitor in list(self._visitors.items()):
+            if time.monotonic() > visitor.deadline:
+                self._close(connection)
+                self._strangers.turned_away(visitor, f"it proved nothing in {VISIT_SECONDS:g} s")
 
-    def _forget(self, link: PeerLink) -> None:
-        self._selector.unregister(link.connection)
-        self._visitors.pop(link, None)
-        self._welcomed.pop(link, None)
-        link.close()
+    def _close(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
+        self._visitors.pop(connection, None)
+        connection.close()
+
+    def _greet(self, visitor: Visitor) -> None:
+        """Hear a visitor, and from then on its link; nothing that it says ends more than that.
+
+        It may have been closed a moment ago, to make room. A rank may have given up waiting, and
+        come once more: the first that brings its card counts.
+        """
+        if visitor.connection not in self._visitors:
+            return
+        try:
+            link = visitor.hear(self._awaited(), SILENCE_SECONDS)
+        except HandshakeError as error:
+            self._close(visitor.connection)
+            self._strangers.turned_away(visitor, str(error))
+        except (OSError, EOFError):
+            self._close(visitor.connection)
+        else:
+            if link is not None:
+                self._selector.modify(link.connection, selectors.EVENT_READ, link)
 
     def _hear(self, link: PeerLink) -> None:
         said = link.messages()
-        if link in self._visitors:
-            self._greet(link, said)
-            return
         if said == []:
             return
-        self._forget(link)
-        news = said[-1] if said else {"rank": link.rank, "where": link.where, "left": False}
+        if self._links.get(link.rank) is not link:
+            self._admit(link, said)
+            return
+        self._close(link.connection)
+        news = {"rank": link.rank, "where": link.where, "left": False}
+        with suppress(MessageError):
+            last = self._news(said[-1] if said else None)
+            if last["rank"] == link.rank:  # nobody speaks for others
+                news = last
         del self._links[link.rank]
         self._tell_all(news)
         self._take(news)
 
-    def _greet(self, link: PeerLink, said: list[Any] | None) -> None:
-        """Let in who says the token, and then that it has heard so; others are somebody else's.
-
-        A rank may have given up waiting, and come once more: the first who has heard counts.
-        """
-        if said == []:
-            return
-        hello = said[0] if said and isinstance(said[0], dict) else {}
-        if link in self._welcomed and hello == _HEARD:
-            self._admit(link)
-        elif hello.get("token") == self._token and hello.get("rank") in self._awaited():
-            self._welcomed[link] = hello
-            link.tell(_WELCOME)
-        else:
-            self._forget(link)
-
     def _awaited(self) -> list[int]:
         return [rank for rank in range(1, len(self.names)) if rank not in self.cards]
 
-    def _admit(self, link: PeerLink) -> None:
-        hello = self._welcomed[link]
-        if hello["rank"] not in self._awaited():
-            self._forget(link)
+    def _admit(self, link: PeerLink, said: list[Any] | None) -> None:
+        """Take the card of one that has proved itself, if it is the first of its rank."""
+        try:
+            brought = checked(said[0] if said else None, _INTRODUCTION)
+        except MessageError:
+            brought = None
+        if brought is None or link.rank not in self._awaited():
+            self._close(link.connection)
             return
-        del self._visitors[link], self._welcomed[link]
-        link.rank, link.where = hello["rank"], hello["where"]
+        del self._visitors[link.connection]
+        link.where = brought["where"]
         self._links[link.rank] = link
         self.own_addresses.add(str(link.connection.getsockname()[0]))
         self.their_addresses.add(str(link.connection.getpeername()[0]))
-        self.cards[link.rank] = hello["card"]
+        self.cards[link.rank] = brought["card"]
         if not self._awaited():
             self._selector.unregister(self._listener)
             self._listener.close()
@@ -240,7 +274,7 @@ class FirstRank(PeerWatch):
 
 @final
 class OtherRank(PeerWatch):
-    """A rank that comes to rank 0 at one of its ``addresses``, (host, port), with its ``token``.
+    """A rank that comes to rank 0 at one of its ``addresses``, (host, port), with its ``secret``.
 
     Raises ExchangeTimeout if none of them lets it in; each has ``attempt_seconds``.
     """
@@ -249,7 +283,7 @@ class OtherRank(PeerWatch):
         self,
         rank: int,
         addresses: Sequence[tuple[str, int]],
-        token: str,
+        secret: bytes,
         names: Sequence[str],
         on_lost: Told,
         on_left: Told,
@@ -259,8 +293,8 @@ class OtherRank(PeerWatch):
         super().__init__(names, on_lost, on_left)
         self._rank = rank
         self._words: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        hello = {"token": token, "rank": rank, "where": _whereabouts(), "card": card}
-        self._link, self._said = _let_in(addresses, hello, attempt_seconds)
+        self._link = link_to_first(addresses, secret, rank, attempt_seconds, SILENCE_SECONDS)
+        self._link.tell({"where": _whereabouts(), "card": card})
         self._thread = threading.Thread(target=self._serve, name="peer watch", daemon=True)
         self._thread.start()
 
@@ -298,50 +332,35 @@ class OtherRank(PeerWatch):
         self._link.close()
 
     def _serve(self) -> None:
-        said: list[Any] | None = self._said
-        while said is not None:
-            for news in said:
-                if "word" in news:
-                    self._words.put(news["word"])
-                    continue
-                if "names" in news:
-                    self.names = tuple(news["names"])
-                    continue
-                self._take(news)
-                if news["rank"] == 0:
-                    self._words.put(None)
-                    return
-            said = self._link.messages()
         where = "connection, and with it its process or its computer,"
-        self._take({"rank": 0, "where": where, "left": False})
-        self._words.put(None)
+        end = {"rank": 0, "where": where, "left": False}
+        try:
+            while (said := self._link.messages()) is not None:
+                for news in said:
+                    self._heed(news)
+                    if news.get("rank") == 0:
+                        return
+            self._take(end)
+        except MessageError as error:
+            self._take({**end, "why": f"it said what no rank says: {error}"})
+        finally:
+            self._words.put(None)
 
-
-def _let_in(
-    addresses: Sequence[tuple[str, int]], hello: Any, attempt_seconds: float
-) -> tuple[PeerLink, list[Any]]:
-    """Come to the first address that welcomes; what was said after that is returned, too.
-
-    Somebody else may listen at an address, and let in nobody, or say nothing.
-    """
-    for address in addresses:
-        with suppress(OSError):
-            connection = socket.create_connection(address, attempt_seconds)
-            link = PeerLink(connection, SILENCE_SECONDS)
-            link.tell(hello)
-            said = link.messages()
-            while said == []:
-                said = link.messages()
-            if said and said[0] == _WELCOME:
-                link.tell(_HEARD)
-                connection.settimeout(None)
-                return link, said[1:]
-            link.close()
-    tried = ", ".join(f"{host}:{port}" for host, port in addresses)
-    raise ExchangeTimeout(
-        f"the first rank of a new group does not answer at {tried}: expected it to be there, and "
-        "the network to lead there"
-    )
+    def _heed(self, said: Any) -> None:
+        """Take in what rank 0 says; MessageError if it is nothing that it may say."""
+        if not isinstance(said, dict):
+            raise MessageError(f"a {type(said).__name__}: expected an object")
+        if "word" in said:
+            self._words.put(said["word"])
+        elif "names" in said:
+            names = said["names"]
+            if not isinstance(names, list) or [type(name) for name in names] != [str] * len(
+                self.names
+            ):
+                raise MessageError(f"names that are not {len(self.names)} texts")
+            self.names = tuple(names)
+        else:
+            self._take(said)
 
 
 def _last_words(rank: int, in_peace: bool, why: str | None) -> dict[str, Any]:

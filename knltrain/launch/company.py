@@ -64,7 +64,7 @@ class Company:
         """
         gathering = self._found()
         if run_folder is not None:
-            self._listener = socket.create_server(("", 0), backlog=gathering.task.tasks)
+            self._listener = gathering.listener()
             told = {
                 "run_folder": str(run_folder.absolute()),
                 "config": (run_folder / CONFIG).read_text(encoding="utf-8"),

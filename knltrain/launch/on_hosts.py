@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Final, final
 
 from affinity import allowed_cpus, pinned_command
+from knltrain.cluster.job_secret import AT_STDIN, COMES_IN, new_secret
 from knltrain.cluster.task import own_variables
 from knltrain.errors import SIGNALLED, ConfigError, KnltrainError, RunAborted
 from knltrain.launch.signals import SignalPipe, signal_name
+from knltrain.launch.spoken_line import SpokenLine
 
 VIA: Final = "ssh -tt -o BatchMode=yes -o ConnectTimeout=20 -o LogLevel=ERROR {host}"
 """-tt has what runs there end when the connection does, BatchMode nobody be asked for passwords."""
@@ -38,8 +40,9 @@ def launch(
 
     `via` is the command by which one gets to a ``{host}``; what it runs there starts in the same
     folder, with the same Python. The first host is task 0, which the others reach at its name, or
-    at `first_address`. With the first that fails all others are ended. Raises ConfigError for hosts
-    that are none, RunAborted if a signal ended it, KnltrainError where ssh does not get to a host.
+    at `first_address`. All tasks get the secret of the launch at their standard input. With the
+    first that fails all others are ended. Raises ConfigError for hosts that are none, RunAborted if
+    a signal ended it, KnltrainError where ssh does not get to a host.
     """
     if len(set(hosts)) != len(hosts) or not all(hosts):
         raise ConfigError(
@@ -47,13 +50,14 @@ def launch(
         )
     if "{host}" not in via:
         raise ConfigError(f"--via '{via}': expected a command with {{host}} in it, as '{VIA}'")
-    job = secrets.token_hex(8)
+    job, secret = secrets.token_hex(8), new_secret()
     with SignalPipe() as signals, ExitStack() as started:
         tasks: list[_TaskOnHost] = []
         started.callback(_end, tasks)
         for rank, host in enumerate(hosts):
             own = _own(rank, hosts, job, first_address)
-            tasks.append(_TaskOnHost(host, _command(host, via, words, own), rank))
+            said = started.enter_context(SpokenLine(secret))
+            tasks.append(_TaskOnHost(host, _command(host, via, words, own), rank, said))
         status = _watch(tasks, signals)
         if status == _OF_SSH_ITSELF and _by_ssh(via):
             raise _not_there(tasks, via)
@@ -64,15 +68,16 @@ def launch(
 class _TaskOnHost:
     """A task; what those besides the first one say is told with the names of their hosts."""
 
-    def __init__(self, host: str, command: Sequence[str], rank: int) -> None:
+    def __init__(self, host: str, command: Sequence[str], rank: int, said: SpokenLine) -> None:
         self.host = host
         apart = subprocess.PIPE if rank else None
         self.process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=said.fd,
             stdout=apart,
             stderr=subprocess.STDOUT if rank else None,
         )
+        said.speak()
         self._teller = threading.Thread(target=self._tell, daemon=True)
         self._teller.start()
 
@@ -100,7 +105,7 @@ class _TaskOnHost:
 def _own(rank: int, hosts: Sequence[str], job: str, first_address: str | None) -> list[str]:
     first = first_address or hosts[0].rpartition("@")[2]  # ssh takes USER@HOST
     variables = own_variables(rank, len(hosts), job, first)
-    return [f"{name}={value}" for name, value in variables.items()]
+    return [f"{name}={value}" for name, value in {**variables, COMES_IN: AT_STDIN}.items()]
 
 
 def _command(host: str, via: str, words: Sequence[str], variables: Sequence[str]) -> list[str]:

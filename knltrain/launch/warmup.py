@@ -34,7 +34,7 @@ from knltrain.launch.plan import plan_run, threads_of
 from knltrain.launch.site import Site
 from knltrain.network.parameters import aligned_zeros
 from knltrain.worker import RunProgress, Termination
-from vectorized_ops.numba.compiler import CACHE_FOLDER, cache_is_writable
+from vectorized_ops.numba.compiler import CACHE_FOLDER, cache_is_writable, cache_refusal
 from vectorized_ops.numba.journal import JOURNAL, MadeKernel, told
 
 _EXCHANGED_VALUES: Final = 4096
@@ -68,6 +68,8 @@ def warm_up(config: RunConfig) -> WarmUp:
             f"{CACHE_FOLDER} cannot be written, so that no kernel would be kept: set "
             "NUMBA_CACHE_DIR to a folder that can be"
         )
+    if (refusal := cache_refusal()) is not None:
+        raise KernelCacheError(f"no kernel would be kept: {refusal}")
     plan = plan_run(config, Site(nodes=config.total_nodes))
     begun, before = time.perf_counter(), len(JOURNAL.made)
     for threads in sorted({threads_of(plan.config, place) for place in plan.placements}):

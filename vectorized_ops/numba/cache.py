@@ -153,9 +153,10 @@ _folders: dict[Path, CacheFolder] = {}
 _told: set[str] = set()
 
 
-def keep(dispatcher: Any, folder: Path) -> None:
+def keep(dispatcher: Any, folder: Path, is_shared: bool = False) -> None:
     """Let the kernel of a fresh `dispatcher` be loaded from `folder`, and be kept there."""
-    cache = KernelCache(dispatcher, _folders.setdefault(folder, CacheFolder(folder)))
+    known = _folders.setdefault(folder, CacheFolder(folder, is_shared))
+    cache = KernelCache(dispatcher, known)
     dispatcher._cache = cache
     dispatcher._compiler.compile = cache.guarded(dispatcher._compiler.compile)
 
@@ -185,7 +186,7 @@ def _text_of(kind: Any) -> str:
 def _tell_unshared(error: OSError) -> None:
     _tell(
         "kernels are not shared with other processes, this one compiles its own: "
-        f"{error}; set NUMBA_CACHE_DIR to a folder where files can be written and locked"
+        f"{error}; or set NUMBA_CACHE_DIR to a folder where files can be written and locked"
     )
 
 

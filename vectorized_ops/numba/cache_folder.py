@@ -4,6 +4,8 @@ Whatever happens to it, a reader gets an entry whole or none: an entry is writte
 and renamed to it, and begins with a checksum of the rest. Locks only save work. They are those of
 fcntl, on one byte of one file for each entry: the system drops them when their owner dies, and
 file systems that are shared between nodes carry them from node to node.
+
+An entry is code: what others than this user and root may have written is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import time
 import uuid
 from contextlib import suppress
@@ -25,41 +28,77 @@ UNUSED_SECONDS: Final = 30 * 86_400.0
 _LOCKS, _ENTRY, _PARTIAL = "locks", ".kernel", ".partial"
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 _TOUCH_SECONDS = 86_400.0
+_ROOT = 0
+
+
+class UntrustedError(OSError):
+    """Somebody else may have written what lies there."""
 
 
 @final
 class CacheFolder:
-    """Entries by name, in a folder that is made when the first lock in it is taken."""
+    """Entries by name, in a folder that is made when the first lock in it is taken.
 
-    def __init__(self, path: Path) -> None:
+    It is this user's alone, and so is the folder above, unless it ``is_shared``: then whoever owns
+    it, and the group that may write it, are trusted. What everybody may write is never.
+    """
+
+    def __init__(self, path: Path, is_shared: bool = False) -> None:
         self.path = path
+        self._is_shared = is_shared
+        self._file_mode, self._folder_mode = (0o666, 0o777) if is_shared else (0o600, 0o700)
         self._locks: int | None = None
         self._touched = self._tidied = False
 
+    def make(self) -> None:
+        """Make the folder if there is none; OSError where that fails.
+
+        A folder above that an earlier version has made for this user, and let the user's group
+        write, is closed to it.
+        """
+        above = self.path.parent
+        above.mkdir(mode=self._folder_mode, parents=True, exist_ok=True)
+        found = above.stat()
+        of_group = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) == stat.S_IWGRP
+        if of_group and not self._is_shared and found.st_uid == os.geteuid():
+            above.chmod(stat.S_IMODE(found.st_mode) & ~stat.S_IWGRP)
+        self.path.mkdir(mode=self._folder_mode, exist_ok=True)
+
+    def check(self) -> None:
+        """UntrustedError if others may put something into the folder; OSError if there is none."""
+        for folder in (self.path.parent, self.path):
+            self._check(folder, folder.stat())
+
     def read(self, name: str) -> bytes | None:
-        """Return the entry, or None where there is none, or a spoilt one, or no way to read it."""
+        """Return the entry, or None where there is none, or a spoilt one, or none to trust."""
         try:
-            found = _checked((self.path / f"{name}{_ENTRY}").read_bytes())
+            return self._content(name)
         except OSError:
             return None
-        if found is not None and not self._touched:
-            self._touch()
-        return found
 
     def read_anew(self, name: str) -> bytes | None:
-        """As `read`, but sees what another node has just written; OSError in a read-only folder.
+        """As `read`, but sees what another node has just written.
 
+        OSError in a read-only folder, UntrustedError for an entry that others may have written.
         NFS remembers for a minute that a file did not exist. To open it as one that may have to
         be created asks the server.
         """
-        path = self.path / f"{name}{_ENTRY}"
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
-        return self.read(name)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+        os.close(os.open(self.path / f"{name}{_ENTRY}", flags, self._file_mode))
+        try:
+            return self._content(name)
+        except UntrustedError:
+            raise
+        except OSError:
+            return None
 
     def write(self, name: str, content: bytes) -> None:
         """Put an entry in place of what there may be; OSError where that fails."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.make()
+        self.check()
         partial = self.path / f"{name}.{uuid.uuid4().hex}{_PARTIAL}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        os.close(os.open(partial, flags, self._file_mode))
         try:
             partial.write_bytes(hashlib.sha256(content).digest() + content)
             partial.replace(self.path / f"{name}{_ENTRY}")
@@ -70,12 +109,14 @@ class CacheFolder:
     def lock(self, name: str) -> bool:
         """Try to become the one who makes an entry; False if another process is at it.
 
-        OSError where the folder cannot be written or its file system has no locks.
+        OSError where the folder cannot be written or its file system has no locks, UntrustedError
+        where others may write it.
         """
         if self._locks is None:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.make()
+            self.check()
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._locks = os.open(self.path / _LOCKS, flags, 0o666)
+            self._locks = os.open(self.path / _LOCKS, flags, self._file_mode)
         try:
             fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(name))
         except (BlockingIOError, PermissionError):
@@ -105,6 +146,33 @@ class CacheFolder:
             if _age(path, now) > UNUSED_SECONDS:
                 with suppress(OSError):
                     path.unlink()
+
+    def _content(self, name: str) -> bytes | None:
+        self.check()
+        path = self.path / f"{name}{_ENTRY}"
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            self._check(path, os.fstat(file.fileno()))
+            found = _checked(file.read())
+        if found is not None and not self._touched:
+            self._touch()
+        return found
+
+    def _check(self, path: Path, found: os.stat_result) -> None:
+        """Refuse what others own, or may write, as ssh does with its keys."""
+        mode, user = stat.S_IMODE(found.st_mode), os.geteuid()
+        if not self._is_shared and found.st_uid not in (user, _ROOT):
+            raise UntrustedError(
+                f"{path} belongs to user {found.st_uid}: expected user {user} or root, whose code "
+                "may be run"
+            )
+        if mode & (stat.S_IWOTH if self._is_shared else stat.S_IWOTH | stat.S_IWGRP):
+            raise UntrustedError(
+                f"{path} may be written by others (mode {mode:04o}), whose code would be run: "
+                f"remove it, or chmod {'o' if self._is_shared else 'go'}-w it"
+            )
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+            raise UntrustedError(f"{path} is neither a file nor a folder")
 
     def _touch(self) -> None:
         self._touched = True

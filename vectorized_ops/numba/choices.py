@@ -21,7 +21,7 @@ from pathlib import Path
 import llvmlite.binding
 import numba
 
-from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS
+from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS, cache_is_writable
 from vectorized_ops.timing import mean_seconds
 
 ROUNDS = 5
@@ -91,7 +91,7 @@ def _read(path: Path, names: list[str]) -> Choice | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         choice = Choice(str(found["name"]), dict(found["seconds"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return choice if choice.name in names else None
 
@@ -99,6 +99,7 @@ def _read(path: Path, names: list[str]) -> Choice | None:
 def _remember(path: Path, question: str, choice: Choice, names: list[str]) -> Choice:
     text = json.dumps({"question": question, **asdict(choice)}, indent=1)
     with contextlib.suppress(OSError):
+        cache_is_writable()  # makes the folder above for its user alone
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent)
         try:

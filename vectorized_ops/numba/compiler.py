@@ -19,7 +19,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.cache import keep
-from vectorized_ops.numba.cache_folder import DIGEST_LENGTH, CacheFolder
+from vectorized_ops.numba.cache_folder import DIGEST_LENGTH, CacheFolder, UntrustedError
 from vectorized_ops.numba.fingerprint import fingerprint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -78,10 +78,21 @@ def cache_folder() -> Path:
 def cache_is_writable() -> bool:
     """Tell whether compiled kernels can be kept; where not, what is missing is compiled anew."""
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
+        _folder().make()
     except OSError:
         return False
     return os.access(cache_folder(), os.W_OK)
+
+
+def cache_refusal() -> str | None:
+    """Why no kernel is taken from the folder, or kept there: others may write it. Else None."""
+    try:
+        _folder().check()
+    except UntrustedError as error:
+        return str(error)
+    except OSError:
+        return None
+    return None
 
 
 def cache_has_locks() -> bool:
@@ -89,13 +100,18 @@ def cache_has_locks() -> bool:
 
     Where they cannot, all that start at once compile it.
     """
-    name, folder = f"test-{uuid.uuid4().hex}", CacheFolder(cache_folder())
+    name, folder = f"test-{uuid.uuid4().hex}", _folder()
     try:
         if folder.lock(name):
             folder.unlock(name)
     except OSError:
         return False
     return True
+
+
+def _folder() -> CacheFolder:
+    """The folder as it is; one that the user has named may be that of others, too."""
+    return CacheFolder(cache_folder(), is_shared=bool(SETTINGS.CACHE_DIR))
 
 
 CACHE_FOLDER: Final = cache_folder()
@@ -108,7 +124,7 @@ def _compile(function: Function, **options: Any) -> Function:
         # Two kernels of one factory, compiled in two processes, would be one to the linker.
         function.__qualname__ += f"_{fingerprint(function)[:12]}"
     dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    keep(dispatcher, CACHE_FOLDER)
+    keep(dispatcher, CACHE_FOLDER, is_shared=bool(SETTINGS.CACHE_DIR))
     return dispatcher  # type: ignore[no-any-return]
 
 

@@ -103,7 +103,7 @@ def _let_in(
         "token": token,
         "id": common_id.hex(),
     }
-    watch = FirstRank(listener, token, names, share.fail, share.depart)
+    watch = FirstRank(listener, token.encode(), names, share.fail, share.depart)
     try:
         with told(store, _KEY, json.dumps(said)):
             watch.await_all(limit_seconds, lambda: share.error or share.departure)
@@ -126,7 +126,7 @@ def _join(
             watch = OtherRank(
                 rank,
                 addresses,
-                said["token"],
+                said["token"].encode(),
                 names,
                 share.fail,
                 share.depart,

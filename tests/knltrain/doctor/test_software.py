@@ -79,6 +79,14 @@ def test_kernels_that_cannot_be_kept_are_a_warning(monkeypatch: pytest.MonkeyPat
     assert "NUMBA_CACHE_DIR" in finding.way_out
 
 
+def test_folder_that_others_may_write_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "cache_refusal", lambda: "/k may be written by others")
+    finding = software.kernel_cache_finding()
+    assert finding.level == "warn"
+    assert finding.text.startswith("/k may be written by others; until then every worker compiles")
+    assert "NUMBA_CACHE_DIR" in finding.way_out
+
+
 def test_kernels_that_every_worker_compiles_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "cache_has_locks", lambda: False)
     finding = software.kernel_cache_finding()

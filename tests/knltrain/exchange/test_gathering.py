@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from knltrain.cluster import Task
+from knltrain.cluster import JobSecret, Task
 from knltrain.errors import ConfigError, ExchangeTimeout, PeerLost
 from knltrain.exchange import gathering
 from knltrain.exchange.gathering import Gathering
+from knltrain.exchange.handshake import hello
+from knltrain.exchange.peer_watch import OtherRank
 
 
 def task(rank: int, tasks: int, job: str, **changed: Any) -> Task:
@@ -128,6 +133,79 @@ def test_waiting_for_a_word_ends_when_the_first_one_fails() -> None:
     assert gathered(2, work)[1] == "task 0 (n0) is gone: no run folder"
 
 
+def test_stranger_who_knows_all_that_is_public_becomes_no_task_and_the_launch_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It takes a guess at the secret, and says what a task of this version says."""
+    job = secrets.token_hex(4)
+    public = f"knltrain, {job}, user {os.getuid()}".encode()
+    refused = []
+
+    def stranger() -> None:
+        addresses = [("127.0.0.1", port) for port in gathering._ports(task(1, 2, job))]
+        for guess in (public, b""):
+            with pytest.raises(ExchangeTimeout):
+                OtherRank(1, addresses, guess, ["a", "b"], print, print, 1, card(1))
+            for port in gathering._ports(task(1, 2, job)):
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as visitor:
+                    visitor.settimeout(10)
+                    visitor.sendall(hello(1))
+                    answer = visitor.recv(100)
+                    visitor.sendall(hmac.digest(guess, answer, "sha256"))
+                    refused.append(visitor.recv(1) == b"")
+
+    def work(found: Gathering, lost: list[PeerLost]) -> Any:
+        found.leave()
+        assert not lost
+        return found.agreed
+
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(
+            Gathering, task(0, 2, job), card(0), 60, print, lambda cards: hosts(cards)
+        )
+        soon(lambda: any(is_taken(port) for port in gathering._ports(task(0, 2, job))))
+        stranger()
+        other = threads.submit(Gathering, task(1, 2, job), card(1), 60, print, hosts)
+        found = [each.result(timeout=60) for each in (first, other)]
+    assert [work(each, []) for each in found] == [["n0", "n1"]] * 2
+    assert refused == [True, True]
+    assert "it does not know the secret of this job" in caplog.text
+
+
+def is_taken(port: int) -> bool:
+    with socket.socket() as own:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            own.bind(("", port))
+        except OSError:
+            return True
+        return False
+
+
+def test_nothing_is_left_of_the_secret_and_that_of_a_killed_job_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    job = secrets.token_hex(4)
+    killed = JobSecret(task(0, 2, job))
+    killed.offered()
+    assert len(list(tmp_path.rglob("*.secret"))) == 1
+    gathered(2, lambda found, _: found.leave(), job)
+    assert [path.name for path in tmp_path.rglob("*")] == ["knltrain", "jobs"]
+
+
+def test_first_one_listens_where_the_others_have_come() -> None:
+    def work(found: Gathering, _: list[PeerLost]) -> str:
+        if found.task.rank:
+            found.leave()
+            return ""
+        with found.listener() as listener:
+            found.leave()
+            return str(listener.getsockname()[0])
+
+    assert gathered(2, work)[0] == "127.0.0.1"
+
+
 def test_first_one_names_those_that_do_not_come() -> None:
     with pytest.raises(ExchangeTimeout, match=r"0\.2 s in vain for task 1, task 2"):
         Gathering(task(0, 3, secrets.token_hex(4)), card(0), 0.2, print, hosts)
@@ -175,7 +253,7 @@ def test_ports_of_which_none_is_free_are_named(monkeypatch: pytest.MonkeyPatch) 
             Gathering(task(0, 2, "j"), card(0), 1, print, hosts)
 
 
-def test_job_of_another_user_is_another_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = gathering._token(task(0, 2, "j"))
+def test_job_of_another_user_is_at_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = gathering._ports(task(0, 2, "j"))
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert gathering._token(task(0, 2, "j")) != mine
+    assert gathering._ports(task(0, 2, "j")) != mine

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -12,19 +11,21 @@ from contextlib import suppress
 import pytest
 
 from knltrain.errors import ExchangeTimeout, PeerLost
+from knltrain.exchange.handshake import confirmed, hello
 from knltrain.exchange.peer_watch import FirstRank, OtherRank
+from knltrain.exchange.visitor import MOST_VISITORS
 
 NAMES = ["rank 3", "rank 5", "rank 7"]
-TOKEN = "this group's"
+SECRET = b"this group's"
 OTHER = """
 import os, sys, time
 from functools import partial
 from knltrain.exchange.peer_watch import OtherRank
 
 say = partial(print, flush=True)
-port, token = int(sys.argv[1]), sys.argv[2]
+port, secret = int(sys.argv[1]), sys.argv[2].encode()
 names = ["rank 3", "rank 5", "rank 7"]
-other = OtherRank(1, [("127.0.0.1", port)], token, names, say, say, 10)
+other = OtherRank(1, [("127.0.0.1", port)], secret, names, say, say, 10)
 say("here")
 if sys.stdin.readline() == "fork\\n":
     if os.fork():
@@ -43,7 +44,7 @@ class Watched:
         self.left: dict[int, list[str]] = {0: [], 2: []}
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
-        self.first = FirstRank(listener, TOKEN, NAMES, *self.ears(0))
+        self.first = FirstRank(listener, SECRET, NAMES, *self.ears(0))
 
     def ears(self, rank: int) -> tuple[Callable[[PeerLost], None], Callable[[PeerLost], None]]:
         return (
@@ -52,10 +53,10 @@ class Watched:
         )
 
     def join(self) -> None:
-        self.process = self.start(TOKEN)
+        self.process = self.start(SECRET)
         assert self.heard() == "here"
         addresses = [("127.0.0.1", self.port)]
-        self.third = OtherRank(2, addresses, TOKEN, NAMES, *self.ears(2), 10)
+        self.third = OtherRank(2, addresses, SECRET, NAMES, *self.ears(2), 10)
         self.first.await_all(10)
 
     def heard(self) -> str:
@@ -63,9 +64,9 @@ class Watched:
         assert self.process.stdout is not None
         return self.process.stdout.readline().rstrip("\n")
 
-    def start(self, token: str) -> subprocess.Popen[str]:
+    def start(self, secret: bytes) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", OTHER, str(self.port), token],
+            [sys.executable, "-c", OTHER, str(self.port), secret],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -143,7 +144,7 @@ def test_first_rank_that_goes_is_told(watched: Watched, in_peace: bool) -> None:
 
 def test_strangers_are_not_let_in_and_hold_up_nobody(watched: Watched) -> None:
     silent = socket.create_connection(("127.0.0.1", watched.port))
-    stranger = watched.start("another group's")
+    stranger = watched.start(b"another group's")
     for said in (b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"x" * 10_000, b""):
         with socket.create_connection(("127.0.0.1", watched.port)) as visitor:
             visitor.sendall(said)
@@ -159,6 +160,79 @@ def test_strangers_are_not_let_in_and_hold_up_nobody(watched: Watched) -> None:
     silent.close()
 
 
+def test_nothing_that_strangers_say_ends_the_watch(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = (b"[" * 100_000, b"{}\n", b'{"token": "' + SECRET + b'", "rank": [1]}\n', bytes(200))
+    for each in (*said, hello(1) + bytes(32), hello(7), hello(2)[:30]):
+        with socket.create_connection(("127.0.0.1", watched.port)) as visitor:
+            visitor.sendall(each)
+            visitor.shutdown(socket.SHUT_WR)
+            visitor.settimeout(20)
+            with suppress(ConnectionResetError):
+                while visitor.recv(100):
+                    pass
+    watched.join()
+    assert watched.lost == {0: [], 2: []}
+    (told,) = caplog.messages
+    assert told.startswith("turned away a stranger from 127.0.0.1: it does not speak the protocol")
+
+
+def test_crowd_of_silent_strangers_keeps_nobody_out(watched: Watched) -> None:
+    address = ("127.0.0.1", watched.port)
+    crowd = [socket.create_connection(address, 20) for _ in range(3 * MOST_VISITORS)]
+    watched.join()
+    assert watched.lost == {0: [], 2: []}
+    for each in crowd:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        {"rank": 0, "where": "elsewhere", "left": True},
+        {"rank": 7, "where": "elsewhere", "left": True},
+        {"rank": True, "where": "elsewhere", "left": True},
+        {"rank": 2.0, "where": "elsewhere", "left": True},
+        {"rank": 2, "where": "elsewhere"},
+        {"where": "elsewhere", "left": True},
+        {"rank": 2, "where": "elsewhere", "left": True, "why": ["no text"]},
+        "gone",
+        [[]],
+    ],
+    ids=str,
+)
+def test_rank_that_says_what_no_rank_says_is_lost_and_speaks_for_nobody_else(
+    watched: Watched, news: object
+) -> None:
+    watched.join()
+    watched.third._link.tell(news)
+    _soon(lambda: bool(watched.lost[0]))
+    here = f"process {os.getpid()} on {socket.gethostname()}"
+    assert watched.lost[0] == [f"rank 7 is gone: its {here} has ended"]
+    assert watched.left[0] == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [],
+        {"names": "abc"},
+        {"names": ["a", "b"]},
+        {"names": ["a", "b", 3]},
+        {"rank": 7, "where": "", "left": True},
+        {"unknown": 1},
+    ],
+    ids=str,
+)
+def test_first_rank_that_says_what_it_may_not_is_lost(watched: Watched, said: object) -> None:
+    watched.join()
+    watched.first._links[2].tell(said)
+    _soon(lambda: bool(watched.lost[2]))
+    assert watched.lost[2][0].startswith("rank 3 is gone: it said what no rank says: ")
+    assert watched.third.word(10) is None
+
+
 def test_waiting_for_all_ends_with_what_has_failed(watched: Watched) -> None:
     with pytest.raises(PeerLost, match="rank 5"):
         watched.first.await_all(10, lambda: PeerLost("rank 5"))
@@ -166,8 +240,8 @@ def test_waiting_for_all_ends_with_what_has_failed(watched: Watched) -> None:
 
 def test_ranks_bring_cards_and_hear_the_words_of_the_first(watched: Watched) -> None:
     addresses = [("127.0.0.1", watched.port)]
-    other = OtherRank(1, addresses, TOKEN, NAMES, *watched.ears(0), 10, {"card": "of 1"})
-    third = OtherRank(2, addresses, TOKEN, NAMES, *watched.ears(2), 10)
+    other = OtherRank(1, addresses, SECRET, NAMES, *watched.ears(0), 10, {"card": "of 1"})
+    third = OtherRank(2, addresses, SECRET, NAMES, *watched.ears(2), 10)
     watched.first.await_all(10)
     assert watched.first.cards == {1: {"card": "of 1"}, 2: None}
     watched.first.say(["a word", "y" * 10_000])
@@ -185,12 +259,12 @@ def test_ranks_bring_cards_and_hear_the_words_of_the_first(watched: Watched) -> 
 
 def test_rank_that_has_come_once_is_not_let_in_again(watched: Watched) -> None:
     addresses = [("127.0.0.1", watched.port)]
-    third = OtherRank(2, addresses, TOKEN, NAMES, *watched.ears(2), 10)
+    third = OtherRank(2, addresses, SECRET, NAMES, *watched.ears(2), 10)
     _soon(lambda: 2 in watched.first.cards)
     for rank in (2, 0, 7):
         with pytest.raises(ExchangeTimeout):
-            OtherRank(rank, addresses, TOKEN, NAMES, print, print, 0.2)
-    other = OtherRank(1, addresses, TOKEN, NAMES, print, print, 10)
+            OtherRank(rank, addresses, SECRET, NAMES, print, print, 0.2)
+    other = OtherRank(1, addresses, SECRET, NAMES, print, print, 10)
     watched.first.await_all(10)
     assert watched.lost == {0: [], 2: []}
     third.close()
@@ -199,9 +273,10 @@ def test_rank_that_has_come_once_is_not_let_in_again(watched: Watched) -> None:
 
 def test_rank_that_gave_up_waiting_may_come_once_more(watched: Watched) -> None:
     with socket.create_connection(("127.0.0.1", watched.port)) as gave_up:
-        hello = {"token": TOKEN, "rank": 1, "where": "here", "card": None}
-        gave_up.sendall(json.dumps(hello).encode() + b"\n")
-        assert b"welcome" in gave_up.recv(100)
+        said = hello(1)
+        gave_up.sendall(said)
+        _, proof = confirmed(SECRET, said, gave_up.recv(100))
+        gave_up.sendall(proof)
     watched.join()
     assert watched.lost == {0: [], 2: []}
 
@@ -229,7 +304,7 @@ def test_somebody_else_at_the_first_address_is_passed_by(watched: Watched) -> No
     with socket.create_server(("127.0.0.1", 0)) as silent:
         addresses = [("127.0.0.1", silent.getsockname()[1]), ("127.0.0.1", watched.port)]
         begun = time.monotonic()
-        other = OtherRank(1, addresses, TOKEN, NAMES, *watched.ears(0), 0.3)
+        other = OtherRank(1, addresses, SECRET, NAMES, *watched.ears(0), 0.3)
         assert time.monotonic() - begun < 5
         other.close()
 
@@ -238,4 +313,4 @@ def test_address_where_nobody_answers_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(ExchangeTimeout, match=rf"does not answer at 127\.0\.0\.1:{port}"):
-        OtherRank(1, [("127.0.0.1", port)], TOKEN, NAMES, print, print, 0.1)
+        OtherRank(1, [("127.0.0.1", port)], SECRET, NAMES, print, print, 0.1)

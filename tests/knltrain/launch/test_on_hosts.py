@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,6 +48,16 @@ import json, os, sys
 own = {k: v for k, v in os.environ.items() if k.startswith("KNLTRAIN_TASK_") or k == "HOST"}
 print(json.dumps([sys.argv[1:], os.getcwd(), own]), flush=True)
 """
+SECRETS = """
+import json, os, sys
+from pathlib import Path
+import knltrain
+knltrain.__path__.append(os.environ["PYTHONPATH"] + "/knltrain")
+from knltrain.cluster import JobSecret, Task
+key = JobSecret(Task("t", 1, 2, 0, 1, "1", "j"), Path("/nowhere")).found().hex()
+shown = [Path(f"/proc/self/{name}").read_text() for name in ("cmdline", "environ")]
+print(json.dumps([key, shown]), flush=True)
+"""
 FAILS = """
 import os, sys, time
 if os.environ["HOST"] == "b":
@@ -73,6 +84,15 @@ def test_each_host_runs_the_words_as_a_task_of_one_launch(tmp_path: Path) -> Non
     assert first[2]["KNLTRAIN_TASK_JOB"] == other[2]["KNLTRAIN_TASK_JOB"]
     assert (first[2]["HOST"], first[2]["KNLTRAIN_TASK_RANK"]) == ("a", "0")
     assert (other[2]["HOST"], other[2]["KNLTRAIN_TASK_RANK"]) == ("b", "1")
+
+
+def test_all_hosts_get_one_secret_that_is_in_no_argument_nor_variable(tmp_path: Path) -> None:
+    process = tasks(tmp_path, SECRETS, "train")
+    out, err = process.communicate(timeout=60)
+    (key, shown), (other, _) = json.loads(out), json.loads(err.removeprefix("b: "))
+    assert key == other
+    assert "KNLTRAIN_TASK_SECRET=stdin" in shown[1].split("\0")
+    assert not re.search("[0-9a-f]{64}", " ".join(shown))
 
 
 def test_status_is_that_of_the_first_task_that_fails(tmp_path: Path) -> None:

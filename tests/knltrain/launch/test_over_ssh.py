@@ -60,6 +60,7 @@ def test_hosts_train_one_model(made: SshHosts, folder: Path) -> None:
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, out + err
     assert "Connection to" not in out + err
+    assert not re.search("[0-9a-f]{64}", out + err), "the secret of the job is shown"
     assert "with 2 workers on 2 nodes, exchanging by gloo" in out
     assert json.loads((folder / "runs/run/result.json").read_text())["steps"] == 12
     assert (folder / "runs/run/checkpoint-12/worker-1.safetensors").exists()

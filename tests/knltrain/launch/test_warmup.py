@@ -196,6 +196,14 @@ def test_a_cache_that_cannot_be_written_is_refused(
         warm_up(load_config(folder / "run.toml", ()))
 
 
+def test_a_cache_that_others_may_write_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warmup, "cache_refusal", lambda: "/k may be written by others")
+    with pytest.raises(KernelCacheError, match="no kernel would be kept: /k may be written by"):
+        warm_up(load_config(folder / "run.toml", ()))
+
+
 def test_what_was_compiled_is_told_the_longest_first(tmp_path: Path) -> None:
     made = [("a", True, 1.0), ("b", False, 0.5), ("c", True, 2.0)]
     kernels = tuple(MadeKernel(name, "()", *rest) for name, *rest in made)

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -274,6 +275,42 @@ def test_a_lock_in_a_folder_that_cannot_be_written_is_let_go(
     with pytest.warns(KernelCacheWarning, match="No space left"):
         assert made(decorated(tmp_path)) == "compiled"
     assert held == []
+
+
+@pytest.mark.usefixtures("untold")
+def test_kernel_that_others_may_have_written_is_not_loaded_but_compiled_and_put_in_its_place(
+    tmp_path: Path, entry: Path
+) -> None:
+    """It would be run as code: here it says so by a file."""
+    ran = tmp_path / "ran"
+    content = pickle.dumps(Touches(str(ran)))
+    entry.write_bytes(hashlib.sha256(content).digest() + content)
+    entry.chmod(0o666)
+    with pytest.warns(KernelCacheWarning, match=rf"{entry} may be written by others \(mode 0666\)"):
+        assert made(decorated(tmp_path)) == "compiled"
+    assert not ran.exists()
+    assert entry.stat().st_mode & 0o777 == 0o600
+    assert made(decorated(tmp_path)) == "loaded"
+
+
+@pytest.mark.usefixtures("untold")
+def test_folder_that_others_may_write_keeps_no_kernels(tmp_path: Path, entry: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.warns(KernelCacheWarning, match=rf"{tmp_path} may be written by others"):
+        assert made(decorated(tmp_path)) == "compiled"
+    assert made(decorated(tmp_path)) == "compiled"
+    tmp_path.chmod(0o700)
+    assert made(decorated(tmp_path)) == "loaded"
+
+
+class Touches:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return open, (self.path, "w")
 
 
 @pytest.mark.usefixtures("untold")

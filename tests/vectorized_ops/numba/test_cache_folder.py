@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import vectorized_ops
-from vectorized_ops.numba.cache_folder import UNUSED_SECONDS, CacheFolder
+from vectorized_ops.numba.cache_folder import UNUSED_SECONDS, CacheFolder, UntrustedError
 
 ROOT = Path(vectorized_ops.__file__).parents[1]
 OWNER = """
@@ -215,3 +215,118 @@ def test_a_process_whose_folder_was_removed_goes_on(folder: CacheFolder) -> None
     folder.write("b", b"two")
     folder.unlock("a")
     assert folder.read("b") == b"two"
+
+
+@pytest.fixture
+def shared(folder: CacheFolder) -> CacheFolder:
+    """The same folder, for one who has named it."""
+    return CacheFolder(folder.path, is_shared=True)
+
+
+def modes(folder: CacheFolder) -> set[int]:
+    return {path.stat().st_mode & 0o777 for path in folder.path.iterdir()}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022])
+def test_what_is_kept_is_for_its_user_alone_whatever_the_umask(
+    folder: CacheFolder, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        assert folder.lock("a")
+        folder.write("a", b"one")
+        assert folder.read_anew("b") is None
+    finally:
+        os.umask(before)
+    assert (folder.path.stat().st_mode, folder.path.parent.stat().st_mode) == (0o40700, 0o40700)
+    assert modes(folder) == {0o600}
+
+
+def test_in_a_shared_folder_a_group_may_read_and_write(shared: CacheFolder) -> None:
+    before = os.umask(0o002)
+    try:
+        assert shared.lock("a")
+        shared.write("a", b"one")
+    finally:
+        os.umask(before)
+    assert shared.path.stat().st_mode & 0o777 == 0o775
+    assert modes(shared) == {0o664}
+    assert shared.read("a") == b"one"
+
+
+@pytest.mark.parametrize("what", ["entry", "folder", "above"])
+@pytest.mark.parametrize("mode", [0o757, 0o777])
+def test_what_everybody_may_write_is_refused_by_name(
+    folder: CacheFolder, shared: CacheFolder, what: str, mode: int
+) -> None:
+    folder.write("a", b"one")
+    places = {"entry": entry(folder, "a"), "folder": folder.path, "above": folder.path.parent}
+    places[what].chmod(mode)
+    for each in (folder, shared):
+        assert each.read("a") is None
+        with pytest.raises(UntrustedError, match=rf"{places[what]} may be written by others"):
+            each.read_anew("a")
+    places[what].chmod(0o755)
+    assert (folder.read("a"), shared.read("a")) == (b"one", b"one")
+
+
+@pytest.mark.parametrize("what", ["folder", "above"])
+def test_nothing_is_put_into_a_folder_that_everybody_may_write(
+    folder: CacheFolder, what: str
+) -> None:
+    folder.make()
+    (folder.path if what == "folder" else folder.path.parent).chmod(0o1777)
+    with pytest.raises(UntrustedError, match=r"mode 1777.*chmod go-w"):
+        folder.lock("a")
+    with pytest.raises(UntrustedError):
+        folder.write("a", b"one")
+    with pytest.raises(UntrustedError):
+        folder.check()
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize("what", ["entry", "folder"])
+def test_what_a_group_may_write_is_trusted_in_a_shared_folder_alone(
+    folder: CacheFolder, shared: CacheFolder, what: str
+) -> None:
+    folder.write("a", b"one")
+    (entry(folder, "a") if what == "entry" else folder.path).chmod(0o770)
+    assert (folder.read("a"), shared.read("a")) == (None, b"one")
+    with pytest.raises(UntrustedError):
+        folder.read_anew("a")
+
+
+@pytest.mark.parametrize("what", ["entry", "folder", "above"])
+def test_what_belongs_to_another_user_is_trusted_in_a_shared_folder_alone(
+    folder: CacheFolder, shared: CacheFolder, what: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    folder.write("a", b"one")
+    places = {"entry": entry(folder, "a"), "folder": folder.path, "above": folder.path.parent}
+    os.chown(places[what], 12345, 12345)
+    assert (folder.read("a"), shared.read("a")) == (None, b"one")
+    with pytest.raises(UntrustedError, match=f"{places[what]} belongs to user 12345: expected"):
+        folder.read_anew("a")
+
+
+def test_group_is_shut_out_of_the_folder_above_that_an_earlier_version_has_made(
+    folder: CacheFolder, shared: CacheFolder
+) -> None:
+    folder.make()
+    folder.path.parent.chmod(0o775)
+    shared.write("a", b"one")
+    assert folder.path.parent.stat().st_mode & 0o777 == 0o775
+    folder.write("a", b"two")
+    assert folder.path.parent.stat().st_mode & 0o777 == 0o755
+    assert folder.read("a") == b"two"
+
+
+def test_entry_that_is_no_file_of_the_folder_is_none(folder: CacheFolder, tmp_path: Path) -> None:
+    folder.write("a", b"one")
+    entry(folder, "a").rename(tmp_path / "elsewhere")
+    entry(folder, "a").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(entry(folder, "b"), 0o600)
+    assert (folder.read("a"), folder.read("b")) == (None, None)
+    folder.write("a", b"two")
+    assert folder.read("a") == b"two"

@@ -1,0 +1,208 @@
+"""The secret that the tasks of one launch share, and nobody else: by it they know each other.
+
+What a launcher tells every task (its job, ports, host names) others of the cluster can see. The
+secret is carried along by the variable KNLTRAIN_JOB_SECRET, or comes in at standard input from
+`knltrain launch`; else the first task writes it into a file that its user alone can read, where
+the others find it, as long as they share the user's home.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import select
+import stat
+import time
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, final
+
+from knltrain.cluster.task import OWN, Task
+from knltrain.errors import ConfigError
+
+CARRIED: Final = "KNLTRAIN_JOB_SECRET"
+COMES_IN: Final = f"{OWN}_SECRET"
+"""Set to `AT_STDIN` by `knltrain launch`, which then sends the secret there, as a line."""
+
+AT_STDIN: Final = "stdin"
+SECRET_BYTES: Final = 32
+
+_DIGITS = 2 * SECRET_BYTES
+_LONGEST_DIGITS = 1024
+_SENT_SECONDS = 20.0
+_ABANDONED_SECONDS = 86_400.0
+_TAKEN: dict[str, str] = {}
+
+
+def new_secret() -> str:
+    """Return a secret that nobody has had before, in hexadecimal digits."""
+    return secrets.token_hex(SECRET_BYTES)
+
+
+@final
+class JobSecret:
+    """The secret of a launch, for the one of its tasks that this process is.
+
+    ``folder`` is where it lies if it is not carried along, by default ~/.config/knltrain/jobs.
+    Raises ConfigError for one that is carried along and too short.
+    """
+
+    def __init__(self, task: Task, folder: Path | None = None) -> None:
+        self._name = f"knltrain, {task.job}, user {os.getuid()}"
+        self._carried = _carried()
+        digest = sha256(self._name.encode()).hexdigest()[:16]
+        self._path = (_default_folder() if folder is None else folder) / f"{digest}.secret"
+        self._written: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the secret comes from, for the user; never what it is."""
+        return CARRIED if self._carried is not None else f"'{self._path}'"
+
+    def offered(self) -> bytes:
+        """Return the first task's key, and let the others find it.
+
+        Raises ConfigError where the folder is not the user's alone, or cannot be written.
+        """
+        if self._carried is not None:
+            return self._key(self._carried)
+        self._written = new_secret()
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_alone(self._path.parent)
+            self._remove_abandoned()
+            self._write(self._written)
+        except OSError as error:
+            raise ConfigError(
+                f"'{self._path}', where the tasks of this job are to find their secret, cannot be "
+                f"written: {error.strerror}; {_way_out()}"
+            ) from None
+        return self._key(self._written)
+
+    def found(self) -> bytes | None:
+        """Return the key of another task; None where the first one has not offered it yet.
+
+        It may be that of an earlier job of the same name. Raises ConfigError where others can
+        read or write it.
+        """
+        if self._carried is not None:
+            return self._key(self._carried)
+        with suppress(OSError):
+            # A network file system remembers for a while that a file was not there. To list the
+            # folder asks the server.
+            list(self._path.parent.iterdir())
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ConfigError(
+                f"'{self._path}', the secret of this job, cannot be read: {error.strerror}; "
+                f"{_way_out()}"
+            ) from None
+        with os.fdopen(fd, "rb") as file:
+            _check_alone(self._path, os.fstat(fd))
+            text = file.read(_LONGEST_DIGITS).decode("ascii", errors="replace").strip()
+        return self._key(text) if _is_secret(text) else None
+
+    def withdraw(self) -> None:
+        """Remove what this task has offered, once all have it."""
+        if self._written is None:
+            return
+        with suppress(OSError):
+            if self._path.read_text(encoding="ascii").strip() == self._written:
+                self._path.unlink()
+        self._written = None
+
+    def _key(self, secret: str) -> bytes:
+        return hmac.digest(bytes.fromhex(secret), self._name.encode(), "sha256")
+
+    def _write(self, secret: str) -> None:
+        """Put the file in its place when it is whole; there may be one of a killed job."""
+        partial = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}.partial")
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(fd, "w", encoding="ascii") as file:
+                file.write(f"{secret}\n")
+            partial.replace(self._path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+    def _remove_abandoned(self) -> None:
+        for path in self._path.parent.glob("*.secret*"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()
+
+
+def _carried() -> str | None:
+    """The secret that has come along, which processes started from here do not inherit."""
+    if CARRIED not in _TAKEN:
+        given = os.environ.pop(CARRIED, None)
+        if given is None and os.environ.get(COMES_IN) == AT_STDIN:
+            given = _sent()
+        if given is None:
+            return None
+        if not _is_secret(given):
+            raise ConfigError(
+                f"{CARRIED} has {len(given)} characters: expected {_DIGITS} hexadecimal digits, as "
+                "from: od -An -vtx1 -N32 /dev/urandom | tr -d ' \\n'"
+            )
+        _TAKEN[CARRIED] = given
+    return _TAKEN[CARRIED]
+
+
+def _sent() -> str:
+    """The line that `knltrain launch` sends; what else comes in there is let go."""
+    deadline, line = time.monotonic() + _SENT_SECONDS, b""
+    while not line.endswith(b"\n") and len(line) <= _LONGEST_DIGITS:
+        ready, _, _ = select.select([0], [], [], max(0.0, deadline - time.monotonic()))
+        received = os.read(0, 1) if ready else b""
+        if not received:
+            raise ConfigError(
+                f"{COMES_IN}={AT_STDIN}, but no secret has come in at standard input: expected "
+                "that of knltrain launch; start this process by it, or without its variables"
+            )
+        line += received
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return line.decode("ascii", errors="replace").strip()
+
+
+def _is_secret(text: str) -> bool:
+    digits = set("0123456789abcdefABCDEF")
+    return (
+        _DIGITS <= len(text) <= _LONGEST_DIGITS and len(text) % 2 == 0 and digits.issuperset(text)
+    )
+
+
+def _check_alone(path: Path, found: os.stat_result | None = None) -> None:
+    """Refuse what is not this user's, or can be read or written by others."""
+    status = path.stat() if found is None else found
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid():
+        raise ConfigError(
+            f"'{path}', for the secret of this job, belongs to user {status.st_uid}: expected one "
+            f"of user {os.geteuid()}; {_way_out()}"
+        )
+    if mode & 0o077:
+        raise ConfigError(
+            f"'{path}', for the secret of this job, is open to others (mode {mode:04o}): expected "
+            f"it for its user alone, as by chmod go= {path}"
+        )
+
+
+def _default_folder() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "knltrain" / "jobs"
+
+
+def _way_out() -> str:
+    return (
+        f"or give all tasks the same secret by the variable {CARRIED}, as "
+        "scripts/many_nodes.sbatch does"
+    )

@@ -1,0 +1,48 @@
+"""A line that a process gets at its standard input, and that no terminal on the way shows."""
+
+from __future__ import annotations
+
+import os
+import termios
+from typing import final
+
+from knltrain.errors import KnltrainError
+
+_LOCAL_MODES = 3
+_SPECIAL = 6
+"""Places in what termios.tcgetattr returns."""
+
+
+@final
+class SpokenLine:
+    """Standard input for one process, which reads ``line`` there, and then its end.
+
+    It is a terminal of its own whose echo is off: ``ssh -tt`` gives the terminal that it opens at
+    the other end the modes of the one that it is started on, and would have a pipe's words shown
+    there.
+    """
+
+    def __init__(self, line: str) -> None:
+        try:
+            self._speaking_fd, self.fd = os.openpty()
+        except OSError as error:
+            raise KnltrainError(
+                f"no terminal for the standard input of a task: {error.strerror}; expected "
+                "/dev/pts to be mounted, and fewer terminals to be open"
+            ) from None
+        self._line = line
+        modes = termios.tcgetattr(self.fd)
+        modes[_LOCAL_MODES] &= ~(termios.ECHO | termios.ECHONL)
+        self._end = modes[_SPECIAL][termios.VEOF]
+        termios.tcsetattr(self.fd, termios.TCSANOW, modes)
+
+    def speak(self) -> None:
+        """Say the line, once the process has the terminal."""
+        os.write(self._speaking_fd, self._line.encode("ascii") + b"\n" + self._end)
+
+    def __enter__(self) -> SpokenLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in (self._speaking_fd, self.fd):
+            os.close(fd)
