@@ -148,6 +148,7 @@ class Supervisor:
 
     def _blame(self, share: float = 1.0) -> None:
         """Fail with the workers that have stood still for a share of the time limit, if any has."""
+        self._vitals.look(self._alive)
         for standstill in self._vitals.still_for(share * self._limit_seconds):
             if standstill.worker in self._alive:
                 standstill.worker.send_signal(signal.SIGKILL)  # it takes no other

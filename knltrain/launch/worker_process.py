@@ -61,7 +61,13 @@ class WorkerProcess:
             raise
         finally:
             os.close(write_fd)
-        self.sight = Sight(self.pid)
+        try:
+            self.sight = Sight(self.pid)
+        except BaseException:
+            self.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self.events.close()
+            raise
 
     @property
     def pid(self) -> int:

@@ -6,13 +6,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from knltrain.exchange import process
 from knltrain.exchange.process import Sight
+
+from ..freezers import VERSIONS, freezer
 
 MIB = 2**20
 TOUCHES_SMALL_PAGES = """
@@ -145,46 +147,22 @@ def test_process_that_a_debugger_holds_stands_still() -> None:
         child.kill()
 
 
-FREEZERS = {
-    "version 1": (Path("/sys/fs/cgroup/freezer"), "freezer.state", "FROZEN", "THAWED"),
-    "version 2": (Path("/sys/fs/cgroup/unified"), "cgroup.freeze", "1", "0"),
-    "version 2 alone": (Path("/sys/fs/cgroup"), "cgroup.freeze", "1", "0"),
-}
 PROGRAMS = {"asleep": "import time; time.sleep(100)", "at work": "while True: pass"}
 
 
-@contextmanager
-def freezer(version: str) -> Iterator[tuple[Path, Callable[[], None]]]:
-    """A control group, and what freezes it; skips the test where none may be made."""
-    mount, name, on, off = FREEZERS[version]
-    group = mount / f"knltrain-test-{os.getpid()}"
-    if not (mount / "cgroup.procs").exists() or not os.access(mount, os.W_OK):
-        pytest.skip("no control group may be made here")
-    group.mkdir()
-    try:
-        if not (group / name).exists():
-            pytest.skip("no freezer of this version")
-        yield group, lambda: (group / name).write_text(on) and None
-    finally:
-        with suppress(OSError):
-            (group / name).write_text(off)
-        wait_until(lambda: not (group / "cgroup.procs").read_text().strip())
-        group.rmdir()
-
-
 @pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize("version", FREEZERS)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_process_whose_control_group_is_frozen_stands_still(version: str, program: str) -> None:
     with (
-        freezer(version) as (group, freeze),
+        freezer(version) as group,
         subprocess.Popen([sys.executable, "-c", PROGRAMS[program]]) as child,
     ):
         sight, identity = Sight(child.pid), process.identity_of(child.pid)
         try:
             assert identity is not None
-            (group / "cgroup.procs").write_text(str(child.pid))
+            group.take_in(child.pid)
             assert process.standstill(identity) is None
-            freeze()
+            group.freeze()
             wait_until(lambda: process.standstill(identity) is not None)
             wait_until(lambda: sight.standstill() == process.standstill(identity))
             assert str(process.standstill(identity)).startswith("frozen by its control group")
@@ -192,8 +170,7 @@ def test_process_whose_control_group_is_frozen_stands_still(version: str, progra
         finally:
             sight.close()
             child.kill()
-            with suppress(OSError):
-                (group / FREEZERS[version][1]).write_text(FREEZERS[version][3])
+            group.thaw()
 
 
 def test_sight_of_a_process_does_not_go_over_to_another() -> None:
