@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 
 from affinity.cli.words import main
+from affinity.standard_streams import secure_standard_streams
 
 if __name__ == "__main__":
+    secure_standard_streams()
     sys.exit(main(sys.argv[1:]))

@@ -34,6 +34,7 @@ from affinity.process.binding import bind_process
 from affinity.process.memory_policy import apply_memory_policy, drop_inherited_policy
 from affinity.process.policy import parse_policy
 from affinity.process.thread_environment import THREAD_PLACEMENT_VARIABLES, thread_environment
+from affinity.standard_streams import secure_standard_streams
 
 if TYPE_CHECKING:
     from affinity.placement.plan import MemoryPlan, Placement
@@ -223,4 +224,5 @@ def _fail(status: int, reason: str) -> NoReturn:
 
 
 if __name__ == "__main__":
+    secure_standard_streams()
     main(sys.argv[1:])

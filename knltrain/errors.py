@@ -109,8 +109,8 @@ class RunAborted(KnltrainError):  # noqa: N818
 class WorkerFailed(KnltrainError):  # noqa: N818
     """A worker process ended with an error."""
 
-    def __init__(self, rank: int, cause: str) -> None:
-        super().__init__(f"worker {rank} failed: {cause}")
+    def __init__(self, rank: int, cause: str, verb: str = "failed: ") -> None:
+        super().__init__(f"worker {rank} {verb}{cause}")
         self.rank = rank
         self.cause = cause
 

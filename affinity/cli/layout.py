@@ -93,5 +93,6 @@ def showable(text: str, encoding: str | None) -> str:
     try:
         text.encode(encoding or "ascii")
     except UnicodeEncodeError:
-        return text.translate(_PLAIN).encode("ascii", "replace").decode()
+        plain = text.translate(_PLAIN).encode(encoding or "ascii", "backslashreplace")
+        return plain.decode(encoding or "ascii")
     return text

@@ -105,9 +105,20 @@ def _memory_limit(group: _Group) -> MemoryLimit | None:
     return MemoryLimit(_name(group), int(limit), max(0, int(limit) - taken))
 
 
-def _groups(root: Path, controller: str) -> Iterator[_Group]:
-    """The groups of this process that may limit `controller`, innermost first, of both versions."""
-    paths = dict(_own_paths(root))
+def is_frozen(root: Path, process: int) -> bool:
+    """Tell whether a process stands still because its group, or one around it, is frozen."""
+    return any(map(_freezes, _groups(root, "freezer", process)))
+
+
+def _freezes(group: _Group) -> bool:
+    if group.version == _V2:
+        return "frozen 1" in _text(group.folder / "cgroup.events").splitlines()
+    return _text(group.folder / "freezer.state") == "FROZEN"
+
+
+def _groups(root: Path, controller: str, process: int | str = "self") -> Iterator[_Group]:
+    """A process's groups that may limit `controller`, innermost first, of both versions."""
+    paths = dict(_paths(root, process))
     for version, controllers, mount, mounted in _mounts(root):
         key = "" if version == _V2 else controller
         if key not in paths or (key and key not in controllers):
@@ -119,8 +130,8 @@ def _groups(root: Path, controller: str) -> Iterator[_Group]:
                 yield _Group(version, "/" + "/".join(path[:end]), folder)
 
 
-def _own_paths(root: Path) -> Iterator[tuple[str, str]]:
-    for line in _text(root / "proc/self/cgroup").splitlines():
+def _paths(root: Path, process: int | str) -> Iterator[tuple[str, str]]:
+    for line in _text(root / f"proc/{process}/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         yield from ((name, path) for name in controllers.split(","))

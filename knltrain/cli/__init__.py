@@ -10,8 +10,11 @@ import sys
 import click
 
 from affinity.errors import AffinityError
+from affinity.standard_streams import secure_standard_streams
 from knltrain import __version__
 from knltrain.cli import bench, doctor, evaluate, launch, methods, topology, train, warmup
+from knltrain.cli.saying import say
+from knltrain.cluster import check_compiling_settings
 from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
 from vectorized_ops.errors import OperationError
 
@@ -20,10 +23,11 @@ _SIGINT = 2
 
 def main() -> None:
     """Run the command line and exit; every error that we know of becomes one line."""
+    secure_standard_streams()
     try:
         sys.exit(commands(prog_name="knltrain", standalone_mode=False))
     except click.ClickException as error:
-        error.show()
+        error.show(sys.stderr)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         _fail("stopped by SIGINT", SIGNALLED + _SIGINT)
@@ -34,7 +38,7 @@ def main() -> None:
 
 
 def _fail(message: str, exit_code: int) -> None:
-    click.echo(f"error: {message}", err=True)
+    say(f"error: {message}", error=True)
     sys.exit(exit_code)
 
 
@@ -42,6 +46,7 @@ def _fail(message: str, exit_code: int) -> None:
 @click.version_option(__version__, prog_name="knltrain")
 def commands() -> None:
     """Train convolutional networks on many-core CPUs."""
+    check_compiling_settings()
 
 
 for _command in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from knltrain.cli.options import as_json_option
+from knltrain.cli.saying import say
 
 
 @click.command()
@@ -14,5 +15,5 @@ def doctor(as_json: bool) -> int:
     from knltrain.doctor import diagnose, format_text, to_json
 
     diagnosis = diagnose()
-    click.echo(to_json(diagnosis) if as_json else format_text(diagnosis))
+    say(to_json(diagnosis) if as_json else format_text(diagnosis))
     return int(diagnosis.level == "fail")

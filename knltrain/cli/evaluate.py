@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from knltrain.cli.options import RUN_FOLDER, as_json_option
+from knltrain.cli.saying import say
 
 
 @click.command()
@@ -27,9 +28,9 @@ def evaluate(run_folder: Path, as_json: bool) -> None:
             "loss": found.loss,
             "images": found.images,
         }
-        click.echo(json.dumps(fields))
+        say(json.dumps(fields))
         return
-    click.echo(
+    say(
         f"{evaluated.checkpoint}: accuracy {found.accuracy:.2%} of {found.images:,} test images, "
         f"loss {found.loss:.4f}"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from knltrain.cli.options import CONFIG, RUN_FOLDER, overrides_option
+from knltrain.cli.saying import say
 
 
 @click.command()
@@ -51,4 +52,4 @@ def train(
     task = this_task()
     if task is None or task.rank == 0:
         draw_curves(run_folder)
-        click.echo(summary(run_folder))
+        say(summary(run_folder))

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from knltrain.cli.options import CONFIG, overrides_option
+from knltrain.cli.saying import say
 
 
 @click.command()
@@ -18,4 +19,4 @@ def warmup(config: Path, overrides: tuple[str, ...]) -> None:
     from knltrain.launch.warmup import warm_up
 
     for line in warm_up(load_config(config, overrides)).lines():
-        click.echo(line)
+        say(line)

@@ -8,6 +8,7 @@ from knltrain.cluster.mpi_job import MpiJob, launched_mpi_job, telling_mpi
 from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.variables import (
     PROCESSOR_SETTINGS,
+    check_compiling_settings,
     processor_settings,
     set_unless_set,
     value_of,
@@ -21,6 +22,7 @@ __all__ = [
     "MpiJob",
     "Task",
     "WorkerIdentity",
+    "check_compiling_settings",
     "launched_mpi_job",
     "processor_settings",
     "set_unless_set",

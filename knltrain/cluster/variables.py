@@ -4,15 +4,49 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+
+from knltrain.errors import ConfigError
 
 PROCESSOR_SETTINGS = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA")
 """Variables that have Numba or oneDNN compute for another processor than this one."""
+
+THREADING_LAYERS = ("default", "safe", "forksafe", "threadsafe", "omp", "tbb", "workqueue")
+"""What Numba takes for NUMBA_THREADING_LAYER."""
 
 
 def processor_settings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return those of PROCESSOR_SETTINGS that are set, in os.environ by default."""
     values = os.environ if environment is None else environment
     return {name: values[name] for name in PROCESSOR_SETTINGS if name in values}
+
+
+def check_compiling_settings(environment: Mapping[str, str] | None = None) -> None:
+    """Raise ConfigError for a setting of Numba with which there would be no kernels."""
+    values = os.environ if environment is None else environment
+    if _number(values, "NUMBA_DISABLE_JIT", 0) != 0:
+        raise ConfigError(
+            f"NUMBA_DISABLE_JIT={values['NUMBA_DISABLE_JIT']}: kernels would not be compiled, and "
+            "knltrain computes by nothing else: expected it not to be set; unset NUMBA_DISABLE_JIT"
+        )
+    if _number(values, "NUMBA_NUM_THREADS", 1) < 1:
+        raise ConfigError(
+            f"NUMBA_NUM_THREADS={values['NUMBA_NUM_THREADS']}: expected 1 or more; unset "
+            "NUMBA_NUM_THREADS, and give the threads of a worker by backend.threads"
+        )
+    layer = values.get("NUMBA_THREADING_LAYER") or THREADING_LAYERS[0]
+    if layer.lower() not in THREADING_LAYERS:
+        raise ConfigError(
+            f"NUMBA_THREADING_LAYER={layer}: expected one of {', '.join(THREADING_LAYERS)}; unset "
+            "NUMBA_THREADING_LAYER, and Numba chooses one"
+        )
+
+
+def _number(values: Mapping[str, str], name: str, usual: int) -> int:
+    """As Numba reads it: what is no number counts as not set, and Numba warns of it."""
+    with suppress(KeyError, ValueError):
+        return int(values[name])
+    return usual
 
 
 def set_unless_set(values: Mapping[str, str]) -> None:

@@ -1,7 +1,8 @@
 """How a worker waits for others once it has looked for long: asleep, but with an eye on its peers.
 
 It sleeps between two looks, and now and then asks whether those it waits for still exist, whether
-the run is being aborted, and for how long they are late.
+the run is being aborted, and for how long they are late. Who is stopped or frozen has no more time
+than the run's limit, also where others may take longer; who is starved of cores has more.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import final
 
 from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost, RunAborted
 from knltrain.exchange import process
+from knltrain.exchange.lateness import LONGEST_LOOK_SECONDS, Lateness
 from knltrain.exchange.segment import Segment, lost_worker
 
 _SHORTEST_NAP_SECONDS = 50e-6
 _LONGEST_NAP_SECONDS = 200e-6
 _LIVENESS_SECONDS = 0.1
-_LONGEST_LOOK_SECONDS = 1.0
-"""No more than this counts as waiting between two looks: in the rest this process was stopped too,
-as when a scheduler suspends a whole job."""
+_MORE_LIMITS = 3
+"""How often the time limit begins anew for those that are starved of cores."""
 
 _SIGNALLED = 128
 
@@ -51,17 +52,33 @@ class Patience:
 
         ``timeout_seconds`` is a longer time limit for this once.
         Raises RunAborted or PeerLost if the run is being aborted, PeerLost if an awaited process is
-        gone, ExchangeTimeout if one lets wait longer than the time limit.
+        gone, ExchangeTimeout if one lets wait longer than the time limit, or stands still for
+        longer than the usual one.
         """
-        limit_seconds = max(timeout_seconds or 0.0, self._timeout_seconds)
-        if not nap_until(look, self.check, lambda: self._check_alive(awaited), limit_seconds):
-            raise self._timeout(limit_seconds, awaited())
+        late = Lateness(self._segment.holder)
+        waited_seconds, limit_seconds = 0.0, max(timeout_seconds or 0.0, self._timeout_seconds)
+        starved: list[int] = []
+        for _ in range(1 + _MORE_LIMITS):
+            if nap_until(look, self.check, lambda: self._look_after(awaited, late), limit_seconds):
+                return
+            waited_seconds += limit_seconds
+            starved = late.starved(awaited(), limit_seconds)
+            if not starved:
+                break
+            limit_seconds = self._timeout_seconds
+        raise self._timeout(waited_seconds, awaited(), late, starved)
 
     def check(self) -> None:
         """Raise RunAborted or PeerLost if the run is being aborted."""
         code = int(self._abort_word[0])
         if code != 0:
             raise _abort_error(code)
+
+    def _look_after(self, awaited: Callable[[], list[int]], late: Lateness) -> None:
+        self._check_alive(awaited)
+        late.look(awaited())
+        if still := late.still_for(self._timeout_seconds):
+            raise self._timeout(self._timeout_seconds, still, late)
 
     def _check_alive(self, awaited: Callable[[], list[int]]) -> None:
         for rank in awaited():
@@ -74,21 +91,31 @@ class Patience:
                 ended, name = process.process_id(holder), self._names[rank]
                 raise PeerLost(f"worker {name} is gone: its process {ended} has ended")
 
-    def _timeout(self, seconds: float, ranks: list[int]) -> ExchangeTimeout:
+    def _timeout(
+        self, seconds: float, ranks: list[int], late: Lateness, starved: Sequence[int] = ()
+    ) -> ExchangeTimeout:
+        stills = {rank: how for rank in ranks if (how := late.standstill(rank)) is not None}
+        still = ", ".join(f"{self._called(rank)} is {how}" for rank, how in stills.items())
         absent = ", ".join(
-            f"worker {self._names[rank]} ({self._condition(rank)})" for rank in ranks
+            self._called(rank, ", starved of cores" if rank in starved else ", running")
+            for rank in ranks
+            if rank not in stills
         )
+        if not still:
+            return ExchangeTimeout(
+                f"waited {seconds:g} s in vain for {absent}; if this worker can be so much slower "
+                "than the others, raise exchange.timeout_seconds"
+            )
+        others = f", and for {absent}" if absent else ""
         return ExchangeTimeout(
-            f"waited {seconds:g} s in vain for {absent}; if this worker can be so much slower than "
-            "the others, raise exchange.timeout_seconds"
+            f"{still}: waited {seconds:g} s in vain for it{others}; if workers are to be stopped "
+            "for so long, stop all of them, or raise exchange.timeout_seconds"
         )
 
-    def _condition(self, rank: int) -> str:
+    def _called(self, rank: int, doing: str = "") -> str:
         holder = self._segment.holder(rank)
-        if not holder:
-            return "has not joined"
-        doing = "stopped" if process.is_stopped(holder) else "running"
-        return f"process {process.process_id(holder)}, {doing}"
+        what = f"{process.named(holder)}{doing}" if holder else "has not joined"
+        return f"worker {self._names[rank]} ({what})"
 
 
 def nap_until(
@@ -108,7 +135,7 @@ def nap_until(
     while not look():
         check()
         now = time.monotonic()
-        late_seconds += min(now - looked, _LONGEST_LOOK_SECONDS)
+        late_seconds += min(now - looked, LONGEST_LOOK_SECONDS)
         looked = now
         if late_seconds - checked_seconds >= _LIVENESS_SECONDS:
             checked_seconds = late_seconds

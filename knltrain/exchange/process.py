@@ -1,15 +1,38 @@
-"""Who a process is, so that a peer's end is noticed and a reused process id is not taken for it."""
+"""Who a process is, and how it is: at work, standing still, without a core, or ending.
+
+So that a peer's end is noticed, and a reused process id is not taken for it.
+"""
 
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import final
+
+from affinity.process.cgroup import is_frozen
 
 _ID_BITS = 22
 """Linux gives process ids below 2^22 only (PID_MAX_LIMIT)."""
 
 _ENDED = ("Z", "X", "x")
 """States of a process that runs no more, though its parent has not asked for its end yet."""
+
+_LEAVING = 0x4 | 0x400
+"""PF_EXITING, PF_SIGNALED: the kernel is ending a thread, which returns to its program no more.
+
+Its memory is freed only after that, which takes seconds for gigabytes of small pages, or written to
+a core file; and nobody else is told of the end before.
+"""
+
+_STOPPED = ("T", "t")
+_ASLEEP = ("S", "D")
+_FREEZERS = ("__refrigerator", "do_freezer_trap", "get_signal")
+"""Where in the kernel a frozen thread stands, if it was not asleep before."""
+
+_ROOT = Path("/")
 
 
 def own_identity() -> int:
@@ -25,10 +48,10 @@ def identity_of(process_id: int) -> int | None:
 
     The start is in clock ticks from boot, field 22 of /proc/<pid>/stat, see proc(5).
     """
-    fields = _stat_fields(process_id)
-    if not fields or fields[0] in _ENDED:
+    fields = _fields(_read(f"/proc/{process_id}/stat"))
+    if not fields or _is_ending(process_id, fields):
         return None
-    return int(fields[19]) << _ID_BITS | process_id
+    return _identity(process_id, fields)
 
 
 def process_id(identity: int) -> int:
@@ -37,20 +60,109 @@ def process_id(identity: int) -> int:
 
 
 def is_alive(identity: int) -> bool:
-    """Tell whether this very process still runs, or is stopped."""
+    """Tell whether this very process still runs, or stands still, and will go on.
+
+    Not from when all of its threads are ending, however long the kernel takes for that.
+    """
     return identity_of(process_id(identity)) == identity
 
 
-def is_stopped(identity: int) -> bool:
-    """Tell whether a process is stopped by a signal or a debugger."""
-    fields = _stat_fields(process_id(identity))
-    return bool(fields) and fields[0] in ("T", "t")
+def standstill(identity: int) -> str | None:
+    """How a process stands still from outside, as in ``stopped (state T)``; None if it does not.
+
+    By a signal, a debugger, or the freezer of its control group.
+    """
+    number = process_id(identity)
+    fields = _fields(_read(f"/proc/{number}/stat"))
+    if not fields or _identity(number, fields) != identity:
+        return None
+    return _standstill(number, fields[0])
 
 
-def _stat_fields(process_id: int) -> list[str]:
-    """Fields from the third (state) on: the second, the name, may hold blanks and brackets."""
-    try:
-        stat = Path(f"/proc/{process_id}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
+def named(identity: int) -> str:
+    """What a process is called in messages; all that are asked for are on this host."""
+    return f"process {process_id(identity)} on host {socket.gethostname()}"
+
+
+def run_delay_seconds(identity: int) -> float:
+    """How long the threads of a process have been ready to run, all in all, but had no core."""
+    told = (_read(task / "schedstat").split() for task in _tasks(process_id(identity)))
+    return sum(int(numbers[1]) for numbers in told if len(numbers) > 1) * 1e-9
+
+
+@final
+class Sight:
+    """A child of this process, seen through an open file: what is read there is never another's.
+
+    Ends with `close`.
+    """
+
+    def __init__(self, process_id: int) -> None:
+        self._process_id = process_id
+        self._fd = os.open(f"/proc/{process_id}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        self._busy: list[str] = []
+
+    def is_ending(self) -> bool:
+        """Tell whether it has ended, or all of its threads are ending."""
+        fields = self._look()
+        return not fields or _is_ending(self._process_id, fields)
+
+    def standstill(self) -> str | None:
+        """How it stands still, as `standstill` tells it."""
+        fields = self._look()
+        busy, self._busy = self._busy, fields[11:13]
+        if not fields or (fields[0] in _ASLEEP and fields[11:13] != busy):
+            return None  # it has run since the last look
+        return _standstill(self._process_id, fields[0])
+
+    def close(self) -> None:
+        """Look no more."""
+        os.close(self._fd)
+
+    def _look(self) -> list[str]:
+        with suppress(ProcessLookupError):
+            return _fields(os.pread(self._fd, 4096, 0))
         return []
+
+
+def _identity(process_id: int, fields: list[str]) -> int:
+    return int(fields[19]) << _ID_BITS | process_id
+
+
+def _standstill(process_id: int, state: str) -> str | None:
+    if state in _STOPPED:
+        return f"stopped (state {state})"
+    if state not in _ASLEEP:
+        return None
+    place = _read(f"/proc/{process_id}/wchan").decode()
+    if place in _FREEZERS or is_frozen(_ROOT, process_id):
+        return f"frozen by its control group (state {state})"
+    return None
+
+
+def _is_ending(process_id: int, fields: list[str]) -> bool:
+    """Whether no thread is left that may return to its program."""
+    return _is_leaving(fields) and all(
+        _is_leaving(_fields(_read(task / "stat"))) for task in _tasks(process_id)
+    )
+
+
+def _is_leaving(fields: list[str]) -> bool:
+    return not fields or fields[0] in _ENDED or bool(int(fields[6]) & _LEAVING)
+
+
+def _tasks(process_id: int) -> Iterator[Path]:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        yield from Path(f"/proc/{process_id}/task").iterdir()
+
+
+def _read(path: str | Path) -> bytes:
+    """What the kernel tells there; nothing of a process that is gone, or that it keeps secret."""
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        return Path(path).read_bytes()
+    return b""
+
+
+def _fields(stat: bytes) -> list[str]:
+    """Fields from the third (state) on: the second, the name, may hold blanks and brackets."""
     return stat.rpartition(b")")[2].decode("ascii").split()

@@ -18,6 +18,7 @@ from affinity import (
     own_placement,
     remarks,
 )
+from affinity.standard_streams import secure_standard_streams
 from knltrain.build import build_team, build_worker
 from knltrain.cluster import WorkerIdentity, worker_identity
 from knltrain.errors import KnltrainError, Misplaced
@@ -162,4 +163,5 @@ def _exit_code(error: Exception) -> int:
 
 
 if __name__ == "__main__":
+    secure_standard_streams()
     sys.exit(main())

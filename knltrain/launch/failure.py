@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Final
 
 from knltrain.launch.events import Event
 from knltrain.launch.signals import signal_name
+from knltrain.launch.vitals import Standstill
 
 CONSEQUENCES: Final = ("ExchangeTimeout", "PeerLost", "RunAborted")
 """Errors that another worker's end brings about, the ones nearest to a cause first."""
@@ -28,7 +30,7 @@ _HINTS: Final[dict[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One worker's end before its time; `cause` reads on after `worker 1 failed:`."""
+    """One worker's end before its time; `cause` reads on after `worker 1` and the `verb`."""
 
     rank: int
     cause: str
@@ -36,11 +38,17 @@ class Failure:
     at_seconds: float
     kind: str | None = None
     signal_number: int | None = None
+    verb: str = "failed: "
 
     @property
     def may_come_from_elsewhere(self) -> bool:
         """Whether the end of a worker on another node can have brought it about."""
         return self.kind in FROM_ELSEWHERE or self.signal_number in _CRASHES
+
+    @property
+    def may_come_of_a_standstill(self) -> bool:
+        """Whether it is that of a worker which has waited in vain."""
+        return self.kind in ("ExchangeTimeout", "CollectiveError")
 
     @classmethod
     def from_event(cls, rank: int, event: Event) -> Failure:
@@ -54,6 +62,17 @@ class Failure:
             at_seconds=event["at_seconds"],
             kind=event["kind"],
         )
+
+    @classmethod
+    def from_standstill(cls, standstill: Standstill) -> Failure:
+        """Failure of a worker that others wait for; it began when that came to a standstill."""
+        worker, seconds = standstill.worker, standstill.seconds
+        cause = (
+            f"(process {worker.pid} on host {socket.gethostname()}) is {standstill.how}, for "
+            f"{seconds:.1f} s so far: expected workers to go on, or all to stand still at once; if "
+            "one is to be stopped for so long, raise exchange.timeout_seconds"
+        )
+        return cls(worker.rank, cause, 1, time.monotonic() - seconds, verb="")
 
     @classmethod
     def from_exit(cls, rank: int, returncode: int) -> Failure:

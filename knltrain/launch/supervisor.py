@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import select
 import selectors
 import signal
@@ -14,7 +15,8 @@ from knltrain.errors import KnltrainError, PeerLost
 from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure, first_cause
 from knltrain.launch.signals import SignalPipe
-from knltrain.launch.worker_process import WorkerProcess
+from knltrain.launch.vitals import LOOK_SECONDS, Vitals
+from knltrain.launch.worker_process import LONGEST_END_SECONDS, WorkerProcess
 
 FAILURE_CODE: Final = 1
 """Abort code when a worker failed; it is 128 + signal number when the user stopped the run."""
@@ -25,8 +27,9 @@ _STEPS: Final = ((0.5, signal.SIGTERM), (1.5, signal.SIGKILL))
 _NEWS_SECONDS: Final = 2.0
 """How long the process that starts workers elsewhere may take to end after one of them has."""
 
-_LONGEST_WAIT_SECONDS: Final = 0.5
-"""Bounds the wait for a child's end should its SIGCHLD be blocked by whoever started the parent."""
+_BLAMED_FROM: Final = 0.5
+"""A share of the time limit: who has stood still for so long when others have waited in vain is the
+cause; they may have begun to wait earlier, or later."""
 
 
 @dataclass(slots=True)
@@ -60,12 +63,16 @@ class Supervisor:
         abort: Callable[[int], None],
         on_event: Callable[[int, Event], None],
         company: Others | None = None,
+        limit_seconds: float = math.inf,
     ) -> None:
         """`abort(code)` tells workers to give up; `on_event(rank, event)` hears what they say.
 
-        `company` are the other processes that start workers of this run.
+        `company` are the other processes that start workers of this run. A worker that stands still
+        for `limit_seconds`, stopped or frozen, ends it, unless the run is suspended as a whole.
         """
         self._company = company
+        self._limit_seconds = limit_seconds
+        self._vitals = Vitals(workers, alone=company is None)
         self._workers = len(workers)
         self._alive = list(workers)
         self._signals = signals
@@ -94,12 +101,14 @@ class Supervisor:
                         continue
                     if key.data is self._company:
                         selector.unregister(key.fd)
+                        self._blame(_BLAMED_FROM)
                         self._stop(FAILURE_CODE)
                         continue
                     self._listen(key.data)
                     if key.data.events.at_end:
                         selector.unregister(key.fd)
                 self._notice_ends()
+                self._look_after()
                 self._escalate()
         return self._ending()
 
@@ -124,8 +133,32 @@ class Supervisor:
             if not (told or well or -code in self._sent):
                 self._fail(Failure.from_exit(worker.rank, code))
 
+    def _look_after(self) -> None:
+        """End the run with a worker that is ending unasked, or stands still.
+
+        Its exit code, and with that the cause, is known only once its memory is free.
+        """
+        self._vitals.look(self._alive)
+        for worker in self._vitals.ending:
+            self._listen(worker)
+            if worker.rank not in self._results:
+                self._stop(FAILURE_CODE)
+        if self._stopping_since is None:
+            self._blame()
+
+    def _blame(self, share: float = 1.0) -> None:
+        """Fail with the workers that have stood still for a share of the time limit, if any has."""
+        self._vitals.look(self._alive)
+        for standstill in self._vitals.still_for(share * self._limit_seconds):
+            if standstill.worker in self._alive:
+                standstill.worker.send_signal(signal.SIGKILL)  # it takes no other
+                self._failures.append(Failure.from_standstill(standstill))
+                self._stop(FAILURE_CODE)
+
     def _fail(self, failure: Failure) -> None:
         self._failures.append(failure)
+        if failure.may_come_of_a_standstill and self._stopping_since is None:
+            self._blame(_BLAMED_FROM)
         self._stop(FAILURE_CODE)
 
     def _obey_signals(self) -> None:
@@ -144,14 +177,22 @@ class Supervisor:
     def _escalate(self) -> None:
         while self._steps and self._seconds_to_next_step() <= 0:
             self._send(self._steps.pop(0)[1])
+        since = self._stopping_since
+        if since is None or self._steps:
+            return
+        is_late = time.monotonic() - since > LONGEST_END_SECONDS
+        for worker in [each for each in self._alive if each.is_held(is_late)]:
+            cause = f"its process {worker.pid} was killed, but the kernel does not let it end"
+            self._failures.append(Failure(worker.rank, cause, 1, time.monotonic()))
+            self._alive.remove(worker)
 
     def _seconds_to_next_step(self) -> float:
         if self._stopping_since is None or not self._steps:
-            return _LONGEST_WAIT_SECONDS
+            return LOOK_SECONDS
         return self._stopping_since + self._steps[0][0] - time.monotonic()
 
     def _wait_seconds(self) -> float:
-        return max(0.0, min(self._seconds_to_next_step(), _LONGEST_WAIT_SECONDS))
+        return max(0.0, min(self._seconds_to_next_step(), LOOK_SECONDS))
 
     def _send(self, number: signal.Signals) -> None:
         self._sent.add(number)

@@ -184,7 +184,8 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
             started.enter_context(_start_worker(orders, placement, kept_fds))
             for placement in plan.placements
         ]
-        ending = Supervisor(workers, signals, abort, listener.hear, company).watch()
+        limit_seconds = plan.config.exchange.timeout_seconds
+        ending = Supervisor(workers, signals, abort, listener.hear, company, limit_seconds).watch()
     if (error := _error(ending, orders.run_folder, listener.progress)) is not None:
         raise error
 
@@ -249,6 +250,7 @@ def _worker_failed(failure: Failure, run_folder: Path) -> WorkerFailed:
         failure.rank,
         f"{failure.cause}; last good checkpoint: {checkpoint}; "
         f"log: {log_of(run_folder, failure.rank)}",
+        failure.verb,
     )
     error.exit_code = failure.exit_code
     return error

@@ -5,17 +5,27 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import final
+from typing import Final, final
 
+from knltrain.exchange.process import Sight
 from knltrain.launch.events import EventReader
+
+LONGEST_END_SECONDS: Final = 10.0
+"""How long a process that was killed may take to begin to end, before it is left to the kernel."""
+
+_LOOK_SECONDS = 0.2
 
 
 @final
 class WorkerProcess:
     """A started worker. Leaving the `with` block kills what is still alive and reaps it.
+
+    `sight` tells how its process is, while it is alive and after.
 
     The worker leads a session of its own, so that Ctrl-C in a terminal reaches the parent alone
     and the parent decides how the run ends.
@@ -51,6 +61,13 @@ class WorkerProcess:
             raise
         finally:
             os.close(write_fd)
+        try:
+            self.sight = Sight(self.pid)
+        except BaseException:
+            self.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self.events.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -66,6 +83,14 @@ class WorkerProcess:
         if self.exit_code() is None:
             os.killpg(self.pid, number)
 
+    def is_held(self, is_late: bool) -> bool:
+        """Tell whether something keeps a killed worker from ending: its frozen control group.
+
+        Or, if it is late, a device, say, that does not answer. It is not held while its memory is
+        freed, which may take long.
+        """
+        return not self.sight.is_ending() and (is_late or self.sight.standstill() is not None)
+
     def __enter__(self) -> WorkerProcess:
         return self
 
@@ -76,5 +101,9 @@ class WorkerProcess:
         traceback: TracebackType | None,
     ) -> None:
         self.send_signal(signal.SIGKILL)
-        self._process.wait()
+        deadline = time.monotonic() + LONGEST_END_SECONDS
+        while self.exit_code() is None and not self.is_held(time.monotonic() > deadline):
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LOOK_SECONDS)
+        self.sight.close()
         self.events.close()

@@ -63,6 +63,7 @@ def test_non_finite_loss_names_step_and_layer_and_way_out() -> None:
 
 def test_worker_failed_names_rank_and_cause() -> None:
     assert str(errors.WorkerFailed(3, "out of memory")) == "worker 3 failed: out of memory"
+    assert str(errors.WorkerFailed(3, "is stopped", "")) == "worker 3 is stopped"
 
 
 def test_unknown_name_lists_all_known_and_the_closest() -> None:

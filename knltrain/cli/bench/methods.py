@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from knltrain.cli.bench.report import check_files, listed, picture_option, report_option, show
+from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -89,6 +90,6 @@ def methods(
         threads=threads,
         link=link,
         scaling=scaling,
-        tell=lambda line: click.echo(line, err=True),
+        tell=lambda line: say(line, error=True),
     )
     show(report, format_table, report_file, picture, draw_methods)

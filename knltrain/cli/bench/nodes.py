@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
 
 
@@ -96,6 +97,6 @@ def nodes(
         workers_per_core=workers_per_core,
         trace_steps=trace_steps,
         traces=report_file.parent if report_file is not None else None,
-        tell=lambda line: click.echo(line, err=True),
+        tell=lambda line: say(line, error=True),
     )
     show(report, format_table, report_file)

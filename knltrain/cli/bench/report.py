@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
 
 Report: TypeAlias = dict[str, Any]
@@ -59,7 +60,7 @@ def show(
 
     Raises FileError when the JSON cannot be written.
     """
-    click.echo(format_table(report))
+    say(format_table(report))
     if report_file is not None:
         try:
             report_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

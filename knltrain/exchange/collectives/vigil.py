@@ -77,7 +77,10 @@ class Vigil:
 
     def give_up(self, ranks: Sequence[int], seconds: float) -> KnltrainError:
         """Break the group; return the error that names the ``ranks`` that did not come."""
-        absent = ", ".join(f"{self.names[rank]} ({self._condition(rank)})" for rank in ranks)
+        first = sorted(
+            ranks, key=lambda rank: process.standstill(self._segment.holder(rank)) is None
+        )
+        absent = ", ".join(f"{self.names[rank]} ({self._condition(rank)})" for rank in first)
         error = ExchangeTimeout(
             f"waited {seconds:g} s in vain for {absent}; if it can be so much slower, "
             f"{self._way_out}"
@@ -115,8 +118,7 @@ class Vigil:
 
     def _condition(self, rank: int) -> str:
         holder = self._segment.holder(rank)
-        doing = "stopped" if process.is_stopped(holder) else "running"
-        return f"process {process.process_id(holder)}, {doing}"
+        return f"{process.named(holder)}, {process.standstill(holder) or 'running'}"
 
 
 def _code(why: int, rank: int) -> int:

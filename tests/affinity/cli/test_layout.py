@@ -40,5 +40,6 @@ def test_what_holds_for_several_is_told_once_and_each_group_named_once() -> None
 def test_terminal_without_our_letters_gets_plain_ones() -> None:
     assert showable("├─ HBM 4 → DRAM", "utf-8") == "├─ HBM 4 → DRAM"
     assert showable("├─ HBM 4 → DRAM", "ascii") == "|- HBM 4 > DRAM"
-    assert showable("│ é", "ascii") == "| ?"
+    assert showable("│ é", "ascii") == "| \\xe9"
+    assert showable("│ é α", "latin-1") == "| é \\u03b1"
     assert showable("└─", None) == "`-"

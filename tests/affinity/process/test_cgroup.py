@@ -10,6 +10,7 @@ from affinity.process.cgroup import (
     CpuQuota,
     Cpuset,
     MemoryLimit,
+    is_frozen,
     read_cpu_quota,
     read_cpuset,
     read_memory_limit,
@@ -193,3 +194,31 @@ def test_real_limit_of_a_process_shrinks_by_what_it_takes(
     limit, taken = map(int, run_python(script, str(small_group)).split())
     assert limit == 256
     assert 90 < taken < 110
+
+
+@pytest.mark.parametrize(("state", "frozen"), [("FROZEN", True), ("THAWED", False)])
+def test_freezer_of_version_1_is_that_of_the_process(
+    write: Write, tmp_path: Path, state: str, frozen: bool
+) -> None:
+    mount = "37 31 0:33 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer"
+    write("proc/self/mountinfo", mount)
+    write("proc/self/cgroup", "6:freezer:/mine")
+    write("proc/77/cgroup", "6:freezer:/jobs/7")
+    write("sys/fs/cgroup/freezer/mine/freezer.state", "THAWED")
+    write("sys/fs/cgroup/freezer/jobs/7/freezer.state", state)
+    assert is_frozen(tmp_path, 77) is frozen
+
+
+@pytest.mark.parametrize(("number", "frozen"), [(1, True), (0, False)])
+def test_group_of_version_2_tells_whether_it_is_frozen(
+    write: Write, tmp_path: Path, number: int, frozen: bool
+) -> None:
+    write("proc/self/mountinfo", V2_MOUNT)
+    write("proc/77/cgroup", "0::/job/step")
+    write(f"{V2}/job/step/cgroup.events", f"populated 1\nfrozen {number}")
+    assert is_frozen(tmp_path, 77) is frozen
+
+
+def test_process_that_is_gone_is_not_frozen(write: Write, tmp_path: Path) -> None:
+    write("proc/self/mountinfo", V2_MOUNT)
+    assert not is_frozen(tmp_path, 77)

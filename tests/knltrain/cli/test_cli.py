@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,6 +69,54 @@ def test_the_module_is_the_command(tmp_path: Path, start_knltrain: Start) -> Non
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
     assert err.startswith("error: missing.toml")
+
+
+@pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+def test_run_with_closed_streams_and_names_beyond_ascii_comes_to_its_end(
+    config_file: Path, closed: str
+) -> None:
+    """As under nohup, and where the encoding of the streams is a poor one."""
+    words = f'"$python" -m knltrain train {config_file.name} --set runs_folder=läufe {closed}'
+    variables = {
+        **os.environ,
+        "PYTHONPATH": str(Path(knltrain.__file__).parents[1]),
+        "PYTHONIOENCODING": "ascii",
+        "python": sys.executable,
+    }
+    ended = subprocess.run(
+        ["sh", "-c", words], cwd=config_file.parent, env=variables, capture_output=True, timeout=300
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert (config_file.parent / "läufe/run/result.json").exists()
+    if closed == "<&-":
+        assert b"run folder l\\xe4ufe/run" in ended.stdout
+        assert b"run folder                   l\\xe4ufe/run" in ended.stdout
+
+
+def test_output_of_a_command_may_end_early(tmp_path: Path) -> None:
+    """As by ``knltrain methods | head -1``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [sys.executable, "-m", "knltrain", "methods"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+    os.close(writer)
+    assert ended.stderr == b""
+
+
+def test_setting_of_numba_that_leaves_no_kernels_is_refused_at_the_start(
+    exit_code: ExitCode,
+    config_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert exit_code("train", str(config_file)) == 2
+    assert capsys.readouterr().err.startswith("error: NUMBA_DISABLE_JIT=1: ")
 
 
 def test_topology_shows_what_affinity_shows(

@@ -6,12 +6,45 @@ import os
 
 import pytest
 
-from knltrain.cluster import processor_settings, set_unless_set, value_of
+from knltrain.cluster import (
+    check_compiling_settings,
+    processor_settings,
+    set_unless_set,
+    value_of,
+)
+from knltrain.errors import ConfigError
 
 
 def test_settings_of_the_processor_are_those_that_are_set() -> None:
     given = {"NUMBA_CPU_NAME": "knl", "NUMBA_CPU_FEATURES": "", "HOME": "/"}
     assert processor_settings(given) == {"NUMBA_CPU_NAME": "knl", "NUMBA_CPU_FEATURES": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NUMBA_DISABLE_JIT", "1"),
+        ("NUMBA_DISABLE_JIT", "-1"),
+        ("NUMBA_NUM_THREADS", "0"),
+        ("NUMBA_THREADING_LAYER", "opnmp"),
+    ],
+)
+def test_setting_that_leaves_no_kernels_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}={value}: .*expected .*unset {name}"):
+        check_compiling_settings({name: value})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"NUMBA_DISABLE_JIT": "0", "NUMBA_NUM_THREADS": "3", "NUMBA_THREADING_LAYER": "OMP"},
+        {"NUMBA_DISABLE_JIT": "", "NUMBA_NUM_THREADS": "many", "NUMBA_THREADING_LAYER": ""},
+        {"NUMBA_OPT": "0", "NUMBA_BOUNDSCHECK": "1"},
+    ],
+)
+def test_setting_that_kernels_can_stand_is_left_alone(given: dict[str, str]) -> None:
+    check_compiling_settings(given)
 
 
 def test_variables_for_libraries_leave_alone_what_the_user_set(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,8 @@ def test_frozen_worker_is_named_when_time_is_up(start: Any) -> None:
     peers.processes[1].send_signal(signal.SIGSTOP)
     kind, text = peers.error(0)
     assert kind == "ExchangeTimeout"
-    assert text.startswith(
-        f"waited 0.6 s in vain for worker 1 (process {peers.processes[1].pid}, stopped)"
-    )
+    named = f"worker 1 (process {peers.processes[1].pid} on host {socket.gethostname()})"
+    assert text.startswith(f"{named} is stopped (state T): waited 0.6 s in vain for it; ")
 
 
 @pytest.mark.parametrize("code, kind, exit_code", [(143, "RunAborted", 143), (1, "PeerLost", 1)])

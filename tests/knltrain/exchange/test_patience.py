@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import itertools
+import re
+import signal
+import socket
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from knltrain.errors import ExchangeTimeout, PeerLost, RunAborted
+from knltrain.exchange import process
+from knltrain.exchange.layout import HOLDER
 from knltrain.exchange.patience import Patience, nap_until
 from knltrain.exchange.segment import Segment, lost_worker
 
@@ -38,6 +45,41 @@ def test_peers_are_looked_after_now_and_then() -> None:
         lambda: False, lambda: checks.append("cheap"), lambda: checks.append("dear"), 0.35
     )
     assert 1 <= checks.count("dear") <= 3 < checks.count("cheap")
+
+
+def test_frozen_worker_has_no_longer_time_limit_and_is_named_first(segment: Segment) -> None:
+    """Where a meeting may take half an hour, and another one is late, too."""
+    with subprocess.Popen(["sleep", "100"]) as frozen:
+        identity = process.identity_of(frozen.pid)
+        assert identity is not None
+        segment.words[segment.layout.state_word(1) + HOLDER] = identity
+        frozen.send_signal(signal.SIGSTOP)
+        host = socket.gethostname()
+        named = f"worker 1 (process {frozen.pid} on host {host}) is stopped (state T): waited 0.4 s"
+        with pytest.raises(ExchangeTimeout, match=f"^{re.escape(named)}"):
+            Patience(segment, 0.4).wait(lambda: False, lambda: [0, 1], 1800)
+        frozen.kill()
+
+
+def test_frozen_worker_is_named_before_others_that_are_late(segment: Segment) -> None:
+    with subprocess.Popen(["sleep", "100"]) as frozen:
+        identity = process.identity_of(frozen.pid)
+        assert identity is not None
+        segment.words[segment.layout.state_word(1) + HOLDER] = identity
+        frozen.send_signal(signal.SIGSTOP)
+        with pytest.raises(ExchangeTimeout, match=r"^worker 1 .* and for worker 0 \(has not joi"):
+            Patience(segment, 0.05).wait(lambda: False, lambda: [0, 1])
+        frozen.kill()
+
+
+def test_starved_worker_has_more_time_and_is_told_so(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment.claim(1)
+    delays = itertools.count()
+    monkeypatch.setattr(process, "run_delay_seconds", lambda identity: float(next(delays)))
+    with pytest.raises(ExchangeTimeout, match=r"waited 0\.8 s in vain .*, starved of cores\)"):
+        Patience(segment, 0.2).wait(lambda: False, lambda: [1])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import numpy as np
@@ -72,4 +73,5 @@ def test_holder_of_a_lock_is_named_when_time_is_up(start: Any) -> None:
     assert peers.hear(1) == "inside"
     kind, text = peers.error(0)
     assert kind == "ExchangeTimeout"
-    assert f"worker 1 (process {peers.processes[1].pid}, running)" in text
+    where = f"process {peers.processes[1].pid} on host {socket.gethostname()}"
+    assert f"worker 1 ({where}, running)" in text

@@ -47,7 +47,9 @@ def test_worker_that_runs_but_does_not_come_is_named_when_time_is_up(segment: Se
         identity = process.identity_of(child.pid)
         assert identity is not None
         hold(segment, 1, identity)
-        with pytest.raises(ExchangeTimeout, match=rf"worker 1 \(process {child.pid}, running\)"):
+        with pytest.raises(
+            ExchangeTimeout, match=rf"worker 1 \(process {child.pid} on host \S+, running\)"
+        ):
             Barrier(segment, 0, Patience(segment, 0.3)).wait()
         child.kill()
 

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -371,10 +372,12 @@ def test_number_of_computers_that_is_not_there_is_refused(made: Hosts, folder: P
 
 
 @contextmanager
-def under_way(made: Hosts, folder: Path, way: str, method: str) -> Iterator[subprocess.Popen[str]]:
+def under_way(
+    made: Hosts, folder: Path, way: str, method: str, *more: str
+) -> Iterator[subprocess.Popen[str]]:
     """A run that does not end by itself, some steps after its start."""
     endless = ("--set", "train.steps=100000000", "--set", "evaluation.every_epochs=0")
-    with started(made, folder, *words(*by(way, method), *endless)) as process:
+    with started(made, folder, *words(*by(way, method), *endless, *more)) as process:
         metrics, deadline = folder / "runs/run/metrics-0.jsonl", time.monotonic() + 120
         while not (metrics.exists() and metrics.read_text().count("\n") > 3):
             assert process.poll() is None, process.communicate()
@@ -417,6 +420,36 @@ def test_worker_that_is_killed_ends_the_run_on_all_hosts(
     assert f"worker {rank} failed: it was killed by SIGKILL" in err
     gone = rf"error: task 1 \(\S+\) is gone: worker {rank} failed"
     assert re.search(gone, err), err
+
+
+@pytest.mark.usefixtures("nothing_stays")
+@pytest.mark.parametrize(
+    ("way", "method", "workers"),
+    [
+        ("gloo", "sync_easgd", 1),
+        ("mpi", "seasgd", 2),
+        again("ccl", "sync_easgd", 2),
+        again("gloo", "hierarchical_easgd", 2),
+        again("mpi", "caffegpi", 1),
+        again("mpi", "seasgd", 1),
+        again("mpi", "shmcaffe_h", 2),
+    ],
+)
+def test_worker_that_is_stopped_is_named_on_all_hosts(
+    made: Hosts, folder: Path, way: str, method: str, workers: int
+) -> None:
+    """Not those that wait for it, and no later than the time limit for them."""
+    rank = 2 * workers - 1
+    more = ("--workers", str(workers), "--set", "exchange.timeout_seconds=4")
+    with under_way(made, folder, way, method, *more) as process:
+        (worker,) = _processes(folder, f"KNLTRAIN_RANK={rank}\0")
+        os.kill(worker, signal.SIGSTOP)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    host = socket.gethostname()
+    named = rf"worker {rank} \(process {worker} on host {host}\) is stopped \(state T\)"
+    assert re.search(rf": error: {named}", err), err
+    assert re.search(rf"error: task 1 \(\S+\) is gone: {named}", err), err
 
 
 @pytest.mark.usefixtures("nothing_stays")

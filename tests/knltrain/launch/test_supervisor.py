@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ events = EventWriter(int(sys.argv[1]))
 """
 FINISH = "events.send('progress', step=1); events.send('done', result={'steps': 1})"
 WAIT = "events.send('ready'); time.sleep(600)"
+STOPS_ITSELF = "events.send('ready'); os.kill(os.getpid(), signal.SIGSTOP)"
+AWAIT_GO = "[time.sleep(0.01) for _ in iter(lambda: os.path.exists('go'), True)]"
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); " + WAIT
 
 
@@ -43,6 +47,8 @@ class Watched:
         *scripts: str,
         when_ready: Callable[[int], None] | None = None,
         company: Others | None = None,
+        limit_seconds: float = math.inf,
+        on_abort: Callable[[], None] = lambda: None,
     ) -> Ending:
         """`when_ready(rank)` is called as soon as that worker says that it is ready."""
 
@@ -51,16 +57,22 @@ class Watched:
             if when_ready is not None and event["event"] == "ready":
                 when_ready(rank)
 
+        def abort(code: int) -> None:
+            self.aborts.append(code)
+            on_abort()
+
         with SignalPipe() as signals, ExitStack() as stack:
             self.workers = [
                 stack.enter_context(self._start(rank, script))
                 for rank, script in enumerate(scripts)
             ]
-            return Supervisor(self.workers, signals, self.aborts.append, on_event, company).watch()
+            supervisor = Supervisor(self.workers, signals, abort, on_event, company, limit_seconds)
+            return supervisor.watch()
 
     def _start(self, rank: int, script: str) -> WorkerProcess:
         def command(events_fd: int) -> Sequence[str]:
-            return [sys.executable, "-c", PREAMBLE + script, str(events_fd)]
+            preamble = f"import os; os.chdir({str(self.folder)!r}){PREAMBLE}"
+            return [sys.executable, "-c", preamble + script, str(events_fd)]
 
         return WorkerProcess(rank, command, self.folder / f"worker-{rank}.log")
 
@@ -68,6 +80,29 @@ class Watched:
 @pytest.fixture
 def watched(tmp_path: Path) -> Watched:
     return Watched(tmp_path)
+
+
+class Elsewhere:
+    """Other processes that start workers, and what has become of them."""
+
+    def __init__(self) -> None:
+        self.lost: PeerLost | None = None
+        self.lost_fd, self._telling = os.pipe()
+
+    def lose(self) -> None:
+        self.lost = PeerLost("task 1 is gone")
+        os.write(self._telling, b".")
+
+    def close(self) -> None:
+        os.close(self.lost_fd)
+        os.close(self._telling)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    found = Elsewhere()
+    yield found
+    found.close()
 
 
 def test_results_of_all_workers_are_collected(watched: Watched) -> None:
@@ -108,6 +143,113 @@ def test_a_stopped_worker_is_killed_too(watched: Watched) -> None:
 
     assert watched.run(WAIT, when_ready=stop_then_ask).stopped_by == signal.SIGINT
     assert watched.workers[0].exit_code() == -signal.SIGKILL
+
+
+def test_a_worker_that_stands_still_ends_the_run_after_the_time_limit(watched: Watched) -> None:
+    """Even where the others do not need it."""
+    ending = watched.run(WAIT, STOPS_ITSELF, limit_seconds=0.6)
+    assert ending.failure is not None
+    assert (ending.failure.rank, ending.failure.verb) == (1, "")
+    host = socket.gethostname()
+    named = f"(process {watched.workers[1].pid} on host {host}) is stopped (state T), for "
+    assert ending.failure.cause.startswith(named)
+    assert watched.aborts == [FAILURE_CODE]
+    assert watched.workers[1].exit_code() == -signal.SIGKILL
+
+
+def test_a_worker_that_stands_still_is_blamed_for_what_others_wait_for(watched: Watched) -> None:
+    """Though they give up before this process does."""
+    in_vain = "kind='ExchangeTimeout', message='in vain', step=2, exit_code=1"
+    victim = f"{AWAIT_GO}; time.sleep(1.5); events.send('error', {in_vain})"
+
+    def go_on(rank: int) -> None:
+        stat = Path(f"/proc/{watched.workers[rank].pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "T":
+            pass
+        (watched.folder / "go").touch()
+
+    ending = watched.run(victim, STOPS_ITSELF, when_ready=go_on, limit_seconds=2)
+    assert ending.failure is not None
+    assert ending.failure.rank == 1
+    assert "is stopped (state T)" in ending.failure.cause
+
+
+def test_workers_that_all_stand_still_are_a_suspended_run(watched: Watched) -> None:
+    ready: list[int] = []
+
+    def stop_when_all_are_ready(rank: int) -> None:
+        ready.append(rank)
+        if len(ready) == 2:
+            tell_all(signal.SIGSTOP)
+            later.start()
+
+    def tell_all(number: signal.Signals) -> None:
+        for worker in watched.workers:
+            os.kill(worker.pid, number)
+
+    def go_on() -> None:
+        tell_all(signal.SIGCONT)
+        (watched.folder / "go").touch()
+
+    later = threading.Timer(2.5, go_on)
+    goes_on = f"events.send('ready'); {AWAIT_GO}; {FINISH}"
+    ending = watched.run(goes_on, goes_on, when_ready=stop_when_all_are_ready, limit_seconds=1.2)
+    later.join()
+    assert ending.failure is None
+    assert ending.results.keys() == {0, 1}
+
+
+def test_the_only_worker_here_is_waited_for_elsewhere(
+    watched: Watched, elsewhere: Elsewhere
+) -> None:
+    ending = watched.run(STOPS_ITSELF, company=elsewhere, limit_seconds=0.6)
+    assert ending.failure is not None
+    assert "is stopped (state T)" in ending.failure.cause
+
+
+def test_others_that_give_up_elsewhere_are_told_who_stands_still_here(
+    watched: Watched, elsewhere: Elsewhere
+) -> None:
+    later = threading.Timer(3, elsewhere.lose)
+    ending = watched.run(
+        *(STOPS_ITSELF, f"{AWAIT_GO}"),
+        when_ready=lambda _: later.start(),
+        company=elsewhere,
+        limit_seconds=4,
+    )
+    later.join()
+    assert ending.lost is None
+    assert ending.failure is not None
+    assert ending.failure.rank == 0
+
+
+BIG = """
+import mmap
+memory = mmap.mmap(-1, 256 << 20)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+for at in range(0, len(memory), mmap.PAGESIZE):
+    memory[at] = 1
+os.nice(19)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_others_hear_of_a_dying_worker_before_its_memory_is_free(watched: Watched) -> None:
+    """And the user still of the signal, which is told only then."""
+    seen: list[object] = []
+
+    def look_for_its_end() -> None:
+        with suppress(ChildProcessError):  # it was asked for its end before
+            how = os.WEXITED | os.WNOWAIT | os.WNOHANG
+            seen.append(os.waitid(os.P_PID, watched.workers[1].pid, how))
+
+    for _ in range(5):  # this process may be without a core itself meanwhile
+        ending = watched.run(WAIT, BIG, on_abort=look_for_its_end)
+        assert ending.failure is not None
+        assert (ending.failure.rank, ending.failure.signal_number) == (1, signal.SIGKILL)
+        if None in seen:
+            return
+    pytest.fail("the end of the process was seen only when its parent was told of it")
 
 
 def test_a_consequence_told_first_gives_way_to_its_cause(watched: Watched) -> None:
@@ -161,29 +303,6 @@ def test_a_signal_to_workers_and_parent_alike_is_a_stop(watched: Watched) -> Non
         os.kill(os.getpid(), signal.SIGTERM)
 
     assert watched.run(WAIT, when_ready=signal_everyone).stopped_by == signal.SIGTERM
-
-
-class Elsewhere:
-    """Other processes that start workers, and what has become of them."""
-
-    def __init__(self) -> None:
-        self.lost: PeerLost | None = None
-        self.lost_fd, self._telling = os.pipe()
-
-    def lose(self) -> None:
-        self.lost = PeerLost("task 1 is gone")
-        os.write(self._telling, b".")
-
-    def close(self) -> None:
-        os.close(self.lost_fd)
-        os.close(self._telling)
-
-
-@pytest.fixture
-def elsewhere() -> Iterator[Elsewhere]:
-    found = Elsewhere()
-    yield found
-    found.close()
 
 
 def _error(kind: str) -> str:

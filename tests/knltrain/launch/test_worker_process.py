@@ -10,6 +10,8 @@ import pytest
 
 from knltrain.launch.worker_process import WorkerProcess
 
+from ..freezers import VERSIONS, freezer
+
 
 def _start(log: Path, script: str, kept_fds: tuple[int, ...] = ()) -> WorkerProcess:
     return WorkerProcess(0, lambda fd: [sys.executable, "-c", script, str(fd)], log, kept_fds)
@@ -54,6 +56,20 @@ def test_leaving_kills_and_reaps(tmp_path: Path) -> None:
     assert worker.exit_code() == -9
     with pytest.raises(ChildProcessError):
         os.waitpid(worker.pid, 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_leaving_does_not_wait_for_what_the_kernel_holds(tmp_path: Path, version: str) -> None:
+    """A frozen process of version 1 takes even SIGKILL only once it is thawed."""
+    with freezer(version) as group:
+        with _start(tmp_path / "log", "import time; time.sleep(600)") as worker:
+            group.take_in(worker.pid)
+            group.freeze()
+            while worker.sight.standstill() is None:
+                pass
+        assert (worker.exit_code() is None) == (version == "version 1")
+        group.thaw()
+        assert _end(worker) == -9
 
 
 def test_a_command_that_cannot_start_leaves_no_descriptor(tmp_path: Path) -> None:

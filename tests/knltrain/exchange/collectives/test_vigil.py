@@ -64,7 +64,9 @@ def test_rank_that_lets_wait_is_named_and_the_group_is_broken(
     vigils: tuple[Vigil, Vigil, GroupSegment],
 ) -> None:
     one, other, _ = vigils
-    with pytest.raises(ExchangeTimeout, match=r"0\.2 s in vain for rank 7 \(process \d+, running"):
+    with pytest.raises(
+        ExchangeTimeout, match=r"0\.2 s in vain for rank 7 \(process \d+ on host \S+, running"
+    ):
         one.wait(never, lambda: [1], 0.2)
     with pytest.raises(ExchangeTimeout, match="rank 4 waited in vain"):
         other.check()

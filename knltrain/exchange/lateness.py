@@ -1,0 +1,63 @@
+"""What those are at that a worker waits for: standing still, starved of cores, or at work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import final
+
+from knltrain.exchange import process
+
+LONGEST_LOOK_SECONDS = 1.0
+"""No more than this counts as waiting between two looks: in the rest this process was stopped too,
+as when a scheduler suspends a whole job."""
+
+_STARVED_SHARE = 0.25
+"""Of the time that others wait for it, in which a process has been ready, but had no core."""
+
+
+@final
+class Lateness:
+    """Looks at the processes of ranks that are late; ``holder(rank)`` is the identity of one."""
+
+    def __init__(self, holder: Callable[[int], int]) -> None:
+        self._holder = holder
+        self._looked = time.monotonic()
+        self._still_seconds: dict[int, float] = {}
+        self._delays: dict[int, float] = {}
+
+    def look(self, ranks: Sequence[int]) -> None:
+        """See how the ranks are now; to be called about every 0.1 s."""
+        now = time.monotonic()
+        passed, self._looked = min(now - self._looked, LONGEST_LOOK_SECONDS), now
+        self._still_seconds = {
+            rank: self._still_seconds.get(rank, 0.0) + passed
+            for rank in ranks
+            if self.standstill(rank) is not None
+        }
+        for rank in ranks:
+            if rank not in self._delays:
+                self._delays[rank] = self._delay_seconds(rank)
+
+    def still_for(self, seconds: float) -> list[int]:
+        """The ranks that have stood still for so long, as far as this process has not."""
+        return [rank for rank, still in self._still_seconds.items() if still >= seconds]
+
+    def starved(self, ranks: Sequence[int], seconds: float) -> list[int]:
+        """Those ranks that have lacked cores in the ``seconds`` since they were last asked for."""
+        found = []
+        for rank in ranks:
+            delay_seconds = self._delay_seconds(rank)
+            if delay_seconds - self._delays.get(rank, delay_seconds) >= _STARVED_SHARE * seconds:
+                found.append(rank)
+            self._delays[rank] = delay_seconds
+        return found
+
+    def standstill(self, rank: int) -> str | None:
+        """How a rank's process stands still; None if it does not, or has not come yet."""
+        holder = self._holder(rank)
+        return process.standstill(holder) if holder else None
+
+    def _delay_seconds(self, rank: int) -> float:
+        holder = self._holder(rank)
+        return process.run_delay_seconds(holder) if holder else 0.0
