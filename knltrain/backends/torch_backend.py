@@ -54,7 +54,7 @@ class TorchBackend(Backend):
         gradient.fill(0)
         _keep_statistics_in(module, gradients)
         outputs, labels = self._network.outputs, torch.from_numpy(batch.labels)
-        loss = torch.zeros(())
+        loss = torch.zeros((), dtype=torch.float32, device="cpu")
         for output, logits in zip(outputs, module.logits(_nchw(batch), outputs), strict=True):
             loss = loss + output.weight * functional.cross_entropy(logits, labels)
         self._execution.backward(loss, module, gradients)

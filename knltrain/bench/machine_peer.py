@@ -26,7 +26,8 @@ def main(threads: int) -> None:
     torch.set_num_threads(threads)
     left, right, product = (np.ones((SIDE, SIDE), np.float32) for _ in range(3))
     tensors = [torch.from_numpy(matrix) for matrix in (left, right, product)]
-    source, target = (torch.ones(COPIED_BYTES // 4) for _ in range(2))
+    source = torch.ones(COPIED_BYTES // 4, dtype=torch.float32, device="cpu")
+    target = source.clone()
 
     def measure(seconds: float) -> dict[str, float]:
         share = seconds / 3

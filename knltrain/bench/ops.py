@@ -148,9 +148,10 @@ class _Bounds:
         import torch
 
         self._multiply = torch.mm
-        self._left = torch.ones(SGEMM_SIDE, SGEMM_SIDE)
-        self._right, self._out = torch.ones_like(self._left), torch.ones_like(self._left)
-        self._source, self._target = torch.ones(COPIED_FLOATS), torch.zeros(COPIED_FLOATS)
+        matrix = torch.ones(SGEMM_SIDE, SGEMM_SIDE, dtype=torch.float32, device="cpu")
+        self._left, self._right, self._out = matrix, matrix.clone(), matrix.clone()
+        self._source = torch.ones(COPIED_FLOATS, dtype=torch.float32, device="cpu")
+        self._target = torch.zeros_like(self._source)
         self.sgemm_gflops: list[float] = []
         self.copy_gbytes: list[float] = []
         self.measure()

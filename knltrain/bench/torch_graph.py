@@ -50,7 +50,7 @@ class Graph(nn.Module):
         """Return the weighted sum of the outputs' mean cross-entropies."""
         losses = [functional.cross_entropy(logits, labels) for logits in self(images)]
         weights = [output["weight"] for output in self.outputs]
-        return torch.stack(losses) @ torch.tensor(weights)
+        return torch.stack(losses) @ torch.tensor(weights, dtype=torch.float32, device="cpu")
 
     @torch.no_grad()
     def load(self, parameters: list[Description], arrays: Mapping[str, Any]) -> None:

@@ -145,10 +145,13 @@ def _module(layer: Layer, shape: Shape) -> nn.Module | None:
 def _with_parameters(layer: Convolution | Dense | BatchNormalisation, shape: Shape) -> nn.Module:
     """On the meta device, which allocates nothing: views on a packed vector come in their place."""
     if isinstance(layer, Dense):
-        return nn.Linear(math.prod(shape), layer.units, layer.bias, device="meta")
+        inputs = math.prod(shape)
+        return nn.Linear(inputs, layer.units, layer.bias, device="meta", dtype=torch.float32)
     if isinstance(layer, BatchNormalisation):
-        module = nn.BatchNorm2d(shape[2], layer.epsilon, layer.momentum, device="meta")
-        module.num_batches_tracked = torch.zeros((), dtype=torch.long)
+        module = nn.BatchNorm2d(
+            shape[2], layer.epsilon, layer.momentum, device="meta", dtype=torch.float32
+        )
+        module.num_batches_tracked = torch.zeros((), dtype=torch.long, device="cpu")
         return module
     window = layer.window
     return nn.Conv2d(
@@ -161,6 +164,7 @@ def _with_parameters(layer: Convolution | Dense | BatchNormalisation, shape: Sha
         layer.groups,
         layer.bias,
         device="meta",
+        dtype=torch.float32,
     )
 
 

@@ -86,7 +86,9 @@ class TorchCollective(NodeCollective):
         self, values: npt.NDArray[np.float64], timeout_seconds: float | None = None
     ) -> npt.NDArray[np.float64]:
         """Return the ``values`` (k,) of all nodes, (nodes, k)."""
-        found = [torch.zeros(len(values), dtype=torch.float64) for _ in range(self.nodes)]
+        found = [
+            torch.zeros(len(values), dtype=torch.float64, device="cpu") for _ in range(self.nodes)
+        ]
         own = torch.from_numpy(np.ascontiguousarray(values))
         self._finish("all_gather", dist.all_gather(found, own, async_op=True), timeout_seconds)
         return np.stack([each.numpy() for each in found])

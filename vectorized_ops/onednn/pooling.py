@@ -34,8 +34,12 @@ class MaxPooling:
         self._width, self._columns = shape.width, shape.kernel[1]
         self._window = list(shape.kernel), list(shape.stride), list(shape.padding)
         self._ceil = shape.ceil
-        self._top = torch.arange(shape.lines)[:, None] * shape.stride[0] - shape.padding[0]
-        self._left = torch.arange(shape.pixels) * shape.stride[1] - shape.padding[1]
+        lines, columns = (
+            torch.arange(size, dtype=torch.int64, device="cpu")
+            for size in (shape.lines, shape.pixels)
+        )
+        self._top = lines[:, None] * shape.stride[0] - shape.padding[0]
+        self._left = columns * shape.stride[1] - shape.padding[1]
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
         """Write the maxima and their places."""

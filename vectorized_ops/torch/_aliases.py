@@ -21,7 +21,8 @@ def aliases(out: Tensor, number: int) -> tuple[Tensor, ...]:
     if number == 1:
         return (out,)
     memory = out.untyped_storage(), out.storage_offset(), out.shape, out.stride()
-    return tuple(torch.empty(0).set_(*memory) for _ in range(number))
+    empty = [torch.empty(0, dtype=out.dtype, device=out.device) for _ in range(number)]
+    return tuple(tensor.set_(*memory) for tensor in empty)
 
 
 def arrived(gradients: Sequence[Tensor | None]) -> list[Tensor]:

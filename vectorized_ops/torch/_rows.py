@@ -11,59 +11,42 @@ import torch
 
 from vectorized_ops.numba._channels_last_rows import padded
 from vectorized_ops.numba._streaming import last_level_cache_bytes
+from vectorized_ops.torch._ambient import is_watched
+from vectorized_ops.torch._door import address, distance, is_open_to, rows_address
 from vectorized_ops.torch._team import threads_for
 
 _STREAMED_BYTES = last_level_cache_bytes() // 2
 
 
 def is_plain(*tensors: torch.Tensor | None) -> bool:
-    """Tell whether kernels can take these: float32 on the CPU, with values, and no autocast.
-
-    torch.compile has to see PyTorch's own operations.
-    """
-    if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+    """Tell whether kernels can take these: float32 on the CPU, with values, and nobody watches."""
+    if is_watched():
         return False
-    return all(tensor is None or _is_plain(tensor) for tensor in tensors)
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return (
-        type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        and tensor.dtype == torch.float32
-        and tensor.device.type == "cpu"
-        and tensor.layout == torch.strided
-        and tensor.numel() > 0
-    )
+    return all(t is None or (is_open_to(t) and t.numel() > 0) for t in tensors)
 
 
 def pixelwise(tensor: torch.Tensor) -> torch.Tensor:
     """Return the images (N, C, H, W) in channels_last memory, if need be as a copy."""
-    return tensor.contiguous(memory_format=torch.channels_last)
+    return _in_memory(tensor).contiguous(memory_format=torch.channels_last)
 
 
-def distance(tensor: torch.Tensor) -> int:
-    """Return how far pixels lie apart, in floats; 0 if pixels are no rows at equal distances."""
-    _, channels, height, width = tensor.shape
-    image, channel, line, pixel = tensor.stride()
-    if width == 1:
-        pixel = line if height > 1 else image
-    if height == 1:
-        line = pixel * width
-    if tensor.shape[0] == 1:
-        image = line * height
-    regular = line == pixel * width and image == line * height
-    return pixel if regular and (channel == 1 or channels == 1) and pixel >= channels else 0
+def _in_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor with every value where its strides say; gradients may come otherwise."""
+    if tensor.layout != torch.strided:
+        return tensor.to_dense()
+    return tensor.resolve_neg() if tensor.is_neg() else tensor
 
 
 def rows_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return the images as they are if their pixels are rows at equal distances, else a copy."""
+    tensor = _in_memory(tensor)
     return tensor if distance(tensor) else pixelwise(tensor)
 
 
 def scratch(images: torch.Tensor, sums: int) -> torch.Tensor:
     """Return memory for what each thread sums up."""
     size = threads_for(images.numel()) * sums * padded(images.shape[1])
-    return torch.empty(size + size // 2, dtype=torch.float64)
+    return torch.empty(size + size // 2, dtype=torch.float64, device="cpu")
 
 
 @final
@@ -84,22 +67,40 @@ class Pass:
         sums: torch.Tensor | None = None,
     ) -> None:
         tensors = *written, *read, *summands
-        channels, values = tensors[0].shape[1], tensors[0].numel()
-        totals = 0 if sums is None else sums.data_ptr()
-        partial = 0 if sums is None else totals + sums.numel() // 3 * 2 * 8
+        size = tensors[0].shape
+        channels, values = size[1], tensors[0].numel()
+        threads = threads_for(values)
+        partial, totals = (0, 0) if sums is None else _sums_addresses(sums, threads, channels)
         past = past_caches(written, (*read, *summands))
         (bits,) = struct.unpack("q", struct.pack("d", scalar))
-        constants = 0 if table is None else table.data_ptr()
-        counts = threads_for(values), values // channels, channels
+        constants = 0 if table is None else _table_address(table, channels)
+        counts = threads, values // channels, channels
         given = [*counts, past, bits, constants, partial, totals, len(summands)]
         for tensor in tensors:
-            given += (tensor.data_ptr(), distance(tensor))
+            given += rows_address(tensor, size)
         self._arguments = np.array(given, np.int64)
         self._alive = tensors, table, sums
 
     def run(self, kernel: Callable[..., None], *more: Any) -> None:
         """Run a kernel on it; there may be more arguments."""
         kernel(self._arguments, *more)
+
+
+def _sums_addresses(sums: torch.Tensor, threads: int, channels: int) -> tuple[int, int]:
+    """Return where sums of single threads lie, and those of all; see `scratch`."""
+    own = sums.numel() // 3 * 2
+    if own < threads * padded(channels):
+        raise ValueError(
+            f"{sums.numel()} sums for {threads} threads and {channels} channels: expected "
+            "what `scratch` returns"
+        )
+    first = address(sums, sums.shape, torch.float64)
+    return first + 8 * own, first
+
+
+def _table_address(table: torch.Tensor, channels: int) -> int:
+    rows = table.numel() // padded(channels)
+    return address(table, (rows, padded(channels)))
 
 
 def past_caches(written: Sequence[torch.Tensor], read: Sequence[torch.Tensor]) -> bool:

@@ -127,12 +127,12 @@ def _restore_attributes(before: list[tuple[nn.Module, dict[str, Any]]]) -> list[
 
 def _generators() -> tuple[Any, ...]:
     kind, keys, *rest = np.random.get_state()  # noqa: NPY002 (models draw from it)
-    return torch.get_rng_state().tolist(), random.getstate(), (kind, list(keys), *rest)
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), (kind, list(keys), *rest)
 
 
 def _restore_generators(states: tuple[Any, ...]) -> None:
     own, pythons, numpys = states
-    torch.set_rng_state(torch.tensor(own, dtype=torch.uint8))
+    torch.set_rng_state(torch.frombuffer(bytearray(own), dtype=torch.uint8))
     random.setstate(pythons)
     np.random.set_state(numpys)  # noqa: NPY002 (see above)
 

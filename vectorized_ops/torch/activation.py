@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from vectorized_ops.numba import _channels_last_activation as kernels
 from vectorized_ops.torch._aliases import place_for
-from vectorized_ops.torch._rows import Pass, is_plain, pixelwise
+from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of
 
 
 def relu(images: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class _Rectifier(torch.autograd.Function):
         (output,) = ctx.saved_tensors
         arriving = pixelwise(gradient)
         out = place_for(arriving, gradient, overwrite=False)
-        Pass([out], [output], [arriving]).run(kernels.cut)
+        Pass([out], [rows_of(output)], [arriving]).run(kernels.cut)
         return out
 
 

@@ -12,6 +12,7 @@ from torch.nn.functional import relu
 
 from vectorized_ops.numba import _channels_last_activation as kernels
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
+from vectorized_ops.torch._door import maps
 from vectorized_ops.torch._rows import Pass, is_plain, rows_of
 
 
@@ -27,16 +28,22 @@ def join_branches(
     images: Sequence[Tensor], rectify: Sequence[bool], takers: int = 1
 ) -> tuple[Tensor, ...]:
     """Return the concatenation, of the ReLU of some of the images, once for each of its takers."""
-    first = images[0]
-    ours = is_plain(*images) and all(
-        image.dim() == 4 and image.shape[2:] == first.shape[2:] and len(image) == len(first)
-        for image in images
-    )
-    if not ours:
+    if not _fit_together(images):
         parts = [relu(part) if flag else part for part, flag in zip(images, rectify, strict=True)]
         return (torch.cat(parts, dim=1),) * takers
     results: tuple[Tensor, ...] = _concatenate(tuple(rectify), takers, *images)
     return results
+
+
+def _fit_together(images: Sequence[Tensor]) -> bool:
+    """Tell whether kernels can take these, of one size but for their channels."""
+    if len(images) == 0 or not is_plain(*images):
+        return False
+    first = images[0]
+    return all(
+        image.dim() == 4 and image.shape[2:] == first.shape[2:] and len(image) == len(first)
+        for image in images
+    )
 
 
 def hand_out(images: Tensor, takers: int) -> tuple[Tensor, ...]:
@@ -54,9 +61,7 @@ class _Concatenation(torch.autograd.Function):
     def forward(ctx: Any, rectify: tuple[bool, ...], takers: int, *images: Tensor) -> Any:
         number, _, height, width = images[0].shape
         ctx.channels = [image.shape[1] for image in images]
-        out = torch.empty(
-            (number, sum(ctx.channels), height, width), memory_format=torch.channels_last
-        )
+        out = maps((number, sum(ctx.channels), height, width))
         parts = torch.split(out, ctx.channels, 1)
         for part, image, flag in zip(parts, images, rectify, strict=True):
             Pass([part], [rows_of(image)]).run(kernels.rectify if flag else kernels.copy)
@@ -74,7 +79,7 @@ class _Concatenation(torch.autograd.Function):
         if not arriving:
             return None, None, *results
         parts = [torch.split(gradient, ctx.channels, 1) for gradient in arriving]
-        outputs = parts[0] if output is None else torch.split(output, ctx.channels, 1)
+        outputs = parts[0] if output is None else torch.split(rows_of(output), ctx.channels, 1)
         for i, slopes in enumerate(zip(*parts, strict=True)):
             if ctx.needs_input_grad[2 + i]:
                 result = torch.empty_like(slopes[0], memory_format=torch.channels_last)

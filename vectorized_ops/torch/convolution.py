@@ -11,18 +11,18 @@ from torch.nn import functional
 
 from vectorized_ops.numba import _channels_last_activation as kernels
 from vectorized_ops.torch._aliases import place_for
-from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, scratch
-
-Pair = tuple[int, int]
+from vectorized_ops.torch._door import address, floats
+from vectorized_ops.torch._extents import Extent, pair
+from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of, scratch
 
 
 def conv2d_relu(
     images: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
+    stride: Extent = 1,
+    padding: Extent | str = 0,
+    dilation: Extent = 1,
     groups: int = 1,
 ) -> Tensor:
     """Return relu(conv2d(...)) of images (N, C, H, W) and weights (K, C / groups, R, S).
@@ -30,24 +30,25 @@ def conv2d_relu(
     The convolutions are PyTorch's. The ReLU works in place of their result, and its gradient comes
     in one pass with that of the bias. Anything but float32 on the CPU is PyTorch's alone.
     """
-    window = _pair(stride), _pair(padding), _pair(dilation), groups
-    return rectified_convolution(images, weight, bias, window)
+    return rectified_convolution(images, weight, bias, (stride, padding, dilation, groups))
 
 
 def rectified_convolution(
     images: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    window: tuple[Pair, Pair, Pair, int],
+    window: tuple[Any, Any, Any, int],
     overwrite: bool = False,
 ) -> Tensor:
     """Do so; `window` is stride, padding, dilation and groups.
 
     With `overwrite`, the gradient that arrives is nobody else's and may be overwritten.
     """
-    if images.dim() != 4 or not is_plain(images, weight, bias):
+    *extents, groups = window
+    pairs = [pair(extent) for extent in extents]
+    if images.dim() != 4 or not is_plain(images, weight, bias) or None in pairs:
         return functional.relu(functional.conv2d(images, weight, bias, *window))
-    out: Tensor = _convolve(images, weight, bias, window, overwrite)
+    out: Tensor = _convolve(images, weight, bias, (*pairs, groups), overwrite)
     return out
 
 
@@ -71,7 +72,7 @@ class _RectifiedConvolution(torch.autograd.Function):
         images, weight, output = ctx.saved_tensors
         needs, arriving = ctx.needs_input_grad, pixelwise(gradient)
         place = place_for(arriving, gradient, ctx.overwrite)
-        bias_gradient = _cut(place, output, arriving, needs[2])
+        bias_gradient = _cut(place, rows_of(output), arriving, needs[2])
         stride, padding, dilation, groups = ctx.window
         images_gradient, weight_gradient, _ = torch.ops.aten.convolution_backward(
             place, images, weight, None, stride, padding, dilation, False, [0, 0], groups,
@@ -88,14 +89,11 @@ def _cut(place: Tensor, output: Tensor, arriving: Tensor, with_bias: bool) -> Te
     if not with_bias:
         Pass([place], [output], [arriving]).run(kernels.cut)
         return None
-    bias_gradient = torch.empty(output.shape[1])
+    channels = output.shape[1]
+    bias_gradient = floats(channels)
     given = Pass([place], [output], [arriving], sums=scratch(output, 1))
-    given.run(kernels.cut_and_sum, bias_gradient.data_ptr())
+    given.run(kernels.cut_and_sum, address(bias_gradient, (channels,)))
     return bias_gradient
-
-
-def _pair(value: int | Pair) -> Pair:
-    return (value, value) if isinstance(value, int) else value
 
 
 class Conv2dReLU(nn.Conv2d):

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from vectorized_ops.numba import _channels_last_lrn as kernels
+from vectorized_ops.torch._door import maps, maps_address
 from vectorized_ops.torch._rows import is_plain, past_caches, pixelwise
 from vectorized_ops.torch._team import threads_for
 
@@ -37,7 +38,8 @@ def respond(
     images: Tensor, size: int, alpha: float, beta: float, k: float, rectify: bool = False
 ) -> Tensor:
     """Do so; with `rectify`, to the ReLU of the images."""
-    if not (images.dim() == 4 and is_plain(images) and has_kernel(size, beta)):
+    numbers = type(size) is int and all(type(n) in (int, float) for n in (alpha, beta, k))
+    if not (images.dim() == 4 and is_plain(images) and numbers and has_kernel(size, beta)):
         images = functional.relu(images) if rectify else images
         return functional.local_response_norm(images, size, alpha, beta, k)
     out: Tensor = _respond(images, size, alpha, beta, k, rectify)
@@ -51,7 +53,7 @@ class _Response(torch.autograd.Function):
     def forward(ctx: Any, images: Tensor, *given: Any) -> Tensor:
         size, alpha, beta, k, rectify = given
         images = pixelwise(images)
-        out, factor = torch.empty_like(images), alpha / size
+        out, factor = maps(images.shape), alpha / size
         forward, ctx.backward_kernel = kernels.kernels(size // 2, (size - 1) // 2, int(4 * beta))
         ctx.numbers = k, factor, 2 * factor * beta, 0.0 if rectify else math.nan
         forward(_arguments(ctx.numbers, out, images, None))
@@ -61,8 +63,8 @@ class _Response(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        (images,) = ctx.saved_tensors
-        out, arriving = torch.empty_like(images), pixelwise(gradient)
+        images = pixelwise(*ctx.saved_tensors)
+        out, arriving = maps(images.shape), pixelwise(gradient)
         ctx.backward_kernel(_arguments(ctx.numbers, out, images, arriving))
         return out, *[None] * 5
 
@@ -76,8 +78,9 @@ def _arguments(
     channels, threads = out.shape[1], threads_for(out.numel())
     bits = struct.unpack("4q", struct.pack("4d", *numbers))
     counts = threads, out.numel() // channels, channels, past_caches([out], [images])
-    arriving = 0 if gradient is None else gradient.data_ptr()
-    return np.array([*counts, *bits, out.data_ptr(), images.data_ptr(), arriving], np.int64)
+    tensors = out, images, gradient
+    places = (0 if each is None else maps_address(each, out.shape) for each in tensors)
+    return np.array([*counts, *bits, *places], np.int64)
 
 
 class LocalResponseNorm(nn.LocalResponseNorm):

@@ -15,7 +15,8 @@ from torch.nn import functional
 from vectorized_ops.numba import _channels_last_normalisation as kernels
 from vectorized_ops.numba._channels_last_rows import padded
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
-from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, scratch
+from vectorized_ops.torch._door import address, floats, maps
+from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of, scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,21 @@ def normalise(
 
 def _is_ours(images: Tensor, addend: Tensor | None, state: State, batch: Batch) -> bool:
     known = batch.training or state.running_mean is not None
+    in_pairs = (state.running_mean is None) is (state.running_var is None)
     return (
         is_plain(images, addend, *state.tensors)
         and images.dim() == 4
         and (addend is None or addend.shape == images.shape)
+        and all(_is_of(images.shape[1], tensor) for tensor in state.tensors)
         and known
+        and in_pairs
+        and all(type(number) in (int, float) for number in (batch.momentum, batch.epsilon))
         and not (batch.training and images.numel() == images.shape[1])
     )
+
+
+def _is_of(channels: int, tensor: Tensor | None) -> bool:
+    return tensor is None or (tensor.shape == (channels,) and tensor.is_contiguous())
 
 
 def _by_torch(
@@ -121,7 +130,7 @@ class _Normalisation(torch.autograd.Function):
     def forward(ctx: Any, images: Tensor, *given: Any) -> Tensor:
         _, _, state, batch, relu, overwrite = given
         images = pixelwise(images)
-        table, out = _table(images, state, batch), torch.empty_like(images)
+        table, out = _table(images, state, batch), maps(images.shape)
         floor = 0.0 if relu else -math.inf
         Pass([out], [images], table=table, scalar=floor).run(kernels.normalise)
         ctx.save_for_backward(images, table)
@@ -133,7 +142,7 @@ class _Normalisation(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         images, table = ctx.saved_tensors
-        arriving = pixelwise(gradient)
+        images, arriving = pixelwise(images), pixelwise(gradient)
         sums = scratch(images, 2)
         given = Pass([], [images, arriving], table=table, scalar=ctx.floor, sums=sums)
         given.run(kernels.gradient_sums)
@@ -152,7 +161,7 @@ class _Joint(torch.autograd.Function):
     def forward(ctx: Any, images: Tensor, addend: Tensor, *given: Any) -> tuple[Tensor, ...]:
         _, _, state, batch, takers, overwrite = given
         images = pixelwise(images)
-        table, out = _table(images, state, batch), torch.empty_like(images)
+        table, out = _table(images, state, batch), maps(images.shape)
         Pass([out], [images, pixelwise(addend)], table=table, scalar=0.0).run(kernels.join)
         ctx.save_for_backward(images, table, out)
         ctx.set_materialize_grads(False)
@@ -163,7 +172,7 @@ class _Joint(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         images, table, output = ctx.saved_tensors
-        arriving = arrived(gradients)
+        images, output, arriving = pixelwise(images), rows_of(output), arrived(gradients)
         if not arriving:
             return (None,) * 8
         first = next(gradient for gradient in gradients if gradient is not None)
@@ -173,7 +182,7 @@ class _Joint(torch.autograd.Function):
         table, slopes = _slopes(ctx, given, table, images.shape[1], first=2)
         out = None
         if ctx.needs_input_grad[0]:
-            out = torch.empty_like(images)
+            out = maps(images.shape)
             Pass([out], [images, cut], table=table, scalar=math.nan).run(kernels.denormalise)
         return out, cut, *slopes, *[None] * 4
 
@@ -185,15 +194,16 @@ _join: Any = _Joint.apply
 def _table(images: Tensor, state: State, batch: Batch) -> Tensor:
     """Return what the kernels need to know of each channel; training moves the statistics."""
     channels = images.shape[1]
-    table = torch.zeros(kernels.TABLE_ROWS, padded(channels))
-    parameters = _addresses(state.weight, state.bias, state.running_mean, state.running_var)
+    table = floats(kernels.TABLE_ROWS, padded(channels)).zero_()
+    place, wanted = address(table, table.shape), (state.weight, state.bias)
+    parameters = _addresses(channels, *wanted, state.running_mean, state.running_var)
     if not batch.training:
-        kernels.running_statistics(channels, table.data_ptr(), parameters, batch.epsilon)
+        kernels.running_statistics(channels, place, parameters, batch.epsilon)
         return table
-    pivots, sums = torch.empty(padded(channels)), scratch(images, 2)
+    pivots, sums = floats(1, padded(channels)), scratch(images, 2)
     given = Pass([], [images], table=pivots, sums=sums)
     given.run(kernels.moments)
-    given.run(kernels.statistics, table.data_ptr(), parameters, batch.epsilon, batch.momentum)
+    given.run(kernels.statistics, place, parameters, batch.epsilon, batch.momentum)
     return table
 
 
@@ -205,16 +215,17 @@ def _slopes(
     These are the arguments `first` and the next.
     """
     slopes = [
-        torch.empty(channels) if ctx.needs_input_grad[place] else None
-        for place in (first, first + 1)
+        floats(channels) if ctx.needs_input_grad[place] else None for place in (first, first + 1)
     ]
-    table = torch.empty_like(table)
-    given.run(kernels.slopes, table.data_ptr(), _addresses(*slopes), ctx.training)
+    table = floats(*table.shape)
+    place = address(table, (kernels.TABLE_ROWS, padded(channels)))
+    given.run(kernels.slopes, place, _addresses(channels, *slopes), ctx.training)
     return table, slopes
 
 
-def _addresses(*tensors: Tensor | None) -> Any:
-    return np.array([0 if t is None else t.data_ptr() for t in tensors], np.int64)
+def _addresses(channels: int, *tensors: Tensor | None) -> Any:
+    places = [0 if tensor is None else address(tensor, (channels,)) for tensor in tensors]
+    return np.array(places, np.int64)
 
 
 def normalise_by(

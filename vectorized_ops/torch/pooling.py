@@ -15,11 +15,10 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.numba import _channels_last_pooling as kernels
 from vectorized_ops.numba._channels_last_rows import padded
 from vectorized_ops.shapes import PoolingShape
+from vectorized_ops.torch._door import address, maps, maps_address
+from vectorized_ops.torch._extents import Extent, pair
 from vectorized_ops.torch._rows import is_plain, past_caches, pixelwise
 from vectorized_ops.torch._team import threads_for
-
-Pair = tuple[int, int]
-Extent = int | Pair
 
 
 def max_pool2d(
@@ -51,7 +50,7 @@ def avg_pool2d(
     See `torch.nn.functional.avg_pool2d`, which does the work for anything but float32 on the CPU.
     """
     shape = _shape(images, kernel_size, stride, padding, ceil_mode)
-    if shape is None:
+    if shape is None or divisor_override == 0:  # PyTorch says so.
         return functional.avg_pool2d(
             images, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         )
@@ -93,8 +92,10 @@ def _shape(
     """Return the shape of a pooling that kernels can do, else None."""
     if images.dim() != 4 or not is_plain(images):
         return None
-    kernel, border = _pair(kernel_size), _pair(padding)
-    step = _pair(stride) if stride else kernel
+    kernel, border = pair(kernel_size), pair(padding)
+    step = kernel if stride is None else pair(stride)
+    if kernel is None or border is None or step is None:
+        return None
     if 2 * border[0] > kernel[0] or 2 * border[1] > kernel[1]:
         return None  # PyTorch says what is wrong with it.
     try:
@@ -109,10 +110,9 @@ class _Largest(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, images: Tensor, shape: PoolingShape, rectify: bool) -> Tensor:
         images = pixelwise(images)
-        out = _pooled(images, shape)
-        pixels = out.numel() // out.shape[1]
-        which = torch.empty(pixels, padded(out.shape[1]), dtype=torch.uint8)
-        kernels.largest(_arguments(shape, images, out, images, rectify, which))
+        out = maps(_pooled(images.shape, shape))
+        which = torch.empty(_places(out.shape), dtype=torch.uint8, device="cpu")
+        kernels.largest(_arguments(shape, out, images, images.shape, rectify, which))
         ctx.save_for_backward(which, out if rectify else None)
         ctx.shape, ctx.size = shape, images.shape
         return out
@@ -121,10 +121,10 @@ class _Largest(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         which, output = ctx.saved_tensors
-        arriving = pixelwise(gradient)
-        out = _images(ctx.size)
+        arriving, out = pixelwise(gradient), maps(ctx.size)
         rectify = output is not None
-        kernels.winners(_arguments(ctx.shape, out, out, arriving, rectify, which, output))
+        output = pixelwise(output) if rectify else None
+        kernels.winners(_arguments(ctx.shape, out, arriving, ctx.size, rectify, which, output))
         return out, None, None
 
 
@@ -134,16 +134,16 @@ class _Means(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, images: Tensor, shape: PoolingShape, *divisor: Any) -> Tensor:
         images = pixelwise(images)
-        out, ctx.shares = _pooled(images, shape), _shares(shape, *divisor)
-        kernels.means(_arguments(shape, images, out, images, shares=ctx.shares))
+        out, ctx.shares = maps(_pooled(images.shape, shape)), _shares(shape, *divisor)
+        kernels.means(_arguments(shape, out, images, images.shape, shares=ctx.shares))
         ctx.shape, ctx.size = shape, images.shape
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        arriving, out = pixelwise(gradient), _images(ctx.size)
-        kernels.spread(_arguments(ctx.shape, out, out, arriving, shares=ctx.shares))
+        arriving, out = pixelwise(gradient), maps(ctx.size)
+        kernels.spread(_arguments(ctx.shape, out, arriving, ctx.size, shares=ctx.shares))
         return out, None, None, None
 
 
@@ -153,32 +153,42 @@ _average: Any = _Means.apply
 
 def _arguments(
     shape: PoolingShape,
-    images: Tensor,
     out: Tensor,
     values: Tensor,
+    size: torch.Size,
     rectify: bool = False,
     which: Tensor | None = None,
     output: Tensor | None = None,
     shares: tuple[Tensor, Tensor] | tuple[()] = (),
 ) -> Any:
-    number, channels, height, width = images.shape
+    """Return what kernels are given: images of a size, and their windows, one of them written."""
+    number, channels, height, width = size
+    windows = _pooled(size, shape)
     threads = threads_for(max(out.numel(), values.numel()))
     sizes = (
         threads, number, height, width, channels, shape.lines, shape.pixels, *shape.kernel,
         *shape.stride, *shape.padding,
     )  # fmt: skip
     flags = past_caches([out], [values]), rectify
-    tensors = out, values, which, output, *(shares or (None, None))
-    addresses = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
+    both = (windows, size) if out.shape == windows else (size, windows)
+    addresses = (
+        *(maps_address(tensor, of) for tensor, of in zip((out, values), both, strict=True)),
+        0 if which is None else address(which, _places(windows), torch.uint8),
+        0 if output is None else maps_address(output, windows),
+        *(address(share, share.shape) for share in shares),
+        *([] if shares else [0, 0]),
+    )
     return np.array([*sizes, *flags, *addresses], np.int64)
 
 
-def _images(size: torch.Size) -> Tensor:
-    return torch.empty(size, memory_format=torch.channels_last)
+def _pooled(size: torch.Size, shape: PoolingShape) -> torch.Size:
+    return torch.Size((*size[:2], shape.lines, shape.pixels))
 
 
-def _pooled(images: Tensor, shape: PoolingShape) -> Tensor:
-    return _images(torch.Size((*images.shape[:2], shape.lines, shape.pixels)))
+def _places(windows: torch.Size) -> tuple[int, int]:
+    """Return the size of the places of maxima: a byte for each."""
+    number, channels, lines, pixels = windows
+    return number * lines * pixels, padded(channels)
 
 
 @cache
@@ -205,10 +215,6 @@ def _counted(
     return last - first
 
 
-def _pair(value: Extent) -> Pair:
-    return (value, value) if isinstance(value, int) else (value[0], value[-1])
-
-
 class MaxPool2d(nn.MaxPool2d):
     """`torch.nn.MaxPool2d` by `max_pool2d`, unless it has a dilation or returns places."""
 
@@ -219,15 +225,15 @@ class MaxPool2d(nn.MaxPool2d):
 
 def is_simple(layer: nn.MaxPool2d) -> bool:
     """Tell whether a layer returns maxima only, and of windows without gaps."""
-    dilation: Any = layer.dilation
-    return _pair(dilation) == (1, 1) and not layer.return_indices
+    return pair(layer.dilation) == (1, 1) and not layer.return_indices
 
 
 def has_bytes(layer: nn.MaxPool2d) -> bool:
     """Tell whether a layer's places in the window are bytes, as the kernels have them."""
-    kernel: Any = layer.kernel_size
-    down, right = _pair(kernel)
-    return is_simple(layer) and down * right <= kernels.LARGEST_WINDOW
+    kernel = pair(layer.kernel_size)
+    if kernel is None or not is_simple(layer):
+        return False
+    return kernel[0] * kernel[1] <= kernels.LARGEST_WINDOW
 
 
 def pool_by(layer: nn.MaxPool2d, images: Tensor, rectify: bool = False) -> Tensor:

@@ -60,8 +60,10 @@ class Training:
         self._model = DistributedDataParallel(fully_connected(width), gradient_as_bucket_view=True)
         self._optimizer = torch.optim.SGD(self._model.parameters(), _LEARNING_RATE)
         torch.manual_seed(1 + rank)
-        self._images = torch.randn(batch, inputs_of(width))
-        self._labels = torch.randint(0, classes_of(width), (batch,))
+        self._images = torch.randn(batch, inputs_of(width), dtype=torch.float32, device="cpu")
+        self._labels = torch.randint(
+            0, classes_of(width), (batch,), dtype=torch.int64, device="cpu"
+        )
 
     def step(self) -> float:
         """Forward, backward with its all-reduce, and update; the loss before it."""

@@ -43,7 +43,7 @@ class TorchMember(Member):
 
     def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
         """Have tensors of these sizes."""
-        tensors = [torch.zeros(size) for size in sizes]
+        tensors = [torch.zeros(size, dtype=torch.float32, device="cpu") for size in sizes]
         reduce = [partial(dist.all_reduce, tensor) for tensor in tensors]
         vectors = [tensor.numpy() for tensor in tensors]
         return Reduced(self._rank, self._workers, vectors, reduce, dist.barrier)

@@ -145,7 +145,7 @@ class OnecclCollectives(Collectives):
     ) -> None:
         """See `Collectives`."""
         sizes = [bytes_ for _, bytes_ in (*sources, *targets)]
-        extremes = torch.tensor([max(sizes), -min(sizes)])
+        extremes = torch.tensor([max(sizes), -min(sizes)], dtype=torch.int64, device="cpu")
         self.all_reduce(extremes.data_ptr(), 2, "int64", MAX, limit)
         source, _kept = _in_a_row(sources)
         begin, whole = _row_for(targets)
@@ -160,7 +160,7 @@ class OnecclCollectives(Collectives):
 
     def barrier(self, limit: float | None = None) -> None:
         """See `Collectives`."""
-        one = torch.zeros(1, dtype=torch.int32)
+        one = torch.zeros(1, dtype=torch.int32, device="cpu")
         self.all_reduce(one.data_ptr(), 1, "int32", MIN, limit)
 
     def _by_gloo(self, method: str, limit: float | None, *arguments: Any) -> None:
@@ -188,7 +188,7 @@ def _check(kind: str) -> None:
 def _bytes(memory: Memory) -> Tensor:
     address, bytes_ = memory
     if not bytes_:
-        return torch.empty(0, dtype=torch.uint8)
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
     return torch.frombuffer((ctypes.c_char * bytes_).from_address(address), dtype=torch.uint8)
 
 
@@ -213,7 +213,8 @@ def _row_for(memories: Sequence[Memory]) -> tuple[int, Tensor | None]:
     """Return where pieces of memory can be written one behind the other, and what to take apart."""
     if _are_in_a_row(memories):
         return memories[0][0], None
-    whole = torch.empty(sum(bytes_ for _, bytes_ in memories), dtype=torch.uint8)
+    size = sum(bytes_ for _, bytes_ in memories)
+    whole = torch.empty(size, dtype=torch.uint8, device="cpu")
     return whole.data_ptr(), whole
 
 
