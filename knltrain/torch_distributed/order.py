@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from typing import final
 
 from knltrain.errors import CollectiveError
-from knltrain.torch_distributed.work import Operation
+from knltrain.torch_distributed.serving import LONGEST_PATIENCE_SECONDS, Server, patience
+from knltrain.torch_distributed.work import Announcement, Operation
 
 
 @final
@@ -15,23 +17,32 @@ class Order:
     """Does operations one after the other, in a thread called ``name``.
 
     One that the caller would wait for anyway is done in the calling thread, if none is before it:
-    to hand it over takes longer than to do it.
+    to hand it over takes longer than to do it. What a future calls has its turn among operations,
+    and is left to itself once it waits, or lets them wait.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: deque[Operation] = deque()
-        self._changed = threading.Condition()
+        self._queue: deque[Operation | Announcement] = deque()
+        lock = threading.RLock()
+        self._changed, self._called = threading.Condition(lock), threading.Condition(lock)
         self._doing = threading.Lock()
         self._pending = 0
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._server: Server | None = None
+        self._watcher: threading.Thread | None = None
+        self._is_watched = False
+        self._calling_since: float | None = None
+        self._calls = 0
+        self._patience = LONGEST_PATIENCE_SECONDS
 
-    def put(self, operation: Operation, is_awaited: bool, limit: float) -> Operation:  # noqa: ARG002
+    def put(self, operation: Operation, is_awaited: bool, limit: float) -> Operation:
         """Do an operation now or later; ``is_awaited`` says that the caller waits for it.
 
         Operations keep their time limits themselves.
         """
+        if threading.current_thread() is self._server:
+            return self._done_within(operation)
         if (
             is_awaited
             and not (self._pending or self._closing)
@@ -43,37 +54,121 @@ class Order:
                     return operation
             finally:
                 self._doing.release()
-        with self._changed:
-            if self._closing:
-                raise CollectiveError("the process group was destroyed: make another one")
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
-                self._thread.start()
-            self._pending += 1
-            operation.done_in = self._thread
-            self._queue.append(operation)
-            self._changed.notify()
+        operation.behind = self._announce
+        self._patience = patience(limit)
+        if not self._append(operation):
+            raise CollectiveError("the process group was destroyed: make another one")
         return operation
 
     def close(self, limit_seconds: float) -> bool:
         """End the thread, once it has done what it was given; tell whether it has in time."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
-        if self._thread is None or self._thread is threading.current_thread():
+            self._changed.notify_all()
+            self._called.notify_all()
+            server, watcher = self._server, self._watcher
+        if server is None or server is threading.current_thread():
             return True
-        self._thread.join(limit_seconds)
-        return not self._thread.is_alive()
+        server.join(limit_seconds)
+        with self._changed:
+            if self._calling_since is not None:  # it is not the group that it waits for
+                self._calling_since = self._server = None
+                self._called.notify_all()
+        if watcher is not None:
+            watcher.join(limit_seconds)
+        return self._server is None or not self._server.is_alive()
+
+    def _append(self, entry: Operation | Announcement) -> bool:
+        with self._changed:
+            if self._closing:
+                return False
+            if self._server is None:
+                self._start()
+            self._pending += 1
+            self._queue.append(entry)
+            self._changed.notify()
+        return True
+
+    def _announce(self, announcement: Announcement) -> None:
+        if self._watcher is None:
+            with self._changed:
+                self._watcher = self._watcher or self._started_watcher()
+        if not self._append(announcement):
+            announcement.finish()
+
+    def _done_within(self, operation: Operation) -> Operation:
+        """Do what is asked for by what a future calls, in its turn."""
+        with self._doing:
+            self._calling_since = None
+            operation.run()
+            self._calling_since = time.monotonic()
+        return operation
+
+    def _start(self) -> None:
+        self._server = Server(self._name, self._serve, self._replace)
+        self._server.start()
 
     def _serve(self) -> None:
+        me = threading.current_thread()
         while True:
             with self._changed:
                 while not self._queue and not self._closing:
                     self._changed.wait()
                 if not self._queue:
+                    self._called.notify_all()
                     return
-                operation = self._queue.popleft()
-            with self._doing:
-                operation.run()
-                self._pending -= 1
-            del operation
+                entry = self._queue.popleft()
+            if isinstance(entry, Announcement):
+                if not self._call(entry, me):
+                    return
+            else:
+                with self._doing:
+                    entry.run()
+                    self._pending -= 1
+            del entry
+
+    def _call(self, announcement: Announcement, me: threading.Thread) -> bool:
+        """Have a future call what it has to; tell whether this is still the thread that serves."""
+        self._calling_since = time.monotonic()
+        self._calls += 1
+        if not self._is_watched:
+            with self._changed:
+                self._called.notify()
+        announcement.run()
+        with self._changed:
+            if self._server is not me:
+                return False
+            self._calling_since = None
+            self._pending -= 1
+        return True
+
+    def _replace(self) -> None:
+        """Leave the calling thread to what it waits for."""
+        with self._changed:
+            if threading.current_thread() is self._server:
+                self._succeed()
+
+    def _succeed(self) -> None:
+        self._calling_since = None
+        self._pending -= 1
+        self._start()
+
+    def _started_watcher(self) -> threading.Thread:
+        watcher = threading.Thread(target=self._watch, name=f"{self._name} watch", daemon=True)
+        watcher.start()
+        return watcher
+
+    def _watch(self) -> None:
+        """Put another thread in the place of one that does not come back, looking seldom."""
+        seen = 0
+        with self._changed:
+            while not (self._closing and self._is_at_rest()):
+                since = self._calling_since
+                if since is not None and time.monotonic() - since > self._patience:
+                    self._succeed()
+                self._is_watched = since is not None or self._calls != seen
+                seen = self._calls
+                self._called.wait(self._patience / 2 if self._is_watched else None)
+
+    def _is_at_rest(self) -> bool:
+        return not self._queue and self._calling_since is None

@@ -10,9 +10,28 @@ from typing import Any, final
 import torch
 import torch.distributed as dist
 
-from knltrain.errors import CollectiveError, ExchangeTimeout
+from knltrain.errors import ExchangeTimeout
+from knltrain.torch_distributed.serving import step_aside
 
 _FUTURES = threading.Lock()
+
+
+@final
+class Announcement:
+    """Tells a future that its operation is done; whatever it calls may take its time, or wait."""
+
+    is_foreign = True
+
+    def __init__(self, trigger: torch.futures.Future[None]) -> None:
+        self._trigger = trigger
+
+    def run(self) -> None:
+        """Tell it, in the calling thread."""
+        self._trigger.set_result(None)
+
+    def finish(self, _error: BaseException | None = None) -> None:
+        """Tell it in a thread of its own, as nobody comes to do it in turn."""
+        threading.Thread(target=self.run, name="future", daemon=True).start()
 
 
 @final
@@ -20,13 +39,16 @@ class Operation(dist.Work):
     """One operation under way; ``results`` are the tensors that it will have filled.
 
     ``wait`` raises the very error that ended the operation. The future raises a RuntimeError
-    that has its text, as torch keeps no other kind there.
+    that has its text, as torch keeps no other kind there. It is told in turn with the operations
+    behind this one, where ``behind`` takes what is to be done there.
     """
+
+    is_foreign = False
 
     def __init__(self, results: Any, do: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.do = do
-        self.done_in: threading.Thread | None = None
+        self.behind: Callable[[Announcement], None] | None = None
         self._results = results
         self._error: BaseException | None = None
         self._source = -1
@@ -56,21 +78,13 @@ class Operation(dist.Work):
             self._is_done = True
             trigger = self._trigger
         self._under_way.release()
-        if trigger is not None:
-            trigger.set_result(None)
+        if trigger is not None and self.behind is None:
+            Announcement(trigger).finish()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Return when it is done; raise what it failed with, ExchangeTimeout after ``timeout``.
-
-        Raises CollectiveError in the thread that is to do it: in what a future calls when an
-        operation is done, there is no waiting for another one.
-        """
+        """Return when it is done; raise what it failed with, ExchangeTimeout after ``timeout``."""
         if not self._is_done:
-            if threading.current_thread() is self.done_in:
-                raise CollectiveError(
-                    "waited for an operation in the thread that does it, as in a future's then(): "
-                    "expected its own future there (get_future)"
-                )
+            step_aside()
             seconds = timeout.total_seconds() if timeout else -1
             if not self._under_way.acquire(timeout=seconds if seconds > 0 else -1):
                 raise ExchangeTimeout(f"waited {seconds:g} s in vain for an operation of this rank")
@@ -82,17 +96,17 @@ class Operation(dist.Work):
     def get_future(self) -> torch.futures.Future[Any]:
         """Return a future of the results."""
         with _FUTURES:
-            if self._future is None:
-                self._trigger = torch.futures.Future()
-                self._future = self._trigger.then(self._outcome)
-                if self._is_done:
-                    trigger: torch.futures.Future[None] | None = self._trigger
-                else:
-                    trigger = None
-            else:
+            if self._future is not None:
                 return self._future
-        if trigger is not None:
+            trigger: torch.futures.Future[None] = torch.futures.Future()
+            self._future = trigger.then(self._outcome)
+            is_done = self._is_done
+            if not is_done:
+                self._trigger = trigger
+        if is_done:
             trigger.set_result(None)
+        elif self.behind is not None:
+            self.behind(Announcement(trigger))
         return self._future
 
     def is_completed(self) -> bool:

@@ -13,22 +13,26 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
 from knltrain.torch_distributed.member import DESTROYED, LAST_WORK_SECONDS
-from knltrain.torch_distributed.work import Operation
+from knltrain.torch_distributed.serving import Server, patience
+from knltrain.torch_distributed.work import Announcement, Operation
 
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    operation: Operation
+    operation: Operation | Announcement
     share: Share
     limit: float
     begun: float = 0.0
 
     def left(self) -> float:
         """Seconds until others have let wait too long; a rank that left comes no more."""
+        if self.operation.is_foreign:
+            return self.begun + patience(self.limit) - time.monotonic()
         limit = min(self.limit, LAST_WORK_SECONDS) if self.share.departure else self.limit
         return min(self.begun + limit - time.monotonic(), threading.TIMEOUT_MAX)
 
@@ -61,8 +65,15 @@ class Share:
 
         Raises what the group has failed with.
         """
+        operation.behind = partial(self._announce, limit)
         self._lane.put(_Entry(operation, self, limit))
         return operation
+
+    def _announce(self, limit: float, announcement: Announcement) -> None:
+        try:
+            self._lane.put(_Entry(announcement, self, limit))
+        except KnltrainError:
+            announcement.finish()
 
     def fail(self, error: KnltrainError) -> None:
         """Have the group's operations under way fail, and all later ones."""
@@ -79,7 +90,11 @@ class Share:
 
 @final
 class Lane:
-    """The calls of all groups of a process, one after the other."""
+    """The calls of all groups of a process, one after the other.
+
+    What a future calls has its turn among them, and is left to itself once it waits, or lets them
+    wait.
+    """
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -88,7 +103,8 @@ class Lane:
         self._running: _Entry | None = None
         self._stuck: KnltrainError | None = None
         self._shares = 0
-        self._threads: list[threading.Thread] = []
+        self._server: Server | None = None
+        self._timekeeper: threading.Thread | None = None
 
     def open(self) -> None:
         """Count a share more; CollectiveError in a forked process, which has no threads."""
@@ -106,15 +122,19 @@ class Lane:
             error = entry.share.error or self._stuck
             if error is not None:
                 raise error
-            if not self._threads:
-                self._threads = [
-                    threading.Thread(target=each, name="oneCCL", daemon=True)
-                    for each in (self._serve, self._keep_time)
-                ]
-                for thread in self._threads:
-                    thread.start()
-            entry.operation.done_in = self._threads[0]
-            self._queue.append(entry)
+            if threading.current_thread() is not self._server:
+                self._start()
+                self._queue.append(entry)
+                self._changed.notify_all()
+                return
+            outer, self._running = self._running, entry
+            entry.begun = time.monotonic()
+            self._changed.notify_all()
+        entry.operation.run()
+        with self._changed:
+            self._running = outer
+            if outer is not None:
+                outer.begun = time.monotonic()
             self._changed.notify_all()
 
     def fail(self, share: Share, error: KnltrainError) -> None:
@@ -137,18 +157,36 @@ class Lane:
         error = CollectiveError(DESTROYED)
         with self._changed:
             share.error = share.error or error
-            if threading.current_thread() not in self._threads:
+            if threading.current_thread() is not self._server:
                 self._changed.wait_for(lambda: not self._has_work_of(share), limit_seconds)
         self.fail(share, error)
         with self._changed:
             self._shares -= 1
-            ended = [] if self._shares or self._stuck else self._threads
+            ended = [] if self._shares or self._stuck else [self._server, self._timekeeper]
             if ended:
-                self._threads = []
+                self._server = self._timekeeper = None
             self._changed.notify_all()
         for thread in ended:
-            if thread is not threading.current_thread():
+            if thread is not None and thread is not threading.current_thread():
                 thread.join(limit_seconds)
+
+    def _start(self) -> None:
+        if self._server is None:
+            self._server = Server("oneCCL", self._serve, self._replace)
+            self._server.start()
+        if self._timekeeper is None:
+            self._timekeeper = threading.Thread(target=self._keep_time, name="oneCCL", daemon=True)
+            self._timekeeper.start()
+
+    def _replace(self) -> None:
+        """Leave the calling thread to what it waits for."""
+        with self._changed:
+            if threading.current_thread() is self._server:
+                self._succeed()
+
+    def _succeed(self) -> None:
+        self._running = self._server = None
+        self._start()
 
     def _has_work_of(self, share: Share) -> bool:
         entries = [*self._queue, *([self._running] if self._running else [])]
@@ -157,12 +195,13 @@ class Lane:
     def _failed(self, share: Share, error: KnltrainError) -> list[_Entry]:
         """Take out what fails with a share, under the lock."""
         share.error = share.error or error
-        if self._running is None or self._running.share is not share:
+        running = self._running
+        if running is None or running.share is not share or running.operation.is_foreign:
             failed = [entry for entry in self._queue if entry.share is share]
             self._queue = deque(entry for entry in self._queue if entry.share is not share)
             return failed
         self._stuck = self._stuck or error
-        failed = [self._running, *self._queue]
+        failed = [running, *self._queue]
         self._queue.clear()
         self._changed.notify_all()
         return failed
@@ -171,8 +210,8 @@ class Lane:
         me = threading.current_thread()
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._queue or me not in self._threads)
-                if not self._queue:
+                self._changed.wait_for(lambda: self._queue or self._server is not me)
+                if not self._queue or self._server is not me:
                     return
                 self._running = self._queue.popleft()
                 self._running.begun = time.monotonic()
@@ -180,6 +219,8 @@ class Lane:
                 self._changed.notify_all()
             operation.run()
             with self._changed:
+                if self._server is not me:
+                    return
                 self._running = None
                 self._changed.notify_all()
             del operation
@@ -189,12 +230,15 @@ class Lane:
         failed: list[_Entry] = []
         while not failed:
             with self._changed:
-                if self._stuck is not None or me not in self._threads:
+                if self._stuck is not None or self._timekeeper is not me:
                     return
                 late = self._running
                 left = late.left() if late else None
                 if late is None or left is None or left > 0:
                     self._changed.wait(left)
+                    continue
+                if late.operation.is_foreign:
+                    self._succeed()
                     continue
                 error = late.lateness()
                 failed = self._failed(late.share, error)

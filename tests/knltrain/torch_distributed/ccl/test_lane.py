@@ -162,21 +162,3 @@ def test_forked_process_is_told_that_it_has_no_lane() -> None:
     os.close(write)
     with os.fdopen(read) as said:
         assert "this one was forked of it" in said.read()
-
-
-def test_waiting_in_the_lane_for_the_lane_is_refused() -> None:
-    share = Share(Lane(), "one")
-    hold, found = threading.Event(), []
-
-    def wait_for_another(_: object) -> None:
-        try:
-            _put(share, int).wait()
-        except CollectiveError as error:
-            found.append(str(error))
-
-    first = _put(share, lambda: hold.wait(30))
-    then = first.get_future().then(wait_for_another)
-    hold.set()
-    then.wait()
-    assert "waited for an operation in the thread that does it" in found[0]
-    share.close(5)
