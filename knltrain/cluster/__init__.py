@@ -3,6 +3,7 @@
 That is, but for what `affinity` reads there of the machine.
 """
 
+from knltrain.cluster.job_end import job_end
 from knltrain.cluster.mpi_job import MpiJob, launched_mpi_job, telling_mpi
 from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.variables import (
@@ -19,6 +20,7 @@ __all__ = [
     "MpiJob",
     "Task",
     "WorkerIdentity",
+    "job_end",
     "launched_mpi_job",
     "processor_settings",
     "set_unless_set",

@@ -30,6 +30,9 @@ _PAUSE_SECONDS = 0.02
 _WELCOME = {"welcome": True}
 _HEARD = {"heard": True}
 
+Noted = Callable[[dict[str, Any]], None]
+"""Called, from a thread of the watch, with a note of another rank."""
+
 Told = Callable[[PeerLost], None]
 """Called, from a thread of the watch, with who is gone or has left."""
 
@@ -46,6 +49,11 @@ class PeerWatch(ABC):
         self._on_lost, self._on_left = on_lost, on_left
         self._has_lost = False
         self._closing = False
+        self.on_note: Noted = _nobody_reads
+
+    @abstractmethod
+    def note(self, note: dict[str, Any]) -> None:
+        """Have ``on_note`` of all others called at rank 0, elsewhere that of rank 0."""
 
     @abstractmethod
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
@@ -130,6 +138,10 @@ class FirstRank(PeerWatch):
         """Tell something to all others, once they are here."""
         self._tell_all({"word": word})
 
+    def note(self, note: dict[str, Any]) -> None:
+        """Have ``on_note`` of all others called."""
+        self._tell_all({"note": note})
+
     def _tell_all(self, message: dict[str, Any]) -> None:
         for link in list(self._links.values()):
             link.tell(message)
@@ -195,6 +207,8 @@ class FirstRank(PeerWatch):
         if link in self._visitors:
             self._greet(link, said)
             return
+        while said and "note" in said[0]:
+            self.on_note(said.pop(0)["note"])
         if said == []:
             return
         self._forget(link)
@@ -286,6 +300,10 @@ class OtherRank(PeerWatch):
                 f"waited {limit_seconds:g} s in vain for a word of {self.names[0]}"
             ) from None
 
+    def note(self, note: dict[str, Any]) -> None:
+        """Have ``on_note`` of rank 0 called."""
+        self._link.tell({"note": note})
+
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
         """Leave; others take one that does not leave in peace for lost, and are told ``why``."""
         self._closing = True
@@ -304,6 +322,9 @@ class OtherRank(PeerWatch):
                 if "word" in news:
                     self._words.put(news["word"])
                     continue
+                if "note" in news:
+                    self.on_note(news["note"])
+                    continue
                 if "names" in news:
                     self.names = tuple(news["names"])
                     continue
@@ -315,6 +336,10 @@ class OtherRank(PeerWatch):
         where = "connection, and with it its process or its computer,"
         self._take({"rank": 0, "where": where, "left": False})
         self._words.put(None)
+
+
+def _nobody_reads(note: dict[str, Any]) -> None:
+    """Drop a note where none is expected."""
 
 
 def _let_in(

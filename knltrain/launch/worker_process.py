@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import final
@@ -27,17 +28,20 @@ class WorkerProcess:
         command: Callable[[int], Sequence[str]],
         log: Path,
         kept_fds: Sequence[int] = (),
+        unheard: Sequence[signal.Signals] = (),
     ) -> None:
         """Start `command(events_fd)` with stdout and stderr appended to `log`.
 
-        The child inherits `kept_fds` and its end of the event pipe, under the same numbers.
+        The child inherits `kept_fds` and its end of the event pipe, under the same numbers. It is
+        started with the signals `unheard` blocked, and nothing that they are sent for reaches it,
+        from its first moment on and in whatever library it may be.
         """
         self.rank = rank
         self.log = log
         read_fd, write_fd = os.pipe()
         self.events = EventReader(read_fd)
         try:
-            with log.open("ab") as stream:
+            with log.open("ab") as stream, _blocked(unheard):
                 self._process = subprocess.Popen(
                     command(write_fd),
                     stdin=subprocess.DEVNULL,
@@ -78,3 +82,13 @@ class WorkerProcess:
         self.send_signal(signal.SIGKILL)
         self._process.wait()
         self.events.close()
+
+
+@contextmanager
+def _blocked(numbers: Sequence[signal.Signals]) -> Iterator[None]:
+    """Block signals in this thread, and in the processes that it starts meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
