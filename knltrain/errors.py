@@ -13,11 +13,12 @@
       PeerLost           another worker of the run is gone
       Misplaced          a worker's memory is not where it was to be
       RunAborted         the run was stopped by a signal
+      RunStopped         the run was stopped after a step, with a checkpoint to go on from
       WorkerFailed       a worker process ended with an error
       NonFiniteLoss      the loss became infinite or not a number
 
-`exit_code` is the status a command ends with: 2 for bad input, 128 + signal for a stopped run,
-1 for everything else.
+`exit_code` is the status a command ends with: 2 for bad input, 75 for a run that is to be resumed,
+128 + signal for one that a signal has ended, 1 for everything else.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from typing import ClassVar
 
 FAILURE = 1
 BAD_INPUT = 2
+RESUMABLE = 75
+"""EX_TEMPFAIL of sysexits.h: to be tried again."""
 SIGNALLED = 128
 
 
@@ -104,6 +107,12 @@ class RunAborted(KnltrainError):  # noqa: N818
         super().__init__(message)
         self.signal_number = signal_number
         self.exit_code = SIGNALLED + signal_number
+
+
+class RunStopped(KnltrainError):  # noqa: N818
+    """The run was stopped after a step, as it was asked to, and can be resumed from there."""
+
+    exit_code = RESUMABLE
 
 
 class WorkerFailed(KnltrainError):  # noqa: N818

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.transport import Team
     from knltrain.optimizers.optimizer import FloatArray, Optimizer
     from knltrain.worker import Observer, Worker
+    from knltrain.worker.requests import Requests
 
 
 def build_worker(
@@ -51,11 +52,13 @@ def build_worker(
     threads: int,
     resume: bool = False,
     observers: Sequence[Observer] = (),
+    requests: tuple[int, int] | None = None,
 ) -> Worker:
     """One worker with all that belongs to it; `team` says which, and of how many.
 
     With `resume` it goes on from the newest checkpoint in `run_folder`. `observers` hear of every
-    moment before metrics, evaluation and checkpoints do. Raises `ConfigError`, `DataError` or
+    moment before metrics, evaluation and checkpoints do. What is asked of all workers stands on the
+    board that `requests` names, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or
     `CheckpointError`.
     """
     from knltrain.clocks import Clocks
@@ -83,6 +86,7 @@ def build_worker(
         participation=participation,
         termination=config.exchange.termination,
         clocks=clocks,
+        requests=_requests(config, participation, requests),
         observers=(*observers, *own),
     )
 
@@ -131,6 +135,19 @@ def _participation(
 
     team.barrier(MEETING_SECONDS)  # all make their exchange at once; one may still read images
     return participation_in(method, team, step_layer)
+
+
+def _requests(
+    config: RunConfig, participation: Participation, board: tuple[int, int] | None
+) -> Requests:
+    from knltrain.exchange.request_board import RequestBoard
+    from knltrain.worker.requests import BoardRequests, NobodyAsks
+
+    if board is None:
+        return NobodyAsks()
+    fd, slot = board
+    method, limit = participation.method, config.exchange.timeout_seconds
+    return BoardRequests(RequestBoard.attach(fd), slot, participation.team, method, limit)
 
 
 def _own_observers(

@@ -36,6 +36,19 @@ def train(
         raise click.UsageError("expected either CONFIG or --resume RUN_FOLDER")
     if run_folder is not None and (workers is not None or name is not None):
         raise click.UsageError("--resume goes on with the same --workers and --name")
+    from knltrain.launch.signals import run_begins
+
+    with run_begins():  # first of all: what is imported now takes its time
+        _train(config, workers, overrides, name, run_folder)
+
+
+def _train(
+    config: Path | None,
+    workers: str | None,
+    overrides: tuple[str, ...],
+    name: str | None,
+    run_folder: Path | None,
+) -> None:
     from knltrain.cluster import this_task
     from knltrain.config import load_config
     from knltrain.launch import training

@@ -33,7 +33,9 @@ class WorkerIdentity:
 
     `rank` is one of `workers`, on all nodes. `segment_fds` and `events_fd` are file descriptors
     inherited from the launching process; a run without shared memory has no `segment_fds`, one on a
-    single node no `meeting_point`, unless its workers are one MPI job there, too.
+    single node no `meeting_point`, unless its workers are one MPI job there, too. `requests` are
+    the descriptor of that process's board (`knltrain.exchange.request_board`), and this worker's
+    line on it.
     """
 
     rank: int
@@ -44,6 +46,7 @@ class WorkerIdentity:
     threads: int
     resume: bool
     meeting_point: MeetingPoint | None = None
+    requests: tuple[int, int] | None = None
 
     def to_environment(self) -> dict[str, str]:
         """Environment variables from which `worker_identity` reads this identity back."""
@@ -56,6 +59,7 @@ class WorkerIdentity:
             "THREADS": str(self.threads),
             "RESUME": str(int(self.resume)),
             "MEETING_POINT": json.dumps(self.meeting_point and asdict(self.meeting_point)),
+            "REQUESTS": json.dumps(self.requests),
         }
         return {PREFIX + name: value for name, value in values.items()}
 
@@ -75,12 +79,18 @@ def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdent
         threads=int(_required(values, "THREADS")),
         resume=_required(values, "RESUME") == "1",
         meeting_point=_meeting_point(_required(values, "MEETING_POINT")),
+        requests=_requests(_required(values, "REQUESTS")),
     )
 
 
 def _meeting_point(text: str) -> MeetingPoint | None:
     found = json.loads(text)
     return None if found is None else MeetingPoint(**found)
+
+
+def _requests(text: str) -> tuple[int, int] | None:
+    found = json.loads(text)
+    return None if found is None else (int(found[0]), int(found[1]))
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:

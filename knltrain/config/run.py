@@ -18,6 +18,7 @@ from knltrain.config.tables import (
     NetworkConfig,
     OptimizerConfig,
     PlacementConfig,
+    PreemptionConfig,
     Table,
     TrainConfig,
 )
@@ -53,6 +54,7 @@ class RunConfig(Table):
     backend: BackendConfig = BackendConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    preemption: PreemptionConfig = PreemptionConfig()
     placement: PlacementConfig = PlacementConfig()
 
     @model_validator(mode="before")

@@ -14,6 +14,8 @@ MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
 CpuList: TypeAlias = Annotated[str, Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+SignalName: TypeAlias = Literal["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"]
+SignalNames: TypeAlias = Annotated[tuple[SignalName, ...], Field(strict=False)]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 # What each learning-rate policy reads besides `base`.
@@ -240,9 +242,44 @@ class CheckpointConfig(Table):
     every_epochs: NotNegative = Field(
         default=0.0, description="epochs between two; 0: only at the end"
     )
+    every_minutes: NotNegative = Field(
+        default=10.0, description="minutes after which one is written, besides; 0: none by time"
+    )
     keep: Count = Field(
         default=2, description="how many are kept besides the newest, not yet known to be good"
     )
+
+
+class PreemptionConfig(Table):
+    """[preemption]: what ends a run before its time, so that it can be continued."""
+
+    signals: SignalNames = Field(
+        default=("SIGTERM", "SIGUSR1"),
+        description="after these a checkpoint is written, and the run ends with status 75; a second"
+        " one ends it at once",
+    )
+    checkpoint_signals: SignalNames = Field(
+        default=("SIGUSR2",), description="after these one is written, and the run goes on"
+    )
+    grace_seconds: Positive = Field(
+        default=25.0, description="after which such a run is ended, with a checkpoint or without"
+    )
+    heed_job_end: bool = Field(
+        default=False, description="end so before the time limit of a job of Slurm, too"
+    )
+    reserve_seconds: NotNegative = Field(
+        default=30.0,
+        description="before the job's end, besides twice what the last checkpoint took",
+    )
+
+    @model_validator(mode="after")
+    def _signals_ask_for_one_thing(self) -> PreemptionConfig:
+        if both := [name for name in self.signals if name in self.checkpoint_signals]:
+            raise ValueError(
+                f"{both[0]} is among signals and among checkpoint_signals: expected it in one of "
+                "them"
+            )
+        return self
 
 
 class PlacementConfig(Table):

@@ -37,7 +37,7 @@ class Gathering:
     by rank; ``agreed`` is what comes of that, for all. ``first_address`` is that by which the first
     one can be reached from here, ``address`` that of this computer from which it is; ``token`` is a
     name that no other gathering has had. ``on_lost`` is called, by another thread, with the first
-    process that is gone.
+    process that is gone, ``on_note`` with each note that comes once all are there.
 
     Raises ExchangeTimeout, with the names of those that do not come within ``limit_seconds``, and
     ConfigError if nothing leads to the first one, ``agree`` raises it, or others may know the
@@ -51,6 +51,7 @@ class Gathering:
         limit_seconds: float,
         on_lost: Callable[[PeerLost], None],
         agree: Callable[[list[Any]], Any],
+        on_note: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         self.task = task
         self._agree = agree
@@ -61,6 +62,8 @@ class Gathering:
         first = self._first() if task.rank == 0 else None
         self._first_rank = first
         self._other = None if first is not None else self._come(card)
+        if on_note is not None and (watch := self._watch()) is not None:
+            watch.on_note = on_note
         try:
             self._meet(card)
         except BaseException:
@@ -89,6 +92,12 @@ class Gathering:
         addresses = self._first_rank.own_addresses
         alone = next(iter(addresses)) if len(addresses) == 1 else ""
         return socket.create_server((alone, 0), backlog=self.task.tasks)
+
+    def note(self, note: dict[str, Any]) -> None:
+        """Send a note: the first process to all others, another one to the first."""
+        watch = self._watch()
+        if watch is not None:
+            watch.note(note)
 
     def leave(self, in_peace: bool = True, why: str | None = None) -> None:
         """End the connections; the others are told ``why`` where this is not in peace."""

@@ -40,6 +40,9 @@ _PAUSE_SECONDS = 0.02
 _INTRODUCTION = {"where": (str,), "card": (dict, list, str, int, float, bool, type(None))}
 _NEWS = {"rank": (int,), "where": (str,), "left": (bool,)}
 
+Noted = Callable[[dict[str, Any]], None]
+"""Called, from a thread of the watch, with a note of another rank."""
+
 Told = Callable[[PeerLost], None]
 """Called, from a thread of the watch, with who is gone or has left."""
 
@@ -56,6 +59,11 @@ class PeerWatch(ABC):
         self._on_lost, self._on_left = on_lost, on_left
         self._has_lost = False
         self._closing = False
+        self.on_note: Noted = _nobody_reads
+
+    @abstractmethod
+    def note(self, note: dict[str, Any]) -> None:
+        """Have ``on_note`` of all others called at rank 0, elsewhere that of rank 0."""
 
     @abstractmethod
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
@@ -149,6 +157,10 @@ class FirstRank(PeerWatch):
         """Tell something to all others, once they are here."""
         self._tell_all({"word": word})
 
+    def note(self, note: dict[str, Any]) -> None:
+        """Have ``on_note`` of all others called."""
+        self._tell_all({"note": note})
+
     def _tell_all(self, message: dict[str, Any]) -> None:
         for link in list(self._links.values()):
             link.tell(message)
@@ -234,6 +246,8 @@ class FirstRank(PeerWatch):
 
     def _hear(self, link: PeerLink) -> None:
         said = link.messages()
+        while self._links.get(link.rank) is link and said and _is_note(said[0]):
+            self.on_note(said.pop(0)["note"])
         if said == []:
             return
         if self._links.get(link.rank) is not link:
@@ -320,6 +334,10 @@ class OtherRank(PeerWatch):
                 f"waited {limit_seconds:g} s in vain for a word of {self.names[0]}"
             ) from None
 
+    def note(self, note: dict[str, Any]) -> None:
+        """Have ``on_note`` of rank 0 called."""
+        self._link.tell({"note": note})
+
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
         """Leave; others take one that does not leave in peace for lost, and are told ``why``."""
         self._closing = True
@@ -352,6 +370,8 @@ class OtherRank(PeerWatch):
             raise MessageError(f"a {type(said).__name__}: expected an object")
         if "word" in said:
             self._words.put(said["word"])
+        elif _is_note(said):
+            self.on_note(said["note"])
         elif "names" in said:
             names = said["names"]
             if not isinstance(names, list) or [type(name) for name in names] != [str] * len(
@@ -361,6 +381,14 @@ class OtherRank(PeerWatch):
             self.names = tuple(names)
         else:
             self._take(said)
+
+
+def _is_note(said: Any) -> bool:
+    return isinstance(said, dict) and isinstance(said.get("note"), dict)
+
+
+def _nobody_reads(note: dict[str, Any]) -> None:
+    """Drop a note where none is expected."""
 
 
 def _last_words(rank: int, in_peace: bool, why: str | None) -> dict[str, Any]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import queue
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from affinity import allowed_cpus
 from knltrain import __version__
 from knltrain.cluster import MeetingPoint, Task
 from knltrain.config import RunConfig
-from knltrain.errors import KnltrainError, PeerLost, RunFolderError, SegmentError
+from knltrain.errors import KnltrainError, PeerLost, RunFolderError, RunStopped, SegmentError
 from knltrain.exchange.address import Doorkeeper, fd_behind
 from knltrain.exchange.gathering import Gathering
 from knltrain.launch.run_folder import CONFIG
@@ -35,13 +36,18 @@ class Company:
     """This process among all that start workers of a run, once all are there.
 
     `site` is its part of the run, ``lost_fd`` becomes readable when one of the others is gone,
-    which `lost` then tells. Raises ConfigError where they do not agree on the run, and what
+    which `lost` then tells, ``notes_fd`` when one has sent a note: to the first one, which `leads`,
+    or that one to all `others`. Raises ConfigError where they do not agree on the run, and what
     `Gathering` raises. Leaving the ``with`` block with an error tells the others of it.
     """
 
     def __init__(self, task: Task, site: Site, config: RunConfig) -> None:
         self.lost: PeerLost | None = None
         self.lost_fd, self._telling_fd = os.pipe()
+        self.notes_fd, self._noting_fd = os.pipe()
+        os.set_blocking(self.notes_fd, False)
+        self._notes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.others, self.leads = task.tasks - 1, task.rank == 0
         limit_seconds = max(LEAST_PATIENCE_SECONDS, config.exchange.timeout_seconds)
         self._limit_seconds = limit_seconds
         described = config.model_dump(mode="json")
@@ -50,7 +56,12 @@ class Company:
         self._gathering: Gathering | None = None
         try:
             self._gathering = Gathering(
-                task, card, limit_seconds, self._take_lost, partial(agreed_sites, site)
+                task,
+                card,
+                limit_seconds,
+                self._take_lost,
+                partial(agreed_sites, site),
+                self._take_note,
             )
             self.site = met_site(site, self._gathering.agreed[task.rank])
         except BaseException:
@@ -105,6 +116,20 @@ class Company:
             raise
         return tuple(found)
 
+    def tell(self, note: dict[str, Any]) -> None:
+        """Send a note to all others, or to the first one."""
+        self._found().note(note)
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Those that have come since the last call."""
+        with suppress(BlockingIOError):
+            os.read(self.notes_fd, 4096)
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._notes.get_nowait())
+        return found
+
     def __enter__(self) -> Company:
         return self
 
@@ -112,7 +137,7 @@ class Company:
         why = None
         if error is not None:
             why = str(error) if isinstance(error, KnltrainError) else type(error).__name__
-        self._leave(in_peace=error is None, why=why)
+        self._leave(in_peace=error is None or isinstance(error, RunStopped), why=why)
 
     def _found(self) -> Gathering:
         assert self._gathering is not None
@@ -126,12 +151,17 @@ class Company:
         with suppress(OSError):
             os.write(self._telling_fd, b".")
 
+    def _take_note(self, note: dict[str, Any]) -> None:
+        self._notes.put(note)
+        with suppress(OSError):
+            os.write(self._noting_fd, b".")
+
     def _leave(self, in_peace: bool, why: str | None = None) -> None:
         if self._gathering is not None:
             self._gathering.leave(in_peace, why)
         if self._listener is not None:
             self._listener.close()
-        for fd in (self.lost_fd, self._telling_fd):
+        for fd in (self.lost_fd, self._telling_fd, self.notes_fd, self._noting_fd):
             os.close(fd)
 
 

@@ -40,7 +40,10 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001  (whatever it is, the parent must hear of it)
         observer.failed(error)
         return _exit_code(error)
-    events.send("done", result=asdict(result))
+    if result is None:
+        events.send("stopped", step=observer.run_step)
+    else:
+        events.send("done", result=asdict(result))
     return 0
 
 
@@ -51,6 +54,8 @@ class TellsParent(Observer):
     def __init__(self, events: EventWriter, rank: int) -> None:
         self.step: int | None = None
         """Step that the worker is in, the first being 0; None before it has set out."""
+        self.run_step = 0
+        """Step of the run at the last checkpoint."""
         self._events = events
         self._leads = rank == 0
         self._placement_told = self._failure_told = False
@@ -77,6 +82,12 @@ class TellsParent(Observer):
         if self._leads:
             accuracy, loss = evaluation.accuracy, evaluation.loss
             self._events.send("evaluation", step=worker.progress.step, accuracy=accuracy, loss=loss)
+
+    def kept(self, worker: Worker, seconds: float) -> None:
+        """Tell that there is a checkpoint, and what it took."""
+        self.run_step = worker.progress.step
+        if self._leads:
+            self._events.send("checkpoint", step=self.run_step, seconds=seconds)
 
     def finished(self, *_: object) -> None:
         """Tell the place if no step was left to do it after."""
@@ -136,7 +147,7 @@ class TellsParent(Observer):
         self._told_images, self._told_seconds = images, seconds
 
 
-def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult:
+def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult | None:
     config = read_config(identity.run_folder)
     team = build_team(config, identity.segment_fds, identity.rank, identity.meeting_point)
     # For as long as the worker lives: much of its memory is touched in the first step only.
@@ -149,6 +160,7 @@ def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult:
             threads=identity.threads,
             resume=identity.resume,
             observers=(observer,),
+            requests=identity.requests,
         ) as worker,
     ):
         try:

@@ -140,7 +140,7 @@ def _watch(tasks: Sequence[_TaskOnHost], signals: SignalPipe) -> int:
     """Wait for all; with the first that fails, and if a signal comes, end the rest."""
     while True:
         alive = [task for task in tasks if task.status is None]
-        for number in signals.stopping():
+        for number in signals.arrived():
             for task in alive:
                 task.process.send_signal(number)
             raise RunAborted(f"stopped by {signal_name(number)}", number)

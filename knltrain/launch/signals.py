@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 from knltrain.errors import RunAborted
 
+Handler: TypeAlias = Callable[[int, FrameType | None], None]
+
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a run to end."""
+
+ASKING: Final = (signal.SIGUSR1, signal.SIGUSR2)
+"""Signals by which schedulers and users ask a run for something else, as it is configured."""
 
 
 def signal_name(number: int) -> str:
@@ -25,7 +30,7 @@ def signal_name(number: int) -> str:
 
 @final
 class SignalPipe:
-    """While entered, SIGINT, SIGTERM, SIGHUP and SIGCHLD make `fd` readable and do nothing else.
+    """While entered, STOPPING and ASKING signals and SIGCHLD make `fd` readable, and no more.
 
     A SIGHUP that was already ignored stays ignored (`nohup`). Main thread only.
     """
@@ -37,7 +42,7 @@ class SignalPipe:
         self._previous_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
         self._previous: dict[int, Any] = {
             number: signal.signal(number, _wake)
-            for number in (*STOPPING, signal.SIGCHLD)
+            for number in (*STOPPING, *ASKING, signal.SIGCHLD)
             if not (number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN)
         }
         return self
@@ -54,8 +59,8 @@ class SignalPipe:
         os.close(self.fd)
         os.close(self._write_fd)
 
-    def stopping(self) -> list[signal.Signals]:
-        """Signals that arrived since the last call and ask the run to end, oldest first."""
+    def arrived(self) -> list[signal.Signals]:
+        """STOPPING and ASKING signals that arrived since the last call, oldest first."""
         try:
             numbers = os.read(self.fd, 4096)
         except BlockingIOError:
@@ -63,7 +68,7 @@ class SignalPipe:
         return [
             signal.Signals(number)
             for number in numbers
-            if number in self._previous and number in STOPPING
+            if number in self._previous and number in (*STOPPING, *ASKING)
         ]
 
 
@@ -77,13 +82,32 @@ def signals_raise() -> Iterator[None]:
 
     A SIGHUP that was already ignored stays ignored (`nohup`). Main thread only.
     """
+    with _handled(dict.fromkeys(STOPPING, _stop)):
+        yield
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise RunAborted(f"stopped by {signal_name(number)}", number)
 
+@contextmanager
+def run_begins() -> Iterator[None]:
+    """While entered, signals end a run that has no worker yet, as `signals_raise` has it.
+
+    SIGUSR1 does, too; SIGUSR2 does nothing, as there is nothing to keep.
+    """
+    with _handled({**dict.fromkeys(STOPPING, _stop), **_OF_A_BEGINNING}):
+        yield
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    raise RunAborted(f"stopped by {signal_name(number)}", number)
+
+
+_OF_A_BEGINNING: Final = {signal.SIGUSR1: _stop, signal.SIGUSR2: _wake}
+
+
+@contextmanager
+def _handled(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None]:
     previous = {
-        number: signal.signal(number, stop)
-        for number in STOPPING
+        number: signal.signal(number, handler)
+        for number, handler in handlers.items()
         if not (number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN)
     }
     try:

@@ -14,15 +14,17 @@ from typing import Any, Final, Protocol, final
 from knltrain.errors import KnltrainError, PeerLost
 from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure, first_cause
-from knltrain.launch.signals import SignalPipe
+from knltrain.launch.preemption import Preemption
+from knltrain.launch.signals import STOPPING, SignalPipe
 from knltrain.launch.vitals import LOOK_SECONDS, Vitals
 from knltrain.launch.worker_process import LONGEST_END_SECONDS, WorkerProcess
 
 FAILURE_CODE: Final = 1
 """Abort code when a worker failed; it is 128 + signal number when the user stopped the run."""
 
-_STEPS: Final = ((0.5, signal.SIGTERM), (1.5, signal.SIGKILL))
-"""Seconds after the abort word, and what a worker that is still there gets then."""
+_STEPS: Final = ((0.5, signal.SIGTERM), (0.8, signal.SIGKILL))
+"""Seconds after the abort word, and what a worker that is still there gets then. A worker of a run
+hears no SIGTERM, which schedulers send to all processes of a job."""
 
 _NEWS_SECONDS: Final = 2.0
 """How long the process that starts workers elsewhere may take to end after one of them has."""
@@ -36,13 +38,18 @@ cause; they may have begun to wait earlier, or later."""
 class Ending:
     """How a run ended: all `results` by rank, or the `failure` or the `stopped_by` signal.
 
-    Or the `lost` company: what has ended another process that starts workers of the run.
+    With `late` that had asked for a checkpoint, which did not come in time. Or all workers have
+    stopped with one, at step `stopped_at`, because of what `why` says. Or the `lost` company: what
+    has ended another process that starts workers of the run.
     """
 
     results: dict[int, Any] = field(default_factory=dict)
     failure: Failure | None = None
     stopped_by: signal.Signals | None = None
     lost: KnltrainError | None = None
+    late: bool = False
+    stopped_at: int | None = None
+    why: str | None = None
 
 
 class Others(Protocol):
@@ -63,13 +70,18 @@ class Supervisor:
         abort: Callable[[int], None],
         on_event: Callable[[int, Event], None],
         company: Others | None = None,
+        preemption: Preemption | None = None,
         limit_seconds: float = math.inf,
     ) -> None:
         """`abort(code)` tells workers to give up; `on_event(rank, event)` hears what they say.
 
-        `company` are the other processes that start workers of this run. A worker that stands still
-        for `limit_seconds`, stopped or frozen, ends it, unless the run is suspended as a whole.
+        `company` are the other processes that start workers of this run. `preemption` takes the
+        signals that do not end it at once. A worker that stands still for `limit_seconds`, stopped
+        or frozen, ends it, unless the run is suspended as a whole.
         """
+        self._preemption = preemption
+        self._stopped_at: int | None = None
+        self._late = False
         self._company = company
         self._limit_seconds = limit_seconds
         self._vitals = Vitals(workers, alone=company is None)
@@ -94,6 +106,8 @@ class Supervisor:
                 selector.register(worker.events.fd, selectors.EVENT_READ, worker)
             if self._company is not None:
                 selector.register(self._company.lost_fd, selectors.EVENT_READ, self._company)
+            if self._preemption is not None and self._preemption.fd is not None:
+                selector.register(self._preemption.fd, selectors.EVENT_READ, self._preemption)
             while self._alive:
                 for key, _ in selector.select(self._wait_seconds()):
                     if key.data is None:
@@ -104,11 +118,14 @@ class Supervisor:
                         self._blame(_BLAMED_FROM)
                         self._stop(FAILURE_CODE)
                         continue
+                    if key.data is self._preemption:
+                        continue  # which reads notes when it goes on
                     self._listen(key.data)
                     if key.data.events.at_end:
                         selector.unregister(key.fd)
                 self._notice_ends()
                 self._look_after()
+                self._preempt()
                 self._escalate()
         return self._ending()
 
@@ -118,7 +135,9 @@ class Supervisor:
                 self._fail(Failure.from_event(worker.rank, event))
             elif event["event"] == "done":
                 self._results[worker.rank] = event["result"]
-            else:
+            elif event["event"] == "stopped":
+                self._results[worker.rank], self._stopped_at = None, event["step"]
+            elif self._preemption is None or not self._preemption.hears(event):
                 self._on_event(worker.rank, event)
 
     def _notice_ends(self) -> None:
@@ -162,11 +181,30 @@ class Supervisor:
         self._stop(FAILURE_CODE)
 
     def _obey_signals(self) -> None:
-        for number in self._signals.stopping():
+        for number in self._signals.arrived():
+            if self._stopping_since is None and self._takes(number):
+                continue
             if self._stopping_since is not None:
+                if number not in STOPPING:
+                    continue
                 self._send(signal.SIGKILL)
             if self._stopped_by is None:
                 self._stopped_by, self._stopped_at_seconds = number, time.monotonic()
+            self._stop(128 + number)
+
+    def _takes(self, number: signal.Signals) -> bool:
+        """Whether a signal asks for something else than the end of the run at once."""
+        if self._preemption is None or not self._alive:
+            return number not in STOPPING
+        return self._preemption.takes(number)
+
+    def _preempt(self) -> None:
+        if self._preemption is None or self._stopping_since is not None:
+            return
+        self._preemption.go_on()
+        if (number := self._preemption.overdue) is not None:
+            self._late = True
+            self._stopped_by, self._stopped_at_seconds = number, time.monotonic()
             self._stop(128 + number)
 
     def _stop(self, code: int) -> None:
@@ -206,10 +244,11 @@ class Supervisor:
         if (lost := self._lost_elsewhere(failure)) is not None:
             return Ending(lost=lost)
         if failure is None and self._all_done():
-            return Ending(results=self._results)
+            why = None if self._preemption is None else self._preemption.why
+            return Ending(results=self._results, stopped_at=self._stopped_at, why=why)
         if self._stopped_by is None or (failure and not self._signal_explains(failure)):
             return Ending(failure=failure)
-        return Ending(stopped_by=self._stopped_by)
+        return Ending(stopped_by=self._stopped_by, late=self._late)
 
     def _all_done(self) -> bool:
         return len(self._results) == self._workers

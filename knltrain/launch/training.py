@@ -14,20 +14,23 @@ from typing import Final
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
 from knltrain.build import check_resumable
 from knltrain.checkpoint import latest_checkpoint
-from knltrain.cluster import MeetingPoint, Task, WorkerIdentity, this_task
+from knltrain.cluster import MeetingPoint, Task, WorkerIdentity, job_end, this_task
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
-from knltrain.errors import ConfigError, KnltrainError, RunAborted, WorkerFailed
+from knltrain.errors import ConfigError, KnltrainError, RunAborted, RunStopped, WorkerFailed
 from knltrain.exchange.node_memory import NodeMemory
+from knltrain.exchange.request_board import RequestBoard
 from knltrain.launch.company import Company, company_of
 from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
-from knltrain.launch.progress import display_on
+from knltrain.launch.preemption import Preemption
+from knltrain.launch.progress import ProgressDisplay, display_on
+from knltrain.launch.rounds import Rounds
 from knltrain.launch.run_folder import create_run_folder, held, read_config, write_config
 from knltrain.launch.shared_memory import Placed, shared_memory
-from knltrain.launch.signals import SignalPipe
+from knltrain.launch.signals import ASKING, STOPPING, SignalPipe
 from knltrain.launch.site import expected_site
 from knltrain.launch.supervisor import Ending, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
@@ -43,7 +46,7 @@ def train(config: RunConfig, kept_fds: Sequence[int] = ()) -> Path:
 
     As one of several tasks of a launcher this starts a part of the workers only.
     Raises what `plan_run` raises, SegmentError and RunFolderError before anything is started;
-    WorkerFailed or RunAborted after every worker has ended.
+    WorkerFailed, RunAborted or RunStopped after every worker has ended.
     """
     task = this_task()
     plan = plan_run(config, expected_site(task))
@@ -117,7 +120,9 @@ def _carry_out(
             meeting_point = holding.enter_context(_own_meeting_point())
         assert run_folder is not None
         shared, notes = memory
-        orders = _Orders(plan.noting(notes), run_folder, shared, meeting_point, resume)
+        board = RequestBoard.create(len(plan.placements))
+        holding.callback(board.close)
+        orders = _Orders(plan.noting(notes), run_folder, shared, meeting_point, resume, board)
         _supervise(orders, company, kept_fds)
     return run_folder
 
@@ -139,12 +144,14 @@ class _Orders:
     memory: NodeMemory | None
     meeting_point: MeetingPoint | None
     resume: bool
+    board: RequestBoard
 
     def fds(self, placement: Placement) -> tuple[int, ...]:
         """The files that a worker inherits."""
         segments = () if self.memory is None else self.memory.fds_of(placement.rank)
         point = self.meeting_point_of(placement)
-        return segments if point is None or point.fd is None else (*segments, point.fd)
+        points = () if point is None or point.fd is None else (point.fd,)
+        return (*segments, *points, self.board.fd)
 
     def meeting_point_of(self, placement: Placement) -> MeetingPoint | None:
         """Where the worker meets those of other nodes; the first of a node alone gets there."""
@@ -164,6 +171,7 @@ class _Orders:
             threads=threads_of(self.plan.config, placement),
             resume=self.resume,
             meeting_point=self.meeting_point_of(placement),
+            requests=(self.board.fd, self.plan.placements.index(placement)),
         )
 
 
@@ -180,14 +188,32 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
         for line in (*heading, *(f"note: {note}" for note in plan.notes)):
             display.note(line)
         listener = Listener(plan, orders.run_folder, display)
+        preemption = _preemption(orders, company, display)
         workers = [
             started.enter_context(_start_worker(orders, placement, kept_fds))
             for placement in plan.placements
         ]
         limit_seconds = plan.config.exchange.timeout_seconds
-        ending = Supervisor(workers, signals, abort, listener.hear, company, limit_seconds).watch()
-    if (error := _error(ending, orders.run_folder, listener.progress)) is not None:
+        watching = Supervisor(
+            workers, signals, abort, listener.hear, company, preemption, limit_seconds
+        )
+        ending = watching.watch()
+    if (error := _error(ending, orders, listener.progress)) is not None:
         raise error
+
+
+def _preemption(orders: _Orders, company: Company | None, display: ProgressDisplay) -> Preemption:
+    config, leads = orders.plan.config, orders.plan.site.leads
+    end = None
+    if leads and config.preemption.heed_job_end:
+        end = job_end()
+        if end is None:
+            display.note(
+                "note: preemption.heed_job_end: this is no job of Slurm with a time limit, or "
+                "neither SLURM_JOB_END_TIME nor squeue tells it"
+            )
+    rounds = Rounds(orders.board, company)
+    return Preemption(config, rounds, display.note, leads=leads, job_end=end)
 
 
 def _start_worker(orders: _Orders, placement: Placement, kept_fds: Sequence[int]) -> WorkerProcess:
@@ -205,7 +231,9 @@ def _start_worker(orders: _Orders, placement: Placement, kept_fds: Sequence[int]
         )
 
     log = log_of(orders.run_folder, rank)
-    return WorkerProcess(rank, command, log, (*orders.fds(placement), *kept_fds))
+    # A scheduler may send them to all processes of a job: what they ask for is for their parent.
+    unheard = (*STOPPING, *ASKING)
+    return WorkerProcess(rank, command, log, (*orders.fds(placement), *kept_fds), unheard)
 
 
 def log_of(run_folder: Path, rank: int) -> Path:
@@ -225,23 +253,36 @@ def _heading(plan: RunPlan, run_folder: Path) -> str:
     )
 
 
-def _error(ending: Ending, run_folder: Path, progress: Event | None) -> KnltrainError | None:
+def _error(ending: Ending, orders: _Orders, progress: Event | None) -> KnltrainError | None:
     """The one error that tells how the run ended, or None if it ended well."""
     if ending.lost is not None:
         return ending.lost
     if ending.failure is not None:
-        return _worker_failed(ending.failure, run_folder)
+        return _worker_failed(ending.failure, orders.run_folder)
+    if ending.stopped_at is not None:
+        return _stopped(ending, orders)
     if ending.stopped_by is None:
         return None
     where = f" at step {progress['step']} of {progress['total']}" if progress else ""
+    message = f"the run was stopped by {ending.stopped_by.name}{where}; "
+    if ending.late:
+        grace_seconds = orders.plan.config.preemption.grace_seconds
+        message += f"no checkpoint came within preemption.grace_seconds = {grace_seconds:g}; "
+    return RunAborted(message + _way_on(orders.run_folder), ending.stopped_by)
+
+
+def _stopped(ending: Ending, orders: _Orders) -> KnltrainError:
+    """All workers have stopped after a step, which there is a checkpoint of."""
+    at = f"at step {ending.stopped_at} of {orders.plan.total_steps}"
+    message = f"the run was stopped by {ending.why} {at}; {_way_on(orders.run_folder)}"
+    return RunStopped(message) if latest_checkpoint(orders.run_folder) else KnltrainError(message)
+
+
+def _way_on(run_folder: Path) -> str:
     checkpoint = latest_checkpoint(run_folder)
-    rest = (
-        f"{checkpoint} is kept: go on with knltrain train --resume {run_folder}"
-        if checkpoint
-        else "no checkpoint was written yet (see checkpoint.every_epochs)"
-    )
-    message = f"the run was stopped by {ending.stopped_by.name}{where}; {rest}"
-    return RunAborted(message, ending.stopped_by)
+    if checkpoint is None:
+        return "no checkpoint was written yet (see checkpoint.every_minutes)"
+    return f"{checkpoint} is kept: go on with knltrain train --resume {run_folder}"
 
 
 def _worker_failed(failure: Failure, run_folder: Path) -> WorkerFailed:

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, final
@@ -37,17 +37,20 @@ class WorkerProcess:
         command: Callable[[int], Sequence[str]],
         log: Path,
         kept_fds: Sequence[int] = (),
+        unheard: Sequence[signal.Signals] = (),
     ) -> None:
         """Start `command(events_fd)` with stdout and stderr appended to `log`.
 
-        The child inherits `kept_fds` and its end of the event pipe, under the same numbers.
+        The child inherits `kept_fds` and its end of the event pipe, under the same numbers. It is
+        started with the signals `unheard` blocked, and nothing that they are sent for reaches it,
+        from its first moment on and in whatever library it may be.
         """
         self.rank = rank
         self.log = log
         read_fd, write_fd = os.pipe()
         self.events = EventReader(read_fd)
         try:
-            with log.open("ab") as stream:
+            with log.open("ab") as stream, _blocked(unheard):
                 self._process = subprocess.Popen(
                     command(write_fd),
                     stdin=subprocess.DEVNULL,
@@ -107,3 +110,13 @@ class WorkerProcess:
                 self._process.wait(_LOOK_SECONDS)
         self.sight.close()
         self.events.close()
+
+
+@contextmanager
+def _blocked(numbers: Sequence[signal.Signals]) -> Iterator[None]:
+    """Block signals in this thread, and in the processes that it starts meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

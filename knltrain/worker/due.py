@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import final
 
@@ -56,7 +57,7 @@ class Evaluates(Observer):
 
 @final
 class KeepsCheckpoints(Observer):
-    """Writes a checkpoint when one is due.
+    """Writes a checkpoint when one is due, or asked for.
 
     Comes after `Evaluates` among a worker's observers, so that no model is kept that was just
     found to give no finite loss.
@@ -65,6 +66,7 @@ class KeepsCheckpoints(Observer):
     def __init__(self, writer: CheckpointWriter, due: DueSteps) -> None:
         self._writer = writer
         self._due = due
+        self._kept_at: tuple[int, ...] | None = None
 
     def is_due(self, since: int, step: int) -> bool:
         """After the steps that are due."""
@@ -72,8 +74,16 @@ class KeepsCheckpoints(Observer):
 
     def met(self, worker: Worker) -> None:
         """Save."""
+        begun = time.monotonic()
         with worker.clocks.checkpoint:
             self._writer.save(state_of(worker), worker.progress.step)
+        self._kept_at = worker.progress.worker_steps
+        worker.kept(time.monotonic() - begun)
+
+    def asked(self, worker: Worker) -> None:
+        """Save, unless that was done where all workers are."""
+        if self._kept_at != worker.progress.worker_steps:
+            self.met(worker)
 
     def diverged(self, worker: Worker, step: int) -> None:  # noqa: ARG002
         """Leave no checkpoint that holds the very model whose loss is not finite."""

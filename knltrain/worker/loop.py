@@ -16,6 +16,7 @@ from knltrain.exchange.rule import FloatArray
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.worker.meeting import Meetings
 from knltrain.worker.observer import Observer
+from knltrain.worker.requests import NobodyAsks, Requests, come_at_any_time
 from knltrain.worker.result import RunResult, result_of
 from knltrain.worker.state import restore
 from knltrain.worker.step import TrainingStep
@@ -30,7 +31,8 @@ class Worker:
     the one that the method moves is the transport's own memory, so a plain exchange copies nothing.
 
     `step` counts the steps of this worker, `progress` those of the run; see `termination`. `clocks`
-    are given where they have been running since before, and are over those of the team.
+    are given where they have been running since before, and are over those of the team. What is
+    asked of all between two steps comes by `requests`; it has `stopped` the run where that said so.
     """
 
     def __init__(
@@ -46,10 +48,16 @@ class Worker:
         participation: Participation,
         termination: Termination = "each",
         clocks: Clocks | None = None,
+        requests: Requests | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.step = start.step
-        self.progress = RunProgress(termination, total_steps, participation.team)
+        self.stopped = False
+        self.requests = NobodyAsks() if requests is None else requests
+        apart = come_at_any_time(participation.method)
+        self.progress = RunProgress(
+            termination, total_steps, participation.team, may_be_apart=apart
+        )
         self.meetings = Meetings(participation, self.progress)
         self.batches = batches
         self.backend = backend
@@ -85,11 +93,12 @@ class Worker:
         """Training images that all workers together have taken, as far as this one knows."""
         return sum(self.progress.worker_steps) * self.batches.images_per_worker
 
-    def run(self) -> RunResult:
+    def run(self) -> RunResult | None:
         """Train until the run is at `total_steps`; collective over all workers of the run.
 
-        Raises `NonFiniteLoss` when the loss is not finite, and what the transport raises when
-        another worker fails or the run is stopped.
+        Returns None if the run was stopped before, after a step and with a checkpoint. Raises
+        `NonFiniteLoss` when the loss is not finite, and what the transport raises when another
+        worker fails or the run is stopped at once.
         """
         try:
             self._set_out()
@@ -98,13 +107,18 @@ class Worker:
             for observer in self.observers:
                 observer.diverged(self, error.step)
             raise
-        return self._finish()
+        return None if self.stopped else self._finish()
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """Take note of an evaluation of the model as it is now."""
         self.evaluation = evaluation
         for observer in self.observers:
             observer.evaluated(self, evaluation)
+
+    def kept(self, seconds: float) -> None:
+        """Take note of a checkpoint that was written, and took so long."""
+        for observer in self.observers:
+            observer.kept(self, seconds)
 
     def close(self) -> None:
         """Close observers, backend and transport; the vectors are empty afterwards.
@@ -113,7 +127,12 @@ class Worker:
         """
         errors: list[Exception] = []
         closing = [observer.close for observer in self.observers]
-        for close in (*closing, self.backend.close, self.participation.close):
+        for close in (
+            *closing,
+            self.requests.close,
+            self.backend.close,
+            self.participation.close,
+        ):
             try:
                 close()
             except Exception as error:  # noqa: BLE001  (the others still hold something)
@@ -139,10 +158,11 @@ class Worker:
 
     def _take_steps(self) -> None:
         self.clocks.set_out()
-        while not self.progress.ended:
+        self.progress.go_on(self.step)
+        self._meet_for_what_is_due()
+        while not (self.progress.ended or self.stopped):
             self._take_step()
-            if self._due(self.meetings.step):
-                self._meet_for_what_is_due()
+            self._meet_for_what_is_due()
 
     def _take_step(self) -> None:
         loss, learning_rate = self._training_step.take(self.step)
@@ -158,10 +178,21 @@ class Worker:
         return [each for each in self.observers if each.is_due(since, self.progress.step)]
 
     def _meet_for_what_is_due(self) -> None:
-        with self.clocks.meeting:
-            since = self.meetings.agree(self.step)
-        for observer in self._due(since):
-            observer.met(self)
+        """Meet once, or again and again where all are asked to before they have come so far."""
+        while not self.stopped and self._is_to_meet():
+            with self.clocks.meeting:
+                since = self.meetings.agree(self.step)
+                asked = self.requests.agree(self.step)
+            for observer in self._due(since):
+                observer.met(self)
+            if asked is not None:
+                for observer in self.observers:
+                    observer.asked(self)
+                self.stopped = asked.stops and not self.progress.ended
+            self.progress.go_on(self.step)
+
+    def _is_to_meet(self) -> bool:
+        return self.requests.look(self.step) or bool(self._due(self.meetings.step))
 
     def _finish(self) -> RunResult:
         self.meetings.agree(self.step)

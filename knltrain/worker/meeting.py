@@ -39,7 +39,7 @@ class Meetings:
         """
         self._progress.look(own_step)
         self.wait()
-        self._progress.look(own_step)
+        self._progress.meet(own_step)
         self._team.barrier()
         since, self.step, self._own_step = self.step, self._progress.step, own_step
         return since

@@ -36,6 +36,12 @@ class Observer(ABC):
         Whatever is done here is done by all of them, and none takes a step meanwhile.
         """
 
+    def asked(self, worker: Worker) -> None:
+        """All workers are asked for a checkpoint, and are here as when something is due."""
+
+    def kept(self, worker: Worker, seconds: float) -> None:
+        """A checkpoint was written at step `worker.progress.step` of the run; it took so long."""
+
     def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
         """The model was evaluated at step `worker.progress.step` of the run."""
 

@@ -21,6 +21,9 @@ each of its steps; then it waits for the others.
   it, and the mean below b + 1. So a run ends at exactly its number of steps.
 - A group is one worker: its workers take all steps together, and look together, after each, at what
   its root has found. So they go on, meet and end together.
+- Where all are asked to meet (`requests`), those who come to the center at any time come as they
+  are, also one that was waiting for a meeting at b. With "each" the run is then at the step of the
+  last of them; what was due at b is not yet, and who waited for it waits on.
 - All take part: after a meeting everybody takes a step before it looks, so that between two
   checkpoints each worker has judged the first one by the loss of a step.
 """
@@ -32,7 +35,7 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.exchange.transport import Team
+from knltrain.exchange.transport import SUM_LIMIT, Team
 
 Termination: TypeAlias = Literal["each", "master", "fastest", "average"]
 """What ends a run: every worker has done all steps, rank 0 has, the first one has, or their mean
@@ -54,20 +57,51 @@ def step_of_run(rule: Termination, steps_done: npt.NDArray[np.int64], rank: int)
     return int(steps_done.sum()) // len(steps_done)
 
 
+def gathered(team: Team, number: int) -> tuple[int, ...]:
+    """The numbers of all workers by rank, below 2^53 (collective)."""
+    found = np.zeros(team.workers, np.float64)
+    found[team.rank] = number
+    for begin in range(0, team.workers, SUM_LIMIT):
+        part = slice(begin, begin + SUM_LIMIT)
+        found[part] = team.all_sum(found[part])
+    return tuple(int(each) for each in found)
+
+
 @final
 class RunProgress:
     """How far the run of one worker is, as far as this worker knows.
 
     `step` is the run's step, `worker_steps` those of all by rank. With "each" nobody looks at the
-    others: they are taken to be as far as this worker, which is true where all meet.
+    others: they are taken to be as far as this worker, which is true where all meet after a step.
+    Where workers `may_be_apart` when they meet, as they are asked to (`requests`), they are looked
+    at there.
     """
 
-    def __init__(self, rule: Termination, total_steps: int, team: Team) -> None:
+    def __init__(
+        self, rule: Termination, total_steps: int, team: Team, *, may_be_apart: bool = False
+    ) -> None:
         self.step = 0
         self.worker_steps: tuple[int, ...] = (0,) * team.workers
         self.total_steps = total_steps
         self._rule: Termination = rule
         self._team = team
+        self._may_be_apart = may_be_apart
+
+    def meet(self, own_steps: int) -> None:
+        """See how far the run is, where all workers are at a meeting (collective).
+
+        With "each" the run is as far as the last of them, if they may meet at different steps.
+        """
+        if self._rule != "each" or not self._may_be_apart:
+            self.look(own_steps)
+            return
+        found = gathered(self._team, own_steps)
+        self.step, self.worker_steps = min(found), found
+
+    def go_on(self, own_steps: int) -> None:
+        """Set out from a meeting: with "each" a worker's own steps count again."""
+        if self._rule == "each":
+            self.look(own_steps)
 
     def look(self, own_steps: int) -> None:
         """Tell that this worker has done `own_steps` steps, and see how far the run is."""

@@ -16,7 +16,8 @@ from knltrain.errors import RunFolderError
 def test_an_identity_survives_the_environment(
     segment_fds: tuple[int, ...], resume: bool, point: MeetingPoint | None
 ) -> None:
-    identity = WorkerIdentity(1, 4, Path("runs/a = b"), 7, segment_fds, 16, resume, point)
+    board = None if resume else (9, 1)
+    identity = WorkerIdentity(1, 4, Path("runs/a = b"), 7, segment_fds, 16, resume, point, board)
     assert worker_identity(identity.to_environment()) == identity
 
 

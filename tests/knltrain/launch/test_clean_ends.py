@@ -72,7 +72,7 @@ def _workers(process: subprocess.Popen[str]) -> dict[int, int]:
     return found
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_stopped_run_says_how_to_go_on(
     running: subprocess.Popen[str], number: signal.Signals, code: int
 ) -> None:

@@ -21,8 +21,8 @@ def test_stopping_signals_are_told_in_order_and_do_not_interrupt() -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             os.kill(os.getpid(), number)
         assert _readable(signals)
-        assert signals.stopping() == [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
-        assert signals.stopping() == []
+        assert signals.arrived() == [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+        assert signals.arrived() == []
 
 
 def test_the_end_of_a_child_wakes_but_does_not_stop() -> None:
@@ -32,7 +32,7 @@ def test_the_end_of_a_child_wakes_but_does_not_stop() -> None:
             os._exit(0)
         os.waitpid(child, 0)
         assert _readable(signals)
-        assert signals.stopping() == []
+        assert signals.arrived() == []
 
 
 def test_leaving_puts_the_former_reactions_back() -> None:
@@ -49,7 +49,7 @@ def test_a_hangup_that_was_ignored_stays_ignored() -> None:
     try:
         with SignalPipe() as signals:
             os.kill(os.getpid(), signal.SIGHUP)
-            assert signals.stopping() == []
+            assert signals.arrived() == []
     finally:
         signal.signal(signal.SIGHUP, former)
 

@@ -139,6 +139,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
         learning_rate=lambda step: 0.5 / (1 + step),
         optimizer=None,
         termination="each",
+        requests=None,
     ):
         transport = transport or Loopback(tiny_network.packed_size)
         return Worker(
@@ -151,6 +152,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
             learning_rate=learning_rate,
             participation=participation_in(method, transport),
             termination=termination,
+            requests=requests,
             observers=observers,
         )
 

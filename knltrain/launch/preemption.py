@@ -1,0 +1,114 @@
+"""What has a run keep a checkpoint, and stop there: signals, its clock, the end of its job."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from typing import Final, final
+
+from knltrain.config import RunConfig
+from knltrain.launch.events import Event
+from knltrain.launch.rounds import Rounds
+from knltrain.launch.signals import STOPPING
+
+_ECHO_SECONDS: Final = 0.25
+"""Within this the same signal counts once: `timeout` and schedulers send it to a process, and to
+its group. Not SIGINT, which a user types."""
+
+_MINUTE: Final = 60.0
+
+
+@final
+class Preemption:
+    """Asks for checkpoints of a run while it is on, as `[preemption]` and `[checkpoint]` say.
+
+    What comes by the clock and by the job, which ends at `job_end` (seconds since 1970), is asked
+    for by the first process of a run only: `leads`. `note` shows the user a line.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        rounds: Rounds,
+        note: Callable[[str], None],
+        *,
+        leads: bool = True,
+        job_end: float | None = None,
+    ) -> None:
+        self._chosen = config.preemption
+        self._period_seconds = config.checkpoint.every_minutes * _MINUTE if leads else 0.0
+        self._rounds, self._note = rounds, note
+        self._job_end = job_end if leads else None
+        self._asked_by: signal.Signals | None = None
+        self._asked_at = 0.0
+        self._kept_at: float | None = None
+        self._write_seconds = 0.0
+        self._told_of = ""
+
+    @property
+    def fd(self) -> int | None:
+        """Readable when another process that starts workers has sent a note."""
+        return self._rounds.fd
+
+    @property
+    def why(self) -> str | None:
+        """What has stopped the run after a step, if anything has asked for that."""
+        return self._rounds.why
+
+    def takes(self, number: signal.Signals) -> bool:
+        """Do what a signal asks for; False if it is one that ends the run at once."""
+        if number.name in self._chosen.checkpoint_signals:
+            self._told_of = number.name
+            self._rounds.ask(stops=False, why=number.name)
+            return True
+        if number.name not in self._chosen.signals:
+            return number not in STOPPING
+        if self._asked_by is None:
+            self._note(
+                f"{number.name}: the run stops after a step, with a checkpoint; once more ends it "
+                "at once"
+            )
+            self._stop(number, number.name)
+            return True
+        echo = time.monotonic() - self._asked_at < _ECHO_SECONDS
+        return echo and number == self._asked_by != signal.SIGINT
+
+    def hears(self, event: Event) -> bool:
+        """Take in an event of a worker; True if it is for nobody else."""
+        if self._kept_at is None and event["event"] == "progress":
+            self._kept_at = time.monotonic()
+        if event["event"] != "checkpoint":
+            return False
+        self._kept_at, self._write_seconds = time.monotonic(), event["seconds"]
+        if self._told_of:
+            self._note(f"step {event['step']}  checkpoint, as {self._told_of} asks")
+        self._told_of = ""
+        return True
+
+    def go_on(self) -> None:
+        """Do what it is time for; called at least twice a second."""
+        self._rounds.go_on()
+        now = time.monotonic()
+        if self._kept_at is not None and 0 < self._period_seconds <= now - self._kept_at:
+            self._kept_at = now
+            self._rounds.ask(stops=False, why="checkpoint.every_minutes")
+        if self._asked_by is None and self._job_ends():
+            self._note("the job ends soon: the run stops after a step, with a checkpoint")
+            self._stop(signal.SIGTERM, "the end of its job")
+
+    @property
+    def overdue(self) -> signal.Signals | None:
+        """The signal that has asked for a stop, if that has not come in time."""
+        late = time.monotonic() - self._asked_at >= self._chosen.grace_seconds
+        return self._asked_by if late else None
+
+    def _job_ends(self) -> bool:
+        if self._job_end is None:
+            return False
+        reserve_seconds = self._chosen.reserve_seconds + 2 * self._write_seconds
+        return time.time() >= self._job_end - reserve_seconds
+
+    def _stop(self, number: signal.Signals, why: str) -> None:
+        self._asked_by, self._asked_at = number, time.monotonic()
+        self._rounds.ask(stops=True, why=why)

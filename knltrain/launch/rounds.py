@@ -1,0 +1,107 @@
+"""Has all workers of a run keep a checkpoint after the same step, whoever starts them and where.
+
+The first of the processes that start workers leads. It has each of them hold a round on the board
+of its own workers (`knltrain.exchange.request_board`), hears how far these have set out, and has
+all open the round for the largest of those steps. The others ask it, and do as it says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, final
+
+from knltrain.exchange.request_board import OpenRound, RequestBoard
+
+
+class Notes(Protocol):
+    """The way to the other processes that start workers: from the first to all, and back."""
+
+    others: int
+    leads: bool
+    notes_fd: int
+
+    def tell(self, note: dict[str, Any]) -> None:
+        """Send a note to all others, or to the first one."""
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Those that have come since the last call."""
+
+
+@final
+class Rounds:
+    """The rounds as one process sees them, with the ``board`` of its workers.
+
+    `why` is what the run is stopped by, once all are told to; None before.
+    """
+
+    def __init__(self, board: RequestBoard, company: Notes | None) -> None:
+        self.why: str | None = None
+        self._board, self._company = board, company
+        self._leads = company is None or company.leads
+        self._wanted: dict[bool, str] = {}
+        self._current = OpenRound(0, 0, stops=False)
+        self._awaited = 0
+
+    @property
+    def fd(self) -> int | None:
+        """Readable when there are notes; None where nobody sends any."""
+        return None if self._company is None else self._company.notes_fd
+
+    def ask(self, *, stops: bool, why: str) -> None:
+        """Have all workers keep a checkpoint soon, and stop after it if ``stops``."""
+        if not self._leads:
+            assert self._company is not None
+            self._company.tell({"ask": why, "stops": stops})
+            return
+        self._wanted.setdefault(stops, why)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Do what others' notes say, and begin a round if one is wanted and the last is done."""
+        for note in self._company.notes() if self._company is not None else ():
+            self._obey(note)
+        if self._leads and self._wanted and not self._under_way:
+            self._begin()
+
+    @property
+    def _under_way(self) -> bool:
+        return self._awaited > 0 or not self._board.answered(self._current.number)
+
+    def _begin(self) -> None:
+        stops = True in self._wanted
+        if stops:
+            self.why = self._wanted[True]
+        self._wanted.clear()
+        number = self._current.number + 1
+        self._current = OpenRound(number, self._board.hold(number), stops)
+        if self._company is not None:
+            self._awaited = self._company.others
+            self._company.tell({"hold": number})
+        self._open_if_all_have_told()
+
+    def _open_if_all_have_told(self) -> None:
+        if self._awaited:
+            return
+        number, step, stops = self._current
+        if self._company is not None:
+            self._company.tell({"open": number, "step": step, "stops": stops, "why": self.why})
+        self._board.open(self._current)
+
+    def _obey(self, note: dict[str, Any]) -> None:
+        if "ask" in note:
+            self._wanted.setdefault(bool(note["stops"]), str(note["ask"]))
+        elif "held" in note:
+            self._take(int(note["held"]), int(note["step"]))
+        elif "hold" in note:
+            assert self._company is not None
+            number = int(note["hold"])
+            self._company.tell({"held": number, "step": self._board.hold(number)})
+        else:
+            self.why = note["why"]
+            self._board.open(OpenRound(int(note["open"]), int(note["step"]), bool(note["stops"])))
+
+    def _take(self, number: int, step: int) -> None:
+        """Hear of another process how far its workers have set out."""
+        if number == self._current.number and self._awaited:
+            self._current = self._current._replace(step=max(self._current.step, step))
+            self._awaited -= 1
+            self._open_if_all_have_told()

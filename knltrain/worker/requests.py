@@ -1,0 +1,129 @@
+"""What is asked of all workers of a run between two steps: to keep a checkpoint, and to stop there.
+
+All do it at one meeting. Workers that wait for each other in their steps go to it after one step,
+by `knltrain.exchange.request_board`. Those that come to the center at any time go as they are: the
+checkpoint has each one's own step, and nobody waits for one that is slow to come as far as it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import final
+
+import numpy as np
+
+from knltrain.errors import ExchangeTimeout
+from knltrain.exchange.grouped import GroupedTeam
+from knltrain.exchange.method import Method
+from knltrain.exchange.patience import nap_until
+from knltrain.exchange.request_board import OpenRound, RequestBoard
+from knltrain.exchange.transport import Team
+
+
+def come_at_any_time(method: Method) -> bool:
+    """Whether no worker, or no group of them, needs another one's next step for its own."""
+    return method.period is None or method.schedule in ("first_come", "lock_free")
+
+
+class Requests(ABC):
+    """What one worker knows of what is asked."""
+
+    @abstractmethod
+    def look(self, own_steps: int) -> bool:
+        """Tell whether to go to a meeting now, between two steps, for something that is asked.
+
+        Workers of a group look together.
+        """
+
+    @abstractmethod
+    def agree(self, own_steps: int) -> OpenRound | None:
+        """What all are to do now (collective): the same for all, who are at a meeting."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of what is shared."""
+
+
+@final
+class NobodyAsks(Requests):
+    """For workers that no process has started which could ask for anything."""
+
+    def look(self, own_steps: int) -> bool:  # noqa: ARG002
+        """Nothing is asked."""
+        return False
+
+    def agree(self, own_steps: int) -> OpenRound | None:  # noqa: ARG002
+        """Nothing is asked."""
+        return None
+
+
+@final
+class BoardRequests(Requests):
+    """What stands on a `board`, where this worker has line `slot` of those of its process.
+
+    `limit_seconds` is how long a round may be held.
+    """
+
+    def __init__(
+        self, board: RequestBoard, slot: int, team: Team, method: Method, limit_seconds: float
+    ) -> None:
+        self._board, self._slot, self._team = board, slot, team
+        self._at_any_time = come_at_any_time(method)
+        groups = self._at_any_time and isinstance(team, GroupedTeam)
+        self._group = team.inside if groups and isinstance(team, GroupedTeam) else None
+        self._limit_seconds = limit_seconds
+        self._found = np.zeros(board.lines.size, np.int64)
+        self._answered = 0
+
+    def look(self, own_steps: int) -> bool:
+        """Say that this worker sets out for its next step, unless it is to go to a meeting."""
+        word = self._set_out(own_steps)
+        if not self._at_any_time and word % 2:
+            word = self._awaited(own_steps)
+        asked = self._is_for_now(self._board.open_round(word), own_steps)
+        if self._group is None:
+            return asked
+        return bool(self._group.all_sum(np.array([asked], np.float64))[0])
+
+    def agree(self, own_steps: int) -> OpenRound | None:
+        """What stands there for one of them at least, who may come to know of it one by one."""
+        found = self._board.open_round(self._set_out(own_steps))
+        asked = self._is_for_now(found, own_steps)
+        stops = asked and found is not None and found.stops
+        any_asked, any_stops = self._team.all_sum(np.array([asked, stops], np.float64)).tolist()
+        if not any_asked:
+            return None
+        self._answered += 1
+        self._board.answer(self._slot, self._answered)
+        return OpenRound(self._answered, own_steps, any_stops > 0)
+
+    def close(self) -> None:
+        """Let go of the board."""
+        self._board.close()
+
+    def _is_for_now(self, found: OpenRound | None, own_steps: int) -> bool:
+        if found is None or found.number <= self._answered:
+            return False
+        return self._at_any_time or own_steps >= found.step
+
+    def _set_out(self, own_steps: int) -> int:
+        """Say so, and return the word of the round; one of two who do both finds the other's."""
+        from knltrain.exchange.words import publish_and_read
+
+        publish_and_read(self._board.lines, self._slot + 1, own_steps + 1, self._found)
+        return int(self._found[0])
+
+    def _awaited(self, own_steps: int) -> int:
+        """The word of the round, once it is held no more."""
+        opened = nap_until(
+            lambda: self._set_out(own_steps) % 2 == 0,
+            self._team.check,
+            lambda: None,
+            self._limit_seconds,
+        )
+        if not opened:
+            raise ExchangeTimeout(
+                f"waited {self._limit_seconds:g} s in vain to hear after which step all are to "
+                "keep a checkpoint: a process that starts workers on another computer may be "
+                "stopped, or else raise exchange.timeout_seconds"
+            )
+        return int(self._found[0])
