@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +17,10 @@ from knltrain.checkpoint import latest_checkpoint
 from knltrain.cluster import MeetingPoint, Task, WorkerIdentity, this_task
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
-from knltrain.errors import ConfigError, KnltrainError, RunAborted, WorkerFailed
+from knltrain.errors import ConfigError, Incomplete, KnltrainError, RunAborted, WorkerFailed
 from knltrain.exchange.node_memory import NodeMemory
+from knltrain.files.essential import CHECKPOINT, RESULT
 from knltrain.launch.company import Company, company_of
-from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
@@ -185,7 +185,9 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
             for placement in plan.placements
         ]
         ending = Supervisor(workers, signals, abort, listener.hear, company).watch()
-    if (error := _error(ending, orders.run_folder, listener.progress)) is not None:
+        for (rank, what), lacks in listener.lacking.items():
+            display.note(f"missing: worker {rank}: {what}: {lacks}")
+    if (error := _error(ending, orders.run_folder, listener)) is not None:
         raise error
 
 
@@ -224,14 +226,15 @@ def _heading(plan: RunPlan, run_folder: Path) -> str:
     )
 
 
-def _error(ending: Ending, run_folder: Path, progress: Event | None) -> KnltrainError | None:
+def _error(ending: Ending, run_folder: Path, listener: Listener) -> KnltrainError | None:
     """The one error that tells how the run ended, or None if it ended well."""
     if ending.lost is not None:
         return ending.lost
     if ending.failure is not None:
         return _worker_failed(ending.failure, run_folder)
     if ending.stopped_by is None:
-        return None
+        return _incomplete(listener.lacking, run_folder)
+    progress = listener.progress
     where = f" at step {progress['step']} of {progress['total']}" if progress else ""
     checkpoint = latest_checkpoint(run_folder)
     rest = (
@@ -241,6 +244,20 @@ def _error(ending: Ending, run_folder: Path, progress: Event | None) -> Knltrain
     )
     message = f"the run was stopped by {ending.stopped_by.name}{where}; {rest}"
     return RunAborted(message, ending.stopped_by)
+
+
+def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Incomplete | None:
+    """What to say of a run that has come to its end and left nothing of it."""
+    lost = [name for name in (CHECKPOINT, RESULT) if any(what == name for _, what in lacking)]
+    if not lost:
+        return None
+    checkpoint = latest_checkpoint(run_folder)
+    way_out = f"make room and go on from {checkpoint} by --resume" if checkpoint else "make room"
+    return Incomplete(
+        f"the run has come to its end, but its {' and its '.join(lost)} could not be written "
+        f"to {run_folder} (see above): {way_out}",
+        run_folder,
+    )
 
 
 def _worker_failed(failure: Failure, run_folder: Path) -> WorkerFailed:

@@ -8,8 +8,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import final
+from typing import IO, final
 
+from knltrain.errors import RunFolderError
 from knltrain.launch.events import EventReader
 
 
@@ -30,14 +31,16 @@ class WorkerProcess:
     ) -> None:
         """Start `command(events_fd)` with stdout and stderr appended to `log`.
 
-        The child inherits `kept_fds` and its end of the event pipe, under the same numbers.
+        The child inherits `kept_fds` and its end of the event pipe, under the same numbers. Raises
+        `RunFolderError` where the log cannot be written.
         """
         self.rank = rank
         self.log = log
+        stream = _opened(log)
         read_fd, write_fd = os.pipe()
         self.events = EventReader(read_fd)
         try:
-            with log.open("ab") as stream:
+            with stream:
                 self._process = subprocess.Popen(
                     command(write_fd),
                     stdin=subprocess.DEVNULL,
@@ -78,3 +81,12 @@ class WorkerProcess:
         self.send_signal(signal.SIGKILL)
         self._process.wait()
         self.events.close()
+
+
+def _opened(log: Path) -> IO[bytes]:
+    try:
+        return log.open("ab")
+    except OSError as error:
+        raise RunFolderError(
+            f"{log}: cannot be written ({error.strerror}): make room or check the permissions"
+        ) from error

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 from knltrain.checkpoint import CheckpointWriter
+from knltrain.errors import CheckpointError
 from knltrain.evaluation import Evaluator
+from knltrain.files.essential import CHECKPOINT
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
 from knltrain.worker.state import state_of
+
+LAST_PAUSES_SECONDS: Final = (1.0, 4.0)
+"""Before further tries to keep the last model, which is the outcome of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +77,28 @@ class KeepsCheckpoints(Observer):
         return self._due.between(since, step)
 
     def met(self, worker: Worker) -> None:
-        """Save."""
+        """Save, or go on without: what has been learned is worth more than a checkpoint.
+
+        The next one that is due is the next try; after the last step there are some more.
+        """
         with worker.clocks.checkpoint:
+            kept = self._save(worker)
+            for pause in LAST_PAUSES_SECONDS if worker.progress.ended else ():
+                if kept:
+                    break
+                time.sleep(pause)
+                kept = self._save(worker)
+
+    def _save(self, worker: Worker) -> bool:
+        """Whether the checkpoint is there now, which all workers agree on."""
+        try:
             self._writer.save(state_of(worker), worker.progress.step)
+        except CheckpointError as error:
+            if worker.team.rank == 0 or error.__cause__ is not None:
+                worker.unwritten(CHECKPOINT, str(error))
+            return False
+        worker.unwritten(CHECKPOINT, "")
+        return True
 
     def diverged(self, worker: Worker, step: int) -> None:  # noqa: ARG002
         """Leave no checkpoint that holds the very model whose loss is not finite."""

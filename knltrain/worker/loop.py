@@ -106,6 +106,11 @@ class Worker:
         for observer in self.observers:
             observer.evaluated(self, evaluation)
 
+    def unwritten(self, what: str, lacks: str) -> None:
+        """Take note of what could not be written, and that the run goes on without."""
+        for observer in self.observers:
+            observer.unwritten(self, what, lacks)
+
     def close(self) -> None:
         """Close observers, backend and transport; the vectors are empty afterwards.
 
