@@ -6,6 +6,7 @@
       NetworkError       layers or parameter vectors that do not fit together
       SegmentError       the shared memory segment cannot be created or attached
       CheckpointError    a checkpoint that cannot be written, read or continued from
+      DamagedCheckpoint  a checkpoint that is not what was written
       RunFolderError     a run folder that cannot be created or read
       KernelCacheError   a folder for compiled kernels that cannot be written
       CollectiveError    a collective operation that its arguments, or other ranks, do not allow
@@ -15,6 +16,7 @@
       RunAborted         the run was stopped by a signal
       RunStopped         the run was stopped after a step, with a checkpoint to go on from
       WorkerFailed       a worker process ended with an error
+      Incomplete         a run that came to its end, but could not keep its model or its result
       NonFiniteLoss      the loss became infinite or not a number
 
 `exit_code` is the status a command ends with: 2 for bad input, 75 for a run that is to be resumed,
@@ -25,6 +27,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import ClassVar
 
 FAILURE = 1
@@ -68,6 +71,10 @@ class CheckpointError(KnltrainError):
     """A checkpoint that cannot be written, read or continued from."""
 
     exit_code = BAD_INPUT
+
+
+class DamagedCheckpoint(CheckpointError):  # noqa: N818
+    """A checkpoint that is not what was written; the one before it may be."""
 
 
 class RunFolderError(KnltrainError):
@@ -122,6 +129,14 @@ class WorkerFailed(KnltrainError):  # noqa: N818
         super().__init__(f"worker {rank} {verb}{cause}")
         self.rank = rank
         self.cause = cause
+
+
+class Incomplete(KnltrainError):  # noqa: N818
+    """A run that came to its end, but could not keep its model or its result in `run_folder`."""
+
+    def __init__(self, message: str, run_folder: Path) -> None:
+        super().__init__(message)
+        self.run_folder = run_folder
 
 
 class NonFiniteLoss(KnltrainError):  # noqa: N818

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
 from knltrain.clocks import Clocks
 from knltrain.errors import RunFolderError
+from knltrain.files.durable import reason_of, write_whole
+from knltrain.files.patient import PatientFile
 
 SECONDS_BETWEEN_RECORDS = 0.2
 """Five records a second at most: one costs less than a millisecond, so the log stays below 1 %."""
@@ -53,7 +59,8 @@ class MetricsLog:
 
     A log that goes on after `resumed_step` of its worker, and `resumed_run_step` of the run if that
     is another one, first drops every line beyond these, so that no step stands in the file twice.
-    Every line is flushed: what is in the file survives a kill.
+    Every line is written at once: what is in the file survives a kill. Nothing here raises for a
+    disk that takes no more: `lacking` tells what is missing.
     """
 
     def __init__(
@@ -65,11 +72,11 @@ class MetricsLog:
         resumed_step: int = 0,
         resumed_run_step: int | None = None,
     ) -> None:
-        self._path = folder / f"metrics-{rank}.jsonl"
+        path = folder / f"metrics-{rank}.jsonl"
         self._steps_per_epoch = steps_per_epoch
         run_step = resumed_step if resumed_run_step is None else resumed_run_step
-        _drop_records_beyond(self._path, {"train": resumed_step, "test": run_step})
-        self._lines = self._path.open("a", encoding="utf-8")
+        self._of_before = _drop_records_beyond(path, {"train": resumed_step, "test": run_step})
+        self._lines = PatientFile(path)
         self._events = ScalarEvents(folder, min(resumed_step, run_step)) if rank == 0 else None
         self._losses = 0.0
         self._step = resumed_step
@@ -123,17 +130,30 @@ class MetricsLog:
         seconds = clocks.train_seconds
         self._write("test", EvaluationRecord(step, epoch, accuracy, loss, images, seconds))
 
+    def lacking(self) -> dict[str, str]:
+        """What each file of the log lacks, by its name; empty for one that has everything."""
+        found = {file.path.name: file.lacks for file in self._files()}
+        if self._of_before:
+            found[self._lines.path.name] = self._of_before
+        return found
+
+    def write_out(self) -> None:
+        """Try once more to write what could not be written so far."""
+        for file in self._files():
+            file.write_out()
+
     def close(self) -> None:
         """Close the files; the log can be closed twice."""
-        self._lines.close()
-        if self._events is not None:
-            self._events.close()
-            self._events = None
+        for file in self._files():
+            file.close()
+
+    def _files(self) -> list[PatientFile]:
+        return [self._lines] if self._events is None else [self._lines, self._events.file]
 
     def _write(self, kind: str, record: TrainingRecord | EvaluationRecord) -> None:
         values = asdict(record)
-        self._lines.write(json.dumps({"kind": kind, **values}, allow_nan=False) + "\n")
-        self._lines.flush()
+        line = json.dumps({"kind": kind, **values}, allow_nan=False) + "\n"
+        self._lines.append(line.encode(), record.step)
         if self._events is not None:
             step = values.pop("step")
             self._events.write(step, {f"{kind}/{name}": value for name, value in values.items()})
@@ -141,18 +161,27 @@ class MetricsLog:
 
 @final
 class ScalarEvents:
-    """Writes scalars as TensorBoard's event files, flushed every few seconds.
+    """Writes scalars as TensorBoard's event files, into `file`.
 
     By the package `tensorboard` itself: other writers import PyTorch, which costs a worker seconds
-    at its start. After a resume TensorBoard is told to forget what lies beyond `resumed_step`.
+    at its start. Its own writer has a thread, which a full disk ends with a traceback. After a
+    resume TensorBoard is told to forget what lies beyond `resumed_step`.
     """
 
     def __init__(self, folder: Path, resumed_step: int = 0) -> None:
         from tensorboard.compat.proto import event_pb2, summary_pb2
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
-        self._event, self._summary = event_pb2.Event, summary_pb2.Summary
-        self._writer = EventFileWriter(str(folder), flush_secs=10)
+        self._event, self._summary, self._writer = (
+            event_pb2.Event,
+            summary_pb2.Summary,
+            RecordWriter,
+        )
+        host, process = socket.gethostname(), os.getpid()
+        self.file = PatientFile(
+            folder / f"events.out.tfevents.{time.time():010.0f}.{host}.{process}.0"
+        )
+        self._add(0, file_version="brain.Event:2")
         if resumed_step:
             start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
             self._add(resumed_step + 1, session_log=start)
@@ -164,12 +193,10 @@ class ScalarEvents:
         ]
         self._add(step, summary=self._summary(value=values))
 
-    def close(self) -> None:
-        """Write what is left and close the file."""
-        self._writer.close()
-
     def _add(self, step: int, **content: Any) -> None:
-        self._writer.add_event(self._event(wall_time=time.time(), step=step, **content))
+        event, record = self._event(wall_time=time.time(), step=step, **content), io.BytesIO()
+        self._writer(record).write(event.SerializeToString())
+        self.file.append(record.getvalue(), step)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -182,6 +209,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise RunFolderError(
             f"{path}: cannot read the metrics ({error.strerror}): is it the folder of a run?"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise RunFolderError(
+            f"{path}: damaged: expected JSON records, found no text at byte {error.start}"
         ) from error
     return list(_parsed(path, lines))
 
@@ -197,10 +228,26 @@ def _parsed(path: Path, lines: list[str]) -> Iterator[dict[str, Any]]:
                 ) from error
 
 
-def _drop_records_beyond(path: Path, step_of_kind: Mapping[str, int]) -> None:
-    if not path.exists():
-        return
+def _drop_records_beyond(path: Path, step_of_kind: Mapping[str, int]) -> str:
+    """Leave only records up to these steps; return what is wrong with the file, if anything.
+
+    One that is no log any more is put aside as `<name>.damaged`: a log must not end a run.
+    """
+    try:
+        if path.exists():
+            _leave_only(path, step_of_kind)
+    except OSError as error:
+        return f"records of steps that are taken anew cannot be removed ({reason_of(error)})"
+    except (RunFolderError, KeyError, TypeError):
+        damaged = path.with_name(f"{path.name}.damaged")
+        with suppress(OSError):
+            path.replace(damaged)
+        return f"records before step {step_of_kind['train']} are damaged, see {damaged.name}"
+    return ""
+
+
+def _leave_only(path: Path, step_of_kind: Mapping[str, int]) -> None:
     kept = [each for each in read_metrics(path) if each["step"] <= step_of_kind[each["kind"]]]
-    rewritten = path.with_suffix(".partial")
-    rewritten.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
-    rewritten.replace(path)
+    text = "".join(json.dumps(record) + "\n" for record in kept)
+    if text != path.read_text(encoding="utf-8"):
+        write_whole(path, text)

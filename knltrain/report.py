@@ -6,6 +6,7 @@ Reads nothing but the run folder, so it works long after the run and on another 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ _ACCURACY_COLOUR = "#c2500a"
 def draw_curves(run_folder: Path) -> Path:
     """Draw training loss and test accuracy over the steps into `curves.png`; returns its path.
 
-    Raises `RunFolderError` when the folder has no metrics or none that could be drawn.
+    Raises `RunFolderError` when the folder has no metrics or none that could be drawn, or when the
+    picture cannot be written.
     """
     training, tests = _records(run_folder)
     figure = empty_figure(8.0, 6.0)
@@ -40,7 +42,16 @@ def draw_curves(run_folder: Path) -> Path:
     below.set_xlabel("step")
     figure.suptitle(run_folder.resolve().name)
     path = run_folder / CURVES
-    figure.savefig(path)
+    partial = path.with_name(f".{CURVES}.partial")
+    try:
+        figure.savefig(partial, format="png")
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise RunFolderError(
+            f"{path}: cannot be written ({error.strerror}): make room or check the permissions"
+        ) from error
     return path
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
@@ -40,10 +41,15 @@ class Trace:
         return note
 
     def write(self, path: Path) -> None:
-        """Write all events; the file is whole or not there."""
+        """Write all events; the file is whole or not there. Raises OSError."""
         partial = path.with_name(f".{path.name}.{os.getpid()}")
-        partial.write_text(json.dumps({"traceEvents": self._events}), encoding="utf-8")
-        partial.replace(path)
+        try:
+            partial.write_text(json.dumps({"traceEvents": self._events}), encoding="utf-8")
+            partial.replace(path)
+        except OSError:
+            with suppress(OSError):
+                partial.unlink()
+            raise
 
     def _note(self, name: str, phase: str, thread: int, **more: Any) -> None:
         self._events.append({"name": name, "ph": phase, "pid": self._rank, "tid": thread, **more})

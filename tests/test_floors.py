@@ -18,6 +18,7 @@ FLOORS = {
     "knltrain": 0,  # the bare package: its version, nothing else
     "knltrain.clocks": 1,
     "knltrain.errors": 1,
+    "knltrain.files": 1,
     "knltrain.picture": 1,
     "knltrain.trace": 1,
     "knltrain.cluster": 2,

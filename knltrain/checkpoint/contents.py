@@ -9,12 +9,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.contents import DataContents
 from knltrain.network.network import Network
 from knltrain.optimizers.optimizer import StateArray
 
 FloatArray = npt.NDArray[np.float32]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+WITHOUT_DIGESTS = 3
+"""The format before, which can be read, but not checked."""
 CENTER = "center.safetensors"
 DESCRIPTION = "state.json"
 
@@ -32,6 +35,8 @@ class RunIdentity:
     workers: int
     method: str
     seed: int
+    data: DataContents | None = None
+    """What the run learns from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -20,40 +23,51 @@ from knltrain.checkpoint.contents import (
     FORMAT_VERSION,
     LOCAL,
     OPTIMIZER,
+    WITHOUT_DIGESTS,
     FloatArray,
     RunIdentity,
     WorkerState,
     shapes,
     worker_file,
 )
-from knltrain.checkpoint.folders import by_step, step_of
-from knltrain.errors import CheckpointError
+from knltrain.checkpoint.digest import DIGEST, digest_of_tensors, digest_of_text
+from knltrain.data.contents import DataContents
+from knltrain.errors import CheckpointError, DamagedCheckpoint
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.optimizer import StateArray
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-_FACTS = frozenset({"step", "seed", "workers", "method"})
-_DESCRIPTION_KEYS = _FACTS | {"format", "network", "parameters"}
+_FILES_AT_ONCE = 8
+"""One core reads and checks slower than what large machines have their runs on."""
+
+_FACTS = frozenset({"step", "seed", "workers", "method", "format"})
+_DESCRIPTION_KEYS = _FACTS | {"network", "parameters"}
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint that was found whole and of the right network; `step` is that of the run."""
+    """A checkpoint that was found whole and of the right network; `step` is that of the run.
+
+    One of `format` 3 tells neither digests nor the `data` that the run has learned from.
+    """
 
     folder: Path
     step: int
     seed: int
     workers: int
     method: str
+    format: int
+    data: DataContents | None
     center: ParameterVector
 
 
 def load_checkpoint(folder: Path, network: Network) -> Checkpoint:
     """Read the model of a checkpoint, which must be of `network`.
 
-    Raises `CheckpointError` when it is missing, damaged or of another network.
+    Raises `CheckpointError` when it is missing or of another network, `DamagedCheckpoint` when it
+    is not what was written.
     """
     state = _read_state(folder)
     if state["network"] != network.name or state["parameters"] != shapes(network):
@@ -62,11 +76,12 @@ def load_checkpoint(folder: Path, network: Network) -> Checkpoint:
             f"{state['parameters']}, but this run's network is {network.name!r} with "
             f"{shapes(network)}: name the checkpoint's network in network.name"
         )
-    tensors, _ = _read_tensors(folder / CENTER)
+    tensors, _ = _read_tensors(folder / CENTER, state["format"])
     center = ParameterVector(network)
     for name, view in center.views.items():
         view[:] = _tensor(tensors, name, view, folder / CENTER)
-    return Checkpoint(folder=folder, center=center, **{key: state[key] for key in _FACTS})
+    facts = {key: state[key] for key in _FACTS}
+    return Checkpoint(folder=folder, center=center, data=_data_of(state, folder), **facts)
 
 
 def check_identity(checkpoint: Checkpoint, identity: RunIdentity) -> None:
@@ -97,11 +112,11 @@ def load_worker_state(
     `optimizer_state` says by example what the optimizer needs to find, `exchange_state` what the
     exchange does. Raises `CheckpointError`
     when the checkpoint is not of the run that `identity` describes or of another optimizer, or
-    when the worker's file is missing or damaged.
+    when the worker's file is missing or damaged (`DamagedCheckpoint`).
     """
     check_identity(checkpoint, identity)
     path = worker_file(checkpoint.folder, rank)
-    tensors, metadata = _read_tensors(path)
+    tensors, metadata = _read_tensors(path, checkpoint.format)
     center = checkpoint.center.packed
     return WorkerState(
         step=_own_step(metadata, path),
@@ -119,6 +134,19 @@ def load_worker_state(
     )
 
 
+def check_whole(folder: Path) -> None:
+    """Read all of a checkpoint, every worker's file; `DamagedCheckpoint` if it is not as written.
+
+    Of format 3 only what is missing or cut short is found. Raises `CheckpointError` for a
+    checkpoint that this version does not read. Files are read side by side, a tensor at a time.
+    """
+    state = _read_state(folder)
+    files = [folder / CENTER, *(worker_file(folder, rank) for rank in range(state["workers"]))]
+    with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
+        for _ in pool.map(partial(_check_file, written_as=state["format"]), files):
+            pass
+
+
 def _read_state(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     if not folder.is_dir():
@@ -128,32 +156,72 @@ def _read_state(folder: Path) -> dict[str, Any]:
     try:
         state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise _damaged(path, error) from error
+        raise _unreadable(path, error) from error
     missing = _DESCRIPTION_KEYS - set(state if isinstance(state, dict) else ())
     if missing:
-        raise _damaged(path, ValueError(f"it lacks {', '.join(sorted(missing))}"))
-    if state["format"] != FORMAT_VERSION:
+        raise _damaged(path, f"it lacks {', '.join(sorted(missing))}")
+    if DIGEST in state or state["format"] == FORMAT_VERSION:
+        _check_digest(path, state.get(DIGEST), digest_of_text(state))
+    if state["format"] not in (FORMAT_VERSION, WITHOUT_DIGESTS):
         raise CheckpointError(
             f"{path}: the checkpoint has format {state['format']}, this version of knltrain reads "
-            f"format {FORMAT_VERSION}: resume it with the version that wrote it"
+            f"formats {WITHOUT_DIGESTS} and {FORMAT_VERSION}: resume it with the version that "
+            "wrote it"
         )
     return state
 
 
-def _read_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
+def _data_of(state: Mapping[str, Any], folder: Path) -> DataContents | None:
+    fields = state.get("data")
+    try:
+        return None if fields is None else DataContents.from_fields(fields)
+    except (KeyError, TypeError) as error:
+        raise _damaged(folder / DESCRIPTION, f"its data: {error}") from error
+
+
+def _read_tensors(
+    path: Path, written_as: int
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
+    with _opened(path) as (file, metadata):
+        tensors = dict(_tensors_of(file))
+        if written_as != WITHOUT_DIGESTS:
+            found = digest_of_tensors(tensors.items(), metadata)
+            _check_digest(path, metadata.get(DIGEST), found)
+        return tensors, metadata
+
+
+def _check_file(path: Path, written_as: int) -> None:
+    with _opened(path) as (file, metadata):
+        found = digest_of_tensors(_tensors_of(file), metadata)
+        if written_as != WITHOUT_DIGESTS:
+            _check_digest(path, metadata.get(DIGEST), found)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
+    """A file of tensors and its metadata, what goes wrong with it being told of the checkpoint."""
     try:
         with safe_open(path, framework="numpy") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, dict(file.metadata() or {})
-    except (OSError, SafetensorError) as error:
-        raise _damaged(path, error) from error
+            yield file, dict(file.metadata() or {})
+    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _tensors_of(file: Any) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    for name in file.keys():  # noqa: SIM118
+        yield name, file.get_tensor(name)
+
+
+def _check_digest(path: Path, written: object, found: str) -> None:
+    if written != found:
+        raise _damaged(path, f"its digest is {found}, but {written} was written")
 
 
 def _own_step(metadata: Mapping[str, str], path: Path) -> int:
     try:
         return int(metadata["step"])
     except (KeyError, ValueError):
-        raise _damaged(path, ValueError("it does not tell its worker's step")) from None
+        raise _damaged(path, "it does not tell its worker's step") from None
 
 
 def _tensor(
@@ -169,10 +237,13 @@ def _tensor(
     return found
 
 
-def _damaged(path: Path, error: Exception) -> CheckpointError:
-    reason = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
-    folder = path.parent
-    step = step_of(folder) or 0
-    older = [other for at, other in by_step(folder.parent) if at < step]
-    way_out = f"remove {folder} to go on from {older[-1].name}" if older else "start a new run"
-    return CheckpointError(f"{path}: {reason}: the checkpoint is damaged; {way_out}")
+def _unreadable(path: Path, error: Exception) -> CheckpointError:
+    if isinstance(error, PermissionError):
+        return CheckpointError(f"{path}: cannot be read ({error.strerror}): make it readable")
+    if isinstance(error, FileNotFoundError):
+        return DamagedCheckpoint(f"{path}: is missing: the checkpoint is damaged")
+    return _damaged(path, str(error))
+
+
+def _damaged(path: Path, why: str) -> DamagedCheckpoint:
+    return DamagedCheckpoint(f"{path}: cannot be read ({why}): the checkpoint is damaged")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import final
 
@@ -27,9 +27,11 @@ from knltrain.checkpoint.contents import (
     shapes,
     worker_file,
 )
+from knltrain.checkpoint.digest import DIGEST, digest_of_tensors, digest_of_text
 from knltrain.checkpoint.folders import by_step, folder_at
 from knltrain.errors import CheckpointError
 from knltrain.exchange.transport import Team
+from knltrain.files.durable import sync
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.optimizer import StateArray
 
@@ -54,30 +56,17 @@ class CheckpointWriter:
     def save(self, state: WorkerState, run_step: int | None = None) -> Path:
         """Write `checkpoint-<run_step>` and return its folder; None: the step of the worker.
 
-        Collective: every worker writes its own file, rank 0 the rest. Raises `CheckpointError`
-        in the workers that cannot write, and leaves the older checkpoints as they were; the
-        others wait, and raise what the team does when a worker fails.
+        Collective: every worker writes its own file, rank 0 the rest. All learn after each part
+        whether all could do theirs: either the checkpoint is there for all of them, or all raise
+        `CheckpointError`, and the older checkpoints are as they were. In a worker that has failed
+        itself that error has a cause.
         """
         step = state.step if run_step is None else run_step
         folder = folder_at(self._run_folder, step)
         partial = _hidden(folder)
-        try:
-            if self._leads:
-                self._clear_partial_folders()
-                partial.mkdir()
-            self._team.barrier()
-            self._write_together(partial, state, step)
-            if self._leads:
-                _publish(partial, folder)
-                self._prune(step)
-            self._team.barrier()
-        except (OSError, SafetensorError) as error:
-            if self._leads:
-                shutil.rmtree(partial, ignore_errors=True)
-            raise CheckpointError(
-                f"{folder}: cannot write the checkpoint ({error}): make room or check the "
-                "permissions; the checkpoints before it are untouched"
-            ) from error
+        self._together(folder, partial, lambda: self._begin(partial))
+        self._together(folder, partial, lambda: self._write_own(partial, state, step))
+        self._together(folder, partial, lambda: self._end(partial, folder, step))
         return folder
 
     def set_aside(self, step: int) -> None:
@@ -95,24 +84,36 @@ class CheckpointWriter:
             shutil.rmtree(aside, ignore_errors=True)
             own.rename(aside)
 
-    def _write_together(self, partial: Path, state: WorkerState, step: int) -> None:
-        """Write this worker's files; who cannot raises, but not before all have stopped writing.
+    def _together(self, folder: Path, partial: Path, part: Callable[[], None]) -> None:
+        """Do this worker's part, and learn whether all others could do theirs (collective).
 
-        Else one would remove the folder under the others, who would then tell of that instead.
+        Nobody goes on before all have stopped: else one would remove the folder under the others,
+        who would then tell of that instead.
         """
         failure: Exception | None = None
         try:
-            self._write_own(partial, state, step)
+            part()
         except (OSError, SafetensorError) as error:
             failure = error
-        failures = self._team.all_sum(np.array([failure is not None], np.float64))
-        if not failures[0]:
+        if not self._team.all_sum(np.array([failure is not None], np.float64))[0]:
             return
         if self._leads:
             shutil.rmtree(partial, ignore_errors=True)
-        if failure is not None:
-            raise failure
-        self._team.barrier()  # raises: a worker that could not write never comes here
+        why = "another worker could not write its part" if failure is None else str(failure)
+        raise CheckpointError(
+            f"{folder}: cannot write the checkpoint ({why}): make room or check the permissions; "
+            "the checkpoints before it are untouched"
+        ) from failure
+
+    def _begin(self, partial: Path) -> None:
+        if self._leads:
+            self._clear_partial_folders()
+            partial.mkdir()
+
+    def _end(self, partial: Path, folder: Path, step: int) -> None:
+        if self._leads:
+            _publish(partial, folder)
+            self._prune(step)
 
     def _write_own(self, partial: Path, state: WorkerState, step: int) -> None:
         if self._leads:
@@ -124,7 +125,7 @@ class CheckpointWriter:
         views = ParameterVector(network, center).views
         origin = json.dumps({"network": network.name, "step": step})
         _write_tensors(partial / CENTER, views, {"checkpoint": origin})
-        description = {
+        description: dict[str, object] = {
             "format": FORMAT_VERSION,
             "step": step,
             "seed": self._identity.seed,
@@ -132,21 +133,29 @@ class CheckpointWriter:
             "method": self._identity.method,
             "network": network.name,
             "parameters": shapes(network),
+            "data": None if self._identity.data is None else asdict(self._identity.data),
         }
+        description[DIGEST] = digest_of_text(description)
         (partial / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n")
-        _sync(partial / DESCRIPTION)
+        sync(partial / DESCRIPTION)
 
     def _clear_partial_folders(self) -> None:
         for left_over in self._run_folder.glob(".checkpoint-*.partial"):
             shutil.rmtree(left_over)
 
     def _prune(self, step: int) -> None:
-        """Remove what is too old, and what lies beyond `step`: steps that are now taken anew."""
+        """Remove what is too old, and what lies beyond `step`: steps that are now taken anew.
+
+        What cannot be removed stays until the next checkpoint: this one is there in any case.
+        """
         found = by_step(self._run_folder)
         reached = [folder for at, folder in found if at <= step]
         beyond = [folder for at, folder in found if at > step]
         for folder in (*reached[: -self._keep - 1], *beyond):
-            shutil.rmtree(folder)
+            removed = _hidden(folder, ".removed")
+            with suppress(OSError):
+                folder.rename(removed)  # first, so that a kill leaves no half of a checkpoint
+                shutil.rmtree(removed)
 
 
 def _hidden(folder: Path, role: str = "") -> Path:
@@ -163,28 +172,31 @@ def _write_worker(path: Path, state: WorkerState) -> None:
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, StateArray], metadata: dict[str, str]) -> None:
+    """Write a file that carries its own digest, and see it to the disk."""
+    digest = digest_of_tensors(tensors.items(), metadata)
     try:
-        save_file(dict(tensors), path, metadata=metadata)
+        save_file(dict(tensors), path, metadata={**metadata, DIGEST: digest})
     except SafetensorError as error:  # which does not say what file it is about
         raise SafetensorError(f"{path.name}: {error}") from error
-    _sync(path)
+    sync(path)
 
 
 def _publish(partial: Path, folder: Path) -> None:
-    """Give a complete checkpoint its name; one of the same step makes room only just before."""
-    _sync(partial)
+    """Give a complete checkpoint its name; one of the same step makes room only just before.
+
+    Raises OSError, and leaves all as it was, where that cannot be done for good.
+    """
+    sync(partial)
     replaced = _hidden(folder, ".replaced")
     if folder.exists():
         folder.rename(replaced)
-    partial.rename(folder)
-    _sync(folder.parent)
-    if replaced.exists():
-        shutil.rmtree(replaced)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        partial.rename(folder)
+        sync(folder.parent)
+    except OSError:
+        for there, back in ((folder, partial), (replaced, folder)):
+            with suppress(OSError):
+                there.rename(back)
+        raise
+    if replaced.exists():
+        shutil.rmtree(replaced, ignore_errors=True)

@@ -49,20 +49,39 @@ def _train(
     name: str | None,
     run_folder: Path | None,
 ) -> None:
-    from knltrain.cluster import this_task
     from knltrain.config import load_config
+    from knltrain.errors import Incomplete
     from knltrain.launch import training
+
+    try:
+        if config is not None:
+            # Empty words are wrong ones; KEY= alone would take away what CONFIG says.
+            own = [] if workers is None else [f"workers={workers or json.dumps(workers)}"]
+            own += [] if name is None else [f"name={json.dumps(name)}"]
+            run_folder = training.train(load_config(config, (*overrides, *own)))
+        else:
+            assert run_folder is not None
+            training.resume(run_folder, overrides)
+    except Incomplete as error:
+        _tell_outcome(error.run_folder)
+        raise
+    _tell_outcome(run_folder)
+
+
+def _tell_outcome(run_folder: Path) -> None:
+    """Draw the curves and print the figures, as far as they could be written."""
+    from knltrain.cluster import this_task
+    from knltrain.errors import RunFolderError
     from knltrain.report import draw_curves, summary
 
-    if config is not None:
-        # Empty words are wrong ones; KEY= alone would take away what CONFIG says.
-        own = [] if workers is None else [f"workers={workers or json.dumps(workers)}"]
-        own += [] if name is None else [f"name={json.dumps(name)}"]
-        run_folder = training.train(load_config(config, (*overrides, *own)))
-    else:
-        assert run_folder is not None
-        training.resume(run_folder, overrides)
     task = this_task()
-    if task is None or task.rank == 0:
+    if task is not None and task.rank != 0:
+        return
+    try:
         draw_curves(run_folder)
+    except RunFolderError as error:
+        say(f"missing: {error}")
+    try:
         say(summary(run_folder))
+    except RunFolderError as error:
+        say(f"missing: {error}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import asdict
-from typing import final
+from typing import TextIO, final
 
 from affinity import (
     Placement,
@@ -55,11 +56,12 @@ class TellsParent(Observer):
         self.step: int | None = None
         """Step that the worker is in, the first being 0; None before it has set out."""
         self.run_step = 0
-        """Step of the run at the last checkpoint."""
+        """Step of the run when something was last asked of it."""
         self._events = events
         self._leads = rank == 0
         self._placement_told = self._failure_told = False
         self._told_images = self._told_kernels = 0
+        self._lacking: dict[str, str] = {}
         self._told_seconds = 0.0
 
     def started(self, worker: Worker) -> None:
@@ -85,9 +87,18 @@ class TellsParent(Observer):
 
     def kept(self, worker: Worker, seconds: float) -> None:
         """Tell that there is a checkpoint, and what it took."""
-        self.run_step = worker.progress.step
         if self._leads:
-            self._events.send("checkpoint", step=self.run_step, seconds=seconds)
+            self._events.send("checkpoint", step=worker.progress.step, seconds=seconds)
+
+    def asked(self, worker: Worker) -> None:
+        """Remember where the run is, which may stop there."""
+        self.run_step = worker.progress.step
+
+    def unwritten(self, worker: Worker, what: str, lacks: str) -> None:  # noqa: ARG002
+        """Tell what is missing, and when it is not any more."""
+        if lacks != self._lacking.get(what, ""):
+            self._lacking[what] = lacks
+            self._events.send("unwritten", what=what, lacks=lacks)
 
     def finished(self, *_: object) -> None:
         """Tell the place if no step was left to do it after."""
@@ -100,7 +111,7 @@ class TellsParent(Observer):
         if self._failure_told:
             return
         self._failure_told = True
-        traceback.print_exception(error)
+        _log("".join(traceback.format_exception(error)), sys.stderr)
         kind = type(error).__name__
         self._events.send(
             "error",
@@ -113,7 +124,7 @@ class TellsParent(Observer):
     def _log_kernels(self) -> None:
         if len(JOURNAL.made) > self._told_kernels:
             self._told_kernels = len(JOURNAL.made)
-            print(told(JOURNAL.made))
+            _log(told(JOURNAL.made), sys.stdout)
 
     def _tell_placement(self) -> None:
         # Only after a step have the numerical libraries started all their threads, and touched
@@ -168,6 +179,12 @@ def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult | None:
         except Exception as error:
             observer.failed(error)  # before closing, which may take long or fail in its turn
             raise
+
+
+def _log(text: str, stream: TextIO) -> None:
+    """Write to this worker's log, if that takes any more: a full disk must not end a worker."""
+    with suppress(OSError):
+        print(text, file=stream)
 
 
 def _exit_code(error: Exception) -> int:

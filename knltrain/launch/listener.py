@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, final
 
 from affinity import placement_environment
+from knltrain.errors import RunFolderError
 from knltrain.launch.events import Event
 from knltrain.launch.plan import RunPlan, asked_of
 from knltrain.launch.progress import ProgressDisplay
-from knltrain.launch.run_folder import write_placement
+from knltrain.launch.run_folder import PLACEMENT, write_placement
 
 
 @final
@@ -19,6 +20,8 @@ class Listener:
     def __init__(self, plan: RunPlan, run_folder: Path, display: ProgressDisplay) -> None:
         """Write `placement.json` with what each worker is to get."""
         self.progress: Event | None = None
+        self.lacking: dict[tuple[int, str], str] = {}
+        """What could not be written so far, by the worker's rank and the file's name."""
         self._plan = plan
         self._run_folder = run_folder
         self._display = display
@@ -30,7 +33,7 @@ class Listener:
         self._write()
 
     def hear(self, rank: int, event: Event) -> None:
-        """Take in one event of worker `rank`: progress, evaluation or placement."""
+        """Take in one event of worker `rank`: progress, evaluation, placement or unwritten."""
         if event["event"] == "progress":
             self.progress = event
             self._display.progress(event)
@@ -38,6 +41,8 @@ class Listener:
             self._display.evaluation(event)
         elif event["event"] == "placement":
             self._take_place(rank, event["got"])
+        elif event["event"] == "unwritten":
+            self._take_unwritten(rank, event["what"], event["lacks"])
         else:
             raise ValueError(f"worker {rank} sent an unknown event: {event}")
 
@@ -51,5 +56,20 @@ class Listener:
         for remark in got["remarks"] if rank == self._first else ():  # much the same for all
             self._display.note(f"note: worker {rank}: {remark}")
 
+    def _take_unwritten(self, rank: int, what: str, lacks: str) -> None:
+        before = self.lacking.pop((rank, what), "")
+        if lacks:
+            self.lacking[rank, what] = lacks
+        if lacks and not before:
+            self._display.note(f"warning: worker {rank}: {what}: {lacks}; the training goes on")
+        elif before and not lacks:
+            self._display.note(f"note: worker {rank}: {what}: it is written now")
+
     def _write(self) -> None:
-        write_placement(self._run_folder, self._places, self._first)
+        first = self._first
+        try:
+            write_placement(self._run_folder, self._places, first)
+        except RunFolderError as error:
+            self._take_unwritten(first, PLACEMENT, str(error))
+        else:
+            self._take_unwritten(first, PLACEMENT, "")

@@ -13,6 +13,7 @@ from typing import Final
 
 from knltrain.config import RunConfig, load_config, to_toml
 from knltrain.errors import RunFolderError
+from knltrain.files.durable import sync, write_whole
 
 CONFIG: Final = "config.toml"
 PLACEMENT: Final = "placement.json"
@@ -31,6 +32,7 @@ def create_run_folder(runs_folder: Path, name: str) -> Path:
                 folder.mkdir()
             except FileExistsError:
                 continue
+            sync(runs_folder)
             return folder
     except OSError as error:
         raise RunFolderError(
@@ -94,11 +96,8 @@ def held(run_folder: Path) -> Iterator[None]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write all of `text` or nothing, so that no reader ever sees half a file."""
-    partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text)
     except OSError as error:
         raise RunFolderError(
             f"cannot write '{path}': {error.strerror}: make the folder writable, or copy it to a "

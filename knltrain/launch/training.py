@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +17,18 @@ from knltrain.checkpoint import latest_checkpoint
 from knltrain.cluster import MeetingPoint, Task, WorkerIdentity, job_end, this_task
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
-from knltrain.errors import ConfigError, KnltrainError, RunAborted, RunStopped, WorkerFailed
+from knltrain.errors import (
+    ConfigError,
+    Incomplete,
+    KnltrainError,
+    RunAborted,
+    RunStopped,
+    WorkerFailed,
+)
 from knltrain.exchange.node_memory import NodeMemory
 from knltrain.exchange.request_board import RequestBoard
+from knltrain.files.essential import CHECKPOINT, RESULT
 from knltrain.launch.company import Company, company_of
-from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
@@ -198,7 +205,9 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
             workers, signals, abort, listener.hear, company, preemption, limit_seconds
         )
         ending = watching.watch()
-    if (error := _error(ending, orders, listener.progress)) is not None:
+        for (rank, what), lacks in listener.lacking.items():
+            display.note(f"missing: worker {rank}: {what}: {lacks}")
+    if (error := _error(ending, orders, listener)) is not None:
         raise error
 
 
@@ -253,16 +262,17 @@ def _heading(plan: RunPlan, run_folder: Path) -> str:
     )
 
 
-def _error(ending: Ending, orders: _Orders, progress: Event | None) -> KnltrainError | None:
+def _error(ending: Ending, orders: _Orders, listener: Listener) -> KnltrainError | None:
     """The one error that tells how the run ended, or None if it ended well."""
     if ending.lost is not None:
         return ending.lost
     if ending.failure is not None:
         return _worker_failed(ending.failure, orders.run_folder)
     if ending.stopped_at is not None:
-        return _stopped(ending, orders)
+        return _stopped(ending, orders, listener.lacking)
     if ending.stopped_by is None:
-        return None
+        return _incomplete(listener.lacking, orders.run_folder)
+    progress = listener.progress
     where = f" at step {progress['step']} of {progress['total']}" if progress else ""
     message = f"the run was stopped by {ending.stopped_by.name}{where}; "
     if ending.late:
@@ -271,9 +281,13 @@ def _error(ending: Ending, orders: _Orders, progress: Event | None) -> KnltrainE
     return RunAborted(message + _way_on(orders.run_folder), ending.stopped_by)
 
 
-def _stopped(ending: Ending, orders: _Orders) -> KnltrainError:
-    """All workers have stopped after a step, which there is a checkpoint of."""
+def _stopped(
+    ending: Ending, orders: _Orders, lacking: Mapping[tuple[int, str], str]
+) -> KnltrainError:
+    """All workers have stopped after a step, which there is a checkpoint of if it was written."""
     at = f"at step {ending.stopped_at} of {orders.plan.total_steps}"
+    if any(what == CHECKPOINT for _, what in lacking):
+        at += ", whose checkpoint could not be written (see above)"
     message = f"the run was stopped by {ending.why} {at}; {_way_on(orders.run_folder)}"
     return RunStopped(message) if latest_checkpoint(orders.run_folder) else KnltrainError(message)
 
@@ -283,6 +297,20 @@ def _way_on(run_folder: Path) -> str:
     if checkpoint is None:
         return "no checkpoint was written yet (see checkpoint.every_minutes)"
     return f"{checkpoint} is kept: go on with knltrain train --resume {run_folder}"
+
+
+def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Incomplete | None:
+    """What to say of a run that has come to its end and left nothing of it."""
+    lost = [name for name in (CHECKPOINT, RESULT) if any(what == name for _, what in lacking)]
+    if not lost:
+        return None
+    checkpoint = latest_checkpoint(run_folder)
+    way_out = f"make room and go on from {checkpoint} by --resume" if checkpoint else "make room"
+    return Incomplete(
+        f"the run has come to its end, but its {' and its '.join(lost)} could not be written "
+        f"to {run_folder} (see above): {way_out}",
+        run_folder,
+    )
 
 
 def _worker_failed(failure: Failure, run_folder: Path) -> WorkerFailed:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, final
+from typing import IO, Final, final
 
+from knltrain.errors import RunFolderError
 from knltrain.exchange.process import Sight
 from knltrain.launch.events import EventReader
 
@@ -43,14 +44,16 @@ class WorkerProcess:
 
         The child inherits `kept_fds` and its end of the event pipe, under the same numbers. It is
         started with the signals `unheard` blocked, and nothing that they are sent for reaches it,
-        from its first moment on and in whatever library it may be.
+        from its first moment on and in whatever library it may be. Raises `RunFolderError` where
+        the log cannot be written.
         """
         self.rank = rank
         self.log = log
+        stream = _opened(log)
         read_fd, write_fd = os.pipe()
         self.events = EventReader(read_fd)
         try:
-            with log.open("ab") as stream, _blocked(unheard):
+            with stream, _blocked(unheard):
                 self._process = subprocess.Popen(
                     command(write_fd),
                     stdin=subprocess.DEVNULL,
@@ -120,3 +123,12 @@ def _blocked(numbers: Sequence[signal.Signals]) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _opened(log: Path) -> IO[bytes]:
+    try:
+        return log.open("ab")
+    except OSError as error:
+        raise RunFolderError(
+            f"{log}: cannot be written ({error.strerror}): make room or check the permissions"
+        ) from error

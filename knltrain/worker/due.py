@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 from knltrain.checkpoint import CheckpointWriter
+from knltrain.errors import CheckpointError
 from knltrain.evaluation import Evaluator
+from knltrain.files.essential import CHECKPOINT
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
 from knltrain.worker.state import state_of
+
+LAST_PAUSES_SECONDS: Final = (1.0, 4.0)
+"""Before further tries to keep the last model, which is the outcome of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +78,33 @@ class KeepsCheckpoints(Observer):
         return self._due.between(since, step)
 
     def met(self, worker: Worker) -> None:
-        """Save."""
+        """Save, or go on without: what has been learned is worth more than a checkpoint.
+
+        The next one that is due is the next try; where the run ends there are some more.
+        """
         begun = time.monotonic()
         with worker.clocks.checkpoint:
+            kept = self._save(worker)
+            ends = worker.progress.ended or worker.stopped
+            for pause in LAST_PAUSES_SECONDS if ends else ():
+                if kept:
+                    break
+                time.sleep(pause)
+                kept = self._save(worker)
+        if kept:
+            self._kept_at = worker.progress.worker_steps
+            worker.kept(time.monotonic() - begun)
+
+    def _save(self, worker: Worker) -> bool:
+        """Whether the checkpoint is there now, which all workers agree on."""
+        try:
             self._writer.save(state_of(worker), worker.progress.step)
-        self._kept_at = worker.progress.worker_steps
-        worker.kept(time.monotonic() - begun)
+        except CheckpointError as error:
+            if worker.team.rank == 0 or error.__cause__ is not None:
+                worker.unwritten(CHECKPOINT, str(error))
+            return False
+        worker.unwritten(CHECKPOINT, "")
+        return True
 
     def asked(self, worker: Worker) -> None:
         """Save, unless that was done where all workers are."""

@@ -120,6 +120,11 @@ class Worker:
         for observer in self.observers:
             observer.kept(self, seconds)
 
+    def unwritten(self, what: str, lacks: str) -> None:
+        """Take note of what could not be written, and that the run goes on without."""
+        for observer in self.observers:
+            observer.unwritten(self, what, lacks)
+
     def close(self) -> None:
         """Close observers, backend and transport; the vectors are empty afterwards.
 
@@ -186,9 +191,9 @@ class Worker:
             for observer in self._due(since):
                 observer.met(self)
             if asked is not None:
+                self.stopped = asked.stops and not self.progress.ended
                 for observer in self.observers:
                     observer.asked(self)
-                self.stopped = asked.stops and not self.progress.ended
             self.progress.go_on(self.step)
 
     def _is_to_meet(self) -> bool:

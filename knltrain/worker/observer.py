@@ -51,6 +51,9 @@ class Observer(ABC):
         Those are this worker's own, or the run's if it was an evaluation that found it.
         """
 
+    def unwritten(self, worker: Worker, what: str, lacks: str) -> None:
+        """A file of the run folder, or its checkpoint, `lacks` something; if "", no more."""
+
     def finished(self, worker: Worker, result: RunResult) -> None:
         """All steps are done."""
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import final
 
 from knltrain.evaluation import Evaluation
+from knltrain.files.durable import reason_of, write_whole
+from knltrain.files.essential import RESULT
 from knltrain.metrics import MetricsLog
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
@@ -36,6 +38,7 @@ class LogsMetrics(Observer):
             images=worker.images_done,
             last=worker.progress.ended,
         )
+        self._tell(worker)
 
     def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
         """Write what was found: it is the same for all workers."""
@@ -44,10 +47,20 @@ class LogsMetrics(Observer):
             self._log.evaluated(
                 worker.progress.step, found.accuracy, found.loss, found.images, worker.clocks
             )
+            self._tell(worker)
+
+    def finished(self, worker: Worker, result: RunResult) -> None:  # noqa: ARG002
+        """Write what could not be written before, if it can now."""
+        self._log.write_out()
+        self._tell(worker)
 
     def close(self) -> None:
         """Close the log."""
         self._log.close()
+
+    def _tell(self, worker: Worker) -> None:
+        for name, lacks in self._log.lacking().items():
+            worker.unwritten(name, lacks)
 
 
 @final
@@ -59,9 +72,17 @@ class WritesPlan(Observer):
 
     def started(self, worker: Worker) -> None:
         """Write the file."""
+        self._write(worker)
+
+    def finished(self, worker: Worker, result: RunResult) -> None:  # noqa: ARG002
+        """Write it if it could not be written at the start, or is gone."""
+        if not self._path.exists():
+            self._write(worker)
+
+    def _write(self, worker: Worker) -> None:
         decided = worker.backend.description
         if worker.team.rank == 0 and decided:
-            _write_whole(self._path, dict(decided))
+            write_if_possible(worker, self._path, dict(decided))
 
 
 @final
@@ -69,17 +90,20 @@ class WritesResult(Observer):
     """Rank 0 writes `result.json`: the figures of the run, and `facts` about how it was made."""
 
     def __init__(self, run_folder: Path, facts: Mapping[str, str | int | None]) -> None:
-        self._path = run_folder / "result.json"
+        self._path = run_folder / RESULT
         self._facts = dict(facts)
 
     def finished(self, worker: Worker, result: RunResult) -> None:
         """Write the file."""
         if worker.team.rank == 0:
-            _write_whole(self._path, {**self._facts, **asdict(result)})
+            write_if_possible(worker, self._path, {**self._facts, **asdict(result)})
 
 
-def _write_whole(path: Path, fields: dict[str, object]) -> None:
-    """Write all of it or nothing, so that no reader ever sees half a file."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(fields, indent=2, allow_nan=False) + "\n")
-    partial.replace(path)
+def write_if_possible(worker: Worker, path: Path, fields: dict[str, object]) -> None:
+    """Write a file whole, or let the worker tell that it is missing."""
+    try:
+        write_whole(path, json.dumps(fields, indent=2, allow_nan=False) + "\n")
+    except OSError as error:
+        worker.unwritten(path.name, f"it is missing ({reason_of(error)})")
+    else:
+        worker.unwritten(path.name, "")

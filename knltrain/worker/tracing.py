@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import final
 
-from knltrain.clocks import Clocks
+from knltrain.files.durable import reason_of
 from knltrain.trace import Trace
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
@@ -33,15 +33,18 @@ class WritesTrace(Observer):
         """Count the step, and end after the last one."""
         self._left -= 1
         if self._left == 0:
-            self._end(worker.clocks)
+            self._end(worker)
 
     def finished(self, worker: Worker, result: RunResult) -> None:  # noqa: ARG002
         """End with a run of fewer steps."""
-        self._end(worker.clocks)
+        self._end(worker)
 
-    def _end(self, clocks: Clocks) -> None:
+    def _end(self, worker: Worker) -> None:
         trace, self._trace = self._trace, None
         if trace is not None:
             for name in TRACED:
-                getattr(clocks, name).watch = None
-            trace.write(self._path)
+                getattr(worker.clocks, name).watch = None
+            try:
+                trace.write(self._path)
+            except OSError as error:
+                worker.unwritten(self._path.name, f"it is missing ({reason_of(error)})")

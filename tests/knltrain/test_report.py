@@ -56,9 +56,9 @@ def drawn(run_folder, monkeypatch):
     saved = []
     save = Figure.savefig
 
-    def savefig(figure, path):
+    def savefig(figure, path, **options):
         saved.append(figure)
-        save(figure, path)
+        save(figure, path, **options)
 
     monkeypatch.setattr(Figure, "savefig", savefig)
 

@@ -11,9 +11,15 @@ import time
 import numpy as np
 import pytest
 
-from knltrain.checkpoint import CheckpointWriter, WorkerState, latest_checkpoint
+from knltrain.checkpoint import (
+    CheckpointWriter,
+    WorkerState,
+    latest_checkpoint,
+    newest_whole,
+)
 from knltrain.checkpoint import writer as writer_module
-from knltrain.errors import CheckpointError, KnltrainError, PeerLost
+from knltrain.checkpoint.folders import by_step
+from knltrain.errors import CheckpointError
 from knltrain.exchange.loopback import Loopback
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
@@ -135,7 +141,7 @@ def test_failed_write_keeps_the_checkpoint_before_it(
         raise OSError(errno.ENOSPC, "No space left on device", "worker-0.safetensors")
 
     with monkeypatch.context() as patched:
-        patched.setattr(writer_module, "_sync", full)
+        patched.setattr(writer_module, "sync", full)
         with pytest.raises(CheckpointError, match=r"checkpoint-2: cannot write .*No space left"):
             keeps.save(state(2))
     assert latest_checkpoint(tmp_path) == tmp_path / "checkpoint-1"
@@ -162,17 +168,17 @@ def test_worker_that_cannot_write_is_the_one_that_says_so(
     def save(transport):
         try:
             writer(transport=transport).save(state(4, transport.rank))
-        except KnltrainError as error:
+        except CheckpointError as error:
             raised[transport.rank] = error
-            raise
         finally:
             has_failed.set()
 
     monkeypatch.setattr(writer_module, "_write_worker", fails_or_is_late)
-    with pytest.raises((CheckpointError, PeerLost)):
-        in_threads(tiny_network.packed_size, 2, save)
+    in_threads(tiny_network.packed_size, 2, save)
     assert "No space left" in str(raised[failing])
-    assert isinstance(raised[1 - failing], PeerLost)
+    assert raised[failing].__cause__ is not None
+    assert "another worker could not write its part" in str(raised[1 - failing])
+    assert raised[1 - failing].__cause__ is None
     assert names_in(tmp_path) == []
 
 
@@ -219,3 +225,69 @@ def test_folder_that_cannot_be_written_is_named(writer, state, tmp_path):
     shutil.rmtree(tmp_path)
     with pytest.raises(CheckpointError, match="checkpoint-1: cannot write the checkpoint"):
         keeps.save(state(1))
+
+
+class Killed(BaseException):
+    """As if the process had ended there."""
+
+
+def test_kill_while_an_old_checkpoint_is_removed_leaves_no_half_of_one(
+    writer, state, tmp_path, monkeypatch
+):
+    """Also where it lies beyond the step, and would be the newest."""
+    for step in (2, 4, 6):
+        writer(keep=3).save(state(step))
+
+    def killed(folder, **options):
+        (folder / "state.json").unlink()
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer_module.shutil, "rmtree", killed)
+        with pytest.raises(Killed):
+            writer(keep=3).save(state(5))
+    assert newest_whole(tmp_path) == (tmp_path / "checkpoint-5", [])
+    assert [step for step, _ in by_step(tmp_path)] == [2, 4, 5]
+    writer(keep=3).save(state(7))
+    assert names_in(tmp_path) == ["checkpoint-2", "checkpoint-4", "checkpoint-5", "checkpoint-7"]
+
+
+def test_old_checkpoint_that_cannot_be_removed_does_not_matter(
+    writer, state, tmp_path, monkeypatch
+):
+    keeps = writer(keep=1)
+    for step in (1, 2):
+        keeps.save(state(step))
+
+    def refuse(_folder, **options):
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer_module.shutil, "rmtree", refuse)
+        keeps.save(state(3))
+    assert [step for step, _ in by_step(tmp_path)] == [2, 3]
+    keeps.save(state(4))
+    assert names_in(tmp_path) == ["checkpoint-3", "checkpoint-4"]
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_checkpoint_whose_name_is_not_seen_to_the_disk_is_none(
+    writer, state, tmp_path, monkeypatch, failing
+):
+    """At its own folder's turn or at the run folder's, where one of the same step was, too."""
+    keeps = writer()
+    keeps.save(state(3))
+    changed, folders = state(3, rank=4), []
+
+    def broken(path):
+        if path.is_dir():
+            folders.append(path)
+            if len(folders) == failing:
+                raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer_module, "sync", broken)
+        with pytest.raises(CheckpointError, match="Input/output error"):
+            keeps.save(changed)
+    assert names_in(tmp_path) == ["checkpoint-3"]
+    assert newest_whole(tmp_path)[1] == []

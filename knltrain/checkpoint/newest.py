@@ -1,0 +1,51 @@
+"""The newest checkpoint that is whole, and what becomes of those after it that are not."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from knltrain.checkpoint.folders import by_step
+from knltrain.checkpoint.reader import check_whole
+from knltrain.errors import CheckpointError, DamagedCheckpoint
+
+
+def newest_whole(run_folder: Path) -> tuple[Path | None, list[str]]:
+    """Folder of the newest checkpoint, and notes; the damaged ones after it are set aside.
+
+    They become `checkpoint-<step>.damaged`: nothing is deleted. None where the run has no
+    checkpoint. Raises `DamagedCheckpoint`, and leaves all as they are, where none is whole, and
+    `CheckpointError` where one cannot be looked into or put aside.
+    """
+    damaged: list[tuple[Path, str]] = []
+    for _, folder in reversed(by_step(run_folder)):
+        try:
+            check_whole(folder)
+        except DamagedCheckpoint as error:
+            damaged.append((folder, str(error)))
+        else:
+            return folder, [
+                f"{why}, and now called {_set_aside(each).name}; the newest whole one is "
+                f"{folder.name}"
+                for each, why in damaged
+            ]
+    if damaged:
+        raise DamagedCheckpoint(
+            f"{'; '.join(why for _, why in damaged)}; there is no whole one: start a new run"
+        )
+    return None, []
+
+
+def _set_aside(folder: Path) -> Path:
+    for number in itertools.count(1):
+        ending = "damaged" if number == 1 else f"damaged-{number}"
+        aside = folder.with_name(f"{folder.name}.{ending}")
+        if not aside.exists():
+            break
+    try:
+        return folder.rename(aside)
+    except OSError as error:
+        raise CheckpointError(
+            f"{folder}: the checkpoint is damaged and cannot be renamed ({error.strerror}): make "
+            "the run folder writable"
+        ) from error

@@ -1,0 +1,63 @@
+"""What a data set consists of, in few words: enough to tell it from another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_128
+
+
+@dataclass(frozen=True, slots=True)
+class HalfContents:
+    """What is trained on, or tested on: so many images of a shape (H,W,C), and a digest of all."""
+
+    images: int
+    image_shape: tuple[int, int, int]
+    digest: str
+
+    def __str__(self) -> str:
+        shape = " x ".join(map(str, self.image_shape))
+        return f"{self.images:,} images of {shape} (digest {self.digest[:8]})"
+
+
+@dataclass(frozen=True, slots=True)
+class DataContents:
+    """Both halves of the data set `name`, as they were read: before anything is computed of them.
+
+    So the same files give the same contents on every computer.
+    """
+
+    name: str
+    train: HalfContents
+    test: HalfContents
+
+    def same_as(self, other: DataContents) -> bool:
+        """Whether both hold the same images and labels, whatever they are called."""
+        return (self.train, self.test) == (other.train, other.test)
+
+    def __str__(self) -> str:
+        return f"'{self.name}' with {self.train} for training and {self.test} for testing"
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> DataContents:
+        """What `dataclasses.asdict` made of one, perhaps by way of JSON.
+
+        Raises KeyError or TypeError where it is none.
+        """
+        halves = (
+            HalfContents(half["images"], tuple(half["image_shape"]), half["digest"])
+            for half in (fields["train"], fields["test"])
+        )
+        return cls(fields["name"], *halves)
+
+
+def contents_of(images: npt.NDArray[np.generic], labels: npt.NDArray[np.integer]) -> HalfContents:
+    """The contents of images (N,H,W) or (N,H,W,C) and their labels (N,), as they were read."""
+    count, height, width, *channels = images.shape
+    found = xxh3_128(np.ascontiguousarray(images).data)
+    found.update(labels.astype(np.int64).data)
+    return HalfContents(count, (height, width, *(channels or [1])), found.hexdigest())

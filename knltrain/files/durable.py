@@ -1,0 +1,42 @@
+"""Files that are there whole or not at all, after a loss of power, too."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write all of `text` or nothing, so that no reader ever sees half a file.
+
+    Raises OSError, and leaves what was there before and nothing beside it.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        sync(partial)
+        partial.replace(path)
+        sync(path.parent)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk.
+
+    An OSError is final: what the kernel could not write it may have dropped, and a second try would
+    find nothing left to write. The file is to be written anew.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def reason_of(error: Exception) -> str:
+    """Why something could not be written or read, as the system puts it."""
+    return getattr(error, "strerror", None) or str(error)

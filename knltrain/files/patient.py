@@ -1,0 +1,95 @@
+"""Files that are appended to by somebody who has more important things to do."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import final
+
+from knltrain.files.durable import reason_of
+
+RETRY_SECONDS = 5.0
+"""From a failed write to the next try: a full disk must not cost a system call in every step."""
+
+MOST_WAITING_BYTES = 4 * 2**20
+"""Some 20,000 records of a log; further ones are lost."""
+
+
+@final
+class PatientFile:
+    """A file that is appended to, opened with the first byte.
+
+    Nothing here raises for a file that cannot be written. What is to be in it waits in memory and
+    goes out with a later write; half a record that fitted is then followed by its other half.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+        self._waiting = bytearray()
+        self._since_step = 0
+        self._lost = False
+        self._cause = ""
+        self._next_try_seconds = 0.0
+
+    @property
+    def lacks(self) -> str:
+        """What is not in the file, and why; empty where nothing is missing."""
+        if not (self._cause or self._lost):
+            return ""
+        why = f" ({self._cause})" if self._cause else ""
+        kept = "is missing" if self._lost else "waits to be written"
+        return f"what was recorded since step {self._since_step} {kept}{why}"
+
+    def append(self, content: bytes, step: int) -> None:
+        """Append one record, made after `step` steps."""
+        if not self.lacks:
+            self._since_step = step
+        if len(self._waiting) + len(content) > MOST_WAITING_BYTES:
+            self._lost = True
+        else:
+            self._waiting += content
+        if time.monotonic() >= self._next_try_seconds:
+            self.write_out()
+
+    def write_out(self) -> None:
+        """Try now to write what waits."""
+        try:
+            self._write_out()
+        except OSError as error:
+            self._cause = reason_of(error)
+            self._next_try_seconds = time.monotonic() + RETRY_SECONDS
+            self._let_go()  # opened anew it may be there again
+        else:
+            self._cause = ""
+
+    def close(self) -> None:
+        """Write what waits, see it to the disk and close the file; it may be closed twice."""
+        if self._waiting:
+            self.write_out()
+        if self._descriptor is None:
+            return
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self._cause, self._lost = reason_of(error), True
+        self._let_go()
+
+    def _write_out(self) -> None:
+        if self._descriptor is None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(self.path, flags, 0o644)
+        elif os.fstat(self._descriptor).st_nlink == 0:
+            self._lost = True
+            raise FileNotFoundError("the file was removed")
+        while self._waiting:
+            written = os.write(self._descriptor, self._waiting)
+            del self._waiting[:written]
+
+    def _let_go(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            with suppress(OSError):  # what it would tell is known by now
+                os.close(descriptor)

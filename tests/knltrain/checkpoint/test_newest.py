@@ -1,0 +1,83 @@
+"""A run goes on from the newest whole checkpoint, and damaged ones are kept for a look at them."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from knltrain.checkpoint import newest_whole
+from knltrain.errors import CheckpointError, DamagedCheckpoint
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def test_run_without_checkpoints_has_none(tmp_path):
+    assert newest_whole(tmp_path) == (None, [])
+
+
+def test_whole_one_is_taken_without_a_word(writer, state, tmp_path):
+    for step in (3, 5):
+        writer().save(state(step))
+    assert newest_whole(tmp_path) == (tmp_path / "checkpoint-5", [])
+
+
+@pytest.mark.parametrize("name", ["center.safetensors", "worker-0.safetensors"])
+def test_damaged_one_is_renamed_and_named_and_the_one_before_it_taken(
+    writer, state, tmp_path, name
+):
+    for step in (3, 5):
+        writer().save(state(step))
+    flip(tmp_path / "checkpoint-5" / name)
+    folder, (note,) = newest_whole(tmp_path)
+    assert folder == tmp_path / "checkpoint-3"
+    assert f"checkpoint-5/{name}" in note
+    assert "now called checkpoint-5.damaged; the newest whole one is checkpoint-3" in note
+    assert names_in(tmp_path) == ["checkpoint-3", "checkpoint-5.damaged"]
+    assert name in names_in(tmp_path / "checkpoint-5.damaged")
+
+
+def test_missing_worker_is_damage_and_several_may_be_damaged(writer, state, tmp_path):
+    for step in (3, 5, 7):
+        writer().save(state(step))
+    (tmp_path / "checkpoint-5.damaged").mkdir()  # of an earlier time
+    (tmp_path / "checkpoint-7" / "worker-0.safetensors").unlink()
+    (tmp_path / "checkpoint-5" / "state.json").write_text("{}")
+    folder, notes = newest_whole(tmp_path)
+    assert (folder, len(notes)) == (tmp_path / "checkpoint-3", 2)
+    assert names_in(tmp_path) == [
+        "checkpoint-3",
+        "checkpoint-5.damaged",
+        "checkpoint-5.damaged-2",
+        "checkpoint-7.damaged",
+    ]
+
+
+def test_where_none_is_whole_all_are_named_and_none_is_touched(writer, state, tmp_path):
+    for step in (3, 5):
+        flip(writer().save(state(step)) / "center.safetensors")
+    with pytest.raises(DamagedCheckpoint, match=r"checkpoint-5/.*checkpoint-3/.*start a new run"):
+        newest_whole(tmp_path)
+    assert names_in(tmp_path) == ["checkpoint-3", "checkpoint-5"]
+
+
+def test_damaged_one_that_cannot_be_renamed_is_told(writer, state, tmp_path, monkeypatch):
+    for step in (3, 5):
+        writer().save(state(step))
+    flip(tmp_path / "checkpoint-5" / "center.safetensors")
+
+    def refuse(self, target):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(CheckpointError, match=r"checkpoint-5: .*cannot be renamed \(Read-only"):
+        newest_whole(tmp_path)
