@@ -70,6 +70,7 @@ class Supervisor:
         abort: Callable[[int], None],
         on_event: Callable[[int, Event], None],
         company: Others | None = None,
+        *,
         preemption: Preemption | None = None,
         limit_seconds: float = math.inf,
     ) -> None:

@@ -202,7 +202,13 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
         ]
         limit_seconds = plan.config.exchange.timeout_seconds
         watching = Supervisor(
-            workers, signals, abort, listener.hear, company, preemption, limit_seconds
+            workers,
+            signals,
+            abort,
+            listener.hear,
+            company,
+            preemption=preemption,
+            limit_seconds=limit_seconds,
         )
         ending = watching.watch()
         for (rank, what), lacks in listener.lacking.items():

@@ -66,7 +66,9 @@ class Watched:
                 stack.enter_context(self._start(rank, script))
                 for rank, script in enumerate(scripts)
             ]
-            supervisor = Supervisor(self.workers, signals, abort, on_event, company, limit_seconds)
+            supervisor = Supervisor(
+                self.workers, signals, abort, on_event, company, limit_seconds=limit_seconds
+            )
             return supervisor.watch()
 
     def _start(self, rank: int, script: str) -> WorkerProcess:
