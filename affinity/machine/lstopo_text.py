@@ -1,7 +1,8 @@
 """Reading what lstopo printed as text, short or verbose, of hwloc 1.x, 2.x and 3.0.
 
 It is the tree of hwloc's XML without sets of cpus and without distances: it is made such a tree
-again, in which memory that hangs beside cpus (2.x) is near to all that its parent has.
+again, in which memory that hangs beside cpus (2.x) is near to all that its parent has. The short
+form rounds sizes of memory to GB, so that only the verbose one tells them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def describe_lstopo(text: str, name: str) -> Description:
 
 def _elements(line: str, name: str, number: int) -> Iterator[XmlElement]:
     """The objects of a line, each in the one before: the short form joins them by a plus."""
-    for part in re.split(r" \+ (?=[A-Z])", line):
+    for part in re.split(r" \+ (?=[A-Z]\w*(?:\([^()]*\))? L#\d)", line):
         found = _OBJECT.fullmatch(part)
         if found is None:
             raise TopologyError(f"{name}, line {number}: {part!r} is no object of lstopo's tree")
@@ -69,7 +70,7 @@ def _fill(element: XmlElement, kind: str, subtype: str, told: str) -> None:
     elif kind == "MemCache":
         given["cache_size"] = _bytes(fields, "size", told)
     elif kind in ("NUMANode", "Node"):
-        given["local_memory"] = _bytes(fields, "local", told)
+        given["local_memory"] = _bytes(fields, "local", "")  # The short form rounds it.
     element.attributes = {key: value for key, value in given.items() if value}
     element.children = [
         XmlElement("info", {"name": key, "value": value}, element.source, element.line)
