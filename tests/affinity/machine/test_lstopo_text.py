@@ -96,6 +96,27 @@ def test_memories_beside_cores_are_near_to_them_as_hwloc_2_prints_them() -> None
     assert topology.caches == ()
 
 
+def test_devices_and_what_was_forbidden_change_nothing() -> None:
+    lines = BESIDE.splitlines(keepends=True)
+    devices = [
+        "  HostBridge L#0 (buses=0000:[00-07])\n",
+        "    PCI 01:00.0 (Ethernet)\n",
+        '      Net "eth0"\n',
+        "    PCI L#3 (busid=0000:01:00.0 id=8086:10e8 class=0200(Ethernet) link=2.00GB/s)\n",
+        '    Block(Disk) L#1 (Size=5 LinuxDeviceID=8:0) "sda"\n',
+    ]
+    text = "".join((*lines[:-1], *devices, lines[-1]))
+    assert _read(text.replace("PU L#1 (P#1)", "PU L#1 (P#1) (forbidden)")) == _read(BESIDE)
+
+
+def test_memory_at_the_machine_has_no_cpus_where_others_are_deeper() -> None:
+    beside = BESIDE.splitlines(keepends=True)
+    far = "  NUMANode(NVM) L#9 (P#9 local=1GiB total=1GiB)\n"
+    topology = _read("".join((beside[0], far, *beside[1:])))
+    assert (topology.node(9).cpus, topology.node(9).near) == ((), (0, 1))
+    assert topology.node(0).cpus == (0,)
+
+
 def test_short_form_is_read_with_what_its_plus_signs_join() -> None:
     topology = _read(SHORT)
     assert [core.cpus for core in topology.cores] == [(0, 2), (1,)]
