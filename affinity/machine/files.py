@@ -154,11 +154,13 @@ def find_cpus(files: MachineFiles, folder: str, listed: str, mask: str) -> tuple
 
 
 def read_cpus(files: MachineFiles, folder: str) -> tuple[int, ...]:
-    """The cpus in the ``cpulist`` or ``cpumap`` of a NUMA node.
+    """The cpus in the ``cpulist`` or ``cpumap`` of a NUMA node, else those that it links to.
 
-    Raises TopologyError if `folder` has neither: no cpus and unknown cpus are not the same.
+    Raises TopologyError if `folder` has none: no cpus and unknown cpus are not the same.
     """
     cpus = find_cpus(files, folder, "cpulist", "cpumap")
+    if cpus is None:
+        cpus = numbers(files, folder, "cpu") or None
     if cpus is None:
         where = files.where(folder)
         raise TopologyError(f"{where} has neither a cpulist nor a cpumap that can be read")

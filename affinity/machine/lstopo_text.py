@@ -1,7 +1,8 @@
 """Reading what lstopo printed as text, short or verbose, of hwloc 1.x, 2.x and 3.0.
 
 It is the tree of hwloc's XML without sets of cpus and without distances: it is made such a tree
-again, in which memory that hangs beside cpus (2.x) is near to all that its parent has.
+again, in which memory that hangs beside cpus (2.x) is near to all that its parent has. The short
+form rounds sizes of memory to GB, so that only the verbose one tells them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ _OBJECT = re.compile(
     r"(?P<type>[A-Za-z]\w*?)(?:\((?P<subtype>[^()]*)\))?(?: L#\d+)?(?: \((?P<told>.*)\))?"
     r'(?: "[^"]*")?'
 )
+_DEVICE = re.compile(r"(Host|Bridge|PCI|Net|OpenFabrics|Block|Storage|GPU|CoProc|DMA|Misc|OSDev)")
+"""Objects that are no processor and no memory, some with words of their own behind the kind."""
+
 _CACHE = re.compile(r"L(\d)(d|i)?(?:Cache)?")
 _AFTER_TREE = re.compile(r"\s*depth 0:|Special depth|(?i:relative latency)|\d+ processors not")
 _FIELD = re.compile(r'(\w+)=("[^"]*"|\S*)')
@@ -48,8 +52,11 @@ def describe_lstopo(text: str, name: str) -> Description:
 
 def _elements(line: str, name: str, number: int) -> Iterator[XmlElement]:
     """The objects of a line, each in the one before: the short form joins them by a plus."""
-    for part in re.split(r" \+ (?=[A-Z])", line):
+    for part in re.split(r" \+ (?=[A-Z]\w*(?:\([^()]*\))? L#\d)", line):
         found = _OBJECT.fullmatch(part)
+        if _DEVICE.match(part):
+            yield XmlElement("object", {"type": "Misc"}, name, number)
+            continue
         if found is None:
             raise TopologyError(f"{name}, line {number}: {part!r} is no object of lstopo's tree")
         element = XmlElement("object", {}, name, number)
@@ -69,7 +76,7 @@ def _fill(element: XmlElement, kind: str, subtype: str, told: str) -> None:
     elif kind == "MemCache":
         given["cache_size"] = _bytes(fields, "size", told)
     elif kind in ("NUMANode", "Node"):
-        given["local_memory"] = _bytes(fields, "local", told)
+        given["local_memory"] = _bytes(fields, "local", "")  # The short form rounds it.
     element.attributes = {key: value for key, value in given.items() if value}
     element.children = [
         XmlElement("info", {"name": key, "value": value}, element.source, element.line)
@@ -85,19 +92,18 @@ def _bytes(fields: dict[str, str], name: str, told: str) -> str:
 
 def _add_sets(topology: XmlElement, text: str) -> None:
     """Give sets to the memories that have no cpus inside, and to the machine what is offline."""
-    nested = any(_cpus(memory) for memory in _memories(topology))
-    for memory, around in list(_memories_in(topology, [])):
-        if not nested and not _cpus(memory):
-            memory.attributes["cpuset"] = _set(around)
+    memories = list(_memories_in(topology, []))
+    nested = any(_cpus(memory) for memory, _ in memories)
+    everywhere = {id(memory) for machine in topology.children for memory in machine.children}
+    for memory, around in memories if not nested else ():
+        # What hangs at the machine while others are deeper has no cpus of its own.
+        apart = id(memory) in everywhere and any(id(it) not in everywhere for it, _ in memories)
+        memory.attributes["cpuset"] = "0x0" if apart else _set(around)
     if offline := re.search(r"^\d+ processors not represented in topology: (\S+)$", text, re.M):
         for machine in topology.tagged("object"):
             bits = int(offline[1].replace(",", "").replace("0x", ""), 16)
             missing = [cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1]
             machine.attributes["complete_cpuset"] = _set([*_cpus(machine), *missing])
-
-
-def _memories(element: XmlElement) -> Iterator[XmlElement]:
-    return (memory for memory, _ in _memories_in(element, []))
 
 
 def _memories_in(element: XmlElement, around: list[int]) -> Iterator[tuple[XmlElement, list[int]]]:

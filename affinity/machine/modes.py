@@ -131,7 +131,7 @@ def _memory(
 ) -> tuple[str, str]:
     present = {node: kinds[node].kind for node, f in description.nodes.items() if f.holds_memory}
     hbm = [node for node, kind in present.items() if kind == "hbm"]
-    if not present:
+    if not hbm and not any(facts.memory_bytes for facts in description.nodes.values()):
         return "unknown", "the source tells nothing of memory"
     if hbm and len(hbm) == len(present):
         return "HBM only", kinds[hbm[0]].evidence

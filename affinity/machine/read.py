@@ -139,7 +139,9 @@ def _describe_files(files: MachineFiles, path: Path) -> Description:
         note_captor(files, description)
         return description
     if _has_trees(files):
-        raise NoMachine(f"{path} has neither proc nor sys/devices in it, which tell of cpus")
+        raise NoMachine(
+            f"{path} cannot tell the cpus of a machine, as it has neither proc nor sys/devices"
+        )
     tops = files.names("")
     if any(re.fullmatch(r"pu\d+", name) for top in ("", *tops) for name in files.names(top, "pu")):
         raise NoMachine(

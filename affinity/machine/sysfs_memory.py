@@ -27,7 +27,7 @@ def add_memory(files: MachineFiles, description: Description) -> None:
     Where the kernel shows no nodes, all memory counts as one. Raises TopologyError if a file holds
     what the kernel never writes, or a node does not tell its cpus.
     """
-    ids = numbers(files, NODES, "node")
+    ids = _nodes(files, description)
     if not ids:
         _add_whole_machine(files, description)
         return
@@ -42,6 +42,20 @@ def add_memory(files: MachineFiles, description: Description) -> None:
         _add_performance(files, facts, description)
     _add_distances(files, description)
     _add_tiers(files, description)
+
+
+def _nodes(files: MachineFiles, description: Description) -> list[int]:
+    """The nodes that are there: captures have folders of others, with nothing of use in them."""
+    found = numbers(files, NODES, "node")
+    online = read_list(files, f"{NODES}/online") or found
+    empty = [
+        node
+        for node in found
+        if node not in online and not files.names(f"{NODES}/node{node}", "cpu")
+    ]
+    if empty:
+        description.notes.append(f"NUMA node {format_cpulist(empty)} is not online: left out")
+    return [node for node in found if node not in empty]
 
 
 def _add_whole_machine(files: MachineFiles, description: Description) -> None:

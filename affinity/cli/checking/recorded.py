@@ -64,14 +64,14 @@ def sweep(folder: Path) -> Iterator[Recorded]:
 
     Raises TopologyError if there is no file or folder that could be one.
     """
-    found = _machines(folder)
+    found = [folder] if _is_root(folder) else _machines(folder)
     if not found:
         raise TopologyError(
             f"{folder} holds no recorded machines: expected archives with sys and proc, such "
             "folders, hwloc's XML (.xml), or text of lstopo or numactl -H (.txt, .output)"
         )
     for path in found:
-        yield _look_at(path, path.relative_to(folder).as_posix())
+        yield _look_at(path, path.name if path == folder else path.relative_to(folder).as_posix())
 
 
 def _look_at(path: Path, name: str) -> Recorded:
@@ -137,12 +137,15 @@ def _machines(folder: Path) -> list[Path]:
     found: list[Path] = []
     for path in inside:
         if path.is_dir() and not path.is_symlink():
-            root = any((path / tree).is_dir() for tree in ("sys", "proc"))
-            found += [path] if root else _machines(path)
+            found += [path] if _is_root(path) else _machines(path)
         elif named := _NAMED.fullmatch(path.name):
             groups[named["stem"]].append(path)
     found += [sorted(paths, key=_fullness)[0] for paths in groups.values()]
     return sorted(found)
+
+
+def _is_root(path: Path) -> bool:
+    return any((path / tree).is_dir() for tree in ("sys", "proc"))
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -145,3 +145,11 @@ def test_archive_that_unpacks_to_far_more_is_refused(
 def test_reading_puts_nothing_on_the_disk(tmp_path: Path) -> None:
     _files(tmp_path, _tar(ONLINE))
     assert [path.name for path in tmp_path.iterdir()] == ["machine"]
+
+
+def test_archive_of_several_machines_names_them(tmp_path: Path) -> None:
+    members = [_member(f"{root}/proc/cpuinfo", b"processor : 0") for root in ("a/cat", "a/dog")]
+    with pytest.raises(TopologyError, match=r"holds 2 machines \(a/cat, a/dog\): .*--machines"):
+        _files(tmp_path, _tar(*members))
+    inner = _member("a/cat/sys/devices/x/proc/cpuinfo", b"")
+    assert _files(tmp_path, _tar(members[0], inner)).read_text("proc/cpuinfo") == "processor : 0"

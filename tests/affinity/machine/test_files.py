@@ -136,3 +136,17 @@ def test_cpuinfo_skips_blocks_without_a_processor(files: FolderFiles) -> None:
         12: {"processor": "12"},
     }
     assert read_first_processor(files) == {"processor": "0", "model name": "A: B"}
+
+
+def test_zero_that_ends_a_file_is_no_part_of_it(files: FolderFiles) -> None:
+    _write(files, "online", "0-7\n\0")
+    _write(files, "core_id", "3\0\n")
+    _write(files, "node0/cpumap", "ff\n\0")
+    assert read_list(files, "online") == tuple(range(8))
+    assert read_int(files, "core_id") == 3
+    assert read_cpus(files, "node0") == tuple(range(8))
+
+
+def test_empty_file_of_a_number_tells_nothing(files: FolderFiles) -> None:
+    _write(files, "core_id", "")
+    assert read_int(files, "core_id") is None

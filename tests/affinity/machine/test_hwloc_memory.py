@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from affinity.errors import TopologyError
+from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, NodeFacts, ToldKind
 from affinity.machine.hwloc_xml import describe_hwloc_xml
 from affinity.topology import SideCache
@@ -250,3 +251,60 @@ def test_soft_reserved_memory_that_is_not_used_is_noted_with_the_way_out(hwloc) 
     )
     used = _describe(hwloc.topology(hwloc.node(0, [0]), node, hwloc.core(0, 0), device))
     assert not any("daxctl" in note for note in used.notes)
+
+
+def _converted(hwloc, old: bool) -> str:
+    """A Xeon Phi in SNC-4, as hwloc converts it between formats 1 and 2: MCDRAM has no set."""
+    clusters = []
+    for dram, mcdram in ((0, 7), (1, 4), (2, 5), (3, 6)):
+        cpus = [2 * dram, 2 * dram + 1]
+        cores = [hwloc.core(cpu, cpu) for cpu in cpus]
+        memory = hwloc.node(mcdram, [], subtype="MCDRAM")
+        if old:  # A NUMANode holds its cores, and has its kind among the infos.
+            inside = [
+                hwloc.object(
+                    *("NUMANode", *cores),
+                    cpus=cpus,
+                    os_index=dram,
+                    local_memory=1 << 30,
+                    infos={"Type": "DRAM"},
+                ),
+                hwloc.node(mcdram, [], infos={"Type": "MCDRAM"}),
+            ]
+        else:
+            group = hwloc.object("Group", memory, cpus=[])
+            inside = [hwloc.node(dram, cpus, subtype="DRAM"), *cores, group]
+        clusters.append(hwloc.object("Group", *inside, cpus=cpus))
+    infos = {"CPUVendor": "GenuineIntel", "CPUFamilyNumber": "6", "CPUModelNumber": "87"}
+    package = hwloc.object("Package", *clusters, cpus=range(8), os_index=0, infos=infos)
+    return hwloc.topology(package, version="1" if old else "2.0")
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["1 to 2", "2 to 1"])
+def test_memory_without_a_set_is_that_of_the_group_around_it(hwloc, old: bool) -> None:
+    topology = conclude(_describe(_converted(hwloc, old)))
+    near = {node.id: node.near for node in topology.numa_nodes if not node.cpus}
+    assert near == {4: (1,), 5: (2,), 6: (3,), 7: (0,)}
+    assert {node.kind for node in topology.numa_nodes if not node.cpus} == {"hbm"}
+    assert all("locality" in topology.node(node).near_evidence for node in near)
+
+
+def test_node_without_a_size_does_not_tell_it(hwloc) -> None:
+    pages = '<page_type size="4096" count="0"/>'
+    inside = (
+        hwloc.node(0, [0]),
+        hwloc.object("NUMANode", os_index=1, cpus=[0]),
+        hwloc.object("NUMANode", pages, os_index=2, cpus=[0]),
+        hwloc.core(0, 0),
+    )
+    nodes = _describe(hwloc.topology(*inside)).nodes
+    assert {node: facts.size_told for node, facts in nodes.items()} == {0: True, 1: False, 2: True}
+
+
+def test_nodes_that_hold_the_cpus_of_others_keep_them(hwloc) -> None:
+    cores = [hwloc.core(cpu, cpu) for cpu in range(4)]
+    inside = hwloc.object("Group", hwloc.node(1, [2, 3]), *cores[2:], cpus=[2, 3])
+    topology = conclude(_describe(hwloc.topology(hwloc.node(0, range(4)), *cores[:2], inside)))
+    assert [node.cpus for node in topology.numa_nodes] == [(0, 1, 2, 3), (2, 3)]
+    assert [core.numa_node for core in topology.cores] == [0, 0, 1, 1]
+    assert [node.near for node in topology.numa_nodes] == [(0, 1), (1,)]

@@ -98,3 +98,14 @@ def test_two_machines_in_one_file_are_an_error_with_the_line_of_the_second(hwloc
     text = hwloc.topology(hwloc.core(0, 0), after=hwloc.object("Machine", hwloc.core(0, 1)))
     with pytest.raises(TopologyError, match="line 7: <object> has another machine before it"):
         _objects(text)
+
+
+def test_machines_of_a_cluster_in_one_file_are_named(hwloc) -> None:
+    machines = [
+        hwloc.object("Machine", hwloc.core(0, 0), os_index=n, infos={"HostName": name})
+        for n, name in enumerate(("cat", "dog"))
+    ]
+    system = hwloc.object("System", *machines)
+    text = f'<topology version="1">{system}</topology>'
+    with pytest.raises(TopologyError, match=r"describes 2 machines \(cat, dog\): .*one of them"):
+        read_objects(parse_xml(text, "cluster.xml"))

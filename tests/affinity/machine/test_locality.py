@@ -4,8 +4,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from affinity import Request, place_workers
+from affinity.machine.conclude import conclude
 from affinity.machine.description import Description
 from affinity.machine.locality import locality
+from affinity.process.allowed import Allowed
 
 Describe = Callable[..., Description]
 
@@ -115,3 +118,34 @@ def test_a_missing_row_is_read_from_the_column(describe: Describe) -> None:
     description = describe({0: 8, 1: 8}, {2: 1}, rows=rows)
     description.distances = {pair: d for pair, d in description.distances.items() if pair[0] != 2}
     assert locality(description, 2).near == (1,)
+
+
+def test_cpus_of_several_nodes_are_at_home_in_the_smallest_and_near_all(
+    describe: Callable[..., Description],
+) -> None:
+    description = describe({0: 1, 1: 1, 2: 1, 3: 1}, cores=1)
+    for facts in description.nodes.values():
+        facts.cpus = (0, 1, 2, 3)
+    topology = conclude(description)
+    assert [node.cpus for node in topology.numa_nodes] == [(0, 1, 2, 3)] * 4
+    assert {node.kind for node in topology.numa_nodes} == {"dram"}
+    assert topology.memory_near([core.numa_node for core in topology.cores]) == topology.numa_nodes
+    assert topology.modes is not None
+    assert topology.modes.cluster == "unknown"
+    assert any("cpus 0-3 are listed by several of the NUMA nodes 0-3" in n for n in topology.notes)
+    description.nodes[2].cpus = (3,)
+    topology = conclude(description)
+    assert [core.numa_node for core in topology.cores] == [0, 0, 0, 2]
+    assert [node.near for node in topology.numa_nodes] == [(0, 2), (0, 2), (2,), (0, 2)]
+
+
+def test_plan_uses_all_memories_of_cpus_that_several_nodes_list(
+    describe: Callable[..., Description],
+) -> None:
+    description = describe({0: 1, 1: 1}, cores=2)
+    for facts in description.nodes.values():
+        facts.cpus = (0, 1, 2, 3)
+    topology = conclude(description)
+    plan = place_workers(topology, Allowed(cpus=topology.cpus), Request(workers=2))
+    for worker in plan.workers:
+        assert set(worker.memory.order) == {0, 1}

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, Processor, ToldKind
 from affinity.machine.kind import Kind
 from affinity.machine.memory_beside_cpus import kind_beside_cpus
@@ -116,3 +117,19 @@ def test_side_cache_of_an_unknown_processor_tells_nothing_more(describe: Describ
     kind = _kind(description)
     assert kind.kind == "dram"
     assert "persistent" not in kind.evidence
+
+
+def test_memory_set_aside_that_is_far_faster_is_hbm_although_it_has_cpus(
+    describe: Describe,
+) -> None:
+    description = describe({0: 3, 1: 1, 2: 0.5})
+    for node, bandwidth in ((0, 1000), (1, 1000), (2, 10_000)):
+        description.nodes[node].read_bandwidth = bandwidth
+        description.nodes[node].performance_source = "HMAT"
+    assert [node.kind for node in conclude(description).numa_nodes] == ["dram"] * 3
+    description.nodes[2].dax = "soft-reserved"
+    topology = conclude(description)
+    assert [node.kind for node in topology.numa_nodes] == ["dram", "dram", "hbm"]
+    assert "HMAT gives it 10.0 times the bandwidth" in topology.node(2).evidence
+    description.nodes[2].read_bandwidth = 2000
+    assert conclude(description).node(2).kind == "dram"

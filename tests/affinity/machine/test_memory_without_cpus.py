@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -328,3 +329,20 @@ def test_offline_cpus_are_a_reason_for_doubt(describe: Describe) -> None:
     kind = _kind(description)
     assert kind.kind == "unknown"
     assert "it may be DRAM whose cpus are offline" in kind.evidence
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "told"),
+    [
+        (199_900, "1.9 times .*: less than twice"),
+        (200_000, "2.0 times .*: no more than twice"),
+        (200_100, r"2.0 times .*\(200100 to 100000 MB/s\)$"),
+    ],
+)
+def test_ratio_is_not_rounded_to_what_it_is_held_against(
+    flat: Description, bandwidth: int, told: str
+) -> None:
+    flat.nodes[2].read_bandwidth = bandwidth
+    kind = _kind(flat)
+    assert kind.kind == "hbm"
+    assert re.search(told, kind.evidence)

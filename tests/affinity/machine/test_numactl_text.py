@@ -198,3 +198,15 @@ def test_a_cpu_of_two_nodes_is_refused_with_both() -> None:
 def test_a_text_without_cpus_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(TopologyError, match="'node 0 cpus: 0 1 2 3'"):
         describe_numactl(text, "bad.txt")
+
+
+def test_nodes_that_numa_fake_cuts_out_of_one_share_their_cpus() -> None:
+    text = "".join(f"node {n} cpus: 0 1 2 3\nnode {n} size: 64 MB\n" for n in range(4))
+    topology = conclude(describe_numactl(f"available: 4 nodes (0-3)\n{text}", "fake.txt"))
+    assert [node.cpus for node in topology.numa_nodes] == [(0, 1, 2, 3)] * 4
+    assert topology.cpus == (0, 1, 2, 3)
+
+
+def test_text_of_two_machines_is_refused_at_the_second() -> None:
+    with pytest.raises(TopologyError, match="one machine was expected"):
+        describe_numactl(FLAT + FLAT, "two.txt")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from affinity.errors import TopologyError
+from affinity.errors import NoMachine, TopologyError
 from affinity.machine.files import FolderFiles
-from affinity.machine.read import read_machine, read_topology
+from affinity.machine.read import read_machine, read_opinions, read_topology
 from affinity.machine.snapshot import write_snapshot
 from affinity.machine.user_word import HbmWord
 
@@ -214,3 +214,41 @@ def test_readers_of_other_formats_are_imported_only_when_needed() -> None:
         "xml.etree",
         "xml.etree.ElementTree",
     }
+
+
+@pytest.mark.parametrize("around", ["a/", "a/b/", "a/b/c/"])
+def test_folder_is_read_where_its_trees_lie_deeper_as_the_archive_is(
+    write_machine: Callable[..., Any], tmp_path: Path, around: str
+) -> None:
+    machine = write_machine(tmp_path / "unpacked" / around)
+    with tarfile.open(tmp_path / "machine.tar", "w") as archive:
+        archive.add(tmp_path / "unpacked", "machine")
+    (tmp_path / "unpacked" / "notes").mkdir()
+    expected = read_topology(machine.root)
+    assert read_machine(tmp_path / "unpacked") == expected
+    assert read_machine(tmp_path / "machine.tar") == expected
+
+
+def test_folder_of_several_machines_names_them(
+    write_machine: Callable[..., Any], tmp_path: Path
+) -> None:
+    for name in ("cat", "dog"):
+        write_machine(tmp_path / "all" / name)
+    with pytest.raises(TopologyError, match=r"all holds 2 machines \(cat, dog\)"):
+        read_machine(tmp_path / "all")
+
+
+def test_what_is_of_no_known_format_is_no_machine(tmp_path: Path) -> None:
+    with pytest.raises(NoMachine):
+        read_machine(_file(tmp_path, "hello"))
+
+
+def test_opinions_in_a_capture_are_those_of_lstopo(
+    write_machine: Callable[..., Any], tmp_path: Path
+) -> None:
+    machine = write_machine(tmp_path / "m", clusters=(1,))
+    machine.write("lstopo-2.9.xml", HWLOC)
+    machine.write("lstopo.txt", "no tree")
+    machine.write("other.xml", HWLOC)
+    ((name, theirs),) = read_opinions(tmp_path / "m")
+    assert (name, theirs.cpus) == ("lstopo-2.9.xml", (0,))

@@ -90,6 +90,24 @@ def test_node_that_does_not_tell_its_cpus_is_an_error(machine_files: Machines) -
         _describe(machine)
 
 
+def test_node_that_does_not_list_its_cpus_may_link_to_them(machine_files: Machines) -> None:
+    machine = machine_files("two_sockets")
+    before = _describe(machine).nodes[1].cpus
+    machine.remove(f"{NODE}/node1/cpulist")
+    for cpu in before:
+        machine.link(f"{NODE}/node1/cpu{cpu}", f"sys/devices/system/cpu/cpu{cpu}")
+    assert _describe(machine).nodes[1].cpus == before
+
+
+def test_folder_of_a_node_that_is_not_online_is_left_out(machine_files: Machines) -> None:
+    machine = machine_files("two_sockets")
+    machine.write(f"{NODE}/online", "0-1")
+    machine.write(f"{NODE}/node7/meminfo", "")
+    description = _describe(machine)
+    assert list(description.nodes) == [0, 1]
+    assert "NUMA node 7 is not online: left out" in description.notes
+
+
 def test_node_without_memory_is_a_node(write_machine: Write, tmp_path: Path) -> None:
     machine = write_machine(tmp_path, clusters=(2, 2), megabytes=(1024, 0), slit="flat")
     description = _describe(machine)

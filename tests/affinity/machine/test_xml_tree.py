@@ -74,3 +74,8 @@ def test_nesting_deeper_than_any_machine_is_refused() -> None:
     assert parse_xml(allowed, "m.xml").tag == "a"
     with pytest.raises(TopologyError, match=rf"m\.xml, line 1: <a> has more than {DEEPEST}"):
         parse_xml(f"<a>{allowed}</a>", "m.xml")
+
+
+def test_more_after_the_end_is_called_that_and_no_damage() -> None:
+    with pytest.raises(TopologyError, match=r"m.xml goes on after its XML has ended, at line 2"):
+        parse_xml("<topology/>\n<topology/>", "m.xml")
