@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
@@ -25,6 +26,9 @@ LAST_WORK_SECONDS = 5.0
 
 CPU = torch.device("cpu")
 _UNSET = timedelta(0)
+_HELD = 256
+"""How many operations on single numbers are held: where ranks join early (DDP.join), torch keeps
+its own half of one that nobody else holds, and reads the number during the backward pass."""
 
 
 class Queue(Protocol):
@@ -55,6 +59,7 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         self._limit_seconds = collectives.timeout_seconds
         self._name = self._description = ""
         self._sequence_number = 0
+        self._held: deque[Operation] = deque(maxlen=_HELD)
         # Without a Backend behind it: torch only looks which devices are served.
         self._register_backend(CPU, dist.ProcessGroup.BackendType.CUSTOM, None)
         self._end = weakref.finalize(self, _leave_here, leave, os.getpid())
@@ -110,6 +115,8 @@ class Member(_ProcessGroup):  # type: ignore[misc]
             operation.show(f"{self._backend}:{name}", _flat(given))
             is_async = True  # the profiler's end is written by another thread
         self._sequence_number += 1
+        if is_async and len(results) == 1 and results[0].numel() == 1:
+            self._held.append(operation)
         return self._queue.put(operation, not is_async, limit)
 
     def root_of(self, options: Any) -> int:
