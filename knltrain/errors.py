@@ -37,8 +37,11 @@ RESUMABLE = 75
 SIGNALLED = 128
 
 
-class KnltrainError(Exception):
-    """Base of all errors below: one message for the user, and the command's exit status."""
+class KnltrainError(RuntimeError):
+    """Base of all errors below: one message for the user, and the command's exit status.
+
+    A RuntimeError, as those of torch's own process groups are: programs that catch these go on.
+    """
 
     exit_code: int = FAILURE
 

@@ -5,22 +5,30 @@ from __future__ import annotations
 import os
 import weakref
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from knltrain.errors import CollectiveError
 from knltrain.exchange.collectives import Collectives
-from knltrain.torch_distributed.work import Operation
+from knltrain.torch_distributed.staging import Staging
+from knltrain.torch_distributed.tracing import leave_alone
+from knltrain.torch_distributed.work import Operation, is_profiled
 
 DESTROYED = "the process group was destroyed: make another one"
 LAST_WORK_SECONDS = 5.0
 """How long a group that is destroyed waits for operations that nobody has waited for."""
 
+CPU = torch.device("cpu")
 _UNSET = timedelta(0)
+_HELD = 256
+"""How many operations on single numbers are held: where ranks join early (DDP.join), torch keeps
+its own half of one that nobody else holds, and reads the number during the backward pass."""
 
 
 class Queue(Protocol):
@@ -37,6 +45,9 @@ _ProcessGroup: Any = dist.ProcessGroup
 class Member(_ProcessGroup):  # type: ignore[misc]
     """What all of a process group's operations build on."""
 
+    def __init_subclass__(cls) -> None:
+        leave_alone(cls)
+
     def __init__(
         self, backend: str, collectives: Collectives, queue: Queue, leave: Callable[[], None]
     ) -> None:
@@ -47,6 +58,10 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         self._queue = queue
         self._limit_seconds = collectives.timeout_seconds
         self._name = self._description = ""
+        self._sequence_number = 0
+        self._held: deque[Operation] = deque(maxlen=_HELD)
+        # Without a Backend behind it: torch only looks which devices are served.
+        self._register_backend(CPU, dist.ProcessGroup.BackendType.CUSTOM, None)
         self._end = weakref.finalize(self, _leave_here, leave, os.getpid())
 
     def submit(
@@ -56,26 +71,69 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         results: Sequence[Tensor],
         options: Any,
         kept: Any = None,
+        staging: Staging | None = None,
     ) -> Operation:
         """Have a ``method`` of `Collectives` called with each of ``calls``, after all before it.
 
         That is now if torch is to wait for it anyway. ``kept`` are tensors other than the
-        ``results`` whose memory is needed until then.
+        ``results`` whose memory is needed until then, ``staging`` has copies of some.
         """
-        if self._collectives is None:
+
+        def perform(collectives: Collectives, limit: float, _kept: Any = kept) -> None:
+            call_one = getattr(collectives, method)
+            if staging is not None:
+                staging.fill()
+            for call in calls:
+                call_one(*call, limit)
+            if staging is not None:
+                staging.give_back()
+
+        return self.perform(method, perform, results, options, results if kept is None else kept)
+
+    def perform(
+        self,
+        name: str,
+        steps: Callable[[Collectives, float], None],
+        results: Sequence[Tensor],
+        options: Any,
+        given: Sequence[Any],
+    ) -> Operation:
+        """Have ``steps`` called with the collectives and the seconds that others may be late.
+
+        ``given`` are the tensors whose shapes torch's profiler shows.
+        """
+        collectives = self._collectives
+        if collectives is None:
             raise CollectiveError(DESTROYED)
-        call_one = getattr(self._collectives, method)
         limit, is_async = self._limit_seconds, True
         if options is not None:
             is_async = options.asyncOp
             if options.timeout > _UNSET:
                 limit = options.timeout.total_seconds()
+        operation = Operation(results, lambda: steps(collectives, limit))
+        if is_profiled():
+            operation.show(f"{self._backend}:{name}", _flat(given))
+            is_async = True  # the profiler's end is written by another thread
+        self._sequence_number += 1
+        if is_async and len(results) == 1 and results[0].numel() == 1:
+            self._held.append(operation)
+        return self._queue.put(operation, not is_async, limit)
 
-        def do(_kept: Any = kept) -> None:
-            for call in calls:
-                call_one(*call, limit)
+    def root_of(self, options: Any) -> int:
+        """Return the rank that ``options`` name as the root; CollectiveError if there is none."""
+        root = int(options.rootRank)
+        if not 0 <= root < self._ranks:
+            raise CollectiveError(
+                f"root {root}: expected a rank of the group, 0 to {self._ranks - 1}"
+            )
+        return root
 
-        return self._queue.put(Operation(results, do), not is_async, limit)
+    def check_number(self, tensors: Sequence[Tensor]) -> None:
+        """Raise CollectiveError unless there is a tensor for each rank."""
+        if len(tensors) != self._ranks:
+            raise CollectiveError(
+                f"got {len(tensors)} tensors: expected {self._ranks}, one for each rank"
+            )
 
     def _start_coalescing(self, _device: Any) -> None:
         """Do nothing: operations begin when they are called."""
@@ -127,8 +185,47 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         """Return it."""
         return self._description
 
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Give the operations that are called from now on another limit."""
+        self._limit_seconds = timeout.total_seconds()
+
+    _set_default_timeout = set_timeout
+
+    def _get_backend(self, device: torch.device) -> Any:
+        """Return what serves a device: for the CPU this group, which is its own backend."""
+        if torch.device(device).type != CPU.type:
+            raise CollectiveError(
+                f"no backend of this group serves {device}: '{self._backend}' serves cpu; make "
+                "another group for other devices (new_group)"
+            )
+        return self
+
+    def _get_backend_name(self) -> str:
+        return self._backend
+
+    supports_splitting = supports_coalescing = supports_time_estimate = False
+
+    def supports_tensor_alloc(self, _device: torch.device) -> bool:
+        """Tell that tensors are allocated as any others."""
+        return False
+
+    def _get_sequence_number_for_group(self) -> int:
+        """Return how many collective operations were called here."""
+        return self._sequence_number
+
     def _set_sequence_number_for_group(self) -> None:
-        """Do nothing: operations are numbered in the segment."""
+        """Do nothing: all ranks begin at 0."""
+
+
+leave_alone(Member)
+
+
+def _flat(tensors: Sequence[Any]) -> list[Tensor]:
+    return [
+        tensor
+        for each in tensors
+        for tensor in ([each] if isinstance(each, Tensor) else _flat(each))
+    ]
 
 
 def _leave_here(leave: Callable[[], None], pid: int) -> None:

@@ -47,8 +47,17 @@ _OF_TRUTH: dict[int | None, int] = {
 """Operations on bool as those on the bytes 0 and 1: a sum is true if any is."""
 
 
+def check_plain(tensor: torch.Tensor) -> None:
+    """Raise CollectiveError unless a tensor is dense and on the CPU."""
+    if not tensor.is_cpu or tensor.layout is not torch.strided:
+        raise CollectiveError(_refusal(tensor))
+
+
 def address_of(tensor: torch.Tensor) -> int:
-    """Return where a tensor lies; CollectiveError unless it is dense, contiguous, on the CPU."""
+    """Return where a tensor lies that is dense, contiguous and on the CPU; CollectiveError if not.
+
+    `Staging` makes any dense one such.
+    """
     if not tensor.is_cpu or tensor.layout is not torch.strided or not tensor.is_contiguous():
         raise CollectiveError(_refusal(tensor))
     return tensor.data_ptr()

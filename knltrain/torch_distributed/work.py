@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, final
 
@@ -12,8 +12,12 @@ import torch.distributed as dist
 
 from knltrain.errors import ExchangeTimeout
 from knltrain.torch_distributed.serving import step_aside
+from knltrain.torch_distributed.tracing import leave_alone
 
 _FUTURES = threading.Lock()
+
+is_profiled = torch._C._autograd._profiler_enabled
+"""Whether torch's profiler looks at the calling thread."""
 
 
 @final
@@ -55,8 +59,15 @@ class Operation(dist.Work):
         self._under_way = threading.Lock()
         self._under_way.acquire()
         self._is_done = False
+        self._shown: torch.futures.Future[None] | None = None
         self._trigger: torch.futures.Future[None] | None = None
         self._future: torch.futures.Future[Any] | None = None
+
+    def show(self, title: str, tensors: Sequence[torch.Tensor]) -> None:
+        """Have torch's profiler show it, from now until it is done, with the shapes of tensors."""
+        self._shown = torch.futures.Future()
+        record = torch._C._autograd._record_function_with_args_enter(title, *tensors)
+        torch.ops.profiler._call_end_callbacks_on_jit_fut._RecordFunction(record, self._shown)
 
     def run(self) -> None:
         """Do it, in the calling thread."""
@@ -71,6 +82,9 @@ class Operation(dist.Work):
 
     def finish(self, error: BaseException | None = None, source: int = -1) -> None:
         """Say that it is done, or how it failed; what is said first holds."""
+        shown, self._shown = self._shown, None
+        if shown is not None:
+            shown.set_result(None)
         with _FUTURES:
             if self._is_done:
                 return
@@ -140,3 +154,6 @@ class Operation(dist.Work):
         if self._error is not None:
             raise self._error
         return self._results
+
+
+leave_alone(Operation)

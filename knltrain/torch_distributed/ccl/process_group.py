@@ -33,13 +33,13 @@ class CclProcessGroup(Movements, Reductions):
         self._share = share
         self._gloo: Any = gloo
 
-    def send(self, tensors: list[Tensor], destination: int, tag: int = 0) -> Any:
+    def send(self, tensors: list[Tensor], dstRank: int, tag: int = 0) -> Any:  # noqa: N803
         """Begin to send a tensor."""
-        return self._messages().send(tensors, destination, tag)
+        return self._messages().send(tensors, dstRank, tag)
 
-    def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> Any:
+    def recv(self, tensors: list[Tensor], srcRank: int, tag: int = 0) -> Any:  # noqa: N803
         """Begin to receive a tensor."""
-        return self._messages().recv(tensors, source, tag)
+        return self._messages().recv(tensors, srcRank, tag)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Any:
         """Begin to receive a tensor of whichever rank sends one under ``tag``."""

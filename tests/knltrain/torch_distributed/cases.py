@@ -242,6 +242,60 @@ def tags(group: Any) -> list[torch.Tensor]:
     return []
 
 
+def strided(group: Any) -> list[torch.Tensor]:
+    """Tensors of one shape that lie in memory in another order at each rank."""
+    rank, root = group.rank(), group.size() - 1
+    orders = torch.channels_last, torch.contiguous_format
+    found = []
+    for operation in (dist.all_reduce, dist.broadcast, dist.reduce):
+        tensor = values(rank, 2 * 3 * 5 * 7).reshape(2, 3, 5, 7)
+        tensor = tensor.contiguous(memory_format=orders[rank % 2])
+        kept = tensor.clone(memory_format=torch.contiguous_format) if is_gloo(group) else tensor
+        if operation is dist.all_reduce:
+            operation(kept, group=group)
+        else:
+            operation(kept, group=group, **{ROOTS[operation]: root})
+        found += [kept.contiguous()] if operation is not dist.reduce or rank == root else []
+    every = values(rank, 60).reshape(6, 10)
+    part = every[::2, 1::3]  # which is not even dense
+    whole = part.clone() if is_gloo(group) else part
+    dist.all_reduce(whole, group=group)
+    return [*found, whole.clone()]
+
+
+ROOTS: dict[Any, str] = {dist.broadcast: "group_src", dist.reduce: "group_dst"}
+
+
+def sparse(group: Any) -> list[torch.Tensor]:
+    """Sparse tensors with entries that some ranks have, or none, or twice; and half dense ones."""
+    rank, found = group.rank(), list[torch.Tensor]()
+    for entries in (0, 3, 5 * rank):
+        places = torch.arange(2 * entries).reshape(2, entries) % (4 + rank)
+        for values_ in (values(rank, entries), values(rank, 6 * entries).reshape(entries, 6)):
+            shape = (7, 7, *values_.shape[1:])
+            tensor = torch.sparse_coo_tensor(places, values_, shape)
+            dist.all_reduce(tensor, group=group)
+            found.append(tensor.to_dense())
+    return found
+
+
+def unequal(group: Any) -> list[torch.Tensor]:
+    """Reduce-scatter to ranks of which each gets more than the one before, the first nothing."""
+    rank, ranks = group.rank(), group.size()
+    found = []
+    for op in (ReduceOp.SUM, ReduceOp.MAX):
+        given = [values(rank, 1000 * other) for other in range(ranks)]
+        if is_gloo(group):
+            whole = torch.cat(given)
+            dist.all_reduce(whole, op, group=group)
+            found.append(whole.split([len(part) for part in given])[rank])
+        else:
+            output = torch.zeros(1000 * rank)
+            dist.reduce_scatter(output, given, op, group=group)
+            found.append(output)
+    return found
+
+
 def in_order(group: Any) -> list[torch.Tensor]:
     """Operations under way at the same time, and one that is waited for behind them."""
     found = [values(group.rank(), size) for size in (300_000, 3, 5000, 70_000)]
@@ -289,6 +343,9 @@ CASES: dict[str, Case] = {
     "functional collectives": functionals,
     "tags": tags,
     "in order": in_order,
+    "strided": strided,
+    "sparse": sparse,
+    "unequal": unequal,
 }
 
 EXACT = {"broadcast", "all_gather", "gather_and_scatter", "all_to_all", "neighbours", "tags"}

@@ -16,10 +16,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import calls
+import pytest
 import torch
 import torch.distributed as dist
 from cases import CASES, RARE, Case, difference, values
-from training import in_parallel, parallel, sharded
+from torch.nn.parallel import DistributedDataParallel
+from training import Branches, in_parallel, parallel, sharded, train
 
 import knltrain.torch_distributed  # noqa: F401 (registers the backend)
 from knltrain.errors import CollectiveError, KnltrainError
@@ -45,8 +48,60 @@ def common(backend: str, rank: int, ranks: int, store: str) -> Found:
         "refused": refused(ranks),
         "losses": in_parallel(rank, {"plain": {}}),
         "greatest": greatest(rank),
+        "calls": calls.refused(dist.group.WORLD, dist.new_group(backend="gloo", timeout=LONG)),
+        "wrong call": wrong_call(),
+        "backend": backend_of_the_cpu(),
+        "profiled": profiled(rank),
+        "compiled": compiled(rank),
         "again": again(backend, rank, ranks, store),
     }
+
+
+def wrong_call() -> str:
+    """What is said of a call that no group takes."""
+    try:
+        dist.group.WORLD.reduce(torch.zeros(3), "root")  # type: ignore[union-attr]
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def backend_of_the_cpu() -> Found:
+    """What torch asks a group before it uses it, and how many operations are counted."""
+    group: Any = dist.group.WORLD
+    before = group._get_sequence_number_for_group()
+    dist.barrier()
+    with pytest.raises(RuntimeError, match="serves cpu"):
+        group._get_backend(torch.device("cuda"))
+    return {
+        "devices": [str(device) for device in group._device_types],
+        "name": group._get_backend(torch.device("cpu"))._get_backend_name(),
+        "counted": group._get_sequence_number_for_group() - before,
+    }
+
+
+def profiled(rank: int) -> Found:
+    """What torch's profiler shows of operations: whether they are apart, shapes, and how often."""
+    with torch.profiler.profile(record_shapes=True) as profiler:
+        works = [dist.all_reduce(values(rank, 4), async_op=True) for _ in range(2)]
+        dist.broadcast(values(rank, 3), 0)
+        for work in works:
+            work.wait()
+    backend = dist.get_backend()
+    return {
+        name: [(it.is_async, it.input_shapes) for it in profiler.events() if it.name == name]
+        for name in (f"{backend}:all_reduce", f"{backend}:broadcast")
+    }
+
+
+def compiled(rank: int) -> list[list[float]]:
+    """Losses of a compiled model with buffers, and of the same without compiler."""
+    found = []
+    for compile_one in (lambda model: torch.compile(model, backend="eager"), lambda model: model):
+        model = DistributedDataParallel(Branches())
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        found.append(train(compile_one(model), optimizer, rank, lambda step: True))
+    return found
 
 
 def greatest(rank: int) -> list[bytes]:
@@ -115,8 +170,12 @@ def refused(ranks: int) -> Found:
     """What cannot be exchanged, and that the group goes on afterwards."""
     attempts = {
         "meta": lambda: dist.all_reduce(torch.zeros(3, device="meta")),
-        "transposed": lambda: dist.all_reduce(torch.zeros(3, 4).t()),
-        "sparse": lambda: dist.all_reduce(torch.zeros(3, 4).to_sparse()),
+        "overlapping": lambda: dist.all_reduce(torch.zeros(3, 1).expand(3, 4)),
+        "sparse": lambda: dist.broadcast(torch.zeros(3, 4).to_sparse(), 0),
+        "sparse maximum": lambda: dist.all_reduce(torch.zeros(3, 4).to_sparse(), dist.ReduceOp.MAX),
+        "root": lambda: dist.group.WORLD.broadcast(torch.zeros(3), 5),
+        "monitored": lambda: dist.group.WORLD.monitored_barrier(),
+        "too few": lambda: dist.group.WORLD.allgather([torch.zeros(3)], torch.zeros(3)),
         "dtype": lambda: dist.all_reduce(torch.zeros(3, dtype=torch.float8_e4m3fn)),
         "mean of integers": lambda: dist.all_reduce(
             torch.zeros(3, dtype=torch.int32), dist.ReduceOp.AVG

@@ -9,6 +9,17 @@ def test_operations_of_a_group_are_done_in_order(common: Any, differences: Any) 
     assert differences(common, {"in"}) == []
 
 
+def test_group_says_what_it_serves_and_counts_what_it_does(common: Any, backend: str) -> None:
+    for found in (one["backend"] for one in common):
+        assert found == {"devices": ["cpu"], "name": backend, "counted": 1}
+
+
+def test_operations_are_shown_by_the_profiler_of_torch(common: Any, backend: str) -> None:
+    for found in (one["profiled"] for one in common):
+        assert found[f"{backend}:all_reduce"] == [(True, [[4]])] * 2
+        assert found[f"{backend}:broadcast"] == [(True, [[3]])]
+
+
 def test_ranks_that_call_different_operations_are_told(start: Any, backend: str) -> None:
     if backend == "ccl":
         pytest.skip("oneCCL does not compare what the ranks call: they wait until time is up")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-KINDS = {"all_reduce", "reduce", "reduce_scatter", "coalesced", "functional"}
+KINDS = {"all_reduce", "reduce", "reduce_scatter", "coalesced", "functional", "unequal"}
 
 
 def test_results_are_those_of_gloo(common: Any, differences: Any) -> None:

@@ -66,8 +66,12 @@ def test_operations_without_a_meaning_are_refused(op: Any, dtype: torch.dtype) -
 def test_refusals_come_before_anybody_waits_and_the_group_goes_on(common: Any) -> None:
     for found in (one["refused"] for one in common):
         assert "got a tensor on meta" in found["meta"]
-        assert "expected a contiguous one" in found["transposed"]
+        assert "expected one with memory of its own for each element" in found["overlapping"]
         assert "expected a dense one" in found["sparse"]
+        assert "no MAX of sparse tensors: expected SUM" in found["sparse maximum"]
+        assert "root 5: expected a rank of the group, 0 to 1" in found["root"]
+        assert "torch has for gloo alone" in found["monitored"]
+        assert "got 1 tensors: expected 2, one for each rank" in found["too few"]
         assert "torch.float8_e4m3fn cannot be reduced" in found["dtype"]
         assert "there is no AVG of torch.int32" in found["mean of integers"]
         assert "there is no BAND of torch.float32" in found["bits of floats"]
