@@ -183,14 +183,19 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         raise RunFolderError(
             f"{path}: cannot read the metrics ({error.strerror}): is it the folder of a run?"
         ) from error
+    except UnicodeDecodeError as error:
+        raise RunFolderError(f"{path}: not UTF-8 text at byte {error.start}: damaged") from error
     return list(_parsed(path, lines))
 
 
 def _parsed(path: Path, lines: list[str]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         try:
-            yield json.loads(line)
-        except json.JSONDecodeError as error:
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError(f"a {type(record).__name__} is no record")
+            yield record
+        except (ValueError, RecursionError) as error:
             if number < len(lines):
                 raise RunFolderError(
                     f"{path}, line {number}: expected a JSON record, found {line[:60]!r}"
