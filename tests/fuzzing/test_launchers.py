@@ -68,7 +68,7 @@ IDENTITY = {
 }
 
 
-@fuzzed(ENVIRONMENTS, examples=150)
+@fuzzed(ENVIRONMENTS, examples=80)
 def test_environment_of_any_launcher(_: Path, environment: dict[str, str]) -> None:
     try:
         task = this_task(environment)
