@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from knltrain.errors import PeerLost, SegmentError
+from knltrain.exchange.collectives import GroupSegment
 from knltrain.exchange.control_message import MessageError, decoded, encoded
 from knltrain.exchange.handshake import Seal, confirmed, hello
 from knltrain.exchange.peer_link import PeerLink
@@ -145,11 +146,13 @@ def test_encoded_vectors(_: Path, content: bytes) -> None:
 
 @fuzzed(st.binary(max_size=200), examples=30)
 def test_memory_that_another_process_hands_out(_: Path, content: bytes) -> None:
-    for made in (_segment_header(), _box_header(), b""):
+    for made in (_segment_header(), _box_header(), _group_header(), b""):
         fd = os.memfd_create("fuzzed")
         changed = bytearray(made)
         changed[: len(content)] = content
         os.write(fd, bytes(changed))
+        with suppress(SegmentError):
+            GroupSegment.attach(fd, 2).leave(0)
         for attach in (Segment.attach, SoftMemoryBox.attach):
             with suppress(SegmentError):
                 attach(fd).close()
@@ -161,6 +164,13 @@ def _segment_header() -> bytes:
     segment = Segment.create(10, 2, "memfd")
     header = os.pread(segment.fd, 200, 0)
     segment.close()
+    return header
+
+
+def _group_header() -> bytes:
+    segment = GroupSegment.create(2)
+    header = os.pread(segment.fd, 200, 0)
+    segment.leave(0)
     return header
 
 
