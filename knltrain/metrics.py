@@ -220,8 +220,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def _parsed(path: Path, lines: list[str]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         try:
-            yield json.loads(line)
-        except json.JSONDecodeError as error:
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError(f"a {type(record).__name__} is no record")
+            yield record
+        except (ValueError, RecursionError) as error:
             if number < len(lines):
                 raise RunFolderError(
                     f"{path}, line {number}: expected a JSON record, found {line[:60]!r}"

@@ -21,6 +21,18 @@ CURVES = "curves.png"
 _LOSS_COLOUR = "#1f5fa8"
 _ACCURACY_COLOUR = "#c2500a"
 
+_NUMBER = (int, float)
+_TOLD: dict[str, tuple[type, ...]] = {
+    "method": (str,),
+    "workers": (int,),
+    "images_per_second": _NUMBER,
+    "exchange_share": _NUMBER,
+    "test_accuracy": (float, type(None)),
+}
+_TOLD_OF_TESTS: dict[str, tuple[type, ...]] = {"test_images": (int,), "test_loss": _NUMBER}
+_DRAWN = {"train": ("step", "loss", "epoch"), "test": ("step", "accuracy")}
+"""What a summary and a picture are made of."""
+
 
 def draw_curves(run_folder: Path) -> Path:
     """Draw training loss and test accuracy over the steps into `curves.png`; returns its path.
@@ -78,6 +90,8 @@ def _records(run_folder: Path) -> tuple[list[list[dict[str, Any]]], list[dict[st
     """Training records of every worker, and the test records of rank 0."""
     paths = sorted(run_folder.glob("metrics-*.jsonl"), key=_rank)
     by_worker = [read_metrics(path) for path in paths]
+    for path, records in zip(paths, by_worker, strict=True):
+        _check_records(path, records)
     training = [[each for each in records if each["kind"] == "train"] for records in by_worker]
     training = [records for records in training if records]
     if not training:
@@ -89,7 +103,22 @@ def _records(run_folder: Path) -> tuple[list[list[dict[str, Any]]], list[dict[st
 
 
 def _rank(metrics: Path) -> int:
-    return int(metrics.stem.rpartition("-")[2])
+    number = metrics.stem.rpartition("-")[2]
+    return int(number) if number.isascii() and number.isdigit() else -1
+
+
+def _check_records(path: Path, records: list[dict[str, Any]]) -> None:
+    """Refuse records that no run writes, before they are drawn."""
+    for record in records:
+        names = _DRAWN.get(str(record.get("kind")))
+        if names is None or not all(_is_number(record.get(name)) for name in names):
+            raise RunFolderError(
+                f"{path}: expected records of steps and losses, found {str(record)[:60]}: damaged"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
 
 
 def _draw_loss(axes: Axes, training: list[list[dict[str, Any]]]) -> None:
@@ -145,8 +174,16 @@ def _result(run_folder: Path) -> dict[str, Any]:
             f"{path}: no such file: the run has not come to its end; resume it, or look at "
             f"{run_folder}/metrics-0.jsonl for how far it got"
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(f"{path}: cannot be read ({error})") from error
+    if not isinstance(result, dict):
+        raise RunFolderError(f"{path}: a {type(result).__name__}: expected the result of a run")
+    tested = isinstance(result.get("test_accuracy"), float)
+    for name, kinds in {**_TOLD, **(_TOLD_OF_TESTS if tested else {})}.items():
+        if name not in result or type(result[name]) not in kinds:
+            raise RunFolderError(
+                f"{path}: {name} is {str(result.get(name))[:60]!r}: expected what a run writes"
+            )
     return result
 
 

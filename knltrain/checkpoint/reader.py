@@ -126,7 +126,7 @@ def load_worker_state(
             name: _tensor(tensors, OPTIMIZER + name, values, path)
             for name, values in optimizer_state.items()
         },
-        seconds=json.loads(metadata.get("seconds", "{}")),
+        seconds=_own_seconds(metadata, path),
         exchange={
             name: _tensor(tensors, EXCHANGE + name, values, path)
             for name, values in exchange_state.items()
@@ -155,7 +155,7 @@ def _read_state(folder: Path) -> dict[str, Any]:
         )
     try:
         state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(path, error) from error
     missing = _DESCRIPTION_KEYS - set(state if isinstance(state, dict) else ())
     if missing:
@@ -168,6 +168,9 @@ def _read_state(folder: Path) -> dict[str, Any]:
             f"formats {WITHOUT_DIGESTS} and {FORMAT_VERSION}: resume it with the version that "
             "wrote it"
         )
+    for key in sorted(_FACTS):
+        if type(state[key]) is not (str if key == "method" else int):
+            raise _damaged(path, f"{key} = {str(state[key])[:60]!r}")
     return state
 
 
@@ -222,6 +225,14 @@ def _own_step(metadata: Mapping[str, str], path: Path) -> int:
         return int(metadata["step"])
     except (KeyError, ValueError):
         raise _damaged(path, "it does not tell its worker's step") from None
+
+
+def _own_seconds(metadata: Mapping[str, str], path: Path) -> dict[str, float]:
+    try:
+        seconds = json.loads(metadata.get("seconds", "{}"))
+        return {str(name): float(each) for name, each in seconds.items()}
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        raise _damaged(path, "it does not tell its worker's seconds") from None
 
 
 def _tensor(

@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
+from typing import Final
 
 from knltrain.errors import ConfigError
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+MOST_HOSTS: Final = 2**17
+_MOST_BRACKETS = 8
+_LONGEST = 2**20
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def hosts_of(text: str) -> tuple[str, ...]:
-    """Return all names in their order; ConfigError for what is no such list."""
-    return tuple(name for word in _words(text) for name in _names(word, text))
+    """Return all names in their order; ConfigError for what is no such list, or names too many."""
+    if len(text) > _LONGEST:
+        raise _unknown(text)
+    names = (name for word in _words(text) for name in _names(word, text))
+    found = tuple(islice(names, MOST_HOSTS + 1))
+    if len(found) > MOST_HOSTS:
+        raise ConfigError(f"'{_shown(text)}' names more than {MOST_HOSTS} hosts")
+    return found
 
 
-def _words(text: str) -> list[str]:
+def _words(text: str) -> Iterator[str]:
     """Cut at the commas that are not between brackets."""
-    return [word for word in re.split(r",(?![^\[]*\])", text) if word]
+    word, inside = "", False
+    for part in re.split(r"([,\[\]])", text):
+        inside = part == "[" or (inside and part != "]")
+        if part == "," and not inside:
+            yield from filter(None, [word])
+            word = ""
+        else:
+            word += part
+    yield from filter(None, [word])
 
 
 def _names(word: str, text: str) -> Iterator[str]:
+    if word.count("[") > _MOST_BRACKETS:
+        raise _unknown(text)
     before, bracket, rest = word.partition("[")
     if not bracket:
         if "]" in word:
@@ -41,9 +62,17 @@ def _numbers(inside: str, text: str) -> Iterator[str]:
         if found is None:
             raise _unknown(text)
         first, last = found[1], found[2] or found[1]
+        if int(last) < int(first):
+            raise _unknown(text)
         for number in range(int(first), int(last) + 1):
             yield f"{number:0{len(first)}d}"
 
 
 def _unknown(text: str) -> ConfigError:
-    return ConfigError(f"'{text}' is no list of hosts: expected one such as n[001-003,7],login")
+    return ConfigError(
+        f"'{_shown(text)}' is no list of hosts: expected one such as n[001-003,7],login"
+    )
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}..."

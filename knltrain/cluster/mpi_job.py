@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from knltrain.cluster.plain_number import plain_number
+
 _OF_LAUNCHERS = ("PMI", "MPI_LOCAL", "I_MPI_HYDRA", "I_MPI_INFO", "I_MPI_PIN_INFO", "I_MPI_PIN_MAP")
 """How the variables begin by which launchers speak to an MPI library; I_MPI_PMI_LIBRARY is the
 user's, but names one that would look for a launcher."""
@@ -38,11 +40,11 @@ def launched_mpi_job(environment: Mapping[str, str] | None = None) -> MpiJob | N
         ("mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
         ("mpiexec or srun, by PMI", "PMI_RANK", "PMI_SIZE"),
     ):
-        numbers = [values.get(name, "") for name in (rank, ranks)]
-        if all(number.isdigit() for number in numbers):
+        own, all_ = (plain_number(values.get(name)) for name in (rank, ranks))
+        if own is not None and all_ is not None:
             if rank == "PMI_RANK" and not _reaches_its_manager(values):
                 return None
-            return MpiJob(launcher, int(numbers[0]), int(numbers[1]))
+            return MpiJob(launcher, own, all_)
     return None
 
 
@@ -67,7 +69,8 @@ def telling_mpi(rank: int, ranks: int, fd: int) -> Iterator[None]:
 def _reaches_its_manager(values: Mapping[str, str]) -> bool:
     if values.get("PMI_PORT"):
         return True
+    fd = plain_number(values.get("PMI_FD"))
     try:
-        return stat.S_ISSOCK(os.fstat(int(values.get("PMI_FD", ""))).st_mode)
-    except (OSError, ValueError):
+        return fd is not None and stat.S_ISSOCK(os.fstat(fd).st_mode)
+    except OSError:
         return False

@@ -9,16 +9,20 @@ run inside a job of Slurm, whose variables are then those of another launch.
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from knltrain.cluster.host_list import hosts_of
+from knltrain.cluster.host_list import MOST_HOSTS, hosts_of
+from knltrain.cluster.plain_number import plain_number
 from knltrain.errors import ConfigError
 
 OWN_LAUNCHER = "knltrain launch"
 OWN = "KNLTRAIN_TASK"
 """It writes these variables; see `own_variables`."""
+
+_TASKS_AND_TIMES = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,33 +172,34 @@ def _slurm(values: Mapping[str, str]) -> Task | None:
 
 def _first_of(listed: str | None) -> str | None:
     """The first computer of Slurm's list of those of a step, or of a job."""
-    return hosts_of(listed)[0] if listed else None
+    return next(iter(hosts_of(listed)), None) if listed else None
 
 
 def _tasks_per_node(text: str) -> list[int]:
     """Read Slurm's `2(x3),1`: tasks on the first node, on the second, and so on."""
     found: list[int] = []
     for part in text.split(","):
-        count, _, times = part.rstrip(")").partition("(x")
-        try:
-            found += [int(count)] * int(times or 1)
-        except ValueError:
+        each = _TASKS_AND_TIMES.fullmatch(part)
+        times = int(each[2] or 1) if each else 0
+        if each is None or len(found) + times > MOST_HOSTS:
             raise ConfigError(
-                f"SLURM_STEP_TASKS_PER_NODE={text}: expected numbers such as 2(x3),1"
-            ) from None
+                f"SLURM_STEP_TASKS_PER_NODE={text[:200]}: expected numbers such as 2(x3),1"
+            )
+        found += [int(each[1])] * times
     return found
 
 
 def _numbers(launcher: str, values: Mapping[str, str]) -> Callable[[str], int]:
     def number(name: str) -> int:
         text = values.get(name)
-        if text is None or not text.isdigit():
+        found = plain_number(text)
+        if found is None:
             told = "is not set" if text is None else f"is '{text}'"
             raise ConfigError(
                 f"{name} {told}, where {launcher} has set other variables of its own: expected "
                 "a number; start this process by it, or without any of its variables"
             )
-        return int(text)
+        return found
 
     return number
 
@@ -210,8 +215,8 @@ def _check(task: Task) -> None:
 
 def _refuse_batch_script(values: Mapping[str, str]) -> None:
     """Where a job has several computers, and one process would use this one alone."""
-    nodes = values.get("SLURM_JOB_NUM_NODES", "1")
-    if nodes.isdigit() and int(nodes) > 1:
+    nodes = plain_number(values.get("SLURM_JOB_NUM_NODES"))
+    if nodes is not None and nodes > 1:
         raise ConfigError(
             f"job {values.get('SLURM_JOB_ID', '?')} of Slurm has {nodes} computers, of which this "
             "process would use one: put srun before the command, as in `srun knltrain train "

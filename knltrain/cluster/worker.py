@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from knltrain.cluster.plain_number import plain_number
 from knltrain.errors import RunFolderError
 
 PREFIX = "KNLTRAIN_"
@@ -67,16 +68,18 @@ class WorkerIdentity:
 def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdentity:
     """Identity of this process as its launcher wrote it.
 
-    Raises RunFolderError when a variable is missing: the process was not started by a launcher.
+    Raises RunFolderError when a variable is missing, or is not what a launcher writes: the process
+    was not started by one.
     """
     values = os.environ if environment is None else environment
+    fds = [fd for fd in _required(values, "SEGMENT_FDS").split(",") if fd]
     return WorkerIdentity(
-        rank=int(_required(values, "RANK")),
-        workers=int(_required(values, "WORKERS")),
+        rank=_number(values, "RANK"),
+        workers=_number(values, "WORKERS"),
         run_folder=Path(_required(values, "RUN_FOLDER")),
-        events_fd=int(_required(values, "EVENTS_FD")),
-        segment_fds=tuple(int(fd) for fd in _required(values, "SEGMENT_FDS").split(",") if fd),
-        threads=int(_required(values, "THREADS")),
+        events_fd=_number(values, "EVENTS_FD"),
+        segment_fds=tuple(_number({f"{PREFIX}SEGMENT_FDS": fd}, "SEGMENT_FDS") for fd in fds),
+        threads=_number(values, "THREADS"),
         resume=_required(values, "RESUME") == "1",
         meeting_point=_meeting_point(_required(values, "MEETING_POINT")),
         requests=_requests(_required(values, "REQUESTS")),
@@ -84,8 +87,26 @@ def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdent
 
 
 def _meeting_point(text: str) -> MeetingPoint | None:
-    found = json.loads(text)
-    return None if found is None else MeetingPoint(**found)
+    try:
+        found = json.loads(text)
+        return None if found is None else MeetingPoint(**found)
+    except (ValueError, TypeError, RecursionError):
+        raise _not_ours("MEETING_POINT", text) from None
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    text = _required(environment, name)
+    found = plain_number(text)
+    if found is None:
+        raise _not_ours(name, text)
+    return found
+
+
+def _not_ours(name: str, text: str) -> RunFolderError:
+    return RunFolderError(
+        f"{PREFIX}{name} is '{text[:200]}': a worker process is started by `knltrain train`, which "
+        "writes something else there"
+    )
 
 
 def _requests(text: str) -> tuple[int, int] | None:

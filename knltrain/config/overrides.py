@@ -52,7 +52,7 @@ def _table_of(key: str, tables: dict[str, Any]) -> dict[str, Any]:
 def _parsed(key: str, text: str) -> Any:
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
         if text[0] in "\"'[{":
             raise ConfigError(f"--set {key}={text}: not valid TOML: {error}") from error
         return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import struct
 import zlib
@@ -15,6 +16,8 @@ from knltrain.errors import DataError
 
 UNSIGNED_BYTE = 0x08
 GZIP_MAGIC = b"\x1f\x8b"
+MOST_DIMENSIONS = 4
+_LONGEST_HEADER = 4 + 4 * 255
 
 
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:
@@ -26,6 +29,11 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     """
     content = _content(path)
     shape, start = _header(path, content)
+    if len(shape) > MOST_DIMENSIONS:
+        raise DataError(
+            f"{path}: has {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}: not images "
+            "or labels"
+        )
     expected = start + math.prod(shape)
     if len(content) < expected:
         raise DataError(
@@ -43,7 +51,7 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
 def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
-        return gzip.decompress(content) if content.startswith(GZIP_MAGIC) else content
+        return _unpacked(path, content) if content.startswith(GZIP_MAGIC) else content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             f"{path}: truncated or damaged gzip file ({error}): fetch it again"
@@ -52,6 +60,14 @@ def _content(path: Path) -> bytes:
         raise DataError(
             f"{path}: cannot be read ({error.strerror}): set data.root to the folder that holds it"
         ) from error
+
+
+def _unpacked(path: Path, content: bytes) -> bytes:
+    """What is packed, as far as the header says, and a byte more if there is more."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        begin = file.read(_LONGEST_HEADER)
+        shape, start = _header(path, begin)
+        return begin + file.read(max(0, start + math.prod(shape) + 1 - len(begin)))
 
 
 def _header(path: Path, content: bytes) -> tuple[tuple[int, ...], int]:

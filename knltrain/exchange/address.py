@@ -98,10 +98,11 @@ def fd_behind(address: str) -> int:
                     f"{user} answers there, expected one of user {os.geteuid()}"
                 )
             answer, fds, _, _ = socket.recv_fds(door, 1, 1)
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
             raise SegmentError(
                 f"no shared memory at address {address!r} on this computer: "
-                f"{error.strerror or error}; expected that of memory whose maker still runs"
+                f"{reason or error}; expected that of memory whose maker still runs"
             ) from None
     if not fds:
         reason = "it belongs to another user" if answer == b"0" else "its maker has gone away"

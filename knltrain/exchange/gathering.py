@@ -25,6 +25,9 @@ from knltrain.exchange.peer_watch import FirstRank, OtherRank, PeerWatch
 _FIRST_PORT, _PORTS, _TRIED = 16000, 16000, 8
 """Below those that Linux gives to connections that ask for none."""
 
+_LEAST_BACKLOG = 128
+"""Connections that wait to be taken: a few strangers at once are to keep nobody out."""
+
 _ATTEMPT_SECONDS = 2.0
 _PAUSE_SECONDS = 0.1
 
@@ -215,7 +218,7 @@ def _listener(task: Task) -> socket.socket:
     ports = _ports(task)
     for port in ports:
         with suppress(OSError):
-            return socket.create_server(("", port), backlog=task.tasks)
+            return socket.create_server(("", port), backlog=max(_LEAST_BACKLOG, task.tasks))
     raise ConfigError(
         f"none of the ports {', '.join(map(str, ports))} is free on {socket.gethostname()}: "
         "expected one at which the first task of this launch can listen; start it anew"

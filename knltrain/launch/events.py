@@ -11,6 +11,8 @@ import termios
 import time
 from typing import Any, Final, final
 
+from knltrain.exchange.control_message import checked
+
 Event = dict[str, Any]
 """One line. `event` says which kind it is, `at_seconds` when it was sent (monotonic clock)."""
 
@@ -18,6 +20,20 @@ PROGRESS_PERIOD_SECONDS: Final = 0.1
 
 LONGEST_WAIT_SECONDS: Final = 600.0
 """How long a worker waits with the words that must arrive for a parent that reads nothing."""
+
+LONGEST_LINE_BYTES: Final = 2**24
+
+_FIELDS: Final[dict[str, dict[str, tuple[type, ...]]]] = {
+    "error": {
+        "kind": (str,),
+        "message": (str,),
+        "step": (int, type(None)),
+        "exit_code": (int,),
+        "at_seconds": (float, int),
+    },
+    "done": {"result": (dict,)},
+}
+"""What the parent relies on, by kind of event."""
 
 _F_GETPIPE_SZ: Final = 1032  # fcntl.F_GETPIPE_SZ, which Python 3.10 does not know everywhere
 
@@ -82,7 +98,10 @@ class EventWriter:
 
 @final
 class EventReader:
-    """The parent's end: whole lines out of whatever bytes have arrived. Never waits."""
+    """The parent's end: whole lines out of whatever bytes have arrived. Never waits.
+
+    What is no event, as a library's own words may be, counts as an error of the worker.
+    """
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -100,8 +119,26 @@ class EventReader:
             self._partial += chunk
             self.at_end = not chunk
         *lines, self._partial = self._partial.split(b"\n")
-        return [json.loads(line) for line in lines]
+        if len(self._partial) > LONGEST_LINE_BYTES:
+            lines, self._partial = [*lines, self._partial], b""
+        return [_event(line) for line in lines]
 
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self.fd)
+
+
+def _event(line: bytes) -> Event:
+    try:
+        found = checked(json.loads(line), {"event": (str,)})
+        return checked(found, _FIELDS.get(found["event"], {}))
+    except (ValueError, RecursionError):
+        return {
+            "event": "error",
+            "at_seconds": time.monotonic(),
+            "kind": "WorkerFailed",
+            "message": f"it wrote {line[:60]!r} where its parent expects events: only the worker "
+            "itself may write to that descriptor",
+            "step": None,
+            "exit_code": 1,
+        }

@@ -36,7 +36,7 @@ def heard(store: Store, key: str, deadline: float, limit_seconds: float) -> str:
     while True:
         with suppress(RuntimeError):  # rank 0 may delete it between the two
             if store.check([key]):
-                return str(store.get(key), "ascii")
+                return str(store.get(key), "ascii", "replace")
         if time.monotonic() > deadline:
             raise ExchangeTimeout(
                 f"waited {limit_seconds:g} s in vain for the first rank of a new group"

@@ -63,8 +63,14 @@ class GroupSegment:
     @classmethod
     def attach(cls, fd: int, ranks: int) -> GroupSegment:
         """Map the segment behind a descriptor; SegmentError if it is not one for ``ranks``."""
-        found = np.frombuffer(os.pread(fd, _HEADER_WORDS * WORD_BYTES, 0), np.int64).tolist()
-        if found != [_MAGIC, _LAYOUT_VERSION, ranks]:
+        try:
+            found, bytes_ = os.pread(fd, _HEADER_WORDS * WORD_BYTES, 0), os.fstat(fd).st_size
+        except OSError as error:
+            raise SegmentError(f"file descriptor {fd} is no segment: {error.strerror}") from None
+        whole = len(found) == _HEADER_WORDS * WORD_BYTES
+        header = np.frombuffer(found, np.int64).tolist() if whole else []
+        expected_bytes = GroupLayout(ranks).total_bytes
+        if header != [_MAGIC, _LAYOUT_VERSION, ranks] or bytes_ != expected_bytes:
             raise SegmentError(
                 f"file descriptor {fd} is no segment for {ranks} ranks of this version of "
                 "knltrain: start all ranks of a group from one installation"

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, final
 
-from knltrain.errors import ExchangeTimeout
+from knltrain.errors import CollectiveError, ExchangeTimeout
+from knltrain.exchange.control_message import MessageError, checked
 from knltrain.exchange.mpi.key_value_store import KeyValueStore
 
 _SHORTEST_NAP_SECONDS = 0.001
@@ -49,12 +50,12 @@ class Fence:
         else:
             told = self._collected(word, started + limit_seconds)
             self._store.put(self._key("all"), told)
-        found: dict[str, Any] = (
-            json.loads(told) if told is not None else {"missing": self._missing() or [0]}
-        )
+        found = _read(told) if told is not None else {"missing": self._missing() or [0]}
         if found["missing"]:
             waited = time.monotonic() - started
             raise _late(waited, found["missing"], self.ranks, what)
+        if len(found["words"]) != self.ranks:
+            raise CollectiveError(f"rank 0 tells {len(found['words'])} words of {self.ranks} ranks")
         return list(found["words"])
 
     def leave(self, limit_seconds: float) -> bool:
@@ -94,6 +95,18 @@ class Fence:
 
     def _key(self, part: int | str) -> str:
         return f"fence {self._meeting} {part}"
+
+
+def _read(told: str) -> dict[str, Any]:
+    """What rank 0 has left; CollectiveError where it is something else."""
+    try:
+        found = checked(json.loads(told), {"missing": (list,)})
+        words = found.setdefault("words", [])
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise MessageError("words that are no texts")
+    except (ValueError, RecursionError) as error:
+        raise CollectiveError(f"rank 0 has left what is no list of words: {error}") from None
+    return found
 
 
 def _late(seconds: float, missing: list[int], ranks: int, what: str) -> ExchangeTimeout:

@@ -8,8 +8,12 @@ EuroMPI 2010; the protocol of MPICH's hydra).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import final
+
+from knltrain.errors import CollectiveError
+from knltrain.exchange.control_message import MessageError, checked, decoded
 
 MAPPING = "PMI_process_mapping"
 """The key under which a library looks for the ranks that share a node."""
@@ -18,6 +22,8 @@ LONGEST_KEY, LONGEST_VALUE = 64, 1024
 
 FAREWELL = "cmd=finalize_ack rc=0"
 """The answer to cmd=finalize, after which a library asks no more."""
+
+_STATUS = re.compile(r"[0-9]{1,3}")
 
 _REFUSED = {
     "publish_name": "publish_result",
@@ -50,7 +56,7 @@ class ProcessManager:
     def answer(self, line: str) -> str | None:
         """Return the line to answer one with, both without their ends; None where none is due.
 
-        Raises what ``meet`` raises.
+        Raises what ``meet`` raises, and CollectiveError for what others bring there.
         """
         if line.startswith("mcmd="):
             self._in_many_lines = True
@@ -70,7 +76,7 @@ class ProcessManager:
             return "cmd=barrier_out rc=0"
         if command == "abort":
             code = said.get("exitcode", "")
-            self.aborted = int(code) if code.isdigit() else 1
+            self.aborted = int(code) if _STATUS.fullmatch(code) else 1
             return None
         if command in _REFUSED:
             return f"cmd={_REFUSED[command]} rc=-1 info=error msg=not_supported"
@@ -103,8 +109,14 @@ class ProcessManager:
         return f"cmd=get_result rc=0 msg=success value={value}"
 
     def _exchange(self) -> None:
-        for word in self._meet(json.dumps(self._own)):
-            self._known.update(json.loads(word))
+        for rank, word in enumerate(self._meet(json.dumps(self._own))):
+            try:
+                found = checked(decoded(word.encode("utf-8", "replace")), {})
+                self._known.update(checked(found, dict.fromkeys(found, (str,))))
+            except MessageError as error:
+                raise CollectiveError(
+                    f"rank {rank} of MPI has put what is no word of PMI: {error}"
+                ) from None
         self._own = {}
 
 

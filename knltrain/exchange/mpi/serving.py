@@ -54,9 +54,9 @@ class Serving:
     def _answer(self, line: str) -> None:
         answer = self._manager.answer(line)
         if self._manager.aborted is not None:
-            os._exit(self._manager.aborted or FAILURE)
+            os._exit(self._manager.aborted % 256 or FAILURE)
         if answer is not None:
-            self._connection.sendall(answer.encode("ascii") + b"\n")
+            self._connection.sendall(answer.encode("ascii", errors="replace") + b"\n")
 
     def _say_farewell(self) -> None:
         with suppress(OSError):  # it has been asked and answered before

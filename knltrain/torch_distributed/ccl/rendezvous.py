@@ -18,6 +18,7 @@ from torch._C._distributed_c10d import Store
 
 from knltrain.cluster import set_unless_set, value_of
 from knltrain.errors import CollectiveError, ConfigError, ExchangeTimeout, PeerLost
+from knltrain.exchange.control_message import MessageError, checked, decoded
 from knltrain.exchange.named_interfaces import GLOO, ONECCL, problem
 from knltrain.exchange.network_interface import (
     address_towards,
@@ -37,6 +38,7 @@ from knltrain.torch_distributed.work import Operation
 
 _KEY = "ccl"
 _TOKEN_BYTES = 16
+_SAID = {"boot": (str,), "addresses": (list,), "port": (int,), "token": (str,), "id": (str,)}
 _ATTEMPT_SECONDS = 5.0
 
 Made = TypeVar("Made")
@@ -119,7 +121,7 @@ def _join(
     """Come to rank 0, once it answers: what is said may still be that of an earlier group."""
     deadline = time.monotonic() + limit_seconds
     while True:
-        said = json.loads(heard(store, _KEY, deadline, limit_seconds))
+        said = _said(heard(store, _KEY, deadline, limit_seconds))
         addresses = [(address, said["port"]) for address in _reachable(said)]
         attempt_seconds = min(_ATTEMPT_SECONDS, max(deadline - time.monotonic(), PAUSE_SECONDS))
         try:
@@ -141,6 +143,23 @@ def _join(
         own = watch.own_address if _host_of(store) else None
         _take_interface(own)
         return watch, _Meeting(said["token"], own, bytes.fromhex(said["id"]))
+
+
+def _said(text: str) -> dict[str, Any]:
+    """What rank 0 has written; CollectiveError where somebody else has."""
+    try:
+        said = checked(decoded(text.encode()), _SAID)
+        addresses = checked(dict(enumerate(said["addresses"])), {})
+        checked(addresses, dict.fromkeys(addresses, (str,)))
+        bytes.fromhex(said["id"])
+        if not 0 < said["port"] < 2**16:
+            raise MessageError(f"port {said['port']}")
+    except ValueError as error:
+        raise CollectiveError(
+            f"the store of the program holds what no first rank of a group writes: {error}; "
+            "expected a store that only the program's own ranks reach"
+        ) from None
+    return said
 
 
 def _reachable(said: dict[str, Any]) -> list[str]:

@@ -58,7 +58,7 @@ def _attach(store: Store, limit_seconds: float, ranks: int) -> GroupSegment:
     """Map the segment of rank 0, whose address may still be that of an earlier group."""
     deadline = time.monotonic() + limit_seconds
     while True:
-        computer, address = heard(store, _KEY, deadline, limit_seconds).split()
+        computer, _, address = heard(store, _KEY, deadline, limit_seconds).partition(" ")
         if computer != boot_id():
             raise SegmentError(
                 "the ranks of the group run on several computers: expected one, as knlshm is "

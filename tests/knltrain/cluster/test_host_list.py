@@ -27,3 +27,30 @@ def test_what_is_no_list_is_refused_as_it_stands(text: str) -> None:
     with pytest.raises(ConfigError, match="is no list of hosts") as error:
         hosts_of(text)
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n[3-1]",
+        "n[²]",
+        "n[1-99999999999]",
+        "[1]" * 2000,
+        "n" + "," * 2**21,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_what_slurm_never_writes_is_refused_in_a_few_words(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"is no list of hosts: expected one such as") as error:
+        hosts_of(text)
+    assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("text", ["n[0-999999999]", "n[0-9999]a[0-9999]b[0-9999]"])
+def test_more_hosts_than_there_can_be_are_not_counted_to_the_end(text: str) -> None:
+    with pytest.raises(ConfigError, match="names more than 131072 hosts"):
+        hosts_of(text)
+
+
+def test_many_commas_take_no_longer_than_they_are_long() -> None:
+    assert hosts_of("," * 100_000 + "n[1,2]") == ("n1", "n2")

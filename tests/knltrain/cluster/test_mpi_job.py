@@ -60,3 +60,9 @@ def test_an_mpi_library_is_told_of_our_manager_and_of_no_launcher(monkeypatch):
         assert not set(launcher) - {"PMI_RANK"} & set(os.environ)
         assert all(os.environ[name] == value for name, value in kept.items())
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("text", ["²", "9" * 5000, "99999999999", "-1"])
+def test_what_is_no_number_of_a_launcher_makes_no_job(text):
+    assert launched_mpi_job({"PMI_RANK": "0", "PMI_SIZE": "2", "PMI_FD": text}) is None
+    assert launched_mpi_job({"OMPI_COMM_WORLD_RANK": text, "OMPI_COMM_WORLD_SIZE": "2"}) is None

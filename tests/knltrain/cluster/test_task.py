@@ -184,3 +184,27 @@ def test_real_torchrun_is_understood() -> None:
     if torchrun is None:
         pytest.skip("no torchrun here")
     _check_two(_started(torchrun, "--standalone", "--nproc-per-node=2", "--no-python"))
+
+
+@pytest.mark.parametrize("text", ["2(x99999999999)", "2(x999999999)", "1(x2)(x3)", "²", "", "2)"])
+def test_tasks_per_node_that_slurm_never_writes_are_refused(text: str) -> None:
+    values = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_NODEID": "0"}
+    values |= {"SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0"}
+    with pytest.raises(ConfigError, match=r"expected numbers such as 2\(x3\),1"):
+        this_task({**values, "SLURM_STEP_TASKS_PER_NODE": text})
+
+
+@pytest.mark.parametrize("text", ["²", "٣", "9" * 5000, "1_0", "-1", " 1"])
+def test_what_python_or_unicode_count_as_numbers_is_none_of_a_launcher(text: str) -> None:
+    values = {"KNLTRAIN_TASK_RANK": text, "KNLTRAIN_TASK_COUNT": "2"}
+    with pytest.raises(ConfigError, match="KNLTRAIN_TASK_RANK is '"):
+        this_task(values)
+    assert this_task({"SLURM_JOB_NUM_NODES": text}) is None
+
+
+def test_list_of_no_hosts_names_no_first_one() -> None:
+    values = {f"OMPI_COMM_WORLD_{name}": "0" for name in ("RANK", "LOCAL_RANK")}
+    values |= {f"OMPI_COMM_WORLD_{name}": "2" for name in ("SIZE", "LOCAL_SIZE")}
+    task = this_task({**values, "SLURM_JOB_NODELIST": ","})
+    assert task is not None
+    assert task.first_host == "127.0.0.1"

@@ -34,3 +34,23 @@ def test_a_missing_variable_is_named(missing: str) -> None:
     del environment[missing]
     with pytest.raises(RunFolderError, match=f"{missing} is not set"):
         worker_identity(environment)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("RANK", "first"),
+        ("RANK", "²"),
+        ("THREADS", "-1"),
+        ("SEGMENT_FDS", "3,x"),
+        ("MEETING_POINT", "[" * 20_000),
+        ("MEETING_POINT", "{}"),
+        ("MEETING_POINT", "[1]"),
+        ("MEETING_POINT", ""),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_what_no_launcher_writes_is_named(name: str, text: str) -> None:
+    written = WorkerIdentity(0, 2, Path("r"), 3, (4,), 1, resume=False).to_environment()
+    with pytest.raises(RunFolderError, match=rf"KNLTRAIN_{name} is '.*started by `knltrain train`"):
+        worker_identity({**written, f"KNLTRAIN_{name}": text})

@@ -9,6 +9,7 @@ import pytest
 
 from knltrain.launch import events
 from knltrain.launch.events import EventReader, EventWriter
+from knltrain.launch.failure import Failure
 
 
 @pytest.fixture
@@ -109,3 +110,37 @@ def test_waiting_for_a_parent_has_an_end(
     with pytest.raises(TimeoutError, match="has read nothing"):
         EventWriter(pipe[1]).send("placement", threads="x" * 200_000)
     os.close(pipe[1])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"libfabric: warning: no domain",
+        b"[" * 20_000,
+        b"[]",
+        b'{"event": 1}',
+        b'{"event": "done"}',
+        b'{"event": "error"}',
+        b"\xff\xfe",
+    ],
+    ids=lambda line: line[:12],
+)
+def test_what_is_no_event_is_an_error_of_the_worker(
+    pipe: tuple[EventReader, int], line: bytes
+) -> None:
+    reader, fd = pipe
+    os.write(fd, line + b'\n{"event": "progress"}\n')
+    os.close(fd)
+    first, second = reader.read()
+    assert (first["event"], second["event"]) == ("error", "progress")
+    assert "where its parent expects events" in Failure.from_event(0, first).cause
+
+
+def test_line_without_an_end_does_not_fill_the_memory(
+    pipe: tuple[EventReader, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LONGEST_LINE_BYTES", 1000)
+    reader, fd = pipe
+    os.write(fd, b"x" * 2000)
+    assert [event["event"] for event in reader.read()] == ["error"]
+    os.close(fd)

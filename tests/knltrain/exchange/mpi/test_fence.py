@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from knltrain.errors import ExchangeTimeout, PeerLost
+from knltrain.errors import CollectiveError, ExchangeTimeout, PeerLost
 from knltrain.exchange.mpi import fence as module
 from knltrain.exchange.mpi.fence import Fence
 from knltrain.exchange.mpi.key_value_store import InMemoryStore
@@ -70,3 +70,13 @@ def test_rank_0_leaves_last():
 
 def test_rank_0_does_not_wait_for_ever_for_others_to_leave():
     assert not Fence(0, 2, InMemoryStore()).leave(0.05)
+
+
+@pytest.mark.parametrize(
+    "told", ["[" * 20_000, "", "[]", "{}", '{"missing": 1}', '{"missing": [], "words": [1, 2]}']
+)
+def test_what_is_no_list_of_words_is_told(told):
+    store = InMemoryStore()
+    store.put("fence 1 all", told)
+    with pytest.raises(CollectiveError, match="rank 0 has left what is no list of words"):
+        Fence(1, 2, store).gather("a", 1, "a meeting")

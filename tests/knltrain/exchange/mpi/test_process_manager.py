@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from knltrain.errors import ExchangeTimeout
+from knltrain.errors import CollectiveError, ExchangeTimeout
 from knltrain.exchange.mpi.process_manager import ProcessManager
 
 
@@ -102,3 +102,18 @@ def test_a_library_that_aborts_says_with_which_status(line, status):
     assert served.aborted is None
     assert served.answer(line) is None
     assert served.aborted == status
+
+
+@pytest.mark.parametrize("code", ["²", "9" * 5000, "", "-1", "99999999999"])
+def test_status_that_is_none_is_that_of_a_failure(code):
+    found = manager()
+    assert found.answer(f"cmd=abort exitcode={code}") is None
+    assert found.aborted == 1
+
+
+@pytest.mark.parametrize(
+    "word", ["[" * 20_000, "", "[]", '{"K": 1}', '{"K": "a", "K": "b"}', "\ud800", "{"]
+)
+def test_what_another_rank_brings_that_is_no_word_of_pmi_is_told(word):
+    with pytest.raises(CollectiveError, match="rank 1 of MPI has put what is no word of PMI"):
+        manager(others=[word]).answer("cmd=barrier_in")

@@ -14,6 +14,8 @@ from knltrain.torch_distributed.ccl import rendezvous
 from knltrain.torch_distributed.ccl.rendezvous import create_process_group
 from knltrain.torch_distributed.store import boot_id
 
+WRITTEN = {"boot": "a", "addresses": ["127.0.0.1"], "port": 1, "token": "b", "id": "ff"}
+
 
 def options(store: dist.Store, rank: int, ranks: int) -> Any:
     return SimpleNamespace(
@@ -71,3 +73,23 @@ def test_the_programs_store_tells_the_way() -> None:
     store = dist.TCPStore("127.0.0.1", 0, 1, is_master=True, wait_for_workers=False)
     assert rendezvous._host_of(dist.PrefixStore("a", dist.PrefixStore("b", store))) == "127.0.0.1"
     assert rendezvous._host_of(dist.HashStore()) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 20_000,
+        "",
+        "{}",
+        json.dumps({**WRITTEN, "port": "1"}),
+        json.dumps({**WRITTEN, "port": 2**16}),
+        json.dumps({**WRITTEN, "addresses": [1]}),
+        json.dumps({**WRITTEN, "id": "xyz"}),
+        json.dumps({**WRITTEN, "token": None}),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_what_no_first_rank_has_written_is_told(text: str) -> None:
+    assert rendezvous._said(json.dumps(WRITTEN)) == WRITTEN
+    with pytest.raises(CollectiveError, match="the store of the program holds what no first rank"):
+        rendezvous._said(text)

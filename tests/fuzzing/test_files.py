@@ -1,0 +1,198 @@
+"""Files that may come from strangers, or be damaged: runs, checkpoints, images, kernels."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from knltrain.checkpoint import RunIdentity
+from knltrain.checkpoint.reader import load_checkpoint, load_worker_state
+from knltrain.config.reading import load_config
+from knltrain.data.idx import read_idx
+from knltrain.errors import KnltrainError
+from knltrain.launch.run_folder import read_config
+from knltrain.metrics import read_metrics
+from knltrain.network.lenet import lenet
+from knltrain.report import summary
+from vectorized_ops.numba import choices
+from vectorized_ops.numba.cache_folder import CacheFolder
+
+from .rounds import altered, fuzzed
+
+RUN = b"""
+workers = 2
+name = "run"
+[network]
+name = "lenet"
+[data]
+name = "digits"
+train_images = 96
+[train]
+epochs = 2
+batch = 16
+[learning_rate]
+base = 0.01
+[exchange]
+method = "sync_easgd"
+[checkpoint]
+every_epochs = 1
+keep = 100
+"""
+
+
+@fuzzed(altered([RUN, b"a = {b = [1, {c = 2}]}\n", b"a.b.c = 1\n[a.d]\n"]), examples=100)
+def test_run_description(folder: Path, text: bytes) -> None:
+    path = folder / "config.toml"
+    path.write_bytes(text)
+    with suppress(KnltrainError):
+        load_config(path)
+    with suppress(KnltrainError):
+        read_config(folder)
+
+
+@fuzzed(altered([b"train.epochs=5", b"data.root='x'", b"a.b=[1, 2]", b"workers=auto"]))
+def test_override(folder: Path, text: bytes) -> None:
+    path = folder / "run.toml"
+    path.write_bytes(RUN)
+    with suppress(KnltrainError):
+        load_config(path, [text.decode("utf-8", "replace")])
+
+
+IDX = struct.pack(">4B3I", 0, 0, 8, 3, 2, 4, 4) + bytes(32)
+
+
+@fuzzed(altered([IDX, gzip.compress(IDX, mtime=0), struct.pack(">4BI", 0, 0, 8, 1, 0)]))
+def test_images(folder: Path, content: bytes) -> None:
+    path = folder / "train-images-idx3-ubyte"
+    path.write_bytes(content)
+    with suppress(KnltrainError):
+        assert read_idx(path).nbytes < 10 * len(content) + 1000
+
+
+RESULT = {
+    "method": "sync_easgd",
+    "images_per_second": 1000.0,
+    "exchange_share": 0.1,
+    "workers": 2,
+    "test_accuracy": 0.9,
+    "test_images": 100,
+    "test_loss": 0.1,
+}
+METRICS = (
+    b'{"kind": "train", "step": 1, "epoch": 0.5, "loss": 2.0}\n'
+    b'{"kind": "test", "step": 1, "accuracy": 0.5, "loss": 1.0}\n'
+    b'{"kind": "train", "step": 2, "epoch": 1.0, "loss": 1.0}\n'
+)
+
+
+@fuzzed(altered([json.dumps(RESULT).encode()]))
+def test_result_of_a_run(folder: Path, text: bytes) -> None:
+    (folder / "result.json").write_bytes(text)
+    with suppress(KnltrainError):
+        summary(folder)
+
+
+@fuzzed(altered([METRICS]), examples=100)
+def test_metrics_of_a_run(folder: Path, text: bytes) -> None:
+    path = folder / "metrics-0.jsonl"
+    path.write_bytes(text)
+    with suppress(KnltrainError):
+        read_metrics(path)
+
+
+NETWORK = lenet()
+STATE = {
+    "format": 3,
+    "step": 3,
+    "seed": 0,
+    "workers": 1,
+    "method": "sync_easgd",
+    "network": NETWORK.name,
+    "parameters": {each.name: list(each.shape) for each in NETWORK.parameters},
+}
+SMALL = save({"a": np.zeros(3, np.float32)}, {"step": "3", "seconds": '{"train": 1.0}'})
+
+
+def checkpoint(folder: Path, **files: bytes) -> Path:
+    path = folder / "checkpoint-3"
+    path.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (path / name.replace("_", ".", 1)).write_bytes(content)
+    return path
+
+
+@fuzzed(altered([json.dumps(STATE).encode()]))
+def test_state_of_a_checkpoint(folder: Path, text: bytes) -> None:
+    path = checkpoint(folder, state_json=text, center_safetensors=SMALL)
+    with suppress(KnltrainError):
+        load_checkpoint(path, NETWORK)
+
+
+@fuzzed(altered([SMALL, struct.pack("<Q", 2**40) + SMALL[8:]]), examples=100)
+def test_tensors_of_a_checkpoint(folder: Path, content: bytes) -> None:
+    path = checkpoint(folder, state_json=json.dumps(STATE).encode(), center_safetensors=content)
+    with suppress(KnltrainError):
+        load_checkpoint(path, NETWORK)
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@fuzzed(st.dictionaries(st.sampled_from(list(STATE)), JSON, min_size=1))
+def test_state_whose_values_are_of_any_type(folder: Path, changed: dict[str, Any]) -> None:
+    text = json.dumps({**STATE, **changed}).encode()
+    path = checkpoint(folder, state_json=text, center_safetensors=SMALL)
+    with suppress(KnltrainError):
+        load_checkpoint(path, NETWORK)
+
+
+@fuzzed(altered([b"3", b'{"train": 1.0}', b""]))
+def test_words_of_a_workers_file(folder: Path, text: bytes) -> None:
+    center = np.zeros(3, np.float32)
+    words = text.decode("utf-8", "replace")
+    path = checkpoint(folder)
+    found = _Found(path, center)
+    identity = RunIdentity(NETWORK, 1, "sync_easgd", 0)
+    for metadata in ({"step": words}, {"step": "3", "seconds": words}):
+        (path / "worker-0.safetensors").write_bytes(save({"local": center}, metadata))
+        with suppress(KnltrainError):
+            state = load_worker_state(found, 0, identity=identity, optimizer_state={})
+            assert isinstance(state.seconds, dict)
+
+
+class _Found:
+    """A checkpoint that was found whole."""
+
+    def __init__(self, folder: Path, packed: Any) -> None:
+        self.folder, self.step, self.seed, self.workers, self.method = folder, 3, 0, 1, "sync_easgd"
+        self.center = self
+        self.packed = packed
+
+
+@fuzzed(altered([b'{"name": "a", "seconds": {"a": 1.0, "b": 2.0}}']))
+def test_choice_of_a_kernel(folder: Path, text: bytes) -> None:
+    path = folder / "choice.json"
+    path.write_bytes(text)
+    found = choices._read(path, ["a", "b"])
+    assert found is None or found.name in ("a", "b")
+
+
+@fuzzed(st.binary(max_size=100))
+def test_entry_of_the_kernel_cache(folder: Path, content: bytes) -> None:
+    """Nothing is unpickled whose checksum is not right."""
+    cache = CacheFolder(folder / "kernels" / "0")
+    cache.write("a", b"")
+    (cache.path / "a.kernel").write_bytes(content)
+    assert cache.read("a") is None
