@@ -105,6 +105,11 @@ class Company:
             raise
         return tuple(found)
 
+    def give_up(self, why: str) -> None:
+        """Tell the others at once that this part of the run fails: its end may take long."""
+        if self._gathering is not None:
+            self._gathering.leave(in_peace=False, why=why)
+
     def __enter__(self) -> Company:
         return self
 

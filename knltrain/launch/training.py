@@ -174,6 +174,10 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
         if memory is not None:
             memory.abort(code)
 
+    def tell(failure: Failure) -> None:
+        if company is not None:
+            company.give_up(str(_worker_failed(failure, orders.run_folder)))
+
     display_here = display_on(sys.stdout, plan.site.leads)
     with SignalPipe() as signals, display_here as display, ExitStack() as started:
         heading = [_heading(plan, orders.run_folder)] if plan.site.leads else []
@@ -185,7 +189,9 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
             for placement in plan.placements
         ]
         limit_seconds = plan.config.exchange.timeout_seconds
-        ending = Supervisor(workers, signals, abort, listener.hear, company, limit_seconds).watch()
+        ending = Supervisor(
+            *(workers, signals, abort, listener.hear, company, limit_seconds, tell)
+        ).watch()
     if (error := _error(ending, orders.run_folder, listener.progress)) is not None:
         raise error
 
