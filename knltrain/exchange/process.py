@@ -115,6 +115,14 @@ class Sight:
             return None  # it has run since the last look
         return _standstill(self._process_id, fields[0])
 
+    def exit_code(self) -> int | None:
+        """Of one that is ending: its exit code, or a negative signal; None if it is not told yet.
+
+        Nor is it if all has gone well, as it might.
+        """
+        status = (self._look()[49:50] or ["0"])[0]  # field 52
+        return os.waitstatus_to_exitcode(int(status)) if int(status) else None
+
     def close(self) -> None:
         """Look no more."""
         os.close(self._fd)

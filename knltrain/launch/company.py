@@ -130,6 +130,11 @@ class Company:
                 found.append(self._notes.get_nowait())
         return found
 
+    def give_up(self, why: str) -> None:
+        """Tell the others at once that this part of the run fails: its end may take long."""
+        if self._gathering is not None:
+            self._gathering.leave(in_peace=False, why=why)
+
     def __enter__(self) -> Company:
         return self
 

@@ -73,12 +73,14 @@ class Supervisor:
         *,
         preemption: Preemption | None = None,
         limit_seconds: float = math.inf,
+        on_failure: Callable[[Failure], None] = lambda _: None,
     ) -> None:
         """`abort(code)` tells workers to give up; `on_event(rank, event)` hears what they say.
 
         `company` are the other processes that start workers of this run. `preemption` takes the
         signals that do not end it at once. A worker that stands still for `limit_seconds`, stopped
-        or frozen, ends it, unless the run is suspended as a whole.
+        or frozen, ends it, unless the run is suspended as a whole. `on_failure` hears of a failure
+        here as soon as that is known, and ends the run.
         """
         self._preemption = preemption
         self._stopped_at: int | None = None
@@ -91,6 +93,7 @@ class Supervisor:
         self._signals = signals
         self._abort = abort
         self._on_event = on_event
+        self._on_failure = on_failure
         self._failures: list[Failure] = []
         self._results: dict[int, Any] = {}
         self._stopped_by: signal.Signals | None = None
@@ -148,20 +151,25 @@ class Supervisor:
                 continue
             self._alive.remove(worker)
             self._listen(worker)
-            told = any(failure.rank == worker.rank for failure in self._failures)
-            well = code == 0 and worker.rank in self._results
-            if not (told or well or -code in self._sent):
-                self._fail(Failure.from_exit(worker.rank, code))
+            self._judge(worker, code)
+
+    def _judge(self, worker: WorkerProcess, code: int) -> None:
+        told = any(failure.rank == worker.rank for failure in self._failures)
+        well = code == 0 and worker.rank in self._results
+        if not (told or well or -code in self._sent):
+            self._fail(Failure.from_exit(worker.rank, code))
 
     def _look_after(self) -> None:
         """End the run with a worker that is ending unasked, or stands still.
 
-        Its exit code, and with that the cause, is known only once its memory is free.
+        The end itself comes only once its memory is free.
         """
         self._vitals.look(self._alive)
         for worker in self._vitals.ending:
             self._listen(worker)
-            if worker.rank not in self._results:
+            if (code := worker.sight.exit_code()) is not None:
+                self._judge(worker, code)
+            elif worker.rank not in self._results:
                 self._stop(FAILURE_CODE)
         if self._stopping_since is None:
             self._blame()
@@ -172,14 +180,26 @@ class Supervisor:
         for standstill in self._vitals.still_for(share * self._limit_seconds):
             if standstill.worker in self._alive:
                 standstill.worker.send_signal(signal.SIGKILL)  # it takes no other
-                self._failures.append(Failure.from_standstill(standstill))
+                failure = Failure.from_standstill(standstill)
+                self._failures.append(failure)
+                self._tell(failure)
                 self._stop(FAILURE_CODE)
 
     def _fail(self, failure: Failure) -> None:
         self._failures.append(failure)
         if failure.may_come_of_a_standstill and self._stopping_since is None:
             self._blame(_BLAMED_FROM)
+        self._tell(failure)
         self._stop(FAILURE_CODE)
+
+    def _tell(self, failure: Failure) -> None:
+        """Let be known what ends the run, if it is the first cause and none from elsewhere.
+
+        Signals that ask for the end may be meant for this process, too, and reach it next.
+        """
+        elsewhere = failure.may_come_from_elsewhere or failure.signal_number in STOPPING
+        if self._stopping_since is None and not elsewhere:
+            self._on_failure(failure)
 
     def _obey_signals(self) -> None:
         for number in self._signals.arrived():

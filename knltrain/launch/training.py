@@ -189,6 +189,10 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
         if memory is not None:
             memory.abort(code)
 
+    def tell(failure: Failure) -> None:
+        if company is not None:
+            company.give_up(str(_worker_failed(failure, orders.run_folder)))
+
     display_here = display_on(sys.stdout, plan.site.leads)
     with SignalPipe() as signals, display_here as display, ExitStack() as started:
         heading = [_heading(plan, orders.run_folder)] if plan.site.leads else []
@@ -209,6 +213,7 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
             company,
             preemption=preemption,
             limit_seconds=limit_seconds,
+            on_failure=tell,
         )
         ending = watching.watch()
         for (rank, what), lacks in listener.lacking.items():

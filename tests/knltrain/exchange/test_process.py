@@ -94,6 +94,7 @@ def _is_seen_ending_before_its_parent_is_told(mebibytes: int) -> bool:
         child.kill()
         wait_until(lambda: not process.is_alive(identity))
         assert sight.is_ending()
+        assert sight.exit_code() == -signal.SIGKILL
         state = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0]
         told = os.waitid(os.P_PIDFD, ends, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         os.close(ends)
@@ -171,6 +172,20 @@ def test_process_whose_control_group_is_frozen_stands_still(version: str, progra
             sight.close()
             child.kill()
             group.thaw()
+
+
+def test_exit_code_is_told_of_a_process_that_has_failed_only() -> None:
+    for code, told in ((3, 3), (0, None)):
+        with subprocess.Popen(
+            ["sh", "-c", f"read -r _; exit {code}"], stdin=subprocess.PIPE
+        ) as child:
+            sight = Sight(child.pid)
+            assert sight.exit_code() is None
+            assert child.stdin is not None
+            child.stdin.close()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            assert sight.exit_code() == told
+            sight.close()
 
 
 def test_sight_of_a_process_does_not_go_over_to_another() -> None:

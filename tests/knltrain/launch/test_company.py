@@ -6,6 +6,7 @@ import itertools
 import os
 import secrets
 import select
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -150,6 +151,22 @@ def test_configurations_that_differ_are_refused_by_all_with_the_same_words() -> 
     assert [type(error) for error in found] == [ConfigError, ConfigError]
     assert str(found[0]) == str(found[1])
     assert "seed = 7 instead of 1" in str(found[0])
+
+
+def test_others_hear_of_a_failure_before_what_failed_has_come_to_its_end() -> None:
+    heard = threading.Event()
+
+    def work(company: Company) -> str | None:
+        if company.site.node == 1:
+            company.give_up("worker 3 failed: killed")
+            assert heard.wait(60)
+            return None
+        assert select.select([company.lost_fd], [], [], 60)[0]
+        heard.set()
+        return str(company.lost)
+
+    told, _ = together(work)
+    assert told.endswith("is gone: worker 3 failed: killed")
 
 
 def test_others_hear_of_a_failure_by_a_descriptor_and_in_words() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from knltrain.errors import PeerLost
 from knltrain.launch.events import Event
+from knltrain.launch.failure import Failure
 from knltrain.launch.signals import SignalPipe
 from knltrain.launch.supervisor import FAILURE_CODE, Ending, Others, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
@@ -30,6 +31,7 @@ FINISH = "events.send('progress', step=1); events.send('done', result={'steps': 
 WAIT = "events.send('ready'); time.sleep(600)"
 STOPS_ITSELF = "events.send('ready'); os.kill(os.getpid(), signal.SIGSTOP)"
 AWAIT_GO = "[time.sleep(0.01) for _ in iter(lambda: os.path.exists('go'), True)]"
+CRASH = "import signal; signal.raise_signal(signal.SIGSEGV)"
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); " + WAIT
 
 
@@ -41,6 +43,7 @@ class Watched:
         self.aborts: list[int] = []
         self.events: list[tuple[int, str]] = []
         self.workers: list[WorkerProcess] = []
+        self.told: list[Failure] = []
 
     def run(
         self,
@@ -67,7 +70,13 @@ class Watched:
                 for rank, script in enumerate(scripts)
             ]
             supervisor = Supervisor(
-                self.workers, signals, abort, on_event, company, limit_seconds=limit_seconds
+                self.workers,
+                signals,
+                abort,
+                on_event,
+                company,
+                limit_seconds=limit_seconds,
+                on_failure=self.told.append,
             )
             return supervisor.watch()
 
@@ -237,7 +246,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_others_hear_of_a_dying_worker_before_its_memory_is_free(watched: Watched) -> None:
-    """And the user still of the signal, which is told only then."""
+    """And of the signal that killed it."""
     seen: list[object] = []
 
     def look_for_its_end() -> None:
@@ -249,9 +258,18 @@ def test_others_hear_of_a_dying_worker_before_its_memory_is_free(watched: Watche
         ending = watched.run(WAIT, BIG, on_abort=look_for_its_end)
         assert ending.failure is not None
         assert (ending.failure.rank, ending.failure.signal_number) == (1, signal.SIGKILL)
+        assert watched.told[-1] is ending.failure
         if None in seen:
             return
     pytest.fail("the end of the process was seen only when its parent was told of it")
+
+
+@pytest.mark.parametrize("script", [CRASH, "signal.raise_signal(signal.SIGTERM)"])
+def test_what_may_come_from_elsewhere_is_not_told_there_at_once(
+    watched: Watched, script: str
+) -> None:
+    assert watched.run(WAIT, script).failure is not None
+    assert watched.told == []
 
 
 def test_a_consequence_told_first_gives_way_to_its_cause(watched: Watched) -> None:
@@ -318,9 +336,6 @@ def test_process_that_is_gone_elsewhere_ends_the_workers(
     ending = watched.run(WAIT, when_ready=lambda _: elsewhere.lose(), company=elsewhere)
     assert (str(ending.lost), ending.failure) == ("task 1 is gone", None)
     assert watched.aborts == [FAILURE_CODE]
-
-
-CRASH = "import signal; signal.raise_signal(signal.SIGSEGV)"
 
 
 @pytest.mark.parametrize(
