@@ -93,11 +93,10 @@ def ends_all_that_the_terminal_has(process: subprocess.Popen[str]) -> None:
     [
         (ends_launcher_alone(signal.SIGINT), 130),
         (ends_launcher_alone(signal.SIGTERM), 75),
-        (ends_launcher_alone(signal.SIGUSR1), 75),
         (ends_launcher_alone(signal.SIGKILL), -9),
         (ends_all_that_the_terminal_has, 130),
     ],
-    ids=["SIGINT", "SIGTERM", "SIGUSR1", "SIGKILL", "Ctrl-C"],
+    ids=["SIGINT", "SIGTERM", "SIGKILL", "Ctrl-C"],
 )
 def test_launcher_that_ends_leaves_nothing_on_any_host(
     made: SshHosts, folder: Path, end: Callable[[subprocess.Popen[str]], None], status: int
