@@ -152,7 +152,7 @@ IN_ORDER = [
 def test_a_run_that_was_stopped_ends_where_one_ends_that_never_was(
     method: str, folder: Path, start_knltrain: Start
 ) -> None:
-    total, runs = 3000, folder / "runs"
+    total, runs = 600, folder / "runs"
     words = ("train", "run.toml", *_by(method), *NO_OTHERS, "--set", f"train.steps={total}")
     rare = ("--set", "evaluation.every_epochs=50")
     with _ended(start_knltrain(*words, *rare, cwd=folder)) as process:
