@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import shlex
@@ -10,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final, final
 
@@ -19,7 +21,7 @@ from affinity import allowed_cpus, pinned_command
 from knltrain.cluster.job_secret import AT_STDIN, COMES_IN, new_secret
 from knltrain.cluster.task import own_variables
 from knltrain.errors import SIGNALLED, ConfigError, KnltrainError, RunAborted
-from knltrain.launch.signals import SignalPipe, signal_name
+from knltrain.launch.signals import STOPPING, SignalPipe, signal_name
 from knltrain.launch.spoken_line import SpokenLine
 
 VIA: Final = "ssh -tt -o BatchMode=yes -o ConnectTimeout=20 -o LogLevel=ERROR {host}"
@@ -27,6 +29,9 @@ VIA: Final = "ssh -tt -o BatchMode=yes -o ConnectTimeout=20 -o LogLevel=ERROR {h
 
 _OF_SSH_ITSELF: Final = 255
 """ssh's status where it does not tell that of the command, which is never this of knltrain."""
+
+_ENDING: Final = (signal.SIGINT, signal.SIGHUP)
+"""Signals that end a run at once; others may ask it for a checkpoint first."""
 
 GRACE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.1
@@ -41,8 +46,9 @@ def launch(
     `via` is the command by which one gets to a ``{host}``; what it runs there starts in the same
     folder, with the same Python. The first host is task 0, which the others reach at its name, or
     at `first_address`. All tasks get the secret of the launch at their standard input. With the
-    first that fails all others are ended. Raises ConfigError for hosts that are none, RunAborted if
-    a signal ended it, KnltrainError where ssh does not get to a host.
+    first that fails all others are ended. A signal goes to all hosts, where it may ask for a
+    checkpoint; a second one ends what runs there. Raises ConfigError for hosts that are none,
+    RunAborted if a signal ended it, KnltrainError where ssh does not get to a host.
     """
     if len(set(hosts)) != len(hosts) or not all(hosts):
         raise ConfigError(
@@ -58,7 +64,8 @@ def launch(
             own = _own(rank, hosts, job, first_address)
             said = started.enter_context(SpokenLine(secret))
             tasks.append(_TaskOnHost(host, _command(host, via, words, own), rank, said))
-        status = _watch(tasks, signals)
+        pass_on = partial(_pass_on, tasks, via, job) if _by_ssh(via) else partial(_signal, tasks)
+        status = _watch(tasks, signals, pass_on)
         if status == _OF_SSH_ITSELF and _by_ssh(via):
             raise _not_there(tasks, via)
         return status
@@ -78,6 +85,7 @@ class _TaskOnHost:
             stderr=subprocess.STDOUT if rank else None,
         )
         said.speak()
+        self.messengers: list[subprocess.Popen[bytes]] = []
         self._teller = threading.Thread(target=self._tell, daemon=True)
         self._teller.start()
 
@@ -94,7 +102,15 @@ class _TaskOnHost:
         except subprocess.TimeoutExpired:
             return False
         self._teller.join(_LAST_LINES_SECONDS)
+        self._end_messengers()
         return True
+
+    def _end_messengers(self) -> None:
+        """What they were sent for is done, or nobody is there for it."""
+        for messenger in self.messengers:
+            messenger.kill()
+            messenger.wait()
+        self.messengers.clear()
 
     def _tell(self) -> None:
         for line in self.process.stdout or ():
@@ -136,17 +152,51 @@ def _not_there(tasks: Sequence[_TaskOnHost], via: str) -> KnltrainError:
     )
 
 
-def _watch(tasks: Sequence[_TaskOnHost], signals: SignalPipe) -> int:
-    """Wait for all; with the first that fails, and if a signal comes, end the rest."""
+def _watch(
+    tasks: Sequence[_TaskOnHost], signals: SignalPipe, pass_on: Callable[[signal.Signals], None]
+) -> int:
+    """Wait for all, or the first that fails; raise RunAborted where a signal ends them."""
+    stopped_by: signal.Signals | None = None
+    until_seconds = math.inf
     while True:
-        alive = [task for task in tasks if task.status is None]
         for number in signals.arrived():
-            for task in alive:
-                task.process.send_signal(number)
-            raise RunAborted(f"stopped by {signal_name(number)}", number)
-        if not alive or any(task.status for task in tasks):
-            return next((task.status for task in tasks if task.status), 0)
+            if number in STOPPING and stopped_by is not None:
+                _signal(tasks, number)
+                raise _aborted(number)
+            pass_on(number)
+            if number in STOPPING:
+                stopped_by = number
+            if number in _ENDING:
+                until_seconds = time.monotonic() + GRACE_SECONDS
+        alive = [task for task in tasks if task.status is None]
+        failed = next((task.status for task in tasks if task.status), 0)
+        if stopped_by is not None and (failed > SIGNALLED or time.monotonic() > until_seconds):
+            raise _aborted(stopped_by)
+        if failed or not alive:
+            return failed
         alive[0].await_end(time.monotonic() + _LOOK_SECONDS)
+
+
+def _signal(tasks: Sequence[_TaskOnHost], number: signal.Signals) -> None:
+    for task in tasks:
+        if task.status is None:
+            task.process.send_signal(number)
+
+
+def _pass_on(tasks: Sequence[_TaskOnHost], via: str, job: str, number: signal.Signals) -> None:
+    """Send a signal to what runs on hosts, by connections of its own, or by ending those."""
+    if number in _ENDING:
+        _signal(tasks, number)
+        return
+    words = ["-m", "knltrain.launch.pass_on", job, str(int(number))]
+    for task in tasks:
+        way = [word.replace("{host}", task.host) for word in shlex.split(via)]
+        there = shlex.join(["env", f"--chdir={Path.cwd()}", sys.executable, *words])
+        task.messengers.append(subprocess.Popen([*way, there], stdin=subprocess.DEVNULL))
+
+
+def _aborted(number: signal.Signals) -> RunAborted:
+    return RunAborted(f"stopped by {signal_name(number)}", number)
 
 
 def _end(tasks: Sequence[_TaskOnHost]) -> None:

@@ -197,7 +197,11 @@ class Worker:
             self.progress.go_on(self.step)
 
     def _is_to_meet(self) -> bool:
-        return self.requests.look(self.step) or bool(self._due(self.meetings.step))
+        """Whether to go to a meeting; nobody goes to another after that at the run's end."""
+        if self.meetings.step >= self.progress.total_steps:
+            return False
+        asked = self.requests.look(self.step)
+        return asked or self.progress.ended or bool(self._due(self.meetings.step))
 
     def _finish(self) -> RunResult:
         self.meetings.agree(self.step)

@@ -67,6 +67,9 @@ class BoardRequests(Requests):
         self, board: RequestBoard, slot: int, team: Team, method: Method, limit_seconds: float
     ) -> None:
         self._board, self._slot, self._team = board, slot, team
+        from knltrain.exchange.words import publish_and_read
+
+        self._publish_and_read = publish_and_read
         self._at_any_time = come_at_any_time(method)
         groups = self._at_any_time and isinstance(team, GroupedTeam)
         self._group = team.inside if groups and isinstance(team, GroupedTeam) else None
@@ -107,9 +110,7 @@ class BoardRequests(Requests):
 
     def _set_out(self, own_steps: int) -> int:
         """Say so, and return the word of the round; one of two who do both finds the other's."""
-        from knltrain.exchange.words import publish_and_read
-
-        publish_and_read(self._board.lines, self._slot + 1, own_steps + 1, self._found)
+        self._publish_and_read(self._board.lines, self._slot + 1, own_steps + 1, self._found)
         return int(self._found[0])
 
     def _awaited(self, own_steps: int) -> int:

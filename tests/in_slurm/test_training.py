@@ -176,13 +176,20 @@ def test_run_that_is_longer_than_its_job_goes_on_in_the_next(
     submit: Submit, folder: Path, slurm_cluster: Slurm
 ) -> None:
     steps = 20_000
-    words = ("--set", "checkpoint.every_epochs=50", "--set", f"train.steps={steps}")
+    words = ("--set", f"train.steps={steps}")
     # Slurm looks at time limits twice a minute: the signal comes with the first look.
     state, out = submit("requeue.sbatch", "run.toml", *words, options="--time=1")
     assert state == "COMPLETED", out[-2000:]
     (ended,) = (folder / "runs").glob("knltrain-*/result.json")  # an early signal leaves others
     assert result(folder, ended.parent.name)["steps"] == steps
-    assert "stopped by SIGTERM" in out
+    assert "stopped by SIGUSR1" in out
+
+
+def test_run_that_fails_does_not_go_back_to_the_queue(submit: Submit, folder: Path) -> None:
+    state, out = submit("requeue.sbatch", "run.toml", "--set", "learning_rate.base=1e10")
+    assert state == "FAILED"
+    assert "is not finite" in out
+    assert "stopped by" not in out
 
 
 def test_job_of_two_nodes_without_srun_is_refused(slurm_cluster: Slurm, folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from knltrain.bench.temporary_folder import temporary_folder
 from knltrain.config import RunConfig
+from knltrain.config.tables import PreemptionConfig
 from knltrain.errors import WorkerFailed
 from knltrain.launch.training import train
 from knltrain.metrics import read_metrics
@@ -37,13 +38,21 @@ def carry_out(config: RunConfig) -> Found:
     `train` raises is raised.
     """
     with temporary_folder() as folder:
-        there = config.model_copy(update={"runs_folder": str(folder.path)})
+        there = _kept_nowhere(config).model_copy(update={"runs_folder": str(folder.path)})
         try:
             with redirect_stdout(io.StringIO()):
                 run_folder = train(there, kept_fds=(folder.fd,))
         except WorkerFailed as error:
             return Found({}, (), str(error).partition("; last good checkpoint")[0])
         return _read(run_folder)
+
+
+def _kept_nowhere(config: RunConfig) -> RunConfig:
+    """The same run, which nobody will resume: no checkpoint by time, none when it is stopped."""
+    never = config.checkpoint.model_copy(update={"every_minutes": 0.0})
+    return config.model_copy(
+        update={"checkpoint": never, "preemption": PreemptionConfig(signals=())}
+    )
 
 
 def _read(run_folder: Path) -> Found:

@@ -45,6 +45,9 @@ def configuration(ground: Ground, nodes: int, exchange: str) -> str:
         every_epochs = 0
         [checkpoint]
         every_epochs = 0
+        every_minutes = 0
+        [preemption]
+        signals = []
         """
 
 

@@ -14,7 +14,7 @@ from click.testing import Result
 
 import knltrain
 from knltrain.config import RunConfig
-from knltrain.errors import CheckpointError, KnltrainError, RunAborted
+from knltrain.errors import CheckpointError, KnltrainError, RunAborted, RunStopped
 from knltrain.launch import training
 from vectorized_ops.errors import OperationError
 
@@ -43,6 +43,7 @@ def test_a_known_error_becomes_one_line_and_its_exit_code(
     ("error", "code"),
     [
         (RunAborted("stopped", 15), 143),
+        (RunStopped("stopped"), 75),
         (CheckpointError("damaged"), 2),
         (KnltrainError("other"), 1),
         (OperationError("too many threads"), 2),

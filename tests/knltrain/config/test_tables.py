@@ -30,6 +30,9 @@ def test_smallest_description_gets_the_documented_defaults(load: Load) -> None:
     assert config.optimizer.name == "sgd"
     assert config.evaluation.every_epochs == 1
     assert (config.checkpoint.every_epochs, config.checkpoint.keep) == (0, 2)
+    assert config.checkpoint.every_minutes == 10
+    assert config.preemption.signals == ("SIGTERM", "SIGUSR1")
+    assert config.preemption.checkpoint_signals == ("SIGUSR2",)
     assert config.placement.pin
 
 
@@ -152,3 +155,28 @@ def test_engine_is_one_of_the_torch_backend(load: Load, refusal: Refusal) -> Non
     assert "[backend]: engine 'ipex' runs the modules of backend 'torch', not 'cpu'" in message
     unknown = refusal("backend.name=torch", "backend.engine=onednn")
     assert "backend.engine = 'onednn': expected to be 'eager' or 'ipex'" in unknown
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ('signals=["SIGKILL"]', "'SIGKILL': expected to be 'SIGHUP', 'SIGINT', 'SIGTERM',"),
+        ("signals=SIGTERM", "preemption.signals = 'SIGTERM': expected to be a valid tuple"),
+        ("grace_seconds=0", "preemption.grace_seconds = 0: expected to be greater than 0"),
+        ("reserve_seconds=-1", "preemption.reserve_seconds = -1: expected to be greater"),
+        ("grace=1", "unknown key 'preemption.grace': expected one of"),
+        (
+            'checkpoint_signals=["SIGUSR1"]',
+            "[preemption]: SIGUSR1 is among signals and among checkpoint_signals: expected it in "
+            "one of them",
+        ),
+    ],
+)
+def test_preemption_that_cannot_be_is_refused(override: str, said: str, refusal: Refusal) -> None:
+    assert said in refusal(f"preemption.{override}")
+
+
+def test_signals_of_preemption_are_written_back(load: Load) -> None:
+    chosen = load('preemption.signals=["SIGINT", "SIGTERM"]', "preemption.checkpoint_signals=[]")
+    assert chosen.preemption.signals == ("SIGINT", "SIGTERM")
+    assert 'signals = [\n    "SIGINT",\n    "SIGTERM",\n]' in to_toml(chosen)

@@ -496,12 +496,10 @@ def test_host_that_is_cut_off_ends_the_run_on_the_others(
 @pytest.mark.parametrize(
     ("way", "method", "number"),
     [
-        ("mpi", "seasgd", signal.SIGTERM),
+        ("mpi", "seasgd", signal.SIGINT),
+        again("gloo", "sync_easgd", signal.SIGHUP),
         again("gloo", "sync_easgd", signal.SIGINT),
-        again("gloo", "sync_easgd", signal.SIGTERM),
-        again("mpi", "seasgd", signal.SIGINT),
         again("mpi", "sync_easgd", signal.SIGINT),
-        again("mpi", "sync_easgd", signal.SIGTERM),
     ],
 )
 def test_signal_ends_the_run_on_all_hosts(
@@ -512,6 +510,45 @@ def test_signal_ends_the_run_on_all_hosts(
         _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number, err
     assert f"error: stopped by {number.name}" in err
+
+
+@pytest.mark.usefixtures("nothing_stays")
+@pytest.mark.parametrize(
+    ("way", "method", "who"),
+    [
+        ("gloo", "sync_easgd", "a task"),
+        ("mpi", "seasgd", "the launcher"),
+        again("ccl", "hierarchical_easgd", "the launcher"),
+        again("gloo", "local_sgd", "the launcher"),
+        again("mpi", "caffegpi", "a task"),
+        again("mpi", "shmcaffe_h", "a task"),
+    ],
+)
+def test_run_on_all_hosts_stops_with_a_checkpoint_whoever_is_asked(
+    made: Hosts, folder: Path, way: str, method: str, who: str
+) -> None:
+    with under_way(made, folder, way, method) as process:
+        (task,) = _processes(folder, "KNLTRAIN_TASK_RANK=1", absent="knltrain.launch")
+        asked = process.pid if who == "the launcher" else task
+        os.kill(asked, signal.SIGUSR2)
+        _await_checkpoint(process, folder)
+        os.kill(asked, signal.SIGTERM)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 75, err
+    said = "error: the run was stopped by SIGTERM at step "
+    assert err.count(said) == NODES, err
+    steps = int(err.partition(said)[2].split()[0]) + 4
+    assert_all_hosts_were_in(folder)
+    done(made, folder, "train", "--resume", "runs/run", "--set", f"train.steps={steps}")
+    assert results(folder)["steps"] == steps
+
+
+def _await_checkpoint(process: subprocess.Popen[str], folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not any((folder / "runs/run").glob("checkpoint-*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.usefixtures("nothing_stays")

@@ -101,6 +101,54 @@ def test_status_is_that_of_the_first_task_that_fails(tmp_path: Path) -> None:
     assert process.returncode == 3
 
 
+ASKED = """
+import os, signal, sys, time
+def asked(number, _):
+    if os.environ["HOST"] == "a":
+        time.sleep(0.5)
+    print(f"asked by {number}", flush=True)
+    sys.exit(75)
+for number in (signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, asked)
+signal.signal(signal.SIGUSR2, lambda *_: print("kept", flush=True))
+print("here", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_signals_that_ask_for_something_go_to_all_hosts_which_then_end_by_themselves(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    process = tasks(tmp_path, ASKED, "train")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "here\n"
+    assert process.stderr.readline() == "b: here\n"
+    process.send_signal(signal.SIGUSR2)
+    assert process.stdout.readline() == "kept\n"
+    assert process.stderr.readline() == "b: kept\n"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (out, err) == (f"asked by {number}\n", f"b: asked by {number}\n")
+    assert process.returncode == 75
+
+
+def test_second_signal_is_not_waited_for(tmp_path: Path) -> None:
+    process = tasks(tmp_path, STUBBORN.replace("SIGINT", "SIGTERM"), "train")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "here\n"
+    assert process.stderr.readline() == "b: here\n"
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert "RunAborted: stopped by SIGINT" in err
+
+
 def test_last_words_of_a_host_are_told_before_the_end(tmp_path: Path) -> None:
     program = (
         "import os, sys, time\n"

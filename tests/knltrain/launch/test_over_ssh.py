@@ -93,7 +93,7 @@ def ends_all_that_the_terminal_has(process: subprocess.Popen[str]) -> None:
     ("end", "status"),
     [
         (ends_launcher_alone(signal.SIGINT), 130),
-        (ends_launcher_alone(signal.SIGTERM), 143),
+        (ends_launcher_alone(signal.SIGTERM), 75),
         (ends_launcher_alone(signal.SIGKILL), -9),
         (ends_all_that_the_terminal_has, 130),
     ],
