@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 import click
 
+from knltrain.cli.options import PathFromHome
 from knltrain.errors import ConfigError
 
 Report: TypeAlias = dict[str, Any]
 
 PICTURE_FORMATS = (".png", ".svg", ".pdf")
 
-_NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+_NEW_FILE = PathFromHome(dir_okay=False, writable=True, path_type=Path)
 
 report_option = click.option("--json", "report_file", type=_NEW_FILE, help="Write a JSON file.")
 

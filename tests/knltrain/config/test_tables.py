@@ -152,3 +152,16 @@ def test_engine_is_one_of_the_torch_backend(load: Load, refusal: Refusal) -> Non
     assert "[backend]: engine 'ipex' runs the modules of backend 'torch', not 'cpu'" in message
     unknown = refusal("backend.name=torch", "backend.engine=onednn")
     assert "backend.engine = 'onednn': expected to be 'eager' or 'ipex'" in unknown
+
+
+@pytest.mark.parametrize("key", ["data.root", "runs_folder"])
+def test_folders_may_begin_with_a_tilde(
+    key: str, load: Load, refusal: Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    for given, expected in (("~/a", "/home/me/a"), ("~", "/home/me"), ("./~", "./~"), ("a~", "a~")):
+        config = load(f"{key}={given}")
+        assert (config.data.root if key == "data.root" else config.runs_folder) == expected
+    message = refusal(f"{key}=~nobody-at-all/a")
+    assert "'~nobody-at-all/a': no home folder is known for it" in message
+    assert f"{key} = ''" in refusal(f'{key}=""')
