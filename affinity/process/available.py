@@ -12,6 +12,8 @@ def available_bytes(root: Path = Path("/")) -> int:
     figures = dict(
         line.split(":") for line in (root / "proc/meminfo").read_text(encoding="utf-8").splitlines()
     )
-    free = int(figures["MemAvailable"].split()[0]) * 1024
+    # Kernels before 3.14 leave the estimate to their users.
+    names = ("MemAvailable",) if "MemAvailable" in figures else ("MemFree", "Cached")
+    free = sum(int(figures[name].split()[0]) for name in names) * 1024
     limit = read_memory_limit(root)
     return free if limit is None else min(free, limit.left_bytes)

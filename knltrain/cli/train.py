@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -40,7 +41,7 @@ def train(
     if config is not None and accepts_other_data:
         raise click.UsageError("--accept-other-data is for --resume: a new run takes any data")
     from knltrain.config import load_config
-    from knltrain.errors import Incomplete
+    from knltrain.errors import Incomplete, RunFolderError
     from knltrain.launch import training
 
     try:
@@ -53,7 +54,8 @@ def train(
             assert run_folder is not None
             training.resume(run_folder, overrides, accepts_other_data)
     except Incomplete as error:
-        _tell_outcome(error.run_folder)
+        with suppress(RunFolderError):  # which may say no more than the error itself
+            _tell_outcome(error.run_folder)
         raise
     _tell_outcome(run_folder)
 
@@ -71,7 +73,4 @@ def _tell_outcome(run_folder: Path) -> None:
         draw_curves(run_folder)
     except RunFolderError as error:
         click.echo(f"missing: {error}")
-    try:
-        click.echo(summary(run_folder))
-    except RunFolderError as error:
-        click.echo(f"missing: {error}")
+    click.echo(summary(run_folder))

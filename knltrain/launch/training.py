@@ -260,7 +260,9 @@ def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Inc
     if not lost:
         return None
     checkpoint = latest_checkpoint(run_folder)
-    way_out = f"make room and go on from {checkpoint} by --resume" if checkpoint else "make room"
+    way_out = "make room for it, in another runs_folder perhaps, and train again"
+    if checkpoint is not None:
+        way_out = f"make room and go on from {checkpoint.name} by --resume {run_folder}"
     return Incomplete(
         f"the run has come to its end, but its {' and its '.join(lost)} could not be written "
         f"to {run_folder} (see above): {way_out}",

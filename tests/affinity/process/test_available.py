@@ -19,3 +19,5 @@ def test_memory_that_is_free_is_what_the_kernel_and_the_group_leave(tmp_path):
     assert available_bytes(tmp_path) == 100_000
     (tmp_path / "sys/fs/cgroup/job/memory.max").write_text("max\n")
     assert available_bytes(tmp_path) == 300 * 1024
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 900 kB\nMemFree: 70 kB\nCached: 30 kB\n")
+    assert available_bytes(tmp_path) == 100 * 1024
