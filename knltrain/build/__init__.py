@@ -28,7 +28,7 @@ from knltrain.build.names import (
     written_for_the_wire,
 )
 from knltrain.build.resolve import BETA, LEAST_IMAGES, resolve_workers, resolved
-from knltrain.build.whole_run import check_resumable, check_run
+from knltrain.build.whole_run import check_data, check_resumable, check_run
 from knltrain.build.worker import build_worker
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "build_team",
     "build_wire_format",
     "build_worker",
+    "check_data",
     "check_names",
     "check_resumable",
     "check_run",

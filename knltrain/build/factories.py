@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from knltrain.backends.torch_execution import Execution
     from knltrain.cluster import MeetingPoint
     from knltrain.data.dataset import Dataset
+    from knltrain.data.extent import Extent
     from knltrain.exchange.averaged_center import AverageKernels
     from knltrain.exchange.downpour import DownpourKernels
     from knltrain.exchange.easgd import ElasticKernels
@@ -67,12 +68,24 @@ def mnist(config: DataConfig) -> Dataset:
     """MNIST from the idx files in `data.root`; `ConfigError` if that is left out."""
     from knltrain.data.mnist import load_mnist
 
+    return load_mnist(mnist_root(config), config.train_images, config.test_images)
+
+
+def mnist_t10k(config: DataConfig) -> Dataset:
+    """A part of MNIST's test half to learn from, and the rest of it; else as `mnist`."""
+    from knltrain.data.mnist import load_mnist
+
+    return load_mnist(mnist_root(config), config.train_images, config.test_images, alone=True)
+
+
+def mnist_root(config: DataConfig) -> Path:
+    """The folder of MNIST's files; `ConfigError` if it is left out."""
     if config.root is None:
         raise ConfigError(
             "data.root is missing: expected the folder with MNIST's idx files, as in "
             "--set data.root=/data/mnist"
         )
-    return load_mnist(Path(config.root), config.train_images, config.test_images)
+    return Path(config.root)
 
 
 def synthetic(config: DataConfig) -> Dataset:
@@ -80,6 +93,34 @@ def synthetic(config: DataConfig) -> Dataset:
     from knltrain.data.synthetic import load_synthetic
 
     return load_synthetic(config.train_images, config.test_images)
+
+
+def digits_extent(_config: DataConfig) -> Extent:
+    """How many digits there are."""
+    from knltrain.data.digits import EXTENT
+
+    return EXTENT
+
+
+def mnist_extent(config: DataConfig) -> Extent:
+    """How large MNIST is, by the headers of its files."""
+    from knltrain.data.mnist import mnist_extent
+
+    return mnist_extent(mnist_root(config))
+
+
+def mnist_t10k_extent(config: DataConfig) -> Extent:
+    """How large its test half is."""
+    from knltrain.data.mnist import mnist_extent
+
+    return mnist_extent(mnist_root(config), alone=True)
+
+
+def synthetic_extent(_config: DataConfig) -> Extent:
+    """How many images can be drawn."""
+    from knltrain.data.synthetic import EXTENT
+
+    return EXTENT
 
 
 def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:

@@ -26,6 +26,7 @@ from knltrain.network.vgg import vgg16, vgg19
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.data.dataset import Dataset
+    from knltrain.data.extent import Extent
     from knltrain.exchange.joining import JoinJob
     from knltrain.exchange.method import Method
     from knltrain.exchange.node_collective import NodeCollective
@@ -48,7 +49,14 @@ NETWORKS: dict[str, Callable[..., Network]] = {
 DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {
     "digits": factories.digits,
     "mnist": factories.mnist,
+    "mnist-t10k": factories.mnist_t10k,
     "synthetic": factories.synthetic,
+}
+EXTENTS: dict[str, Callable[[DataConfig], Extent]] = {
+    "digits": factories.digits_extent,
+    "mnist": factories.mnist_extent,
+    "mnist-t10k": factories.mnist_t10k_extent,
+    "synthetic": factories.synthetic_extent,
 }
 BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "cpu": factories.cpu_backend,
@@ -106,10 +114,18 @@ def network_named(name: str, classes: int | None = None) -> Network:
     return make() if classes is None else make(classes)
 
 
-def build_dataset(config: RunConfig) -> Dataset:
-    """The images of `[data]`, read, normalised and enlarged."""
-    dataset = _pick("data.name", config.data.name, DATASETS)(config.data)
-    side = config.data.side_pixels
+def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
+    """The images of `[data]`, read, normalised and enlarged.
+
+    Raises `DataError` before any are read where this computer cannot hold so many `copies`.
+    """
+    from knltrain.data.extent import check_room
+
+    chosen, side = config.data, config.data.side_pixels
+    extent = _pick("data.name", chosen.name, EXTENTS)(chosen)
+    extent = extent.first(chosen.train_images, chosen.test_images)
+    check_room(extent, chosen.name, side, chosen.shift_pixels, copies)
+    dataset = _pick("data.name", chosen.name, DATASETS)(chosen)
     if side is None:
         return dataset
     from knltrain.data.enlarging import enlarged_dataset

@@ -83,13 +83,15 @@ def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
     return [WritesTrace(run_folder / f"trace-{rank}.json", rank, steps)] if steps else []
 
 
-def writes_result(config: RunConfig, run_folder: Path, workers: int, threads: int) -> Observer:
-    """Writes result.json: how the run ended, and what it was."""
+def writes_result(
+    config: RunConfig, run_folder: Path, data: str, workers: int, threads: int
+) -> Observer:
+    """Writes result.json: how the run ended, and what it was; `data` is its data set's name."""
     from knltrain.worker import WritesResult
 
     facts: dict[str, str | int | None] = {
         "network": config.network.name,
-        "data": config.data.name,
+        "data": data,
         "method": config.exchange.method,
         "backend": config.backend.name,
         "workers": workers,

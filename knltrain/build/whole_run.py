@@ -16,6 +16,7 @@ from knltrain.network.network import Network
 
 if TYPE_CHECKING:
     from knltrain.checkpoint import Checkpoint, RunIdentity
+    from knltrain.data.contents import DataContents
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.method import Method
 
@@ -30,6 +31,7 @@ class RunSize:
     total_steps: int
     needs: tuple[Need, ...]
     notes: tuple[str, ...] = ()
+    data: DataContents | None = None
 
 
 def check_run(config: RunConfig) -> RunSize:
@@ -40,7 +42,8 @@ def check_run(config: RunConfig) -> RunSize:
     from knltrain.backends.cpu.micro_batch import check_micro_batch
     from knltrain.data.order import ShardedBatches
 
-    network, dataset, workers = build_network(config), build_dataset(config), config.total_workers
+    network, workers = build_network(config), config.total_workers
+    dataset = build_dataset(config, copies=int(config.workers))
     check_fit(network, dataset)
     method = plain_method(config, workers)
     batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
@@ -63,7 +66,8 @@ def check_run(config: RunConfig) -> RunSize:
             config.optimizer.name,
             exchange_vectors=method.vectors + vectors_between_nodes(config),
         ),
-        (*left_over(method, steps), *idle_cores(config, method)),
+        (*dataset.notes, *left_over(method, steps), *idle_cores(config, method)),
+        dataset.contents,
     )
 
 
@@ -199,14 +203,50 @@ def _meets_seldom(method: Method) -> bool:
     return synchronous and method.period is not None and method.period > 1
 
 
-def check_resumable(config: RunConfig, run_folder: Path, total_steps: int) -> None:
-    """Refuse to go on with a run that cannot: `CheckpointError` or `ConfigError`."""
-    from knltrain.checkpoint import check_identity
+def check_resumable(
+    config: RunConfig,
+    run_folder: Path,
+    total_steps: int,
+    data: DataContents | None = None,
+    accepts_other_data: bool = False,
+) -> list[str]:
+    """Refuse to go on with a run that cannot: `CheckpointError` or `ConfigError`; return notes.
 
+    Checkpoints that are damaged are set aside, so that the newest is whole afterwards. `data` are
+    what there is to learn from now.
+    """
+    from knltrain.checkpoint import check_identity, newest_whole
+
+    _, notes = newest_whole(run_folder)
     identity = identity_of(config, build_network(config), config.total_workers)
     checkpoint = newest_checkpoint(run_folder, identity.network)
     check_identity(checkpoint, identity)
     check_length(checkpoint.step, total_steps)
+    return [*notes, *check_data(checkpoint, data, accepts_other_data)]
+
+
+def check_data(
+    checkpoint: Checkpoint, data: DataContents | None, accepts_other: bool = False
+) -> list[str]:
+    """Refuse `data` that a run has not learned from, unless they are accepted: `CheckpointError`.
+
+    Returns notes on what is accepted or cannot be told.
+    """
+    known = checkpoint.data
+    if known is None or data is None:
+        return [
+            f"{checkpoint.folder} does not tell which data the run has learned from: whether they "
+            "are the same now is not checked"
+        ]
+    if known.same_as(data):
+        return []
+    if accepts_other:
+        return [f"--accept-other-data: the run has learned from {known}, and now takes {data}"]
+    raise CheckpointError(
+        f"{checkpoint.folder}: the run has learned from {known}, but now there is {data}: give "
+        "the folder of the same files by --set data.root=FOLDER, or --accept-other-data to take "
+        "what is there now"
+    )
 
 
 def check_fit(network: Network, dataset: Dataset) -> None:
@@ -240,11 +280,13 @@ def check_length(done_steps: int, total_steps: int) -> None:
         )
 
 
-def identity_of(config: RunConfig, network: Network, workers: int) -> RunIdentity:
+def identity_of(
+    config: RunConfig, network: Network, workers: int, data: DataContents | None = None
+) -> RunIdentity:
     """What the checkpoints of the run say about it."""
     from knltrain.checkpoint import RunIdentity
 
-    return RunIdentity(network, workers, config.exchange.method, config.seed)
+    return RunIdentity(network, workers, config.exchange.method, config.seed, data)
 
 
 def newest_checkpoint(run_folder: Path, network: Network) -> Checkpoint:

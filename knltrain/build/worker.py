@@ -116,7 +116,8 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
     def learning_rate(step: int) -> float:
         return learning_rate_at(config.learning_rate, step, steps)
 
-    return _Task(identity_of(config, network, workers), dataset, batches, steps, learning_rate)
+    identity = identity_of(config, network, workers, dataset.contents)
+    return _Task(identity, dataset, batches, steps, learning_rate)
 
 
 def _participation(
@@ -167,7 +168,7 @@ def _own_observers(
         evaluates(config, task.dataset, batches, backend, team, steps),
         keeps_checkpoints(config, run_folder, task.identity, batches, team, steps),
         *traces(config, run_folder, team.rank),
-        writes_result(config, run_folder, team.workers, threads),
+        writes_result(config, run_folder, task.dataset.name, team.workers, threads),
     ]
 
 

@@ -9,7 +9,7 @@ disk makes of it is noticed.
 """
 
 from knltrain.checkpoint.contents import RunIdentity, WorkerState
-from knltrain.checkpoint.folders import latest_checkpoint
+from knltrain.checkpoint.folders import by_step, latest_checkpoint
 from knltrain.checkpoint.newest import newest_whole
 from knltrain.checkpoint.reader import (
     Checkpoint,
@@ -24,6 +24,7 @@ __all__ = [
     "CheckpointWriter",
     "RunIdentity",
     "WorkerState",
+    "by_step",
     "check_identity",
     "latest_checkpoint",
     "load_checkpoint",

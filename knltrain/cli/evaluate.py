@@ -7,18 +7,27 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.options import RUN_FOLDER, as_json_option
+from knltrain.cli.options import RUN_FOLDER, as_json_option, other_data_option, overrides_option
 from knltrain.cli.saying import say
 
 
 @click.command()
 @click.argument("run_folder", type=RUN_FOLDER)
+@overrides_option
+@other_data_option
 @as_json_option
-def evaluate(run_folder: Path, as_json: bool) -> None:
-    """Measure the newest checkpoint's model on the run's test images."""
+def evaluate(
+    run_folder: Path, overrides: tuple[str, ...], accepts_other_data: bool, as_json: bool
+) -> None:
+    """Measure the newest checkpoint's model on the run's test images.
+
+    Only data.root may be --set, for data that have moved.
+    """
     from knltrain.launch.evaluate_run import evaluate_run
 
-    evaluated = evaluate_run(run_folder)
+    evaluated = evaluate_run(run_folder, overrides, accepts_other_data)
+    for note in evaluated.notes:
+        click.echo(f"note: {note}", err=True)
     found = evaluated.found
     if as_json:
         fields = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from knltrain.cli.options import CONFIG, RUN_FOLDER, overrides_option
+from knltrain.cli.options import CONFIG, RUN_FOLDER, other_data_option, overrides_option
 from knltrain.cli.saying import say
 
 
@@ -21,25 +22,29 @@ from knltrain.cli.saying import say
 @overrides_option
 @click.option("--name", help="Name of the run's folder.")
 @click.option("--resume", "run_folder", type=RUN_FOLDER, help="Go on with the run of this folder.")
+@other_data_option
 def train(
     config: Path | None,
     workers: str | None,
     overrides: tuple[str, ...],
     name: str | None,
     run_folder: Path | None,
+    accepts_other_data: bool,
 ) -> None:
     """Train as CONFIG (a TOML file) says, or go on with a run that was stopped.
 
-    With --resume only train.epochs, train.steps and placement.pin may be --set.
+    With --resume only train.epochs, train.steps, placement.pin and data.root may be --set.
     """
     if (config is None) == (run_folder is None):
         raise click.UsageError("expected either CONFIG or --resume RUN_FOLDER")
     if run_folder is not None and (workers is not None or name is not None):
         raise click.UsageError("--resume goes on with the same --workers and --name")
+    if config is not None and accepts_other_data:
+        raise click.UsageError("--accept-other-data is for --resume: a new run takes any data")
     from knltrain.launch.signals import run_begins
 
     with run_begins():  # first of all: what is imported now takes its time
-        _train(config, workers, overrides, name, run_folder)
+        _train(config, workers, overrides, name, run_folder, accepts_other_data)
 
 
 def _train(
@@ -48,9 +53,10 @@ def _train(
     overrides: tuple[str, ...],
     name: str | None,
     run_folder: Path | None,
+    accepts_other_data: bool,
 ) -> None:
     from knltrain.config import load_config
-    from knltrain.errors import Incomplete
+    from knltrain.errors import Incomplete, RunFolderError
     from knltrain.launch import training
 
     try:
@@ -61,9 +67,10 @@ def _train(
             run_folder = training.train(load_config(config, (*overrides, *own)))
         else:
             assert run_folder is not None
-            training.resume(run_folder, overrides)
+            training.resume(run_folder, overrides, accepts_other_data)
     except Incomplete as error:
-        _tell_outcome(error.run_folder)
+        with suppress(RunFolderError):  # which may say no more than the error itself
+            _tell_outcome(error.run_folder)
         raise
     _tell_outcome(run_folder)
 
@@ -81,7 +88,4 @@ def _tell_outcome(run_folder: Path) -> None:
         draw_curves(run_folder)
     except RunFolderError as error:
         say(f"missing: {error}")
-    try:
-        say(summary(run_folder))
-    except RunFolderError as error:
-        say(f"missing: {error}")
+    say(summary(run_folder))

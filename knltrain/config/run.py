@@ -14,6 +14,7 @@ from knltrain.config.tables import (
     CountOrAuto,
     DataConfig,
     EvaluationConfig,
+    Folder,
     LearningRateConfig,
     NetworkConfig,
     OptimizerConfig,
@@ -42,7 +43,7 @@ class RunConfig(Table):
     nodes: CountOrAuto = Field(
         default="auto", description="computers; auto: as many as the launcher (srun, ...) uses"
     )
-    runs_folder: Annotated[str, Field(min_length=1)] = Field(
+    runs_folder: Folder = Field(
         default="runs", description="folder that the run's folder is made in"
     )
     network: NetworkConfig

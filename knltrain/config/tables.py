@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
@@ -16,6 +17,20 @@ NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SignalName: TypeAlias = Literal["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"]
 SignalNames: TypeAlias = Annotated[tuple[SignalName, ...], Field(strict=False)]
+
+
+def _from_home(path: str) -> str:
+    try:
+        return str(Path(path).expanduser()) if path.startswith("~") else path
+    except RuntimeError:
+        raise ValueError(
+            f"'{path}': no home folder is known for it; expected a path in full, or ./~ for a "
+            "folder that is called so"
+        ) from None
+
+
+Folder: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_from_home)]
+"""A ~ that begins it is a home folder."""
 Fraction: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 # What each learning-rate policy reads besides `base`.
@@ -56,8 +71,8 @@ class NetworkConfig(Table):
 class DataConfig(Table):
     """[data]: what it is trained and tested on."""
 
-    name: Name = Field(description="data set: 'digits', 'mnist' or 'synthetic'")
-    root: str | None = Field(default=None, description="folder with the data set's files")
+    name: Name = Field(description="data set: 'digits', 'mnist', 'mnist-t10k' or 'synthetic'")
+    root: Folder | None = Field(default=None, description="folder with the data set's files")
     train_images: Count | None = Field(
         default=None, description="use only the first N training images"
     )

@@ -61,3 +61,8 @@ def contents_of(images: npt.NDArray[np.generic], labels: npt.NDArray[np.integer]
     found = xxh3_128(np.ascontiguousarray(images).data)
     found.update(labels.astype(np.int64).data)
     return HalfContents(count, (height, width, *(channels or [1])), found.hexdigest())
+
+
+def contents_of_recipe(recipe: str, images: int, image_shape: tuple[int, int, int]) -> HalfContents:
+    """The contents of images that are computed, by the words that say how."""
+    return HalfContents(images, image_shape, xxh3_128(recipe.encode()).hexdigest())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.contents import DataContents
 from knltrain.errors import DataError
 
 FloatArray = npt.NDArray[np.float32]
@@ -51,6 +52,9 @@ class LabelledImages:
                 "expected (N, H, W, C) and (N,)"
             )
 
+        if not len(self):
+            raise DataError("there are no images: expected at least one")
+
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -63,13 +67,26 @@ class LabelledImages:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """What a run learns from and is measured on; `description` says where it came from."""
+    """What a run learns from and is measured on; `description` says where it came from.
+
+    `notes` are what a user should know before learning from it. Raises DataError where images for
+    training and for testing are not of one shape.
+    """
 
     name: str
     train: LabelledImages
     test: LabelledImages
     classes: int
     description: str = ""
+    contents: DataContents | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.train.image_shape != self.test.image_shape:
+            raise DataError(
+                f"{self.name}: images for training have (H, W, C) = {self.train.image_shape}, "
+                f"those for testing {self.test.image_shape}: expected the same"
+            )
 
 
 def check_labels(labels: npt.NDArray[np.integer], classes: int, source: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from knltrain.data.contents import DataContents, contents_of
 from knltrain.data.dataset import (
     Dataset,
     LabelledImages,
@@ -18,11 +19,14 @@ from knltrain.data.dataset import (
     standardised,
 )
 from knltrain.data.enlarging import enlarged
+from knltrain.data.extent import Extent
 
 ARCHIVE = Path(__file__).with_name("digits.npz")
 CLASSES = 10
 SIDE = 28  # pixels, as in MNIST, so that the same networks fit
 TEST_EVERY = 5
+
+EXTENT = Extent(1438, 359, (SIDE, SIDE, 1))
 
 
 def load_digits(train_images: int | None = None, test_images: int | None = None) -> Dataset:
@@ -41,10 +45,12 @@ def load_digits(train_images: int | None = None, test_images: int | None = None)
     test = test[first_images(test, test_images, "data.test_images", "digits")]
     images = enlarged(pixels[..., None], SIDE)
     train_nhwc, test_nhwc = standardised(images[train], images[test])
+    halves = (contents_of(pixels[half], labels[half]) for half in (train, test))
     return Dataset(
         name="digits",
         train=LabelledImages(train_nhwc, labels[train].astype(np.int64)),
         test=LabelledImages(test_nhwc, labels[test].astype(np.int64)),
         classes=CLASSES,
         description=f"8x8 digits enlarged to {SIDE}x{SIDE}, every fifth for testing; {credit}",
+        contents=DataContents("digits", *halves),
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import io
 import math
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,9 @@ from knltrain.errors import DataError
 UNSIGNED_BYTE = 0x08
 GZIP_MAGIC = b"\x1f\x8b"
 MOST_DIMENSIONS = 4
-_LONGEST_HEADER = 4 + 4 * 255
+
+_PART_BYTES = 2**20
+"""Read at a time: what a header asks for is not allocated on its word alone."""
 
 
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:
@@ -27,31 +31,47 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     big-endian 32-bit number, then the values. Raises DataError that names the file when it is
     missing, is not such a file, or holds fewer or more values than its header says.
     """
-    content = _content(path)
-    shape, start = _header(path, content)
-    if len(shape) > MOST_DIMENSIONS:
+    with _opened(path) as file:
+        shape, start = _header(path, file)
+        asked = math.prod(shape)
+        content = bytearray()
+        while len(content) < asked and (part := file.read(min(_PART_BYTES, asked - len(content)))):
+            content += part
+        surplus = 0
+        while part := file.read(_PART_BYTES):
+            surplus += len(part)
+    if len(content) < asked:
         raise DataError(
-            f"{path}: has {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}: not images "
-            "or labels"
+            f"{path}: truncated: {asked - len(content)} bytes are missing, its header "
+            f"{shape} asks for {start + asked} bytes and there are {start + len(content)}: "
+            "fetch it again"
         )
-    expected = start + math.prod(shape)
-    if len(content) < expected:
+    if surplus:
         raise DataError(
-            f"{path}: truncated: {expected - len(content)} bytes are missing, its header "
-            f"{shape} asks for {expected} bytes and there are {len(content)}: fetch it again"
-        )
-    if len(content) > expected:
-        raise DataError(
-            f"{path}: {len(content) - expected} bytes follow the {expected} that its header "
+            f"{path}: {surplus} bytes follow the {start + asked} that its header "
             f"{shape} asks for: fetch it again"
         )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
-def _content(path: Path) -> bytes:
+def read_shape(path: Path) -> tuple[int, ...]:
+    """The shape that the header of an idx file gives; raises DataError as `read_idx` does."""
+    with _opened(path) as file:
+        return _header(path, file)[0]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+    """The content of a file, unpacked if it is packed; all that goes wrong names the file."""
     try:
-        content = path.read_bytes()
-        return _unpacked(path, content) if content.startswith(GZIP_MAGIC) else content
+        with path.open("rb") as file:
+            packed = file.read(2) == GZIP_MAGIC
+            file.seek(0)
+            if not packed:
+                yield file
+                return
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             f"{path}: truncated or damaged gzip file ({error}): fetch it again"
@@ -62,26 +82,23 @@ def _content(path: Path) -> bytes:
         ) from error
 
 
-def _unpacked(path: Path, content: bytes) -> bytes:
-    """What is packed, as far as the header says, and a byte more if there is more."""
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-        begin = file.read(_LONGEST_HEADER)
-        shape, start = _header(path, begin)
-        return begin + file.read(max(0, start + math.prod(shape) + 1 - len(begin)))
-
-
-def _header(path: Path, content: bytes) -> tuple[tuple[int, ...], int]:
+def _header(path: Path, file: BinaryIO | gzip.GzipFile) -> tuple[tuple[int, ...], int]:
     """Shape, and number of bytes before the first value."""
-    magic = content[:4]
+    magic = file.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] != UNSIGNED_BYTE or magic[3] == 0:
         raise DataError(
             f"{path}: starts with 0x{magic.hex()}, expected 0x000008 and the number of dimensions: "
             "not an idx file of unsigned bytes"
         )
-    start = 4 + 4 * magic[3]
-    if len(content) < start:
+    if magic[3] > MOST_DIMENSIONS:
         raise DataError(
-            f"{path}: truncated: {start - len(content)} bytes of its header are missing: "
-            "fetch it again"
+            f"{path}: has {magic[3]} dimensions, expected at most {MOST_DIMENSIONS}: not images "
+            "or labels"
         )
-    return struct.unpack(f">{magic[3]}I", content[4:start]), start
+    dimensions = file.read(4 * magic[3])
+    missing = 4 * magic[3] - len(dimensions)
+    if missing:
+        raise DataError(
+            f"{path}: truncated: {missing} bytes of its header are missing: fetch it again"
+        )
+    return struct.unpack(f">{magic[3]}I", dimensions), 4 + len(dimensions)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.contents import DataContents, contents_of
 from knltrain.data.dataset import (
     Dataset,
     LabelledImages,
@@ -14,7 +15,9 @@ from knltrain.data.dataset import (
     first_images,
     standardised,
 )
+from knltrain.data.extent import Extent
 from knltrain.data.idx import read_idx
+from knltrain.data.mnist_files import T10K_ALONE, HalfFiles, t10k_half, training_half
 from knltrain.errors import DataError
 
 CLASSES = 10
@@ -23,76 +26,90 @@ TRAIN_SHARE = 0.9  # of a half that has to serve for both
 Half = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
 
 
+def mnist_extent(root: Path, alone: bool = False) -> Extent:
+    """How large MNIST in `root` is, by the headers of its files; see `load_mnist`.
+
+    Raises DataError where a file is missing or does not fit.
+    """
+    test, train = t10k_half(root), None if alone else training_half(root)
+    count, height, width = test.shape()
+    if train is None:
+        cut = _cut(test, count)
+        return Extent(cut, count - cut, (height, width, 1))
+    train_count, *train_shape = train.shape()
+    if train_shape != [height, width]:
+        raise DataError(
+            f"{train.images} has images of {' x '.join(map(str, train_shape))} pixels, but "
+            f"{test.images} of {height} x {width}: take both halves from the same data set"
+        )
+    return Extent(train_count, count, (height, width, 1))
+
+
 def load_mnist(
-    root: Path, train_images: int | None = None, test_images: int | None = None
+    root: Path,
+    train_images: int | None = None,
+    test_images: int | None = None,
+    alone: bool = False,
 ) -> Dataset:
     """Read MNIST from the idx files in `root`, gzipped or not.
 
     With both halves there, train and test are the usual 60,000 and 10,000 images. With only the
-    t10k half, its first nine tenths are for training and the last tenth for testing (9,000 and
-    1,000); the data set is then named "mnist-t10k" and its description says so. `train_images`
-    and `test_images` keep the first of each. Images float32 (N,28,28,1), standardised by the
-    training images. Raises DataError naming the file that is missing, damaged or does not fit.
+    t10k half, or where it is asked for `alone`, its first nine tenths are for training and the last
+    tenth for testing (9,000 and 1,000); the data set is then named "mnist-t10k" and its description
+    says so. `train_images` and `test_images` keep the first of each. Images float32 (N,28,28,1),
+    standardised by the training images. Raises DataError naming the file that is missing, damaged
+    or does not fit, and where the training half is there in a form that cannot be read.
     """
-    train, test, name, description = _halves(root)
+    mnist_extent(root, alone)
+    train, test, name, description = _halves(root, alone)
     train_slice = first_images(train[1], train_images, "data.train_images", description)
     test_slice = first_images(test[1], test_images, "data.test_images", description)
+    train, test = _first(train, train_slice), _first(test, test_slice)
     train_nhwc, test_nhwc = standardised(
-        train[0][train_slice, :, :, None].astype(np.float32),
-        test[0][test_slice, :, :, None].astype(np.float32),
+        train[0][..., None].astype(np.float32), test[0][..., None].astype(np.float32)
     )
     return Dataset(
         name=name,
-        train=LabelledImages(train_nhwc, train[1][train_slice].astype(np.int64)),
-        test=LabelledImages(test_nhwc, test[1][test_slice].astype(np.int64)),
+        train=LabelledImages(train_nhwc, train[1].astype(np.int64)),
+        test=LabelledImages(test_nhwc, test[1].astype(np.int64)),
         classes=CLASSES,
         description=description,
+        contents=DataContents(name, contents_of(*train), contents_of(*test)),
+        notes=() if alone or name != T10K_ALONE else (description,),
     )
 
 
-def _half(root: Path, half: str) -> Half:
-    images_path = _required(root, f"{half}-images-idx3-ubyte")
-    labels_path = _required(root, f"{half}-labels-idx1-ubyte")
-    images, labels = read_idx(images_path), read_idx(labels_path)
-    _check_dimensions(images_path, images, 3)
-    _check_dimensions(labels_path, labels, 1)
-    if len(images) != len(labels):
-        raise DataError(
-            f"{images_path} holds {len(images)} images, but {labels_path} {len(labels)} labels: "
-            "take both from the same half of MNIST"
-        )
-    check_labels(labels, CLASSES, str(labels_path))
+def _half(files: HalfFiles) -> Half:
+    images, labels = read_idx(files.images), read_idx(files.labels)
+    check_labels(labels, CLASSES, str(files.labels))
     return images, labels
 
 
-def _halves(root: Path) -> tuple[Half, Half, str, str]:
+def _halves(root: Path, alone: bool) -> tuple[Half, Half, str, str]:
     """Training half, test half, name and description."""
-    images, labels = test = _half(root, "t10k")
-    if _find(root, "train-images-idx3-ubyte") is not None:
-        return _half(root, "train"), test, "mnist", f"MNIST from {root}"
-    cut = round(len(labels) * TRAIN_SHARE)
+    files, train = t10k_half(root), None if alone else training_half(root)
+    images, labels = test = _half(files)
+    if train is not None:
+        return _half(train), test, "mnist", f"MNIST from {root}"
+    cut = _cut(files, len(labels))
+    why = "as was asked for" if alone else "because there is nothing of the training half"
     description = (
         f"MNIST's t10k half from {root}, its first {cut} images for training and the other "
-        f"{len(labels) - cut} for testing, because train-images-idx3-ubyte is not there"
+        f"{len(labels) - cut} for testing, {why}"
     )
-    return (images[:cut], labels[:cut]), (images[cut:], labels[cut:]), "mnist-t10k", description
+    return (images[:cut], labels[:cut]), (images[cut:], labels[cut:]), T10K_ALONE, description
 
 
-def _find(root: Path, name: str) -> Path | None:
-    return next((path for path in (root / name, root / f"{name}.gz") if path.is_file()), None)
-
-
-def _required(root: Path, name: str) -> Path:
-    path = _find(root, name)
-    if path is None:
-        there = ", ".join(sorted(entry.name for entry in root.iterdir())) if root.is_dir() else ""
+def _cut(files: HalfFiles, images: int) -> int:
+    """How many images of a half are for training, where the rest is for testing."""
+    cut = round(images * TRAIN_SHARE)
+    if cut in (0, images):
         raise DataError(
-            f"{root / name}[.gz] is missing (the folder holds {there or 'nothing'}): "
-            "set data.root to a folder with MNIST's idx files"
+            f"{files.images} holds {images} image{'s' * (images > 1)}: too few to learn from some "
+            "and be tested on others"
         )
-    return path
+    return cut
 
 
-def _check_dimensions(path: Path, array: npt.NDArray[np.uint8], expected: int) -> None:
-    if array.ndim != expected:
-        raise DataError(f"{path}: has {array.ndim} dimensions, expected {expected}")
+def _first(half: Half, wanted: slice) -> Half:
+    return half[0][wanted], half[1][wanted]

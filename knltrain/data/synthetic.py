@@ -10,13 +10,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.contents import DataContents, HalfContents, contents_of_recipe
 from knltrain.data.dataset import Dataset, FloatArray, LabelledImages, standardised
+from knltrain.data.extent import Extent
 from knltrain.errors import DataError
 
 CLASSES = 10
 SIDE = 32
 TRAIN_IMAGES, TEST_IMAGES = 50_000, 10_000
 """The most there are, as in CIFAR-10."""
+
+EXTENT = Extent(TRAIN_IMAGES, TEST_IMAGES, (SIDE, SIDE, 3))
 
 _SEED = 20_260
 _BLOCK = 1000
@@ -37,6 +41,7 @@ def load_synthetic(train_images: int | None = None, test_images: int | None = No
     """
     train = _drawn(_TRAIN, train_images, TRAIN_IMAGES, "data.train_images")
     test = _drawn(_TEST, test_images, TEST_IMAGES, "data.test_images")
+    drawn = (_contents(_TRAIN, len(train[1])), _contents(_TEST, len(test[1])))
     train_nhwc, test_nhwc = standardised(train[0], test[0])
     return Dataset(
         name="synthetic",
@@ -44,6 +49,7 @@ def load_synthetic(train_images: int | None = None, test_images: int | None = No
         test=LabelledImages(test_nhwc, test[1]),
         classes=CLASSES,
         description=f"synthetic: stripes in {CLASSES} directions, drawn from a fixed seed",
+        contents=DataContents("synthetic", *drawn),
     )
 
 
@@ -61,6 +67,11 @@ def _drawn(
         images[begin:end] = block_images[: end - begin]
         labels[begin:end] = block_labels[: end - begin]
     return images, labels
+
+
+def _contents(half: int, count: int) -> HalfContents:
+    """By what they are drawn from: the last bits of pixels differ from computer to computer."""
+    return contents_of_recipe(f"synthetic {_SEED} {half} {count}", count, EXTENT.image_shape)
 
 
 def _block(half: int, number: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:

@@ -16,6 +16,7 @@ from affinity import allowed_cpus
 from knltrain import __version__
 from knltrain.cluster import MeetingPoint, Task
 from knltrain.config import RunConfig
+from knltrain.data.contents import DataContents
 from knltrain.errors import KnltrainError, PeerLost, RunFolderError, RunStopped, SegmentError
 from knltrain.exchange.address import Doorkeeper, fd_behind
 from knltrain.exchange.gathering import Gathering
@@ -41,7 +42,9 @@ class Company:
     `Gathering` raises. Leaving the ``with`` block with an error tells the others of it.
     """
 
-    def __init__(self, task: Task, site: Site, config: RunConfig) -> None:
+    def __init__(
+        self, task: Task, site: Site, config: RunConfig, data: DataContents | None = None
+    ) -> None:
         self.lost: PeerLost | None = None
         self.lost_fd, self._telling_fd = os.pipe()
         self.notes_fd, self._noting_fd = os.pipe()
@@ -51,7 +54,7 @@ class Company:
         limit_seconds = max(LEAST_PATIENCE_SECONDS, config.exchange.timeout_seconds)
         self._limit_seconds = limit_seconds
         described = config.model_dump(mode="json")
-        card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described)
+        card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described, data)
         self._listener: socket.socket | None = None
         self._gathering: Gathering | None = None
         try:
@@ -171,12 +174,14 @@ class Company:
 
 
 @contextmanager
-def company_of(task: Task | None, site: Site, config: RunConfig) -> Iterator[Company | None]:
+def company_of(
+    task: Task | None, site: Site, config: RunConfig, data: DataContents | None = None
+) -> Iterator[Company | None]:
     """The company of a task; None for a process that starts all workers of its run."""
     if task is None:
         yield None
         return
-    with Company(task, site, config) as company:
+    with Company(task, site, config, data) as company:
         yield company
 
 

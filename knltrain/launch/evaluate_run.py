@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from affinity import allowed_cpus, physical_cores, read_topology
-from knltrain.build import build_backend, build_dataset, build_network
-from knltrain.checkpoint import latest_checkpoint, load_checkpoint
+from knltrain.build import build_backend, build_dataset, build_network, check_data
+from knltrain.checkpoint import Checkpoint, by_step, load_checkpoint
 from knltrain.config import RunConfig
-from knltrain.errors import CheckpointError
+from knltrain.errors import CheckpointError, ConfigError, DamagedCheckpoint
 from knltrain.evaluation import Evaluation, Evaluator
 from knltrain.exchange.loopback import Loopback
 from knltrain.launch.run_folder import read_config
+from knltrain.network.network import Network
+
+CHANGEABLE: Final = "data.root"
+"""What may be other than when the run was trained: the data may have moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +28,31 @@ class CheckpointEvaluation:
     checkpoint: Path
     step: int
     found: Evaluation
+    notes: tuple[str, ...] = ()
 
 
-def evaluate_run(run_folder: Path) -> CheckpointEvaluation:
+def evaluate_run(
+    run_folder: Path, overrides: Sequence[str] = (), accepts_other_data: bool = False
+) -> CheckpointEvaluation:
     """Evaluate the model (the center) of the newest checkpoint on all the run's test images.
+
+    Of the newest whole one: nothing is renamed, as the run may be going on. Only `CHANGEABLE` may
+    be overridden, and the data must be those of the run, unless others are accepted.
 
     Raises RunFolderError, CheckpointError, ConfigError, DataError or NonFiniteLoss.
     """
-    config = read_config(run_folder)
-    folder = latest_checkpoint(run_folder)
-    if folder is None:
-        raise CheckpointError(
-            f"'{run_folder}' has no checkpoint to evaluate: let the run come to its end, or give "
-            "it checkpoint.every_epochs above 0"
-        )
+    for override in overrides:
+        if override.partition("=")[0].strip() != CHANGEABLE:
+            raise ConfigError(
+                f"--set {override}: a run is evaluated as it was trained, only {CHANGEABLE} may "
+                "change"
+            )
+    config = read_config(run_folder, tuple(overrides))
     network = build_network(config)
-    checkpoint = load_checkpoint(folder, network)
-    images = build_dataset(config).test
+    checkpoint, notes = _newest(run_folder, network)
+    dataset = build_dataset(config)
+    notes += check_data(checkpoint, dataset.contents, accepts_other_data)
+    images = dataset.test
     whole, at_a_time = _in_whole_batches(config)
     batch = min(at_a_time, len(images.labels))
     cores = len(physical_cores(read_topology(), allowed_cpus()))
@@ -50,7 +64,25 @@ def evaluate_run(run_folder: Path) -> CheckpointEvaluation:
         found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step)
     finally:
         backend.close()
-    return CheckpointEvaluation(folder, checkpoint.step, found)
+    return CheckpointEvaluation(checkpoint.folder, checkpoint.step, found, tuple(notes))
+
+
+def _newest(run_folder: Path, network: Network) -> tuple[Checkpoint, list[str]]:
+    """The newest checkpoint whose model is whole, and notes on those that are damaged."""
+    damaged: list[str] = []
+    for _, folder in reversed(by_step(run_folder)):
+        try:
+            checkpoint = load_checkpoint(folder, network)
+        except DamagedCheckpoint as error:
+            damaged.append(str(error))
+        else:
+            return checkpoint, [f"{why}; {folder.name} is taken" for why in damaged]
+    if damaged:
+        raise DamagedCheckpoint(f"{'; '.join(damaged)}; there is no whole one")
+    raise CheckpointError(
+        f"'{run_folder}' has no checkpoint to evaluate: let the run come to its end, or give "
+        "it checkpoint.every_epochs above 0"
+    )
 
 
 def _in_whole_batches(config: RunConfig) -> tuple[RunConfig, int]:

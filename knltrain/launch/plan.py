@@ -29,6 +29,7 @@ from affinity import (
 from knltrain.build import check_names, check_run, doubts_about, resolved
 from knltrain.config import RunConfig, with_workers
 from knltrain.config.methods import METHODS
+from knltrain.data.contents import DataContents
 from knltrain.errors import ConfigError
 from knltrain.exchange.mpi.runtime import INSTALL
 from knltrain.exchange.oneccl.archived import MODULE
@@ -47,7 +48,8 @@ class RunPlan:
     """A run with nothing left open: `config.workers` is a number, every worker has its place.
 
     `placements` are those of the workers that this process starts, which `site` says; their ranks
-    are those on this node. `notes` are what a user should know about the places.
+    are those on this node. `notes` are what a user should know about the places, `data` what the
+    run learns from.
     """
 
     config: RunConfig
@@ -55,6 +57,7 @@ class RunPlan:
     total_steps: int
     notes: tuple[str, ...] = ()
     site: Site = ALONE
+    data: DataContents | None = None
 
     @property
     def workers(self) -> int:
@@ -112,7 +115,7 @@ def _plan(config: RunConfig, site: Site) -> RunPlan:
         plan = _unpinned(config, site, topology, allowed)
     notes = (*doubts, *size.notes, *(quota_notes or allowed.notes), *_crowded(config, plan))
     notes += plan.notes
-    return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site)
+    return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site, size.data)
 
 
 def request_of(config: RunConfig, site: Site = ALONE) -> Request:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from affinity import format_cpulist, parse_cpulist
 from knltrain.cluster import Task
+from knltrain.data.contents import DataContents
 from knltrain.errors import ConfigError
 
 LOCAL_KEYS: Final = ("placement.", "backend.threads")
@@ -52,15 +53,24 @@ def expected_site(task: Task | None) -> Site:
 
 
 def card_of(
-    task: Task, host: str, cpus: Sequence[int], version: str, config: Mapping[str, Any]
+    task: Task,
+    host: str,
+    cpus: Sequence[int],
+    version: str,
+    config: Mapping[str, Any],
+    data: DataContents | None = None,
 ) -> dict[str, Any]:
-    """What a task has to say of itself, for JSON; `cpus` are those that it may use."""
+    """What a task has to say of itself, for JSON; `cpus` are those that it may use.
+
+    `data` are what it has found to learn from.
+    """
     return {
         "host": host,
         "node": task.node,
         "cpus": format_cpulist(cpus),
         "version": version,
         "config": _flat(config),
+        "data": None if data is None else asdict(data),
     }
 
 
@@ -131,6 +141,18 @@ def _check_equal(cards: Sequence[Mapping[str, Any]]) -> None:
                 f"{'; '.join(differing)}; expected the same file and the same options everywhere; "
                 'what is "auto" may come out differently: give a number'
             )
+        _check_same_data(who, card["data"], first)
+
+
+def _check_same_data(who: str, fields: Mapping[str, Any] | None, first: Mapping[str, Any]) -> None:
+    if fields is None or first["data"] is None:
+        return
+    own, theirs = (DataContents.from_fields(each) for each in (fields, first["data"]))
+    if not own.same_as(theirs):
+        raise ConfigError(
+            f"{who} has found {own} to learn from, task 0 on {first['host']} {theirs}: expected "
+            "the same files in data.root everywhere"
+        )
 
 
 def _flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

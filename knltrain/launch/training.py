@@ -42,7 +42,7 @@ from knltrain.launch.site import expected_site
 from knltrain.launch.supervisor import Ending, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 
-CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin")
+CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin", "data.root")
 """What may be other in the second part of a run than in the first."""
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -67,8 +67,13 @@ def train(config: RunConfig, kept_fds: Sequence[int] = ()) -> Path:
         return _carry_out(part, folder, company, memory, kept_fds, resume=False)
 
 
-def resume(run_folder: Path, overrides: Sequence[str] = ()) -> Path:
+def resume(
+    run_folder: Path, overrides: Sequence[str] = (), accepts_other_data: bool = False
+) -> Path:
     """Go on with a run from its newest checkpoint; only `CHANGEABLE` keys may be overridden.
+
+    The newest is the newest whole one: damaged ones are set aside. What the run learns from must be
+    what it has learned from, unless other data are accepted.
 
     Raises ConfigError, CheckpointError or RunFolderError before anything is started or written,
     and what `train` raises.
@@ -94,7 +99,9 @@ def resume(run_folder: Path, overrides: Sequence[str] = ()) -> Path:
             holding.enter_context(held(run_folder))
         memory = holding.enter_context(shared_memory(part, company))
         if part.site.leads:
-            check_resumable(part.config, run_folder, part.total_steps)
+            steps, data = part.total_steps, part.data
+            found = check_resumable(part.config, run_folder, steps, data, accepts_other_data)
+            part = part.noting(found)
             write_config(run_folder, part.config)
         folder = run_folder if part.site.leads else None
         return _carry_out(part, folder, company, memory, (), resume=True)
@@ -103,7 +110,7 @@ def resume(run_folder: Path, overrides: Sequence[str] = ()) -> Path:
 @contextmanager
 def _at_its_site(plan: RunPlan, task: Task | None) -> Iterator[tuple[RunPlan, Company | None]]:
     """The plan of this process's part of the run, and the others that start workers of it."""
-    with company_of(task, plan.site, plan.config) as company:
+    with company_of(task, plan.site, plan.config, plan.data) as company:
         yield plan if company is None else plan.at(company.site), company
 
 
@@ -266,9 +273,10 @@ def _heading(plan: RunPlan, run_folder: Path) -> str:
     workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
     nodes, way = plan.site.nodes, config.exchange.between_nodes
     written = config.exchange.wire_format
+    data = config.data.name if plan.data is None else plan.data.name
     where = f" on {nodes} nodes, exchanging by {way} in {written}" if nodes > 1 else ""
     return (
-        f"training {config.network.name} on {config.data.name} by {config.exchange.method} with "
+        f"training {config.network.name} on {data} by {config.exchange.method} with "
         f"{workers}{where}; run folder {run_folder}"
     )
 
@@ -316,7 +324,9 @@ def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Inc
     if not lost:
         return None
     checkpoint = latest_checkpoint(run_folder)
-    way_out = f"make room and go on from {checkpoint} by --resume" if checkpoint else "make room"
+    way_out = "make room for it, in another runs_folder perhaps, and train again"
+    if checkpoint is not None:
+        way_out = f"make room and go on from {checkpoint.name} by --resume {run_folder}"
     return Incomplete(
         f"the run has come to its end, but its {' and its '.join(lost)} could not be written "
         f"to {run_folder} (see above): {way_out}",

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 import time
 
@@ -9,6 +11,7 @@ import pytest
 from knltrain import metrics
 from knltrain.clocks import Clocks
 from knltrain.errors import RunFolderError
+from knltrain.files import patient
 from knltrain.metrics import MetricsLog, read_metrics
 
 
@@ -192,3 +195,48 @@ def scalars(folder):
                     found[value.tag, event.step] = value.simple_value
             content = content[16 + size :]
     return found
+
+
+def test_log_on_a_full_disk_waits_and_tells(tmp_path, open_log, clocks, monkeypatch):
+    monkeypatch.setattr(patient, "RETRY_SECONDS", 0.0)
+    log, write = open_log(rank=0), os.write
+
+    def full(_fd, _content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(patient.os, "write", full)
+    train(log, clocks, [1, 2])
+    names = ["metrics-0.jsonl", *(path.name for path in tmp_path.glob("events*"))]
+    assert {name for name, lacks in log.lacking().items() if "No space" in lacks} == set(names)
+    monkeypatch.setattr(patient.os, "write", write)
+    log.write_out()
+    assert set(log.lacking().values()) == {""}
+    assert [record["step"] for record in read_metrics(tmp_path / "metrics-0.jsonl")] == [1, 2]
+    log.close()
+    assert scalars(tmp_path) == {("train/loss", 1): 1.0, ("train/loss", 2): 2.0}
+
+
+@pytest.mark.parametrize("content", ['{"step": 1}\nrubbish\n{}\n', "[]\n", "\x00\xff\n{}\n"])
+def test_damaged_log_of_a_resumed_run_is_put_aside_and_told(tmp_path, open_log, clocks, content):
+    path = tmp_path / "metrics-1.jsonl"
+    path.write_text(content, encoding="latin-1")
+    log = open_log(resumed_step=5)
+    assert "before step 5 are damaged" in log.lacking()[path.name]
+    assert (tmp_path / "metrics-1.jsonl.damaged").read_text(encoding="latin-1") == content
+    train(log, clocks, [6])
+    assert [record["step"] for record in read_metrics(path)] == [6]
+
+
+def test_log_that_cannot_be_rewritten_keeps_all_and_tells(tmp_path, open_log, clocks, monkeypatch):
+    stopped = open_log()
+    train(stopped, clocks, [1, 2, 3])
+    stopped.close()
+
+    def full(_path, _text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(metrics, "write_whole", full)
+    log = open_log(resumed_step=2)
+    assert "taken anew cannot be removed (No space" in log.lacking()["metrics-1.jsonl"]
+    assert len(read_metrics(tmp_path / "metrics-1.jsonl")) == 3
+    monkeypatch.undo()

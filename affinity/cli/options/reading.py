@@ -40,7 +40,16 @@ def count(text: str) -> int:
 
 
 def file_name(text: str) -> Path:
-    """A path that is not empty, as that of an unset variable would be: it would be this folder."""
+    """A path that is not empty, as that of an unset variable would be: it would be this folder.
+
+    A ~ that begins it is a home folder, also where a shell leaves it, as in --picture=~/a.svg.
+    """
     if not text:
         raise argparse.ArgumentTypeError("'' is not the name of a file")
-    return Path(text)
+    try:
+        return Path(text).expanduser() if text.startswith("~") else Path(text)
+    except RuntimeError:
+        raise argparse.ArgumentTypeError(
+            f"'{text}': no home folder is known for it; expected a path in full, or ./~ for a file "
+            "that is called so"
+        ) from None

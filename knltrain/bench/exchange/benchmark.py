@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from affinity import read_topology
+from affinity.process.available import available_bytes
 from knltrain.bench.exchange.contestants import (
     BOX,
     COPY,
@@ -27,7 +28,7 @@ from knltrain.bench.exchange.contestants import (
 from knltrain.bench.exchange.cores import cores_of
 from knltrain.bench.exchange.crew import Crew, assembled
 from knltrain.bench.exchange.report import Measured, lines, packing, rows
-from knltrain.bench.exchange.sizes import FLOAT_BYTES, fitting, format_size, free_bytes
+from knltrain.bench.exchange.sizes import FLOAT_BYTES, fitting, format_size
 from knltrain.bench.exchange.turns import copied_bytes, hold_copies, take_turns
 from knltrain.bench.exchange.vectors import Vectors
 from knltrain.bench.peer_process import PeerError
@@ -100,7 +101,7 @@ def _fitting(
     # Segment and its first values; box and what is read from it; libraries, which copy once.
     vectors = (workers + 2) + (2 * workers + 1) + peers * 2 * workers
     copied = copied_bytes(workers)
-    free = free_bytes()
+    free = available_bytes()
     fit, left_out = fitting(sizes, vectors, copied, free)
     if not fit:
         size, reason = next(iter(left_out.items()))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
-from affinity.process.cgroup import read_memory_limit
 from affinity.sizes import format_bytes
 from knltrain.errors import ConfigError
 
@@ -54,16 +52,6 @@ def format_size(size: int) -> str:
             if size % base**power == 0:
                 return f"{size // base**power} {unit}{ending}"
     return f"{size} B"
-
-
-def free_bytes(root: Path = Path("/")) -> int:
-    """Memory that programs can still take, by the kernel's estimate and this process's limits."""
-    figures = dict(
-        line.split(":") for line in (root / "proc/meminfo").read_text(encoding="utf-8").splitlines()
-    )
-    free = int(figures["MemAvailable"].split()[0]) * 1024
-    limit = read_memory_limit(root)
-    return free if limit is None else min(free, limit.left_bytes)
 
 
 def fitting(

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from knltrain.cli.options import PathFromHome
 from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
 
@@ -16,7 +17,7 @@ Report: TypeAlias = dict[str, Any]
 
 PICTURE_FORMATS = (".png", ".svg", ".pdf")
 
-_NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+_NEW_FILE = PathFromHome(dir_okay=False, writable=True, path_type=Path)
 
 report_option = click.option("--json", "report_file", type=_NEW_FILE, help="Write a JSON file.")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.options import PathFromHome
 
-_PYTHON = click.Path(exists=True, dir_okay=False, executable=True, path_type=Path)
+_PYTHON = PathFromHome(exists=True, dir_okay=False, executable=True, path_type=Path)
 
 
 @click.command()

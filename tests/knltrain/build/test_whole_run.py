@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from knltrain.build import build_network, check_resumable, check_run, names
+from knltrain.build.whole_run import newest_checkpoint
 from knltrain.config import DataConfig
+from knltrain.data import extent, synthetic
 from knltrain.errors import CheckpointError, ConfigError, DataError
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.network import Network
@@ -82,6 +84,51 @@ def test_run_can_go_on_with_what_it_was(config, run, tmp_path):
         check_resumable(chosen, tmp_path, 2)
     with pytest.raises(CheckpointError, match=r"seed = 1, but seed = 2 was asked for"):
         check_resumable(config(workers=1, seed=2), tmp_path, 3)
+
+
+def test_run_goes_on_with_the_data_that_it_has_learned_from(config, run, tmp_path):
+    chosen = config(workers=1, train__steps=3)
+    run(chosen, tmp_path)
+    fewer = chosen.model_copy(update={"data": DataConfig(name="digits", train_images=48)})
+    same, other = (check_run(each).data for each in (chosen, fewer))
+    assert check_resumable(chosen, tmp_path, 3, same) == []
+    expected = (
+        r"checkpoint-3: the run has learned from 'digits' with 32 images .* and 20 .* but now "
+        r"there is 'digits' with 48 images .* and 359 .*data\.root.*--accept-other-data"
+    )
+    with pytest.raises(CheckpointError, match=expected):
+        check_resumable(chosen, tmp_path, 3, other)
+    (note,) = check_resumable(chosen, tmp_path, 3, other, accepts_other_data=True)
+    assert "has learned from 'digits' with 32" in note
+    assert "takes 'digits' with 48" in note
+    (note,) = check_resumable(chosen, tmp_path, 3)
+    assert "does not tell which data" in note
+
+
+def test_run_goes_on_from_the_checkpoint_before_a_damaged_one(config, run, tmp_path):
+    chosen = config(workers=1, train__steps=4, checkpoint__every_epochs=1)
+    run(chosen, tmp_path)
+    data = check_run(chosen).data
+    damaged = tmp_path / "checkpoint-4" / "center.safetensors"
+    content = bytearray(damaged.read_bytes())
+    content[-9] ^= 4
+    damaged.write_bytes(content)
+    (note,) = check_resumable(chosen, tmp_path, 4, data)
+    assert "checkpoint-4.damaged; the newest whole one is checkpoint-2" in note
+    assert newest_checkpoint(tmp_path, build_network(chosen)).step == 2
+
+
+def test_data_that_do_not_fit_are_refused_before_they_are_drawn(config, monkeypatch):
+    def drawn(_half, _number):
+        raise AssertionError("images were drawn")
+
+    monkeypatch.setattr(synthetic, "_block", drawn)
+    monkeypatch.setattr(extent, "available_bytes", lambda: 60 * 2**30)
+    chosen = config(workers=2, network__name="googlenet", network__classes=10)
+    data = DataConfig(name="synthetic", side_pixels=224)
+    expected = r"50,000 training and 10,000 .* 224 x 224 pixels take 34.3 GiB for each of 2 workers"
+    with pytest.raises(DataError, match=expected):
+        check_run(chosen.model_copy(update={"data": data}))
 
 
 def test_run_that_ends_before_its_workers_meet_is_refused(config):

@@ -41,13 +41,15 @@ def test_an_evaluation_is_told_in_words_or_as_json(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen: list[Path] = []
+    seen: list[object] = []
 
-    def evaluate_run(run_folder: Path) -> object:
-        seen.append(run_folder)
+    def evaluate_run(run_folder: Path, overrides: tuple[str, ...], accepts: bool) -> object:
+        seen.append((run_folder, overrides, accepts))
         found = Evaluation(loss=0.12345, accuracy=0.975, images=1000)
         return CheckpointEvaluation(Path("checkpoint-7"), 7, found)
 
     monkeypatch.setattr("knltrain.launch.evaluate_run.evaluate_run", evaluate_run)
     assert invoke("evaluate", str(tmp_path), *options).output == shown
-    assert seen == [tmp_path]
+    words = ("--set", "data.root=~/mnist", "--accept-other-data")
+    invoke("evaluate", str(tmp_path), *options, *words)
+    assert seen == [(tmp_path, (), False), (tmp_path, ("data.root=~/mnist",), True)]

@@ -54,6 +54,7 @@ def test_too_many_workers_are_refused_with_the_way_out(
         ("run.toml", "--resume", "."),
         ("--resume", ".", "--workers", "2"),
         ("--resume", ".", "--name", "other"),
+        ("run.toml", "--accept-other-data"),
     ],
 )
 def test_contradictory_words_are_refused(exit_code: ExitCode, arguments: tuple[str, ...]) -> None:
@@ -65,7 +66,10 @@ def test_a_resumed_run_keeps_its_configuration(
 ) -> None:
     arguments = ("--resume", str(config_file.parent), "--set", "optimizer.momentum=0.5")
     assert exit_code("train", *arguments) == 2
-    assert "only train.epochs, train.steps, placement.pin may change" in capsys.readouterr().err
+    assert (
+        "only train.epochs, train.steps, placement.pin, data.root may change"
+        in capsys.readouterr().err
+    )
 
 
 def test_too_few_cores_to_resume_on_need_no_new_run(

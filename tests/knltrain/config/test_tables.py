@@ -180,3 +180,16 @@ def test_signals_of_preemption_are_written_back(load: Load) -> None:
     chosen = load('preemption.signals=["SIGINT", "SIGTERM"]', "preemption.checkpoint_signals=[]")
     assert chosen.preemption.signals == ("SIGINT", "SIGTERM")
     assert 'signals = [\n    "SIGINT",\n    "SIGTERM",\n]' in to_toml(chosen)
+
+
+@pytest.mark.parametrize("key", ["data.root", "runs_folder"])
+def test_folders_may_begin_with_a_tilde(
+    key: str, load: Load, refusal: Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    for given, expected in (("~/a", "/home/me/a"), ("~", "/home/me"), ("./~", "./~"), ("a~", "a~")):
+        config = load(f"{key}={given}")
+        assert (config.data.root if key == "data.root" else config.runs_folder) == expected
+    message = refusal(f"{key}=~nobody-at-all/a")
+    assert "'~nobody-at-all/a': no home folder is known for it" in message
+    assert f"{key} = ''" in refusal(f'{key}=""')

@@ -9,6 +9,7 @@ import pytest
 
 from knltrain.data.dataset import (
     Batch,
+    Dataset,
     LabelledImages,
     check_labels,
     first_images,
@@ -97,3 +98,18 @@ def test_images_without_contrast_are_refused() -> None:
     constant = np.full((2, 3, 3, 1), 7, np.float32)
     with pytest.raises(DataError, match=r"all pixels of the training images are 7\.0"):
         standardised(constant, constant)
+
+
+def test_half_without_images_is_refused() -> None:
+    with pytest.raises(DataError, match="there are no images"):
+        LabelledImages(np.zeros((0, 4, 5, 2), np.float32), np.zeros(0, np.int64))
+
+
+def test_halves_of_other_shapes_are_refused_before_anything_is_learned() -> None:
+    halves = (
+        LabelledImages(np.zeros((3, side, 4, 1), np.float32), np.zeros(3, np.int64))
+        for side in (4, 5)
+    )
+    expected = r"pair: .* training have \(H, W, C\) = \(4, 4, 1\), those for testing \(5, 4, 1\)"
+    with pytest.raises(DataError, match=expected):
+        Dataset("pair", *halves, classes=10)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knltrain.data.idx import read_idx
+from knltrain.data.idx import read_idx, read_shape
 from knltrain.errors import DataError
 
 VALUES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -32,6 +32,27 @@ def test_values_come_back_in_the_header_s_shape(path: Path, content: bytes) -> N
 
 def test_missing_file_is_named_with_the_way_out(path: Path) -> None:
     with pytest.raises(DataError, match=r"some-idx3-ubyte: cannot be read.*set data\.root"):
+        read_idx(path)
+
+
+@pytest.mark.parametrize("content", [FILE, gzip.compress(FILE)], ids=["plain", "gzip"])
+def test_shape_is_known_without_the_values(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    assert read_shape(path) == (2, 3, 4)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_header_s_word_alone_takes_no_memory(path: Path, packed: bool) -> None:
+    """It asks for 2**96 bytes."""
+    content = struct.pack(">4B3I", 0, 0, 8, 3, *(3 * [2**32 - 1])) + b"abc"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(DataError, match=r"truncated: \d+ bytes are missing"):
+        read_idx(path)
+
+
+def test_many_bytes_after_the_last_value_are_counted_not_kept(path: Path) -> None:
+    path.write_bytes(gzip.compress(FILE + bytes(3 * 2**20)))
+    with pytest.raises(DataError, match=f"{3 * 2**20} bytes follow the 40"):
         read_idx(path)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knltrain.data.mnist import load_mnist
+from knltrain.data.extent import Extent
+from knltrain.data.mnist import load_mnist, mnist_extent
 from knltrain.errors import DataError
 
 SHARED = Path(__file__).parents[3].parent / "shared/data/mnist"
@@ -48,17 +49,57 @@ def test_t10k_half_alone_is_split_and_the_description_says_so(tmp_path: Path) ->
     assert dataset.test.images_nhwc[0, 0, 0, 0] > pixel[-1] > pixel[0]
 
 
-def test_training_labels_without_images_do_not_make_a_half(tmp_path: Path) -> None:
+def test_t10k_half_is_told_of_unless_it_was_asked_for(tmp_path: Path) -> None:
     _write_half(tmp_path, "t10k", 20)
-    _write(tmp_path / "train-labels-idx1-ubyte.gz", np.zeros(60))
-    assert len(load_mnist(tmp_path).train) == 18
+    (note,) = load_mnist(tmp_path).notes
+    assert "t10k half" in note
+    assert "nothing of the training half" in note
+    asked = load_mnist(tmp_path, alone=True)
+    assert (asked.name, asked.notes) == ("mnist-t10k", ())
 
 
-def test_training_images_without_labels_are_refused(tmp_path: Path) -> None:
+def test_t10k_half_can_be_asked_for_whatever_else_is_there(tmp_path: Path) -> None:
     _write_half(tmp_path, "t10k", 20)
-    _write_half(tmp_path, "train", 20)
-    (tmp_path / "train-labels-idx1-ubyte").unlink()
-    with pytest.raises(DataError, match=r"train-labels-idx1-ubyte\[\.gz\] is missing"):
+    _write_half(tmp_path, "train", 30)
+    assert (load_mnist(tmp_path).name, load_mnist(tmp_path).notes) == ("mnist", ())
+    (tmp_path / "train-images-idx3-ubyte").unlink()
+    with pytest.raises(DataError, match=r"data\.name = 'mnist-t10k'"):
+        load_mnist(tmp_path)
+    assert len(load_mnist(tmp_path, alone=True).train) == 18
+
+
+def test_contents_are_those_of_the_images_in_use(tmp_path: Path) -> None:
+    for folder, images in (("a", 20), ("b", 20), ("c", 30)):
+        (tmp_path / folder).mkdir()
+        _write_half(tmp_path / folder, "t10k", images, ".gz" if folder == "b" else "")
+    first, packed, more = (load_mnist(tmp_path / folder).contents for folder in "abc")
+    assert first == packed != more
+    assert (first.train.images, first.test.images) == (18, 2)
+    fewer = load_mnist(tmp_path / "a", train_images=5).contents
+    assert (fewer.train.images, fewer.test) == (5, first.test)
+
+
+def test_extent_is_that_of_the_images_that_are_read(tmp_path: Path) -> None:
+    _write_half(tmp_path, "t10k", 20)
+    assert mnist_extent(tmp_path) == Extent(18, 2, (28, 28, 1))
+    _write_half(tmp_path, "train", 30, ".gz")
+    assert mnist_extent(tmp_path) == Extent(30, 20, (28, 28, 1))
+    assert mnist_extent(tmp_path, alone=True) == Extent(18, 2, (28, 28, 1))
+
+
+def test_halves_of_other_sizes_are_refused_with_both_files(tmp_path: Path) -> None:
+    _write_half(tmp_path, "t10k", 20)
+    _write(tmp_path / "train-images-idx3-ubyte", np.zeros((9, 32, 28)))
+    _write(tmp_path / "train-labels-idx1-ubyte", np.zeros(9))
+    expected = r"train-images-idx3-ubyte has images of 32 x 28 pixels, but .*t10k.* of 28 x 28"
+    with pytest.raises(DataError, match=expected):
+        load_mnist(tmp_path)
+
+
+@pytest.mark.parametrize("images", [1, 2])
+def test_too_few_images_to_learn_and_be_tested_are_refused(tmp_path: Path, images: int) -> None:
+    _write_half(tmp_path, "t10k", images)
+    with pytest.raises(DataError, match=rf"t10k-images-idx3-ubyte holds {images} image.* too few"):
         load_mnist(tmp_path)
 
 
@@ -125,7 +166,7 @@ def test_images_and_labels_exchanged_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"MNIST's t10k half is not in {SHARED}")
 def test_real_t10k_half_splits_into_9000_and_1000() -> None:
-    dataset = load_mnist(SHARED)
+    dataset = load_mnist(SHARED, alone=True)
     assert dataset.name == "mnist-t10k"
     assert (len(dataset.train), len(dataset.test)) == (9000, 1000)
     assert dataset.train.labels[:5].tolist() == [7, 2, 1, 0, 4]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from knltrain.files import durable
-from knltrain.files.durable import reason_of, write_whole
+from knltrain.files.durable import reason_of, sync, write_whole
 
 
 def test_text_replaces_what_was_there(tmp_path: Path) -> None:
@@ -50,3 +51,15 @@ def test_reason_is_the_system_s_where_there_is_one() -> None:
         "No space left on device"
     )
     assert reason_of(ValueError("odd")) == "odd"
+
+
+@pytest.mark.parametrize(("error", "raised"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_file_systems_without_a_way_to_sync_folders_are_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, raised: bool
+) -> None:
+    def refuse(_descriptor: int) -> NoReturn:
+        raise OSError(error, "refused")
+
+    monkeypatch.setattr(durable.os, "fsync", refuse)
+    with pytest.raises(OSError, match="refused") if raised else nullcontext():
+        sync(tmp_path)

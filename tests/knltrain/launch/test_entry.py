@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +18,7 @@ from affinity.process.own import encode_placement
 from knltrain.cluster import WorkerIdentity
 from knltrain.errors import DataError
 from knltrain.launch import entry
-from knltrain.launch.events import EventReader
+from knltrain.launch.events import EventReader, EventWriter
 
 ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "knltrain.launch.entry")
@@ -146,3 +147,33 @@ def test_started_by_hand_it_says_what_to_do_instead() -> None:
     done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert "is started by `knltrain train`" in done.stderr
+
+
+def test_a_log_that_takes_no_more_ends_no_worker_and_hides_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_fd, write_fd = os.pipe()
+    observer = entry.TellsParent(EventWriter(write_fd), 0)
+    with Path("/dev/full").open("w", buffering=1) as full, monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", full)
+        observer.failed(KeyError("velocity"))
+        with suppress(OSError):
+            full.close()
+    os.close(write_fd)
+    reader = EventReader(read_fd)
+    [error] = reader.read()
+    reader.close()
+    assert error["message"] == "KeyError: 'velocity'"
+
+
+def test_what_is_missing_is_told_once_and_when_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read_fd, write_fd = os.pipe()
+    observer = entry.TellsParent(EventWriter(write_fd), 0)
+    for lacks in ("", "full", "full", "", ""):
+        observer.unwritten(None, "plan.json", lacks)
+    os.close(write_fd)
+    reader = EventReader(read_fd)
+    assert [event["lacks"] for event in reader.read()] == ["full", ""]
+    reader.close()

@@ -11,7 +11,14 @@ import pytest
 from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.checkpoint import CheckpointWriter, RunIdentity, WorkerState
 from knltrain.config import RunConfig
-from knltrain.errors import CheckpointError, KnltrainError, RunFolderError
+from knltrain.data.contents import DataContents, HalfContents
+from knltrain.errors import (
+    CheckpointError,
+    ConfigError,
+    DamagedCheckpoint,
+    KnltrainError,
+    RunFolderError,
+)
 from knltrain.exchange.loopback import Loopback
 from knltrain.launch import evaluate_run as module
 from knltrain.launch.evaluate_run import evaluate_run
@@ -29,6 +36,11 @@ def test_a_run_without_a_checkpoint_is_refused(tmp_path: Path, run_toml: str) ->
     (tmp_path / "config.toml").write_text(run_toml)
     with pytest.raises(CheckpointError, match=r"no checkpoint .* checkpoint.every_epochs"):
         evaluate_run(tmp_path)
+
+
+def test_only_the_place_of_the_data_may_change(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--set seed=2: .*only data.root may change"):
+        evaluate_run(tmp_path, ("data.root=/a", "seed=2"))
 
 
 Asked = Callable[[str], tuple[RunConfig, int, int]]
@@ -74,3 +86,34 @@ def test_as_many_images_at_once_as_the_run_took_and_nothing_is_measured(
     config, batch, _ = asked(f"micro_batch = {micro_batch}")
     assert batch == expected
     assert config.backend.micro_batch == 0
+
+
+def test_damaged_checkpoint_is_passed_over_and_left_where_it_is(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run may be going on."""
+    (tmp_path / "checkpoint-2").mkdir()
+    loaded: list[int] = []
+    monkeypatch.setattr(module, "check_data", lambda found, *_: loaded.append(found.step) or [])
+    asked("threads = 1")
+    assert loaded == [1]
+    assert (tmp_path / "checkpoint-2").is_dir()
+    (tmp_path / "checkpoint-1" / "center.safetensors").unlink()
+    with pytest.raises(DamagedCheckpoint, match=r"checkpoint-2/.*checkpoint-1/.*no whole one"):
+        evaluate_run(tmp_path)
+
+
+def test_other_data_are_refused_with_both_or_accepted(
+    tmp_path: Path, run_toml: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.toml").write_text(run_toml)
+    half = HalfContents(9, (28, 28, 1), "0" * 32)
+    network = lenet()
+    packed = ParameterVector(network).packed
+    identity = RunIdentity(network, 1, "sync_easgd", 1, DataContents("others", half, half))
+    writer = CheckpointWriter(tmp_path, identity, Loopback(packed.size), 1)
+    writer.save(WorkerState(1, packed, packed, {}, {}))
+    with pytest.raises(CheckpointError, match=r"from 'others' with 9 .* now there is 'digits'"):
+        evaluate_run(tmp_path)
+    (note,) = evaluate_run(tmp_path, accepts_other_data=True).notes
+    assert note.startswith("--accept-other-data: the run has learned from 'others'")

@@ -82,6 +82,31 @@ def test_progress_is_shown_and_remembered(plan: RunPlan, tmp_path: Path) -> None
     assert "50.00%" in shown.getvalue()
 
 
+def test_what_could_not_be_written_is_told_once_and_remembered(
+    plan: RunPlan, tmp_path: Path
+) -> None:
+    shown = io.StringIO()
+    listener = Listener(plan, tmp_path, PlainDisplay(shown))
+    for lacks in ("the disk is full", "the disk is still full"):
+        listener.hear(1, {"event": "unwritten", "what": "metrics-1.jsonl", "lacks": lacks})
+    assert shown.getvalue() == (
+        "warning: worker 1: metrics-1.jsonl: the disk is full; the training goes on\n"
+    )
+    assert listener.lacking == {(1, "metrics-1.jsonl"): "the disk is still full"}
+    listener.hear(1, {"event": "unwritten", "what": "metrics-1.jsonl", "lacks": ""})
+    assert shown.getvalue().endswith("note: worker 1: metrics-1.jsonl: it is written now\n")
+    assert listener.lacking == {}
+
+
+def test_places_that_cannot_be_written_end_no_run(plan: RunPlan, tmp_path: Path) -> None:
+    shown = io.StringIO()
+    listener = Listener(plan, tmp_path / "gone", PlainDisplay(shown))
+    assert "warning: worker 0: placement.json: cannot write" in shown.getvalue()
+    (tmp_path / "gone").mkdir()
+    listener.hear(1, _placement_event("1"))
+    assert listener.lacking == {}
+
+
 def test_an_unknown_word_is_a_defect(plan: RunPlan, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown event"):
         Listener(plan, tmp_path, PlainDisplay(io.StringIO())).hear(0, {"event": "singing"})

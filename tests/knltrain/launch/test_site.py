@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from knltrain.cluster import Task
+from knltrain.data.contents import DataContents, HalfContents
 from knltrain.errors import ConfigError
 from knltrain.launch.site import ALONE, Site, agreed_sites, card_of, expected_site, met_site
 
@@ -81,3 +84,16 @@ def test_keys_that_differ_are_named_with_both_values() -> None:
 def test_what_belongs_to_a_computer_may_differ() -> None:
     cards = [card("a", "0"), card("b", "1", placement={"pin": False})]
     assert agreed_sites(PAIR, cards) == [(0, 0), (1, 0)]
+
+
+def test_tasks_that_found_other_data_are_refused_with_both() -> None:
+    halves = [HalfContents(images, (28, 28, 1), f"{images:032}") for images in (9, 8)]
+    same, other = (DataContents("mnist", halves[0], half) for half in halves)
+    cards = [
+        {**card(host, "0"), "data": json.loads(json.dumps(asdict(data)))}
+        for host, data in (("a", same), ("b", other))
+    ]
+    with pytest.raises(ConfigError, match=r"task 1 on b has found 'mnist' with 9 .* and 8 .*on a"):
+        agreed_sites(PAIR, cards)
+    alike = [{**each, "data": cards[0]["data"]} for each in cards]
+    assert agreed_sites(PAIR, alike) == [(0, 0), (1, 0)]

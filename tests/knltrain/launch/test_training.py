@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -236,18 +237,19 @@ def test_a_resumed_run_that_lacks_cores_is_told_how_to_go_on(
         os.sched_setaffinity(0, allowed)
 
 
-def test_a_damaged_checkpoint_can_be_removed_to_go_on_from_the_one_before(
+def test_a_run_goes_on_from_before_a_damaged_checkpoint_which_is_kept(
     folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
 ) -> None:
     run = two_at_once[0].with_name("run-damaged")
     shutil.copytree(two_at_once[0], run)
     model = run / "checkpoint-12/center.safetensors"
-    model.write_bytes(model.read_bytes()[:-1])
-    err = _refused(start_knltrain("train", "--resume", str(run), cwd=folder))
-    assert f"remove {model.parent} to go on from checkpoint-6" in err
-    shutil.rmtree(model.parent)
+    content = bytearray(model.read_bytes())
+    content[len(content) // 2] ^= 1
+    model.write_bytes(content)
     unpinned = ("--set", "placement.pin=false")
-    _finish(start_knltrain("train", "--resume", str(run), *unpinned, cwd=folder))
+    out = _finish(start_knltrain("train", "--resume", str(run), *unpinned, cwd=folder))
+    assert "now called checkpoint-12.damaged; the newest whole one is checkpoint-6" in out
+    assert (run / "checkpoint-12.damaged").is_dir()
     _assert_same_end(two_at_once[0], run)
 
 
@@ -260,3 +262,36 @@ def test_evaluate_finds_what_the_run_found(
     assert found["accuracy"] == result["test_accuracy"]
     assert found["loss"] == pytest.approx(result["test_loss"], rel=1e-5)
     assert (found["step"], found["images"]) == (12, result["test_images"])
+
+
+def write_half(root: Path, half: str, images: int) -> None:
+    """Idx files of images of noise."""
+    pixels = np.random.default_rng(images).integers(0, 256, (images, 28, 28))
+    for name, array in (("images-idx3", pixels), ("labels-idx1", np.arange(images) % 10)):
+        header = struct.pack(f">4B{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+        path = root / f"{half}-{name}-ubyte"
+        path.write_bytes(header + array.astype(np.uint8).tobytes())
+
+
+def test_run_tells_what_it_learns_from_and_goes_on_with_nothing_else(
+    tmp_path: Path, run_toml: str, start_knltrain: Start
+) -> None:
+    """A run on the test half, which then moves, and is joined by the training half."""
+    toml = run_toml.replace('"digits"\ntrain_images = 96', '"mnist"\nroot = "mnist"')
+    (tmp_path / "run.toml").write_text(toml)
+    (tmp_path / "mnist").mkdir()
+    write_half(tmp_path / "mnist", "t10k", 40)
+    out = _finish(start_knltrain("train", "run.toml", cwd=tmp_path))
+    run = tmp_path / "runs/run"
+    assert "training lenet on mnist-t10k by" in out
+    assert "note: MNIST's t10k half" in out
+    assert json.loads((run / "result.json").read_text())["data"] == "mnist-t10k"
+    moved = (tmp_path / "mnist").rename(tmp_path / "moved")
+    there = (f"--set=data.root={moved}", "--set=train.epochs=3")
+    _finish(start_knltrain("train", "--resume", str(run), *there, cwd=tmp_path))
+    write_half(moved, "train", 60)
+    with start_knltrain("train", "--resume", str(run), "--set=train.epochs=4", cwd=tmp_path) as one:
+        _, err = one.communicate(timeout=120)
+    assert one.returncode == 2
+    assert "has learned from 'mnist-t10k' with 36 images" in err
+    assert "but now there is 'mnist' with 60 images" in err

@@ -12,9 +12,9 @@ from knltrain.checkpoint import (
     load_checkpoint,
     load_worker_state,
 )
-from knltrain.errors import NonFiniteLoss, PeerLost
+from knltrain.errors import CheckpointError, NonFiniteLoss, PeerLost
 from knltrain.evaluation import Evaluation
-from knltrain.worker import DueSteps, Evaluates, KeepsCheckpoints, Observer
+from knltrain.worker import DueSteps, Evaluates, KeepsCheckpoints, Observer, due
 
 
 @pytest.mark.parametrize(
@@ -149,3 +149,70 @@ def test_team_whose_last_step_spoilt_a_local_can_go_on_from_before_it(team, tmp_
     folder = latest_checkpoint(tmp_path)
     assert folder.name == "checkpoint-2"
     assert all(np.isfinite(parameters).all() for parameters, _ in team(tmp_path, 5, start=folder))
+
+
+class FailsFirst:
+    """A writer whose first so many tries fail, for a reason of its own or of another worker."""
+
+    def __init__(self, failures, own=True):
+        self.tried, self._failures, self._own = [], failures, own
+
+    def save(self, state, run_step):
+        self.tried.append(run_step)
+        if len(self.tried) <= self._failures:
+            raise CheckpointError("no room") from (OSError("full") if self._own else None)
+
+
+class Hears(Observer):
+    """Takes down what a worker tells of as missing."""
+
+    def __init__(self):
+        self.told = []
+
+    def unwritten(self, worker, what, lacks):
+        self.told.append((worker.team.rank, what, lacks))
+
+
+@pytest.fixture
+def train_with(make_worker, no_exchange, monkeypatch):
+    """train_with(writer): what is told where steps 2, 4 and 5 are due."""
+    monkeypatch.setattr(due, "LAST_PAUSES_SECONDS", (0.0, 0.0))
+
+    def train(writer):
+        hears = Hears()
+        keeps = KeepsCheckpoints(writer, DueSteps(2, 5))
+        assert make_worker(no_exchange(), observers=[hears, keeps]).run().steps == 5
+        return hears.told
+
+    return train
+
+
+def test_checkpoint_that_cannot_be_written_ends_nothing_and_the_next_is_tried(train_with):
+    writer = FailsFirst(1)
+    assert train_with(writer) == [
+        (0, "checkpoint", "no room"),
+        (0, "checkpoint", ""),
+        (0, "checkpoint", ""),
+    ]
+    assert writer.tried == [2, 4, 5]
+
+
+@pytest.mark.parametrize(("failures", "last"), [(4, ""), (9, "no room")])
+def test_last_checkpoint_is_tried_again(train_with, failures, last):
+    writer = FailsFirst(failures)
+    assert train_with(writer)[-1] == (0, "checkpoint", last)
+    assert writer.tried == [2, 4, 5, 5, 5]
+
+
+def test_failure_is_told_by_rank_0_and_by_those_who_have_failed(
+    in_threads, make_worker, no_exchange, initial
+):
+    """All others know as well that there is no checkpoint, but not why."""
+
+    def train(transport):
+        writer, hears = FailsFirst(1, own=transport.rank == 2), Hears()
+        keeps = KeepsCheckpoints(writer, DueSteps(2, 3))
+        make_worker(no_exchange(3), transport=transport, steps=3, observers=[hears, keeps]).run()
+        return [rank for rank, _, lacks in hears.told if lacks]
+
+    assert in_threads(initial.size, 3, train) == [[0], [], [2]]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import final
 
 from knltrain.evaluation import Evaluation
 from knltrain.metrics import MetricsLog, read_metrics
-from knltrain.worker import LogsMetrics, WritesPlan, WritesResult
+from knltrain.worker import LogsMetrics, Observer, WritesPlan, WritesResult
+from knltrain.worker.tracing import WritesTrace
 
 
 def test_metrics_hold_the_steps_and_the_evaluations(make_worker, easgd, tmp_path):
@@ -66,3 +68,46 @@ def test_other_ranks_write_no_result(in_threads, make_worker, tmp_path, initial,
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*")] == [
         "0/result.json"
     ]
+
+
+@final
+class Hears(Observer):
+    """Takes down what a worker tells of as missing."""
+
+    def __init__(self):
+        self.lacking = {}
+
+    def unwritten(self, worker, what, lacks):
+        self.lacking[what] = lacks
+
+
+def test_worker_whose_folder_is_gone_does_all_its_steps_and_tells(make_worker, tmp_path, easgd):
+    gone, hears = tmp_path / "gone", Hears()
+    log = MetricsLog(gone, 1, steps_per_epoch=4)
+    observers = [
+        hears,
+        LogsMetrics(log),
+        WritesResult(gone, {}),
+        WritesTrace(gone / "trace-0.json", 0, 2),
+    ]
+    with make_worker(easgd(), steps=3, observers=observers) as worker:
+        assert worker.run().steps == 3
+    assert set(hears.lacking) == {"metrics-1.jsonl", "result.json", "trace-0.json"}
+    assert all("No such file" in lacks for lacks in hears.lacking.values())
+
+
+def test_plan_that_was_not_written_at_the_start_is_written_in_the_end(
+    make_worker, tmp_path, easgd, softmax_backend, monkeypatch
+):
+    monkeypatch.setattr(type(softmax_backend), "description", {"arena_bytes": 3})
+    hears, folder = Hears(), tmp_path / "late"
+
+    @final
+    class MakesRoom(Observer):
+        def step_done(self, worker, step, loss, learning_rate):
+            assert "No such file" in hears.lacking["plan.json"]
+            folder.mkdir(exist_ok=True)
+
+    make_worker(easgd(), steps=1, observers=[hears, MakesRoom(), WritesPlan(folder)]).run()
+    assert hears.lacking == {"plan.json": ""}
+    assert json.loads((folder / "plan.json").read_text()) == {"arena_bytes": 3}

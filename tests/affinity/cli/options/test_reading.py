@@ -34,3 +34,11 @@ def test_empty_name_is_not_this_folder() -> None:
     assert file_name("a b") == Path("a b")
     with pytest.raises(argparse.ArgumentTypeError, match="'' is not the name of a file"):
         file_name("")
+
+
+def test_a_home_folder_is_written_with_a_tilde(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert file_name("~/machine.xml") == Path("/home/me/machine.xml")
+    assert file_name("./~") == Path("~")
+    with pytest.raises(argparse.ArgumentTypeError, match="'~nobody-at-all/a': no home folder"):
+        file_name("~nobody-at-all/a")

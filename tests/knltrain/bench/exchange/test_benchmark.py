@@ -99,7 +99,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts():
 
 
 def test_a_network_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(benchmark, "free_bytes", lambda: 2**31)
+    monkeypatch.setattr(benchmark, "available_bytes", lambda: 2**31)
     with pytest.raises(ConfigError, match=r"--network vgg-16: the contestants need"):
         run_exchange_benchmark([4096], 2, 1, ["gloo"], "vgg-16")
 

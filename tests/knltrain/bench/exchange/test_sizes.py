@@ -5,7 +5,6 @@ import pytest
 from knltrain.bench.exchange.sizes import (
     fitting,
     format_size,
-    free_bytes,
     parse_size,
     parse_sizes,
 )
@@ -51,21 +50,3 @@ def test_sizes_that_need_too_much_are_left_out_with_the_reason():
     assert left_out == {
         2**30: "the contestants need 10.0 GiB of memory at once, of 2.0 GiB that are free"
     }
-
-
-def test_memory_that_is_free_is_what_the_kernel_and_the_group_leave(tmp_path):
-    assert 0 < free_bytes() < 2**50
-    files = {
-        "proc/meminfo": "MemTotal: 900 kB\nMemAvailable: 300 kB\n",
-        "proc/self/cgroup": "0::/job\n",
-        "proc/self/mountinfo": "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-        "sys/fs/cgroup/job/memory.max": "200000\n",
-        "sys/fs/cgroup/job/memory.current": "150000\n",
-        "sys/fs/cgroup/job/memory.stat": "inactive_file 50000\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert free_bytes(tmp_path) == 100_000
-    (tmp_path / "sys/fs/cgroup/job/memory.max").write_text("max\n")
-    assert free_bytes(tmp_path) == 300 * 1024

@@ -14,7 +14,7 @@ from knltrain.errors import ConfigError
 def test_lenet_learns_mnist_where_that_is_and_else_the_digits() -> None:
     there, here = task_named("lenet", "/somewhere"), task_named("lenet", None)
     assert (there.data["name"], there.data["root"], there.train_images) == (
-        "mnist",
+        "mnist-t10k",
         "/somewhere",
         9000,
     )

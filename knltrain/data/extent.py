@@ -1,0 +1,66 @@
+"""How large a data set is, known before any of its images are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from affinity.process.available import available_bytes
+from affinity.sizes import format_bytes
+from knltrain.errors import DataError
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """So many images for training and testing, all of the same shape (H,W,C)."""
+
+    train_images: int
+    test_images: int
+    image_shape: tuple[int, int, int]
+
+    def first(self, train_images: int | None, test_images: int | None) -> Extent:
+        """The extent of the first images only; None: all. There may be fewer than asked for."""
+        return Extent(
+            min(self.train_images, train_images or self.train_images),
+            min(self.test_images, test_images or self.test_images),
+            self.image_shape,
+        )
+
+    def bytes_with(self, side_pixels: int | None, shift_pixels: int) -> int:
+        """What the images take in float32, enlarged to `side_pixels`, with borders to move in.
+
+        Those that are enlarged are there beside the large ones for a while, and those for training
+        beside their copies with borders.
+        """
+        height, width, channels = self.image_shape
+        images, found = self.train_images + self.test_images, 0
+        if side_pixels is not None:
+            found += images * height * width
+            height = width = side_pixels
+        found += images * height * width
+        if shift_pixels:
+            found += self.train_images * (height + 2 * shift_pixels) * (width + 2 * shift_pixels)
+        return FLOAT_BYTES * channels * found
+
+
+def check_room(
+    extent: Extent, name: str, side_pixels: int | None, shift_pixels: int, copies: int
+) -> None:
+    """Refuse images that this computer's memory cannot hold, before any of it is taken: DataError.
+
+    Each of `copies` workers holds all of them. Memory is what the kernel and the control groups
+    have left.
+    """
+    needed, free = extent.bytes_with(side_pixels, shift_pixels), available_bytes()
+    if copies * needed <= free:
+        return
+    shape = extent.image_shape if side_pixels is None else (side_pixels, side_pixels)
+    pixels = " x ".join(map(str, shape[:2]))
+    each = f" for each of {copies} workers, {format_bytes(copies * needed)} in all," * (copies > 1)
+    raise DataError(
+        f"data.name = '{name}': {extent.train_images:,} training and {extent.test_images:,} test "
+        f"images of {pixels} pixels take {format_bytes(needed)}{each or ','} and "
+        f"{format_bytes(free)} of memory are free: use fewer (data.train_images, "
+        "data.test_images), smaller ones (data.side_pixels), or fewer workers"
+    )

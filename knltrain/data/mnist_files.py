@@ -1,0 +1,133 @@
+"""Which files of MNIST a folder holds, and whether its training half is there, or half there."""
+
+from __future__ import annotations
+
+import errno
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from knltrain.data.idx import read_shape
+from knltrain.errors import DataError
+
+T10K_ALONE: Final = "mnist-t10k"
+"""What the data set is called that is made of the test half."""
+
+_TRAINING = re.compile(r"(?<![a-z])train(ing)?(?![a-z])|train.*(image|label|idx|ubyte)")
+_NO_DATA = frozenset(
+    {".cfg", ".json", ".log", ".md", ".pdf", ".png", ".py", ".sh", ".toml", ".txt", ".yaml"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HalfFiles:
+    """The two files of one half; they may yet turn out to be no idx files."""
+
+    images: Path
+    labels: Path
+
+    def shape(self) -> tuple[int, int, int]:
+        """(N,H,W) as the headers have it; DataError where they are not of one half of MNIST."""
+        count, height, width = _shape(self.images, 3, "images")
+        (labels,) = _shape(self.labels, 1, "labels")
+        if count != labels:
+            raise DataError(
+                f"{self.images} holds {count} images, but {self.labels} {labels} labels: "
+                "take both from the same half of MNIST"
+            )
+        return count, height, width
+
+
+def t10k_half(root: Path) -> HalfFiles:
+    """The files of the t10k half; DataError with what the folder holds where they are not there."""
+    return HalfFiles(*(_required(root, name) for name in _names("t10k")))
+
+
+def training_half(root: Path) -> HalfFiles | None:
+    """The files of the training half, or None where there is nothing of it.
+
+    Raises DataError where it is there in a form that is not read: a link that leads nowhere, a
+    folder, another spelling, or one file of the two. To learn from the test half then would not be
+    what was meant.
+    """
+    names = _names("train")
+    found = [path for name in names if (path := _find(root, name)) is not None]
+    if len(found) == len(names):
+        return HalfFiles(*found)
+    if there := [name for name in _listed(root) if _is_of_training(name)]:
+        raise DataError(
+            f"{root}: expected {' and '.join(f'{name}[.gz]' for name in names)}, found "
+            f"{', '.join(_described(root / name) for name in there)}: rename them or fetch what is "
+            f"missing, or set data.name = '{T10K_ALONE}' to learn from a part of the test half"
+        )
+    return None
+
+
+def _names(half: str) -> tuple[str, str]:
+    return f"{half}-images-idx3-ubyte", f"{half}-labels-idx1-ubyte"
+
+
+def _is_of_training(name: str) -> bool:
+    folded = name.casefold()
+    return bool(_TRAINING.search(folded)) and Path(folded).suffix not in _NO_DATA
+
+
+def _find(root: Path, name: str) -> Path | None:
+    return next((path for path in (root / name, root / f"{name}.gz") if _is_file(path)), None)
+
+
+def _is_file(path: Path) -> bool:
+    """As `Path.is_file`, which answers "no" where it may not look."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return False
+        raise _unreadable(path, error) from error
+
+
+def _required(root: Path, name: str) -> Path:
+    path = _find(root, name)
+    if path is None:
+        there = ", ".join(_described(root / each) for each in _listed(root))
+        raise DataError(
+            f"{root / name}[.gz] is missing (the folder holds {there or 'nothing'}): "
+            "set data.root to a folder with MNIST's idx files"
+        )
+    return path
+
+
+def _listed(root: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in root.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unreadable(root, error) from error
+
+
+def _described(path: Path) -> str:
+    if path.is_symlink() and not path.exists():
+        return f"{path.name} (a link to {path.readlink()}, which is not there)"
+    return f"{path.name} (a folder)" if path.is_dir() else path.name
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(
+        f"{path}: cannot be read ({error.strerror}): data.root must be a folder that this user may "
+        "list and enter"
+    )
+
+
+def _shape(path: Path, dimensions: int, what: str) -> tuple[int, ...]:
+    shape = read_shape(path)
+    if len(shape) != dimensions:
+        raise DataError(f"{path}: has {len(shape)} dimensions, expected {dimensions}")
+    if 0 in shape:
+        raise DataError(
+            f"{path}: its header {shape} tells of no {what if shape[0] == 0 else 'pixels'}: "
+            "fetch it again"
+        )
+    return shape

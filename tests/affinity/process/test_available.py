@@ -1,0 +1,23 @@
+"""How much memory there is to take."""
+
+from affinity.process.available import available_bytes
+
+
+def test_memory_that_is_free_is_what_the_kernel_and_the_group_leave(tmp_path):
+    assert 0 < available_bytes() < 2**50
+    files = {
+        "proc/meminfo": "MemTotal: 900 kB\nMemAvailable: 300 kB\n",
+        "proc/self/cgroup": "0::/job\n",
+        "proc/self/mountinfo": "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+        "sys/fs/cgroup/job/memory.max": "200000\n",
+        "sys/fs/cgroup/job/memory.current": "150000\n",
+        "sys/fs/cgroup/job/memory.stat": "inactive_file 50000\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert available_bytes(tmp_path) == 100_000
+    (tmp_path / "sys/fs/cgroup/job/memory.max").write_text("max\n")
+    assert available_bytes(tmp_path) == 300 * 1024
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 900 kB\nMemFree: 70 kB\nCached: 30 kB\n")
+    assert available_bytes(tmp_path) == 100 * 1024
