@@ -221,14 +221,15 @@ def _parsed(path: Path, lines: list[str]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-            if not isinstance(record, dict):
-                raise ValueError(f"a {type(record).__name__} is no record")
-            yield record
-        except (ValueError, RecursionError) as error:
-            if number < len(lines):
-                raise RunFolderError(
-                    f"{path}, line {number}: expected a JSON record, found {line[:60]!r}"
-                ) from error
+        except (ValueError, RecursionError):
+            if number == len(lines):
+                return  # cut short
+            record = None
+        if not isinstance(record, dict):
+            raise RunFolderError(
+                f"{path}, line {number}: damaged: expected a JSON record, found {line[:60]!r}"
+            )
+        yield record
 
 
 def _drop_records_beyond(path: Path, step_of_kind: Mapping[str, int]) -> str:
