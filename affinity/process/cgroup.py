@@ -167,6 +167,6 @@ def _number(text: str) -> int:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8", errors="replace").strip()
+        return file.read_text(encoding="utf-8", errors="replace").strip(" \t\r\n\0")
     except OSError:
         return ""
