@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -185,3 +186,21 @@ def test_summary_names_a_damaged_result(run_folder):
     (run_folder / "result.json").write_text("{")
     with pytest.raises(RunFolderError, match=r"result.json: cannot be read"):
         summary(run_folder)
+
+
+def test_picture_that_cannot_be_written_is_told_and_leaves_nothing(
+    run_folder, write_metrics, monkeypatch
+):
+    from matplotlib.figure import Figure
+
+    write_metrics()
+
+    def full(_figure, path, **_options):
+        path.write_bytes(b"half of a pict")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    before = set(run_folder.iterdir())
+    with pytest.raises(RunFolderError, match=r"curves.png: cannot be written \(No space left"):
+        draw_curves(run_folder)
+    assert set(run_folder.iterdir()) == before

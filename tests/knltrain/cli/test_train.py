@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from knltrain.config import RunConfig
-from knltrain.errors import KnltrainError
+from knltrain.errors import Incomplete, KnltrainError, RunFolderError
 from knltrain.launch import training
 
 Invoke = Callable[..., Result]
@@ -92,3 +92,26 @@ def test_a_run_without_checkpoint_cannot_be_resumed(
     words = ("--resume", str(config_file.parent), "--set", "placement.pin=false")
     assert exit_code("train", *words) == 2
     assert "no checkpoint to resume from" in capsys.readouterr().err
+
+
+def test_a_run_that_could_not_keep_its_model_tells_its_figures_and_fails(
+    exit_code: ExitCode,
+    config_file: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def incomplete(config: RunConfig) -> Path:
+        raise Incomplete("its checkpoint could not be written", config_file.parent)
+
+    def full(run_folder: Path) -> Path:
+        raise RunFolderError(f"{run_folder}/curves.png: the disk is full")
+
+    monkeypatch.setattr(training, "train", incomplete)
+    monkeypatch.setattr("knltrain.report.draw_curves", full)
+    monkeypatch.setattr("knltrain.report.summary", lambda run_folder: "test accuracy 99 %")
+    assert exit_code("train", str(config_file)) == 1
+    out, err = capsys.readouterr()
+    assert "missing: " in out
+    assert "curves.png: the disk is full" in out
+    assert "test accuracy 99 %" in out
+    assert err == "error: its checkpoint could not be written\n"
