@@ -32,14 +32,17 @@ def from_torch(
 ) -> tuple[Network, ParameterVector]:
     """A network for images (H,W,C) and a copy of its parameters from a chain of modules.
 
-    Understands the modules in LAYERS and Flatten; NetworkError names any module or setting that a
-    network cannot express.
+    Understands a plain nn.Sequential of the modules in LAYERS and Flatten; NetworkError names any
+    module or setting that a network cannot express. A forward pass is not read, so no module may
+    have one of its own.
     """
-    children = list(module.named_children())
+    _check_chain(module)
+    children = [(key, child) for key, child in module._modules.items() if child is not None]
+    _check_shared(children)
     layers = tuple(
         _layer(child_name, child)
         for child_name, child in children
-        if not isinstance(child, nn.Flatten)
+        if _plain(child_name, child) is not nn.Flatten
     )
     _check_flattening(children)
     network = Network(name, input_shape, layers)
@@ -56,13 +59,55 @@ def from_torch(
     return network, parameters
 
 
+def _check_chain(module: nn.Module) -> None:
+    if type(module) is nn.Sequential and not _does_more(module):
+        return
+    kind = type(module).__name__
+    more = " with hooks or a forward of its own" if type(module) is nn.Sequential else ""
+    raise NetworkError(
+        f"a network was to be made of {kind}{more}, whose forward pass cannot be read: expected a "
+        "plain nn.Sequential; write its layers, functions such as torch.relu as modules (nn.ReLU), "
+        "in their order into nn.Sequential(...). What `optimize` changed is plain again after "
+        "vectorized_ops.torch.plain(model)"
+    )
+
+
+def _plain(name: str, module: nn.Module) -> type[nn.Module]:
+    """Return the class of a module of which nothing but its class says what it computes."""
+    if _does_more(module):
+        raise NetworkError(
+            f"module '{name}': {type(module).__name__} with hooks or a forward of its own is not "
+            "supported: expected a module that does what its class does; remove them first"
+        )
+    return type(module)
+
+
+def _does_more(module: nn.Module) -> bool:
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    return bool(hooks) or any(callable(getattr(type(module), name, None)) for name in vars(module))
+
+
+def _check_shared(children: list[tuple[str, nn.Module]]) -> None:
+    """Raise NetworkError for parameters that stand in two places: a network has two of them."""
+    first: dict[int, str] = {}
+    for name, child in children:
+        for parameter in child.parameters():
+            before = first.setdefault(id(parameter), name)
+            if before != name:
+                raise NetworkError(
+                    f"module '{name}': {type(child).__name__} has the parameters of '{before}': "
+                    "expected parameters of its own, a network does not share them"
+                )
+
+
 def _layer(name: str, module: nn.Module) -> Layer:
-    for kind, described in LAYERS.items():
-        if isinstance(module, kind):
-            return described(name, module)
+    described = LAYERS.get(type(module))
+    if described is not None:
+        return described(name, module)
     known = ", ".join(kind.__name__ for kind in LAYERS)
     raise NetworkError(
-        f"module '{name}': {type(module).__name__} is not supported: expected {known} or Flatten"
+        f"module '{name}': {type(module).__name__} is not supported: expected {known} or Flatten "
+        "themselves, no classes made of them"
     )
 
 

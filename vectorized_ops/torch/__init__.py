@@ -19,7 +19,13 @@ from vectorized_ops.torch.normalisation import (
     BatchNormReLU2d,
     batch_norm,
 )
-from vectorized_ops.torch.optimisation import Fusion, OptimizationWarning, fusion_of, optimize
+from vectorized_ops.torch.optimisation import (
+    Fusion,
+    OptimizationWarning,
+    fusion_of,
+    optimize,
+    plain,
+)
 from vectorized_ops.torch.pooling import (
     AdaptiveAvgPool2d,
     AvgPool2d,
@@ -51,5 +57,6 @@ __all__ = [
     "local_response_norm",
     "max_pool2d",
     "optimize",
+    "plain",
     "relu",
 ]

@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from vectorized_ops.torch._tracing import has_hooks
+from vectorized_ops.torch._alterations import stays_whole
 from vectorized_ops.torch.convolution import has_plain_padding
 from vectorized_ops.torch.lrn import LocalResponseNorm, has_kernel, local_response_norm
 from vectorized_ops.torch.normalisation import BatchNorm2d
@@ -34,6 +34,15 @@ REPLACEMENTS: dict[Any, Callable[..., Any]] = {
 }
 """Functions of PyTorch, and ours for them."""
 
+_FORWARD: dict[Any, Any] = {
+    kind: kind.forward
+    for kind in (
+        nn.ReLU, nn.Conv2d, nn.BatchNorm2d, nn.LocalResponseNorm, nn.MaxPool2d,
+        BatchNorm2d, LocalResponseNorm, MaxPool2d,
+    )
+}  # fmt: skip
+"""What layers do, as long as nobody puts something else into their classes."""
+
 Modules = Mapping[str, nn.Module]
 
 
@@ -52,7 +61,13 @@ def module_of(node: fx.Node, modules: Modules, *kinds: type[nn.Module]) -> Any:
     if node.op != "call_module" or len(node.args) != 1 or node.kwargs:
         return None
     module = modules[str(node.target)]
-    return module if type(module) in kinds and not has_hooks(module) else None
+    return module if type(module) in kinds and _is_untouched(module) else None
+
+
+def _is_untouched(module: nn.Module) -> bool:
+    """Tell whether a layer does what its class did when PyTorch was imported, and no more."""
+    kind: Any = type(module)
+    return kind.forward is _FORWARD[kind] and not stays_whole(module)
 
 
 def is_relu(node: fx.Node, modules: Modules) -> bool:
@@ -140,7 +155,7 @@ def is_single_operation(node: fx.Node, modules: Modules) -> bool:
         return False
     module = modules[str(node.target)]
     ours = type(module).__module__.startswith("vectorized_ops.torch.")
-    return (ours or type(module) is nn.Conv2d) and not has_hooks(module)
+    return (ours or type(module) is nn.Conv2d) and not stays_whole(module)
 
 
 def _inputs(node: fx.Node) -> list[fx.Node]:

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, fx, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from vectorized_ops.torch._alterations import has_hooks, stays_whole
+from vectorized_ops.torch._ambient import modes
+from vectorized_ops.torch._reads import NotTraceableError, Reads, name_of
 
 TENSOR = Tensor
 """Stands in a `Call` where a tensor was given."""
-
-
-class NotTraceableError(Exception):
-    """A forward pass that a graph does not describe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +70,81 @@ class Call:
         return *self.args, *(value for _, value in self.kwargs)
 
 
-def has_hooks(module: nn.Module) -> bool:
-    """Tell whether something is to happen when the module is called, beside its work."""
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    )
-
-
 def condition(model: nn.Module) -> tuple[Any, ...]:
-    """Return what a graph of the model holds for: its modules, their modes and hooks."""
-    return tuple((id(module), module.training, has_hooks(module)) for module in model.modules())
+    """Return what a graph holds for: the modules, their classes, modes, and alterations."""
+    found: list[Any] = []
+    for module in modules_of(model):
+        found += (id(module), id(type(module)), module.training, stays_whole(module))
+    return tuple(found)
 
 
-def trace(model: nn.Module, forward: Callable[..., Any], call: Call) -> fx.Graph:
+def modules_of(model: nn.Module) -> list[nn.Module]:
+    """Return the model and all modules in it, each once; quicker than `modules()`."""
+    found, known = [model], {id(model)}
+    for module in found:  # which grows meanwhile
+        for child in module.__dict__["_modules"].values():
+            if child is not None and id(child) not in known:
+                known.add(id(child))
+                found.append(child)
+    return found
+
+
+def trace(model: nn.Module, forward: Callable[..., Any], call: Call, reads: Reads) -> fx.Graph:
     """Return the graph of forward(model, ...) for such a call, with the modes of this moment.
 
-    Raises NotTraceableError for a pass that does what would be missing in the graph: looks at
-    values, sets attributes, draws random numbers outside of tensors, or switches gradients or
-    autocast on or off on its way. Attributes and generators are as before then.
+    What the pass reads beside its arguments is in `reads` afterwards. Raises NotTraceableError for
+    a pass that does what would be missing in the graph: looks at values, computes with other
+    tensors than its arguments and the model's, sets attributes, draws random numbers outside of
+    tensors, or switches gradients or autocast on or off on its way. Attributes and generators are
+    as before then.
     """
     attributes, generators = _attributes(model), _generators()
     try:
-        graph = _Tracer(forward, call).trace(model)
+        nothing_else: Any = _NothingElse
+        noted = reads.noted({id(module) for module in modules_of(model)})
+        with noted, _NoValues(), nothing_else():
+            graph = _Tracer(forward, call).trace(model)
         if changed := _restore_attributes(attributes):
             raise NotTraceableError(f"it sets {', '.join(changed)}")
         if _generators() != generators:
             raise NotTraceableError("it draws random numbers outside of tensors")
+        _check(reads)
     except NotTraceableError:
         raise
     except Exception as error:  # whatever a model raises when its values are no tensors
         raise NotTraceableError(f"{type(error).__name__}: {error}") from error
     finally:
         _restore_attributes(attributes)
+        reads.changed()
         _restore_generators(generators)
     return graph
+
+
+def _check(reads: Reads) -> None:
+    """Raise NotTraceableError for what a pass leaves elsewhere, or what cannot be watched."""
+    if changed := reads.changed():
+        raise NotTraceableError(f"it changes {', '.join(changed)}")
+    if reads.too_large:
+        names = ", ".join(reads.too_large)
+        raise NotTraceableError(f"it reads {names}, too large to be compared at every call")
+
+
+class _NoValues(TorchFunctionMode):
+    """No values become Python's while a pass is followed, where `_NothingElse` is not asked."""
+
+    def __torch_function__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (Tensor.tolist, Tensor.numpy, Tensor.data_ptr) and type(args[0]) is not _Proxy:
+            raise NotTraceableError(f"it looks at values ({func.__name__})")
+        return func(*args, **(kwargs or {}))
+
+
+class _NothingElse(TorchDispatchMode):  # type: ignore[no-untyped-call, unused-ignore]
+    """Nothing is computed while a pass is followed: it would not be done again by the graph."""
+
+    def __torch_dispatch__(
+        self, func: Any, _types: Any, _args: Any = (), _kwargs: Any = None
+    ) -> Any:
+        raise NotTraceableError(f"it computes with tensors that are no arguments ({func})")
 
 
 def _attributes(model: nn.Module) -> list[tuple[nn.Module, dict[str, Any]]]:
@@ -118,7 +158,7 @@ def _restore_attributes(before: list[tuple[nn.Module, dict[str, Any]]]) -> list[
         now, missing = module.__dict__, object()
         for name in {*now, *attributes}:
             if now.get(name, missing) is not attributes.get(name, missing):
-                changed.append(f"{type(module).__name__}.{name}")
+                changed.append(f"{name_of(type(module))}.{name}")
         if changed:
             now.clear()
             now.update(attributes)
@@ -156,10 +196,12 @@ for _name in _IN_PLACE:
 class _Tracer(fx.Tracer):
     """Follows the call; modules of PyTorch and of ours, and those with hooks, stay whole."""
 
+    proxy_buffer_attributes = True
+
     def __init__(self, forward: Callable[..., Any], call: Call) -> None:
         super().__init__()
         self._forward_pass, self._call = forward, call
-        self._modes = _modes()
+        self._modes = modes()
 
     def create_args_for_root(self, *_root_and_its_arguments: Any) -> Any:
         """Make a placeholder per tensor, and let all other arguments be what they were."""
@@ -181,14 +223,6 @@ class _Tracer(fx.Tracer):
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         """Add a node, under the modes that held when the pass began."""
-        if _modes() != self._modes:
+        if modes() != self._modes:
             raise NotTraceableError("it switches gradients or autocast on or off on its way")
         return super().create_node(*args, **kwargs)
-
-
-def _modes() -> tuple[bool, ...]:
-    return (
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu"),
-    )

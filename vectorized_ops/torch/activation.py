@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from vectorized_ops.numba import _channels_last_activation as kernels
 from vectorized_ops.torch._aliases import place_for
+from vectorized_ops.torch._gradients import one_by_one
 from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of
 
 
@@ -35,7 +35,7 @@ class _Rectifier(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @one_by_one
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (output,) = ctx.saved_tensors
         arriving = pixelwise(gradient)

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import relu
 
 from vectorized_ops.numba import _channels_last_activation as kernels
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
 from vectorized_ops.torch._door import maps
+from vectorized_ops.torch._gradients import one_by_one
 from vectorized_ops.torch._rows import Pass, is_plain, rows_of
 
 
@@ -71,7 +71,7 @@ class _Concatenation(torch.autograd.Function):
         return aliases(out, takers)
 
     @staticmethod
-    @once_differentiable
+    @one_by_one
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         (output,) = ctx.saved_tensors
         arriving = arrived(gradients)
@@ -100,7 +100,7 @@ class _Distribution(torch.autograd.Function):
         return aliases(images, takers)
 
     @staticmethod
-    @once_differentiable
+    @one_by_one
     def backward(_ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, None]:
         arriving = arrived(gradients)
         if not arriving:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from vectorized_ops.numba import _channels_last_lrn as kernels
 from vectorized_ops.torch._door import maps, maps_address
+from vectorized_ops.torch._gradients import one_by_one
 from vectorized_ops.torch._rows import is_plain, past_caches, pixelwise
 from vectorized_ops.torch._team import threads_for
 
@@ -61,7 +61,7 @@ class _Response(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @one_by_one
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         images = pixelwise(*ctx.saved_tensors)
         out, arriving = maps(images.shape), pixelwise(gradient)

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections import Counter
-from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
-import torch
-from torch import Tensor, fx, nn
+from torch import nn
 
 from vectorized_ops.torch import normalisation, pooling
-from vectorized_ops.torch._fusion import fuse
-from vectorized_ops.torch._rows import is_plain, pixelwise
-from vectorized_ops.torch._tracing import TENSOR, Call, NotTraceableError, condition, trace
+from vectorized_ops.torch._alterations import is_altered
+from vectorized_ops.torch._ambient import is_watched
+from vectorized_ops.torch._classes import (
+    Optimized,
+    forget_passes,
+    kind_of,
+    optimized_class,
+    passes_of,
+    set_class,
+)
+from vectorized_ops.torch._passes import OptimizationWarning
+from vectorized_ops.torch._tracing import TENSOR, Call
 from vectorized_ops.torch.lrn import LocalResponseNorm
 from vectorized_ops.torch.memory import keep_memory as keep_all_memory
+
+__all__ = ["SINGLY", "Fusion", "OptimizationWarning", "fusion_of", "optimize", "plain"]
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -30,9 +39,7 @@ SINGLY: dict[type[nn.Module], type[nn.Module]] = {
 }
 """Modules that are exchanged one by one, whatever stands beside them."""
 
-
-class OptimizationWarning(UserWarning):
-    """A model whose forward pass stays as it is, but for single modules."""
+_BEFORE = {ours: theirs for theirs, ours in SINGLY.items()}
 
 
 @dataclass(slots=True)
@@ -57,9 +64,13 @@ def optimize(model: Model, keep_memory: bool = True) -> Model:
 
     Modules, parameters and buffers stay the same objects under the same names, so an optimizer made
     before goes on working and so does `state_dict`. The model's class becomes a subclass of what it
-    was. `train()`, `eval()`, hooks, exchanged modules and other arguments are noticed, and the pass
-    is followed anew. What torch.fx is blind for is not: a pass that asks whether something is a
-    tensor, or keeps what it computes in a list of its own, is better left as it is.
+    was. `train()`, `eval()`, hooks, exchanged modules and other arguments are noticed, and so is
+    whatever the pass has read: attributes, globals. Then it is followed anew. What torch.fx is
+    blind for is not: a pass that asks whether something is a tensor is better left as it is. A
+    layer with hooks or methods of its own is called as it is.
+
+    Where PyTorch's own operations are to be seen, as by autocast, torch.compile, torch.jit.trace,
+    torch.func or hooks of all modules, the plain model runs. `plain(model)` is the way back.
 
     Results equal those of the plain model but for rounding (1e-6 of a layer's largest value or so)
     and what follows from it, such as values that fall on the other side of a ReLU's zero. Anything
@@ -74,141 +85,63 @@ def optimize(model: Model, keep_memory: bool = True) -> Model:
     del singly[""]
     if type(model) in SINGLY.values():
         return model
-    if not isinstance(model, _Optimized):
-        kind: Any = type(model)
-        model.__class__ = optimized_class(kind)
-    graphs = _graphs_of(model)
-    graphs.singly = singly + graphs.singly
-    _try_usual_call(model, graphs)
+    if not isinstance(model, Optimized):
+        set_class(model, optimized_class(type(model)))
+    passes = passes_of(model)
+    passes.singly = singly + passes.singly
+    _try_usual_call(model)
+    return model
+
+
+def plain(model: Model) -> Model:
+    """Undo what `optimize` did to a model and to those in it; returns the model, which is changed.
+
+    It is all PyTorch's again, for whoever has to read the program of its forward pass:
+    `torch.jit.script`, `torch.fx.symbolic_trace`. Parameters, buffers and hooks stay; the memory
+    that the process keeps stays, too.
+
+    Raises ValueError for a model whose class was changed again since, as by a parametrisation.
+    """
+    for module in model.modules():
+        kind = type(module)
+        if isinstance(module, Optimized):
+            if kind is not optimized_class(kind_of(module)):
+                raise ValueError(
+                    f"{kind.__name__} was made of an optimised class: expected a model as "
+                    "`optimize` left it; remove parametrisations first"
+                )
+            set_class(module, kind_of(module))
+            forget_passes(module)
+        elif (before := _in_place_of(kind, _BEFORE)) is not None:
+            set_class(module, before)
     return model
 
 
 def fusion_of(model: nn.Module) -> Fusion:
     """Return what `optimize` made of a model, as of the last pass that it followed."""
-    graphs = _graphs_of(model)
-    return Fusion(graphs.fused + graphs.singly, graphs.refused)
+    passes = passes_of(model)
+    return Fusion(passes.fused + passes.singly, passes.refused)
 
 
 def exchanged(module: nn.Module) -> str:
     """Exchange the class of a module if there is a faster one; return the name of the old one."""
     kind = type(module)
-    if kind not in SINGLY:
+    faster = _in_place_of(kind, SINGLY)
+    if faster is None or is_altered(module):
         return ""
-    module.__class__ = SINGLY[kind]
+    set_class(module, faster)
     return kind.__name__
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A pass that was followed, and the tensors that it found as attributes of modules."""
-
-    graph: fx.GraphModule
-    tensors: tuple[tuple[nn.Module, str, Tensor], ...]
-
-    @classmethod
-    def of(cls, model: nn.Module, graph: fx.Graph) -> Pass:
-        """Return the pass that a graph of the model describes."""
-        names = [str(node.target) for node in graph.nodes if node.op == "get_attr"]
-        paths = [name.rpartition(".") for name in names]
-        places = [(model.get_submodule(path), last) for path, _, last in paths]
-        values = [(owner, name, getattr(owner, name)) for owner, name in places]
-        tensors = tuple(value for value in values if isinstance(value[2], Tensor))
-        return cls(fx.GraphModule(model, graph), tensors)
-
-    def is_outdated(self) -> bool:
-        """Tell whether other tensors have taken the place of those that were found."""
-        return any(getattr(owner, name) is not value for owner, name, value in self.tensors)
+def _in_place_of(kind: type, kinds: dict[type[nn.Module], type[nn.Module]]) -> Any:
+    """Return the other class; classes of programs may be of a kind that has no hash."""
+    return next((other for one, other in kinds.items() if one is kind), None)
 
 
-@dataclass(slots=True)
-class _Graphs:
-    """The passes of a model that were followed; None for those that could not be."""
-
-    passes: dict[tuple[Any, ...], Pass | None] = field(default_factory=dict)
-    fused: Counter[str] = field(default_factory=Counter)
-    singly: Counter[str] = field(default_factory=Counter)
-    refused: str = ""
-
-    def find(self, model: nn.Module, call: Call) -> fx.GraphModule | None:
-        """Return the pass of such a call under the present modes."""
-        key = condition(model), call, call.kinds, torch.is_grad_enabled()
-        known = self.passes.get(key)
-        if key not in self.passes or (known is not None and known.is_outdated()):
-            known = self.passes[key] = self._follow(model, call)
-        return None if known is None else known.graph
-
-    def _follow(self, model: nn.Module, call: Call) -> Pass | None:
-        forward = _forward_of(model)
-        try:
-            graph = trace(model, lambda _root, *args, **kwargs: forward(*args, **kwargs), call)
-            self.fused = fuse(graph, dict(model.named_modules(remove_duplicate=False)))
-            self.refused = ""
-            return Pass.of(model, graph)
-        except NotTraceableError as error:
-            self.refused = str(error)
-            name = type(model).__name__.removeprefix(_PREFIX)
-            warnings.warn(
-                f"{name} could not be followed: {error}; its modules were exchanged one by one",
-                OptimizationWarning,
-                stacklevel=6,
-            )
-            return None
-
-
-_PREFIX = "Optimized"
-
-
-class _Optimized(nn.Module):
-    """The forward pass of a model by the graph that was made of it."""
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute what the model computes."""
-        call, tensors = Call.of(args, kwargs)
-        if call is None or not tensors or not is_plain(tensors[0]):
-            return super().forward(*args, **kwargs)
-        followed = _graphs_of(self).find(self, call)
-        tensors = [pixelwise(tensor) if tensor.dim() == 4 else tensor for tensor in tensors]
-        if followed is not None:
-            return followed.forward(*tensors)
-        filled, named = call.filled(tensors)
-        return super().forward(*filled, **named)
-
-    def __reduce_ex__(self, _protocol: Any) -> Any:
-        state = {name: value for name, value in self.__dict__.items() if name != _GRAPHS}
-        return _restored, (type(self).__mro__[2],), state
-
-
-_GRAPHS = "_followed_graphs"
-
-
-def _graphs_of(model: nn.Module) -> _Graphs:
-    graphs = model.__dict__.get(_GRAPHS)
-    if graphs is None:
-        graphs = model.__dict__[_GRAPHS] = _Graphs()
-    return cast(_Graphs, graphs)
-
-
-def _forward_of(model: Any) -> Any:
-    """Return the forward pass of the class that a model had."""
-    return super(_Optimized, model).forward
-
-
-@cache
-def optimized_class(kind: Any) -> Any:
-    """Return the subclass that takes the place of a model's class."""
-    return type(f"{_PREFIX}{kind.__name__}", (_Optimized, kind), {"__module__": kind.__module__})
-
-
-def _restored(kind: Any) -> nn.Module:
-    """Return an empty model, for pickle and deepcopy to fill."""
-    model: nn.Module = kind.__new__(kind)
-    model.__class__ = optimized_class(kind)
-    return model
-
-
-def _try_usual_call(model: nn.Module, graphs: _Graphs) -> None:
+def _try_usual_call(model: nn.Module) -> None:
     """Follow the call with a tensor for everything that has to be given."""
-    parameters = inspect.signature(_forward_of(model)).parameters.values()
+    kind = kind_of(model)
+    parameters = inspect.signature(partial(kind.forward, model)).parameters.values()
     needed = [p for p in parameters if p.default is p.empty]
-    if all(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed):
-        graphs.find(model, Call((TENSOR,) * len(needed), ()))
+    if not is_watched() and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed):
+        passes_of(model).find(model, kind, Call((TENSOR,) * len(needed), ()))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from vectorized_ops.errors import OperationError
@@ -17,6 +16,7 @@ from vectorized_ops.numba._channels_last_rows import padded
 from vectorized_ops.shapes import PoolingShape
 from vectorized_ops.torch._door import address, maps, maps_address
 from vectorized_ops.torch._extents import Extent, pair
+from vectorized_ops.torch._gradients import one_by_one
 from vectorized_ops.torch._rows import is_plain, past_caches, pixelwise
 from vectorized_ops.torch._team import threads_for
 
@@ -118,7 +118,7 @@ class _Largest(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @one_by_one
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         which, output = ctx.saved_tensors
         arriving, out = pixelwise(gradient), maps(ctx.size)
@@ -140,7 +140,7 @@ class _Means(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @one_by_one
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         arriving, out = pixelwise(gradient), maps(ctx.size)
         kernels.spread(_arguments(ctx.shape, out, arriving, ctx.size, shares=ctx.shares))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from knltrain.network.layers import (
 )
 from knltrain.network.torch_import import from_torch
 from knltrain.network.torch_modules import to_torch
+from vectorized_ops.torch import optimize, plain
 
 
 def _trained(module: nn.Sequential) -> nn.Sequential:
@@ -138,6 +140,69 @@ def test_flatten_may_have_neighbours_that_do_not_look_at_shapes(modules: list[nn
 def test_module_that_a_network_cannot_express_is_named(module: nn.Module, message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         from_torch(nn.Sequential(module), (8, 8, 2))
+
+
+class WithFunction(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 2, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.conv(images))
+
+
+class Doubled(nn.Sequential):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(images)
+
+
+class DoubledConvolution(nn.Conv2d):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(images)
+
+
+@pytest.mark.parametrize(
+    "module", [WithFunction(), Doubled(nn.Conv2d(3, 2, 3)), nn.Conv2d(3, 2, 3)]
+)
+def test_forward_pass_of_its_own_is_refused_by_its_class(module: nn.Module) -> None:
+    kind = type(module).__name__
+    with pytest.raises(NetworkError, match=f"made of {kind}, whose .*plain nn.Sequential; write"):
+        from_torch(module, (8, 8, 3))  # type: ignore[arg-type]
+
+
+def test_optimised_chain_is_refused_until_it_is_plain() -> None:
+    module = optimize(nn.Sequential(nn.Conv2d(3, 2, 3), nn.BatchNorm2d(2)), keep_memory=False)
+    with pytest.raises(NetworkError, match=r"OptimizedSequential.*plain\(model\)"):
+        from_torch(module, (8, 8, 3))
+    from_torch(plain(module), (8, 8, 3))
+
+
+def test_changed_chain_or_layer_is_refused() -> None:
+    chain = nn.Sequential(nn.Conv2d(3, 2, 3))
+    handle = chain.register_forward_hook(lambda *_: None)
+    with pytest.raises(NetworkError, match="Sequential with hooks"):
+        from_torch(chain, (8, 8, 3))
+    handle.remove()
+    layer: Any = chain[0]
+    layer.forward = lambda images: 2 * images
+    with pytest.raises(NetworkError, match="module '0': Conv2d with hooks or a forward"):
+        from_torch(chain, (8, 8, 3))
+    with pytest.raises(NetworkError, match="module '0': DoubledConvolution is not supported"):
+        from_torch(nn.Sequential(DoubledConvolution(3, 2, 3)), (8, 8, 3))
+
+
+def test_module_that_stands_in_two_places_is_two_layers() -> None:
+    relu = nn.ReLU()
+    module = nn.Sequential(nn.Conv2d(2, 2, 1), relu, nn.Conv2d(2, 2, 1), relu)
+    network, _ = from_torch(module, (4, 4, 2))
+    assert [layer.name for layer in network.layers] == ["0", "1", "2", "3"]
+    _check_same_logits(module, (4, 4, 2))
+
+
+def test_shared_parameters_are_refused() -> None:
+    conv = nn.Conv2d(2, 2, 1)
+    with pytest.raises(NetworkError, match="module '1': Conv2d has the parameters of '0'"):
+        from_torch(nn.Sequential(conv, conv), (4, 4, 2))
 
 
 @pytest.mark.parametrize(

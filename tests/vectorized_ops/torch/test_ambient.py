@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from agreement import close
-from every_operation import NO_OPERATIONS, PAIRS, computed, images_of, pair_of
+from every_operation import NO_OPERATIONS, PAIRS, Branches, computed, images_of, pair_of
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -79,6 +80,22 @@ def test_results_are_those_of_pytorch_whatever_the_defaults(name: str, ambient: 
         for one, other in zip(step, wanted, strict=True):
             assert one.dtype == other.dtype
             close(one, other, TOLERANCE)
+
+
+@pytest.mark.parametrize("ambient", ["bfloat16", "meta by default", "meta in a region"])
+def test_models_are_optimised_and_copied_whatever_the_defaults(ambient: str) -> None:
+    model, images = Branches(), images_of()
+    (expected, *_) = computed(Branches(), images)
+    with AMBIENT[ambient]():
+        torch.manual_seed(7)
+        drawn = torch.get_rng_state()
+        operations.optimize(model, keep_memory=False)
+        assert torch.equal(torch.get_rng_state(), drawn)
+        other = copy.deepcopy(model)
+        found = computed(other, images)[0], computed(model, images)[0]
+    assert operations.fusion_of(model).refused == ""
+    for one in found:
+        close(one, expected, TOLERANCE)
 
 
 @pytest.mark.parametrize("name", PAIRS)

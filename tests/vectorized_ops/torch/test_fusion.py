@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from vectorized_ops.torch import MaxPool2d, max_pool2d
 from vectorized_ops.torch._fusion import concatenate, fuse, normalise
+from vectorized_ops.torch._reads import Reads
 from vectorized_ops.torch._tracing import TENSOR, Call, trace
 from vectorized_ops.torch.branches import hand_out, join_branches
 from vectorized_ops.torch.convolution import convolve_by
@@ -35,7 +36,7 @@ def fused(forward: Any) -> tuple[list[fx.Node], Counter[str]]:
     """The nodes of the fused graph, after a look at whether it computes the same."""
     torch.manual_seed(0)
     block = Block(forward).eval()
-    graph = trace(block, Block.forward, Call((TENSOR,), ()))
+    graph = trace(block, Block.forward, Call((TENSOR,), ()), Reads())
     images = torch.randn(2, 4, 6, 6)
     expected = forward(block, images.clone())
     counts = fuse(graph, dict(block.named_modules()))

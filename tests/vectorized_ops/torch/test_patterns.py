@@ -11,12 +11,16 @@ from torch.nn import functional
 
 from vectorized_ops.torch import _patterns as patterns
 from vectorized_ops.torch import max_pool2d
+from vectorized_ops.torch._reads import Reads
 from vectorized_ops.torch._tracing import TENSOR, Call, trace
 
 
 def graph_of(forward: Callable[..., Any], tensors: int = 1) -> fx.Graph:
     return trace(
-        nn.Identity(), lambda _model, *given: forward(*given), Call((TENSOR,) * tensors, ())
+        nn.Identity(),
+        lambda _model, *given: forward(*given),
+        Call((TENSOR,) * tensors, ()),
+        Reads(),
     )
 
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from vectorized_ops.torch._alterations import has_hooks
+from vectorized_ops.torch._reads import NotTraceableError, Reads
 from vectorized_ops.torch._tracing import (
     TENSOR,
     Call,
-    NotTraceableError,
     condition,
-    has_hooks,
     trace,
 )
 
@@ -28,7 +28,7 @@ class Model(nn.Module):
 
 
 def follow(forward: Callable[..., Any], call: Call = ONE) -> torch.fx.Graph:
-    return trace(Model(forward), lambda model, *a, **k: forward(model, *a, **k), call)
+    return trace(Model(forward), lambda model, *a, **k: forward(model, *a, **k), call, Reads())
 
 
 def test_calls_are_told_apart_by_all_but_tensors() -> None:
@@ -79,7 +79,7 @@ REFUSED = {
     "switches gradients": without_gradients,
     "autocast": under_autocast,
     "TraceError": lambda model, x: x if x.sum() > 0 else -x,
-    "random numbers": lambda model, x: x if torch.rand(1) < 2 else -x,
+    "computes with tensors.*rand": lambda model, x: x if torch.rand(1) < 2 else -x,
     "draws random": lambda model, x: x * random.random(),
     "draws random numbers": lambda model, x: x * float(np.random.rand()),  # noqa: NPY002
     "ZeroDivisionError": lambda model, x: x * (1 / 0),
@@ -93,7 +93,7 @@ def test_passes_that_do_what_a_graph_does_not_say_are_refused(reason: str) -> No
     expected = torch.rand(1), random.random(), np.random.rand()  # noqa: NPY002
     torch.manual_seed(3), random.seed(3), np.random.seed(3)  # noqa: NPY002
     with pytest.raises(NotTraceableError, match=reason):
-        trace(model, REFUSED[reason], ONE)
+        trace(model, REFUSED[reason], ONE, Reads())
     assert model.calls == 0
     assert not hasattr(model.layer, "last")
     assert (torch.rand(1), random.random(), np.random.rand()) == expected  # noqa: NPY002
@@ -120,10 +120,10 @@ def test_modules_with_hooks_stay_whole() -> None:
     inner = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     model = nn.Sequential(inner)
     assert not has_hooks(inner)
-    before, plain = condition(model), trace(model, nn.Sequential.forward, ONE)
+    before, plain = condition(model), trace(model, nn.Sequential.forward, ONE, Reads())
     inner.register_forward_hook(lambda *_: None)
     assert has_hooks(inner)
-    hooked = trace(model, nn.Sequential.forward, ONE)
+    hooked = trace(model, nn.Sequential.forward, ONE, Reads())
     assert [node.target for node in plain.nodes if node.op == "call_module"] == ["0.0", "0.1"]
     assert [node.target for node in hooked.nodes if node.op == "call_module"] == ["0"]
     assert condition(model) != before

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from vectorized_ops.torch import OptimizationWarning, _passes, fusion_of, optimize
+from vectorized_ops.torch._classes import passes_of
+from vectorized_ops.torch._tracing import trace
+
+IMAGES = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+
+
+class Weighted(nn.Module):
+    """Takes a parameter and a buffer itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.conv, self.slope = nn.Conv2d(3, 4, 3), nn.Parameter(torch.ones(1))
+        self.register_buffer("shift", torch.zeros(1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.relu(self.conv(images)) * self.slope + self.shift
+
+
+def test_tensors_in_the_place_of_others_are_taken_without_following(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = optimize(Weighted(), keep_memory=False), Weighted()
+    ours(IMAGES)
+    monkeypatch.setattr("vectorized_ops.torch._passes.trace", None)
+    for factor in (2.0, 3.0):
+        given = {name: factor * value.detach() for name, value in theirs.named_parameters()}
+        given = {name: value.requires_grad_() for name, value in given.items()}
+        found = functional_call(ours, given, (IMAGES,))
+        torch.testing.assert_close(found, functional_call(theirs, given, (IMAGES,)))
+        (slope,) = torch.autograd.grad(found.sum(), given["slope"])
+        assert slope.abs() > 0
+    torch.testing.assert_close(ours(IMAGES), theirs(IMAGES))
+    ours.slope, ours.shift = nn.Parameter(torch.full((1,), 5.0)), torch.ones(1)
+    theirs.slope, theirs.shift = ours.slope, ours.shift
+    torch.testing.assert_close(ours(IMAGES), theirs(IMAGES))
+
+
+def test_a_copy_follows_its_own_passes() -> None:
+    model = optimize(Weighted(), keep_memory=False)
+    other = copy.deepcopy(model)
+    assert passes_of(other) is not passes_of(model)
+    assert fusion_of(other).operations == {}
+    other(IMAGES)
+    assert fusion_of(other).operations == fusion_of(model).operations
+
+
+class Undecided(nn.Module):
+    """Cannot be followed, and reads another number every time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.calls += 1
+        return images if images.sum() > 0 else images * self.calls
+
+
+def test_a_pass_that_cannot_be_followed_is_tried_a_few_times_and_warned_of_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.warns(OptimizationWarning):
+        model = optimize(Undecided(), keep_memory=False)
+    tried: list[Any] = []
+
+    def counted(*given: Any) -> Any:
+        tried.append(given)
+        return trace(*given)
+
+    monkeypatch.setattr(_passes, "trace", counted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(10):
+            model(-IMAGES.abs())
+    assert model.calls == 10
+    assert len(tried) == 2
+
+
+def test_not_more_than_a_few_passes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_passes, "_KEPT", 1)
+    model: Any = optimize(Weighted(), keep_memory=False)
+    for _ in range(12):
+        model.conv = nn.Conv2d(3, 4, 1)
+        model(IMAGES)
+    assert len(passes_of(model)._known) == 8

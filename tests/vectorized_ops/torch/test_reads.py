@@ -1,0 +1,242 @@
+"""A number that a forward pass has read is no constant: when it changes, so does the result."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from vectorized_ops.torch import OptimizationWarning, fusion_of, optimize
+from vectorized_ops.torch._reads import Reads
+
+IMAGES = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+
+FACTOR = 1.0
+SETTINGS = ModuleType("settings")
+SETTINGS.factor = 1.0  # type: ignore[attr-defined]
+
+
+class Constants:
+    factor = 1.0
+    table: ClassVar = {"weights": [1.0, 1.0]}
+
+
+def scaled(images: Tensor) -> Tensor:
+    return images * FACTOR * Constants.factor * Constants.table["weights"][1] * SETTINGS.factor
+
+
+def in_a_closure() -> tuple[Callable[[Tensor], Tensor], Callable[[float], None]]:
+    factor = 1.0
+
+    def multiply(images: Tensor) -> Tensor:
+        return images * factor
+
+    def change(value: float) -> None:
+        nonlocal factor
+        factor = value
+
+    return multiply, change
+
+
+class Reading(nn.Module):
+    """Reads numbers wherever programs keep them."""
+
+    of_class = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.conv, self.drop = nn.Conv2d(3, 4, 3), nn.Dropout(0.0)
+        self.scale, self._hidden, self.negated = 1.0, 1.0, False
+        self.settings = SimpleNamespace(inner=SimpleNamespace(factor=1.0))
+        self.factors, self.order = {"all": [1.0]}, [0, 1, 2, 3]
+        self.activation: Callable[[Tensor], Tensor] = torch.relu
+        self.multiply, self.change = in_a_closure()
+        self.register_parameter("shift", None)
+        self.register_buffer("steps", torch.zeros(1))
+
+    @property
+    def computed(self) -> float:
+        return self._hidden * self.of_class
+
+    def behind(self, images: Tensor) -> Tensor:
+        return images * self.factors["all"][0]
+
+    def forward(self, images: Tensor) -> Tensor:
+        out = self.behind(self.activation(self.conv(images)))
+        out = scaled(self.multiply(out)) * self.scale * self.computed
+        out = (out * self.settings.inner.factor).permute(*self.order)
+        out = functional.dropout(-out if self.negated else out, self.drop.p, self.training)
+        if self.shift is not None:
+            out = out + self.shift
+        if hasattr(self, "bonus"):
+            out = out * self.bonus
+        return out + self.steps
+
+
+def replaced(name: str, value: Any) -> Callable[[Any, pytest.MonkeyPatch], None]:
+    return lambda model, _patch: setattr(model, name, value)
+
+
+def patched(owner: Any, name: str, value: Any) -> Callable[[Any, pytest.MonkeyPatch], None]:
+    return lambda _model, patch: patch.setattr(owner, name, value)
+
+
+CHANGES: dict[str, Callable[[Any, pytest.MonkeyPatch], None]] = {
+    "number": replaced("scale", 3.0),
+    "kind of number": replaced("scale", torch.full((1,), 3.0)),
+    "behind a property": replaced("_hidden", 2.0),
+    "flag": replaced("negated", True),
+    "object": replaced("settings", SimpleNamespace(inner=SimpleNamespace(factor=4.0))),
+    "in an object": lambda model, _: setattr(model.settings.inner, "factor", 2.0),
+    "in a dict": lambda model, _: model.factors.update(all=[2.0]),
+    "in a list": lambda model, _: model.factors["all"].__setitem__(0, 3.0),
+    "order": lambda model, _: model.order.reverse(),
+    "function": replaced("activation", torch.sigmoid),
+    "method of the instance": replaced("behind", lambda images: images * 5),
+    "method of the class": patched(Reading, "behind", lambda self, images: images * 6),
+    "attribute of the class": patched(Reading, "of_class", 2.0),
+    "in a closure": lambda model, _: model.change(2.0),
+    "parameter where none was": replaced("shift", nn.Parameter(torch.ones(1))),
+    "attribute where none was": replaced("bonus", 2.0),
+    "probability": lambda model, _: setattr(model.drop, "p", 1.0),
+    "global": lambda _model, patch: patch.setitem(scaled.__globals__, "FACTOR", 2.0),
+    "global function": lambda _model, patch: patch.setitem(
+        scaled.__globals__, "scaled", lambda images: images * 7
+    ),
+    "of a global class": patched(Constants, "factor", 3.0),
+    "in a global table": lambda _model, patch: patch.setitem(
+        Constants.table, "weights", [1.0, 4.0]
+    ),
+    "of a module": patched(SETTINGS, "factor", 2.0),
+    "buffer": replaced("steps", torch.ones(1)),
+    "buffer in place": lambda model, _: model.steps.add_(2),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_was_read_is_read_anew(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Reading()
+    ours = optimize(Reading(), keep_memory=False)
+    first = ours(IMAGES)
+    torch.testing.assert_close(first, plain(IMAGES))
+    for model in (ours, plain):
+        CHANGES[change](model, monkeypatch)
+    found = ours(IMAGES)
+    torch.testing.assert_close(found, plain(IMAGES))
+    assert found.shape != first.shape or not torch.equal(found, first)
+    assert fusion_of(ours).refused == ""
+
+
+def test_what_changes_back_and_forth_is_followed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = optimize(Reading(), keep_memory=False)
+    model(IMAGES)
+    model.scale = 2.0
+    model(IMAGES)
+    monkeypatch.setattr("vectorized_ops.torch._passes.trace", None)
+    for scale in (1.0, 2.0, 1.0):
+        model.scale = scale
+        model(IMAGES)
+
+
+def test_what_changes_at_every_call_is_given_up() -> None:
+    ours, plain = optimize(Reading(), keep_memory=False), Reading()
+    with pytest.warns(OptimizationWarning, match=r"Reading is followed no more: .*Reading\.scale"):
+        for step in range(30):
+            ours.scale = plain.scale = 1.0 + step
+            torch.testing.assert_close(ours(IMAGES), plain(IMAGES))
+    assert "kept changing" in fusion_of(ours).refused
+
+
+class Doing(nn.Module):
+    """Does what a graph would not do again."""
+
+    def __init__(self, what: Callable[[Any, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.what, self.kept, self.state = what, [], SimpleNamespace(calls=0)
+        self.register_buffer("steps", torch.zeros(1))
+        self.own = torch.ones(1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.what(self, images)
+
+
+def keeps(model: Any, images: Tensor) -> Tensor:
+    model.kept.append(images)
+    return images * 2
+
+
+def counts(model: Any, images: Tensor) -> Tensor:
+    model.state.calls += 1
+    return images * model.state.calls
+
+
+def sets_global(_model: Any, images: Tensor) -> Tensor:
+    global FACTOR
+    FACTOR += 1.0
+    return images * FACTOR
+
+
+def steps(model: Any, images: Tensor) -> Tensor:
+    model.steps.add_(1)
+    return images * model.steps
+
+
+SIDE_EFFECTS: dict[str, tuple[Callable[[Any, Tensor], Tensor], str]] = {
+    "list": (keeps, "it changes Doing.kept"),
+    "object": (counts, "it changes Doing.state"),
+    "global": (sets_global, "it sets FACTOR"),
+    "value": (lambda model, images: images * model.own.item(), "_local_scalar_dense"),
+    "values": (lambda model, images: images * model.own.tolist()[0], "looks at values"),
+    "array": (lambda model, images: images * model.own.numpy()[0], "looks at values|aten.detach"),
+    "arithmetic": (lambda model, images: images * (model.own + 1), "computes with tensors"),
+    "large": (lambda model, images: images * LARGE[3], "LARGE, too large to be compared"),
+}
+LARGE = list(range(10_000))
+
+
+@pytest.mark.parametrize("what", SIDE_EFFECTS)
+def test_what_a_graph_does_not_do_again_is_left_as_it_is(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)
+    action, reason = SIDE_EFFECTS[what]
+    with pytest.warns(OptimizationWarning, match=reason):
+        ours = optimize(Doing(action), keep_memory=False)
+    assert (ours.kept, ours.state.calls, FACTOR) == ([], 0, 1.0)
+    plain = copy.deepcopy(Doing(action))
+    for _ in range(2):
+        monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)
+        found = ours(IMAGES)
+        monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)
+        torch.testing.assert_close(found, plain(IMAGES))
+        for model in (ours, plain):
+            model.own.add_(1)
+
+
+def test_buffers_that_count_go_on_counting() -> None:
+    ours, plain = optimize(Doing(steps), keep_memory=False), Doing(steps)
+    assert ours.steps.item() == 0
+    assert fusion_of(ours).refused == ""
+    for _ in range(3):
+        torch.testing.assert_close(ours(IMAGES), plain(IMAGES))
+        assert ours.steps == plain.steps
+
+
+def test_reading_costs_nothing_afterwards() -> None:
+    model = nn.Linear(1, 1)
+    reads = Reads()
+    with reads.noted({id(model)}):
+        assert model.in_features == 1
+        assert math.isfinite(model.out_features)
+    assert "__getattribute__" not in nn.Module.__dict__
+    assert [read.name for read in reads.all] == ["Linear.in_features", "Linear.out_features"]
+    model.in_features = 2
+    assert reads.changed() == ["Linear.in_features"]

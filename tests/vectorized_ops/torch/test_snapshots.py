@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict, deque
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from vectorized_ops.torch._snapshots import TooLargeError, is_fixed, snapshot
+
+
+class Slotted:
+    __slots__ = ("rate",)
+
+    def __init__(self) -> None:
+        self.rate = [1.0]
+
+
+def add(value: float, more: float = 1) -> float:
+    return value + more
+
+
+CHANGES: dict[str, tuple[Any, Any]] = {
+    "list": ([1, [2]], lambda value: value[1].append(3)),
+    "dict": ({"a": {"b": 1.0}}, lambda value: value["a"].update(b=2.0)),
+    "key": ({"a": 1}, lambda value: value.update(b=1)),
+    "ordered": (OrderedDict(a=1, b=2), lambda value: value.move_to_end("a")),
+    "set": ({1, 2}, lambda value: value.add(3)),
+    "deque": (deque([1]), lambda value: value.append(2)),
+    "object": (SimpleNamespace(p=SimpleNamespace(q=1)), lambda value: setattr(value.p, "q", 2)),
+    "slots": (Slotted(), lambda value: value.rate.append(2.0)),
+    "array": (np.zeros(3), lambda value: value.fill(1)),
+    "partial": (functools.partial(add, more=[1]), lambda value: value.keywords["more"].append(1)),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_changes_inside_is_seen(what: str) -> None:
+    value, change = CHANGES[what]
+    before = snapshot(value)
+    assert snapshot(value) == before
+    assert not is_fixed(value, before)
+    change(value)
+    assert snapshot(value) != before
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(1, 1.0), (1, True), (0.0, -0.0), ((1,), [1]), ("1", b"1"), (add, len), (torch.ones(1),) * 2],
+)
+def test_other_values_are_told_apart(one: Any, other: Any) -> None:
+    other = other.clone() if isinstance(other, torch.Tensor) else other
+    assert snapshot(one) != snapshot(other)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, "a", None, (1, 2.0), torch.float32, float("nan")])
+def test_equal_values_are_the_same(value: Any) -> None:
+    assert snapshot(value) == snapshot(value)
+    assert is_fixed(value, snapshot(value))
+
+
+def test_what_is_in_itself_ends() -> None:
+    value: list[Any] = [1]
+    value.append(value)
+    assert snapshot(value) == snapshot(value)
+
+
+@pytest.mark.parametrize("value", [list(range(3000)), np.zeros(100_000)])
+def test_large_values_are_not_compared(value: Any) -> None:
+    with pytest.raises(TooLargeError):
+        snapshot(value)
+
+
+def test_functions_inside_are_handed_on() -> None:
+    found: list[Any] = []
+    snapshot({"f": [add, Slotted().__init__]}, found.append)  # type: ignore[misc]
+    assert found == [add, Slotted.__init__]

@@ -1,0 +1,104 @@
+"""The class of an optimised model: a subclass of the model's own, made without its knowledge."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from typing import Any, cast
+
+from torch import nn
+
+from vectorized_ops.torch._ambient import has_global_hooks, is_watched
+from vectorized_ops.torch._passes import PREFIX, Passes
+from vectorized_ops.torch._reads import KIND
+from vectorized_ops.torch._rows import is_plain, pixelwise
+from vectorized_ops.torch._tracing import Call
+
+_PASSES = "_followed_graphs"
+
+
+class Optimized(nn.Module):
+    """A model whose forward pass goes by the graph that was made of it."""
+
+    def __init_subclass__(cls, **_given: Any) -> None:
+        """Do nothing: hooks of the model's class are for classes that people write."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        reduced: Any = super().__reduce_ex__(protocol)
+        if not isinstance(reduced, tuple):
+            return reduced
+        make, args, *rest = reduced
+        make, *args = (kind_of(self) if each is type(self) else each for each in (make, *args))
+        return (_made_again, (make, tuple(args)), *rest)
+
+
+def kind_of(model: nn.Module) -> Any:
+    """Return the class that an optimised model had."""
+    return getattr(type(model), KIND)
+
+
+def passes_of(model: nn.Module) -> Passes:
+    """Return the passes of a model that were followed."""
+    passes = model.__dict__.get(_PASSES)
+    if passes is None:
+        passes = model.__dict__[_PASSES] = Passes()
+    return cast(Passes, passes)
+
+
+def set_class(model: nn.Module, kind: Any) -> None:
+    """Give a model a class, whatever its own does when attributes are set."""
+    object.__setattr__(model, "__class__", kind)
+
+
+def forget_passes(model: nn.Module) -> None:
+    """Let nothing of an optimised model be left in its attributes."""
+    model.__dict__.pop(_PASSES, None)
+
+
+_made: dict[int, Any] = {}
+"""Optimised classes by the identities of those before, which they keep alive."""
+
+
+def optimized_class(kind: Any) -> Any:
+    """Return the subclass that takes the place of a model's class."""
+    if id(kind) not in _made:
+        _made[id(kind)] = _new_class(kind)
+    return _made[id(kind)]
+
+
+def _new_class(kind: Any) -> Any:
+    """Return a subclass; neither metaclasses of the program nor its class hooks hear of it."""
+
+    @functools.wraps(kind.forward)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_watched() or has_global_hooks():
+            return kind.forward(self, *args, **kwargs)
+        return _computed(self, kind, args, kwargs)
+
+    names = {
+        "__module__": kind.__module__, "__qualname__": f"{PREFIX}{kind.__qualname__}",
+        "__doc__": kind.__doc__, "__slots__": (), "forward": forward, KIND: kind,
+    }  # fmt: skip
+    maker: Any = abc.ABCMeta if issubclass(type(kind), abc.ABCMeta) else type
+    return maker.__new__(type(kind), f"{PREFIX}{kind.__name__}", (Optimized, kind), names)
+
+
+def _computed(model: nn.Module, kind: Any, args: Any, kwargs: Any) -> Any:
+    """Compute what the model computes, by its graph if there is one."""
+    call, tensors = Call.of(args, kwargs)
+    if call is None or not tensors or not is_plain(tensors[0]):
+        return kind.forward(model, *args, **kwargs)
+    followed = passes_of(model).find(model, kind, call)
+    tensors = [pixelwise(tensor) if tensor.dim() == 4 else tensor for tensor in tensors]
+    if followed is not None:
+        return followed.forward(*tensors)
+    filled, named = call.filled(tensors)
+    return kind.forward(model, *filled, **named)
+
+
+def _made_again(make: Any, args: tuple[Any, ...]) -> nn.Module:
+    """Return an optimised model, for pickle and deepcopy to fill."""
+    model: nn.Module = make(*args)
+    if not isinstance(model, Optimized):
+        set_class(model, optimized_class(type(model)))
+    return model

@@ -1,0 +1,244 @@
+"""What a forward pass reads beside its arguments, so that it can be seen when it changes.
+
+A graph keeps a number that was read while it was made. So everything that was read is watched:
+attributes of modules, and the globals and variables of the functions that were run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import dis
+import inspect
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, final
+
+from torch import nn
+
+from vectorized_ops.torch._snapshots import TooLargeError, is_fixed, snapshot
+
+_OF_EVERY_MODULE = {*nn.Module().__dict__, *dir(nn.Module)} - {"forward"}
+_FOREIGN = {"torch", "numpy", "vectorized_ops", *sys.stdlib_module_names} - {"__main__", "test"}
+"""Packages whose functions are taken to read nothing that changes."""
+
+
+class NotTraceableError(Exception):
+    """A forward pass that a graph does not describe."""
+
+
+KIND = "_class_before"
+"""Where optimised classes have the class that the model had."""
+
+_CONTAINERS = (list, dict, set, deque)
+_MISSING = "missing"
+
+
+@final
+@dataclass(slots=True)
+class Read:
+    """Something that was read: its name, how to look at it again, and what it was."""
+
+    name: str
+    look: Callable[[], Any]
+    value: Any
+    before: Any
+    is_fixed: bool
+    """Whether the value cannot change inside."""
+
+    def is_same(self) -> bool:
+        """Tell whether it is what it was."""
+        now = self.look()
+        if now is self.value and self.is_fixed:
+            return True
+        if type(now) is MethodType and type(self.value) is MethodType:
+            return _parts_of(now) == _parts_of(self.value)
+        try:
+            return bool(snapshot(now) == self.before)
+        except TooLargeError:
+            return False
+
+
+@final
+class Reads:
+    """All that one pass has read; each thing once, as it was at first."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, str], Read] = {}
+        self._functions: dict[int, FunctionType] = {}
+        self._copies: list[tuple[Any, Any]] = []
+        self.too_large: list[str] = []
+
+    @property
+    def all(self) -> tuple[Read, ...]:
+        """What was read."""
+        return tuple(self._found.values())
+
+    @contextlib.contextmanager
+    def noted(self, modules: set[int]) -> Iterator[None]:
+        """Note what is read of these modules, by their identity, inside of the block."""
+
+        def noting(module: Any, name: str) -> Any:
+            if name in _OF_EVERY_MODULE or id(module) not in modules:
+                return object.__getattribute__(module, name)
+            self._note_attribute(module, name)
+            return object.__getattribute__(module, name)
+
+        kind: Any = nn.Module
+        kind.__getattribute__ = noting
+        try:
+            yield
+        finally:
+            del kind.__getattribute__
+
+    def note_method(self, kind: Any, name: str) -> None:
+        """Note a function of a class; NotTraceableError if it sets globals or others' variables."""
+        self._note((id(kind), name), f"{name_of(kind)}.{name}", partial(_method, kind, name))
+
+    def changed(self) -> list[str]:
+        """Undo what a pass changed inside of what it read, and return the names of that."""
+        names = [read.name for read in self.all if not read.is_same()]
+        for container, copy in self._copies if names else ():
+            _refill(container, copy)
+        return names
+
+    def _note_attribute(self, module: nn.Module, name: str) -> None:
+        if module._modules.get(name) is not None:
+            return
+        kind: Any = type(module)
+        value = None if name in module.__dict__ else inspect.getattr_static(kind, name, None)
+        if isinstance(value, FunctionType):  # which `is_altered` tells from one of the instance
+            self.note_method(kind, name)
+        elif not _is_computed(value):
+            self._note(
+                (id(module), name),
+                f"{name_of(kind)}.{name}",
+                partial(_attribute, module, name),
+            )
+
+    def _note(self, key: tuple[int, str], name: str, look: Callable[[], Any]) -> None:
+        if key in self._found:
+            return
+        value = look()
+        try:
+            before = snapshot(value, self._note_function)
+            self._found[key] = Read(name, look, value, before, is_fixed(value, before))
+        except TooLargeError:
+            self.too_large.append(name)
+        inside = value if isinstance(value, _CONTAINERS) else getattr(value, "__dict__", None)
+        if isinstance(inside, _CONTAINERS) and not isinstance(value, (nn.Module, ModuleType)):
+            self._copies.append((inside, (dict if isinstance(inside, dict) else list)(inside)))
+
+    def _note_function(self, function: FunctionType) -> None:
+        """Note the globals and variables of a function, and of those that it calls by name."""
+        if id(function) in self._functions:
+            return
+        self._functions[id(function)] = function
+        package = str(function.__globals__.get("__name__")).partition(".")[0]
+        variables = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        for name, cell in variables:
+            if package not in _FOREIGN or isinstance(_content(cell), (FunctionType, MethodType)):
+                self._note((id(cell), name), name, partial(_content, cell))
+        if package in _FOREIGN:
+            return
+        chains, setters = _names_in(function.__code__)
+        if setters:
+            raise NotTraceableError(f"it sets {', '.join(setters)}")
+        for chain in chains:
+            self._note_global(function.__globals__, chain)
+
+    def _note_global(self, names: dict[str, Any], chain: tuple[str, ...]) -> None:
+        """Note a global, or where it is a module or a class, what is read of it by name."""
+        path, further = list(chain[:1]), list(chain[1:])
+        value = _looked_up(names, path)
+        while further and isinstance(value, (ModuleType, type)) and not _is_foreign(value):
+            path.append(further.pop(0))
+            value = _looked_up(names, path)
+        if not _is_foreign(value):
+            name = ".".join(path)
+            self._note((id(names), name), name, partial(_looked_up, names, path))
+
+
+def name_of(kind: Any) -> str:
+    """Return the name that a program gave a class."""
+    return str(getattr(kind, KIND, kind).__name__)
+
+
+def _attribute(module: Any, name: str) -> Any:
+    """Return what a module has by a name; for tensors and modules that it registers, their kind."""
+    try:
+        return object.__getattribute__(module, name)
+    except AttributeError:
+        pass
+    for kind in ("_parameters", "_buffers", "_modules"):
+        found = module.__dict__.get(kind, {})
+        if name in found:
+            return None if found[name] is None else kind
+    return _MISSING
+
+
+def _method(kind: Any, name: str) -> Any:
+    return getattr(kind, name, _MISSING)
+
+
+def _is_computed(value: Any) -> bool:
+    """Tell whether what a class has is a property, whose own reads are noted."""
+    return hasattr(type(value), "__set__") and not hasattr(value, "__objclass__")
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING
+
+
+def _looked_up(names: dict[str, Any], path: list[str]) -> Any:
+    value = names.get(path[0], getattr(builtins, path[0], _MISSING))
+    for name in path[1:]:
+        value = getattr(value, name, _MISSING)
+    return value
+
+
+def _parts_of(method: MethodType) -> tuple[int, int]:
+    return id(method.__self__), id(method.__func__)
+
+
+def _is_foreign(value: Any) -> bool:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    known = isinstance(value, (ModuleType, type, FunctionType)) or callable(value)
+    return known and (name is None or str(name).partition(".")[0] in {*_FOREIGN, "builtins"})
+
+
+def _names_in(code: CodeType) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return the globals that code reads, with attributes taken of them, and what it sets."""
+    chains: list[tuple[str, ...]] = []
+    setters: list[str] = []
+    open_chain = False
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            chains.append((step.argval,))
+            open_chain = True
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and open_chain:
+            chains[-1] = (*chains[-1], step.argval)
+        elif step.opname not in ("CACHE", "PRECALL"):
+            open_chain = False
+        if step.opname == "STORE_GLOBAL" or (
+            step.opname == "STORE_DEREF" and step.argval in code.co_freevars
+        ):
+            setters.append(step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            inner, more = _names_in(constant)
+            chains += inner
+            setters += [name for name in more if name not in code.co_cellvars]
+    return chains, setters
+
+
+def _refill(container: Any, copy: Any) -> None:
+    container.clear()
+    container.extend(copy) if isinstance(container, (list, deque)) else container.update(copy)

@@ -1,0 +1,132 @@
+"""Values as they were: to see later whether something has become another, or was changed inside."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import nn
+
+_LARGEST = 2000
+"""Values inside of one that are looked at; it is done at every call of a model."""
+_LARGEST_BYTES = 1 << 16
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)
+_OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
+_OBJECTS = (nn.Module, torch.Tensor, type, ModuleType, BuiltinFunctionType, logging.Logger)
+_SEQUENCES = (list, tuple, deque)
+
+ATOMS = (*_PLAIN, *_OF_TORCH)
+"""Types whose values cannot be changed inside."""
+
+
+class TooLargeError(Exception):
+    """A value that cannot be compared with what it was in little time."""
+
+
+@final
+class Same:
+    """An object that equals itself alone."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: Any) -> None:
+        self._what = what
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self._what is other._what
+
+    def __hash__(self) -> int:
+        return id(self._what)
+
+
+def snapshot(value: Any, functions: Callable[[FunctionType], None] | None = None) -> Any:
+    """Return something that equals what this returns later as long as nothing has changed.
+
+    Numbers equal those of the same type and sign. Containers and objects are looked into; tensors,
+    modules, classes and functions are the same or not. Functions that are found are handed to
+    `functions`. Raises TooLargeError.
+    """
+    return _Look(functions).at(value)
+
+
+def is_fixed(value: Any, taken: Any) -> bool:
+    """Tell whether nothing can change inside of a value of which this snapshot was taken."""
+    if type(value) is tuple:
+        return all(type(part) in ATOMS for part in value)
+    return type(value) in ATOMS or isinstance(taken, Same)
+
+
+@final
+class _Look:
+    """One look at a value and what is in it."""
+
+    def __init__(self, functions: Callable[[FunctionType], None] | None) -> None:
+        self._functions, self._left, self._inside = functions, _LARGEST, set[int]()
+
+    def at(self, value: Any) -> Any:
+        """Return what stands for a value."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooLargeError
+        kind = type(value)
+        if kind in ATOMS:
+            return kind, repr(value) if kind in (float, complex) else value
+        if isinstance(value, FunctionType):
+            if self._functions is not None:
+                self._functions(value)
+            return Same(value), Same(value.__code__)
+        if isinstance(value, MethodType):
+            return Same(value.__self__), self.at(value.__func__)
+        if isinstance(value, (*_OBJECTS, Enum)):
+            return Same(value)
+        if isinstance(value, (np.ndarray, np.generic)):
+            return self._array(value)
+        return self._inside_of(value, kind)
+
+    def _array(self, value: Any) -> Any:
+        if value.nbytes > _LARGEST_BYTES or value.dtype.hasobject:
+            raise TooLargeError
+        return type(value), value.shape, value.dtype.str, value.tobytes()
+
+    def _inside_of(self, value: Any, kind: type) -> Any:
+        parts = _parts(value)
+        if parts is None or id(value) in self._inside:
+            return Same(value)
+        self._inside.add(id(value))
+        try:
+            return kind, tuple(self.at(part) for part in parts)
+        finally:
+            self._inside.discard(id(value))
+
+
+def _parts(value: Any) -> list[Any] | None:
+    """Return what is in a container or an object; None for what cannot be looked into."""
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    parts: list[Any] = []
+    if isinstance(value, dict):
+        parts += [part for item in value.items() for part in item]
+    elif isinstance(value, (set, frozenset)):
+        parts += sorted(value, key=hash)
+    elif isinstance(value, _SEQUENCES):
+        parts += value
+    names = [name for kind in type(value).__mro__ for name in _slots(kind)]
+    parts += [getattr(value, name) for name in names if hasattr(value, name)]
+    attributes = getattr(value, "__dict__", None)
+    if attributes:
+        parts.append(dict(attributes))
+    return parts if parts or isinstance(value, (dict, set, frozenset, *_SEQUENCES)) else None
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    names = kind.__dict__.get("__slots__", ())
+    names = (names,) if isinstance(names, str) else tuple(names)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
