@@ -12,6 +12,7 @@ LONGEST_LOOK_SECONDS = 1.0
 """No more than this counts as waiting between two looks: in the rest this process was stopped too,
 as when a scheduler suspends a whole job."""
 
+_LOOK_SECONDS = 0.25
 _STARVED_SHARE = 0.25
 """Of the time that others wait for it, in which a process has been ready, but had no core."""
 
@@ -22,13 +23,16 @@ class Lateness:
 
     def __init__(self, holder: Callable[[int], int]) -> None:
         self._holder = holder
-        self._looked = time.monotonic()
+        self._looked, self._due = time.monotonic(), 0.0
         self._still_seconds: dict[int, float] = {}
         self._delays: dict[int, float] = {}
 
     def look(self, ranks: Sequence[int]) -> None:
-        """See how the ranks are now; to be called about every 0.1 s."""
+        """See how the ranks are now, now and then, however often this is called."""
         now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _LOOK_SECONDS
         passed, self._looked = min(now - self._looked, LONGEST_LOOK_SECONDS), now
         self._still_seconds = {
             rank: self._still_seconds.get(rank, 0.0) + passed

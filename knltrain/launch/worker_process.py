@@ -20,6 +20,8 @@ LONGEST_END_SECONDS: Final = 10.0
 """How long a process that was killed may take to begin to end, before it is left to the kernel."""
 
 _LOOK_SECONDS = 0.2
+_HELD_LOOKS = 5
+"""In so many looks in a row a killed process must be held: its group may be letting it go."""
 
 
 @final
@@ -107,12 +109,17 @@ class WorkerProcess:
         traceback: TracebackType | None,
     ) -> None:
         self.send_signal(signal.SIGKILL)
-        deadline = time.monotonic() + LONGEST_END_SECONDS
-        while self.exit_code() is None and not self.is_held(time.monotonic() > deadline):
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_LOOK_SECONDS)
+        self._await_end()
         self.sight.close()
         self.events.close()
+
+    def _await_end(self) -> None:
+        deadline, held = time.monotonic() + LONGEST_END_SECONDS, 0
+        while held < _HELD_LOOKS:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LOOK_SECONDS)
+                return
+            held = held + 1 if self.is_held(time.monotonic() > deadline) else 0
 
 
 @contextmanager

@@ -95,6 +95,17 @@ def test_run_with_closed_streams_and_names_beyond_ascii_comes_to_its_end(
         assert b"run folder                   l\\xe4ufe/run" in ended.stdout
 
 
+@pytest.mark.parametrize("module", ["knltrain.cli", "affinity.cli.words", "affinity.exec"])
+def test_imports_leave_closed_streams_closed(module: str) -> None:
+    """So that it is not too late for what is done first after them."""
+    found = "[number for number in (0, 1, 2) if os.path.exists(f'/proc/self/fd/{number}')]"
+    program = f"import os, {module}; os._exit(7 if {found} == [] else 8)"
+    line = f'"$python" -c "{program}" <&- >&- 2>&-'
+    root = str(Path(knltrain.__file__).parents[1])
+    variables = {**os.environ, "PYTHONPATH": root, "python": sys.executable}
+    assert subprocess.run(["sh", "-c", line], env=variables, timeout=60).returncode == 7
+
+
 def test_output_of_a_command_may_end_early(tmp_path: Path) -> None:
     """As by ``knltrain methods | head -1``."""
     reader, writer = os.pipe()

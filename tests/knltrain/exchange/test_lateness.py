@@ -42,6 +42,9 @@ def test_who_stands_still_is_told_with_how_long(kernel: Kernel) -> None:
     assert late.standstill(9) is None
     kernel.still = {}
     late.look([0, 1, 9])
+    assert late.still_for(2.0) == [1], "looked again at once"
+    kernel.seconds += 0.5
+    late.look([0, 1, 9])
     assert late.still_for(0) == []
 
 

@@ -97,7 +97,13 @@ def test_stopped_worker_ends_the_run_and_is_named(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("with_parent", [True, False], ids=["with its parent", "workers alone"])
+@pytest.mark.parametrize(
+    "with_parent",
+    [
+        pytest.param(True, id="with its parent"),
+        pytest.param(False, marks=pytest.mark.long, id="workers alone"),
+    ],
+)
 def test_run_that_is_suspended_as_a_whole_goes_on(
     tmp_path: Path, start_knltrain: Start, run_toml: str, with_parent: bool
 ) -> None:
