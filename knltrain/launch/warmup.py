@@ -28,12 +28,14 @@ from knltrain.exchange.method import Method
 from knltrain.exchange.node_collective import OneNode
 from knltrain.exchange.node_memory import NodeMemory
 from knltrain.exchange.participation import participation_in
+from knltrain.exchange.request_board import RequestBoard
 from knltrain.exchange.transport import Team
 from knltrain.exchange.tree_team import TreeTeam
 from knltrain.launch.plan import plan_run, threads_of
 from knltrain.launch.site import Site
 from knltrain.network.parameters import aligned_zeros
 from knltrain.worker import RunProgress, Termination
+from knltrain.worker.requests import BoardRequests
 from vectorized_ops.numba.compiler import CACHE_FOLDER, cache_is_writable, cache_refusal
 from vectorized_ops.numba.journal import JOURNAL, MadeKernel, told
 
@@ -102,6 +104,7 @@ def _exchange(config: RunConfig) -> None:
     """Let all workers of the run on a node, as threads, exchange once."""
     workers, nodes, ends = int(config.workers), config.total_nodes, config.exchange.termination
     method = build_method(config, config.total_workers)
+    _look_for_requests(method, config.exchange.timeout_seconds)
     if method.trees:  # whatever the number of workers, rank 0 takes its step alone
         _meet(TreeTeam.of_one(), method, ends)
         return
@@ -126,6 +129,13 @@ def _exchange(config: RunConfig) -> None:
         memory.close()
     if nodes > 1 and method.schedule != "synchronous":
         _contribute(method)
+
+
+def _look_for_requests(method: Method, limit_seconds: float) -> None:
+    """As each worker between two steps."""
+    requests = BoardRequests(RequestBoard.create(1), 0, Loopback(1), method, limit_seconds)
+    requests.look(0)
+    requests.close()
 
 
 def _contribute(method: Method) -> None:
