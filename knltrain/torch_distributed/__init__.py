@@ -15,6 +15,7 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from knltrain.torch_distributed import ccl, knlshm
+from knltrain.torch_distributed.builtin_hooks import have_twins_registered
 
 __all__ = ["ccl", "knlshm"]
 
@@ -28,3 +29,5 @@ for _name, _create in _CREATED_BY.items():
     if not hasattr(dist.Backend, _name.upper()):
         # A plain string for `devices` would register every letter of it as a device.
         dist.Backend.register_backend(_name, _create, extended_api=True, devices=["cpu"])
+
+have_twins_registered()

@@ -102,9 +102,7 @@ class Member(_ProcessGroup):  # type: ignore[misc]
 
         ``given`` are the tensors whose shapes torch's profiler shows.
         """
-        collectives = self._collectives
-        if collectives is None:
-            raise CollectiveError(DESTROYED)
+        collectives, queue = self.way()
         limit, is_async = self._limit_seconds, True
         if options is not None:
             is_async = options.asyncOp
@@ -117,7 +115,13 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         self._sequence_number += 1
         if is_async and len(results) == 1 and results[0].numel() == 1:
             self._held.append(operation)
-        return self._queue.put(operation, not is_async, limit)
+        return queue.put(operation, not is_async, limit)
+
+    def way(self) -> tuple[Collectives, Queue]:
+        """Return what does operations, and in which order; CollectiveError if the group is left."""
+        if self._collectives is None:
+            raise CollectiveError(DESTROYED)
+        return self._collectives, self._queue
 
     def root_of(self, options: Any) -> int:
         """Return the rank that ``options`` name as the root; CollectiveError if there is none."""

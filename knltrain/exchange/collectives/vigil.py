@@ -10,7 +10,7 @@ from knltrain.exchange import process
 from knltrain.exchange.collectives.segment import GroupSegment
 from knltrain.exchange.patience import nap_until
 
-OF_TORCH = "give init_process_group or new_group a longer timeout"
+OF_TORCH = "raise the timeout given to init_process_group or new_group"
 
 _RANK_BITS = 20
 _LOST, _GAVE_UP, _MISMATCH, _ENDED = 1, 2, 3, 4

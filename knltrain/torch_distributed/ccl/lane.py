@@ -41,7 +41,7 @@ class _Entry:
         return self.share.departure or ExchangeTimeout(
             f"waited {self.limit:g} s in vain for the other ranks of {self.share.group}: expected "
             "all of them to call the same operations in the same order; if they can be so much "
-            "slower, give init_process_group or new_group a longer timeout"
+            "slower, raise the timeout given to init_process_group or new_group"
         )
 
 
@@ -75,6 +75,10 @@ class Share:
         except KnltrainError:
             announcement.finish()
 
+    def is_at_home(self) -> bool:
+        """Tell whether the calling thread is one whose operations all ranks have in one order."""
+        return self._lane.is_at_home()
+
     def fail(self, error: KnltrainError) -> None:
         """Have the group's operations under way fail, and all later ones."""
         self._lane.fail(self, error)
@@ -103,6 +107,7 @@ class Lane:
         self._running: _Entry | None = None
         self._stuck: KnltrainError | None = None
         self._shares = 0
+        self._home: threading.Thread | None = None
         self._server: Server | None = None
         self._timekeeper: threading.Thread | None = None
 
@@ -114,7 +119,16 @@ class Lane:
                 'process of its own, as multiprocessing starts one by "spawn"'
             )
         with self._changed:
+            if not self._shares:
+                self._home = threading.current_thread()
             self._shares += 1
+
+    def is_at_home(self) -> bool:
+        """Tell whether this thread made the first of the groups, or does their operations.
+
+        Of what other threads ask for, nobody knows the order among the operations of all groups.
+        """
+        return threading.current_thread() in (self._home, self._server)
 
     def put(self, entry: _Entry) -> None:
         """Take an operation."""

@@ -8,10 +8,13 @@ from typing import Any, final
 from torch import Tensor
 
 from knltrain.errors import CollectiveError
+from knltrain.exchange.collectives import Collectives
 from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
+from knltrain.torch_distributed.ccl.gloo_collectives import GlooCollectives
 from knltrain.torch_distributed.ccl.lane import Share
-from knltrain.torch_distributed.member import DESTROYED
+from knltrain.torch_distributed.member import DESTROYED, Queue
 from knltrain.torch_distributed.movements import Movements
+from knltrain.torch_distributed.order import Order
 from knltrain.torch_distributed.reductions import Reductions
 
 BACKEND = "ccl"
@@ -23,14 +26,22 @@ class CclProcessGroup(Movements, Reductions):
 
     Operations of all such groups of a process are done one after the other, in the order of their
     calls, in a thread beside the program's. Ranks that are in several groups must call their
-    operations in the same order. Messages to single ranks go by ``gloo``.
+    operations in the same order. Those that are called in other threads than that which made the
+    first of the groups go ``beside``, by gloo, in an order of this group's own, and so do messages
+    to single ranks.
     """
 
     def __init__(
-        self, collectives: OnecclCollectives, share: Share, gloo: Any, leave: Callable[[], None]
+        self,
+        collectives: OnecclCollectives,
+        share: Share,
+        beside: GlooCollectives,
+        order: Order,
+        gloo: Any,
+        leave: Callable[[], None],
     ) -> None:
         super().__init__(BACKEND, collectives, share, leave)
-        self._share = share
+        self._share, self._beside, self._order = share, beside, order
         self._gloo: Any = gloo
 
     def send(self, tensors: list[Tensor], dstRank: int, tag: int = 0) -> Any:  # noqa: N803
@@ -44,6 +55,11 @@ class CclProcessGroup(Movements, Reductions):
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Any:
         """Begin to receive a tensor of whichever rank sends one under ``tag``."""
         return self._messages().recv_anysource(tensors, tag)
+
+    def way(self) -> tuple[Collectives, Queue]:
+        """Return what does operations that this thread asks for, and in which order."""
+        by_oneccl = super().way()
+        return by_oneccl if self._share.is_at_home() else (self._beside, self._order)
 
     def shutdown(self) -> None:
         """Leave the group; what is under way has some seconds to finish."""

@@ -30,9 +30,11 @@ from knltrain.exchange.oneccl import Communicator, unique_id
 from knltrain.exchange.oneccl.library import library
 from knltrain.exchange.peer_watch import FirstRank, OtherRank, PeerWatch
 from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
+from knltrain.torch_distributed.ccl.gloo_collectives import GlooCollectives
 from knltrain.torch_distributed.ccl.lane import Share, lane
 from knltrain.torch_distributed.ccl.process_group import CclProcessGroup
 from knltrain.torch_distributed.member import LAST_WORK_SECONDS
+from knltrain.torch_distributed.order import Order
 from knltrain.torch_distributed.store import PAUSE_SECONDS, boot_id, heard, told
 from knltrain.torch_distributed.work import Operation
 
@@ -84,8 +86,10 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
     except BaseException as error:
         _leave(share, watch, in_peace=False, why=str(error) or None)
         raise
-    collectives = OnecclCollectives(communicator, gloo, limit_seconds, lambda: share.error)
-    return CclProcessGroup(collectives, share, gloo, partial(_leave, share, watch))
+    beside = GlooCollectives(gloo, rank, ranks, limit_seconds, lambda: share.error)
+    collectives, order = OnecclCollectives(communicator, beside), Order("ccl beside")
+    leave = partial(_leave_both, order, share, watch)
+    return CclProcessGroup(collectives, share, beside, order, gloo, leave)
 
 
 def _let_in(
@@ -258,6 +262,11 @@ def _leave(
     share.close(LAST_WORK_SECONDS)
     if watch is not None:
         watch.close(in_peace, why)
+
+
+def _leave_both(order: Order, share: Share, watch: PeerWatch) -> None:
+    order.close(LAST_WORK_SECONDS)
+    _leave(share, watch)
 
 
 def _host_of(store: Any) -> str | None:

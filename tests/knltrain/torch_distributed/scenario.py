@@ -53,8 +53,50 @@ def common(backend: str, rank: int, ranks: int, store: str) -> Found:
         "backend": backend_of_the_cpu(),
         "profiled": profiled(rank),
         "compiled": compiled(rank),
+        "beside": beside(rank, few),
         "again": again(backend, rank, ranks, store),
     }
+
+
+def beside(rank: int, few: dict[str, Case]) -> Found:
+    """Cases in a thread of their own, against the same in this one; where sums may differ."""
+    small = [name for name in few if not name.endswith(("0000", "0003")) and "all_red" not in name]
+    found: Found = {"cases": len(small), "mean": torch.full((2,), rank + 1.0)}
+    group = dist.group.WORLD
+    here = {name: few[name](group) for name in small}
+    there: dict[str, list[torch.Tensor]] = {}
+
+    def ask() -> None:
+        there.update({name: few[name](group) for name in small})
+        dist.all_reduce(found["mean"], dist.ReduceOp.AVG)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    both = ((name, difference(name, there[name], here[name])) for name in small)
+    found["differences"] = [f"{name}: {text}" for name, text in both if text]
+    return found
+
+
+def threads(rank: int, ranks: int) -> Found:
+    """A group for each of three threads, which go on in another order at each rank."""
+    named = {"main": dist.group.WORLD, "first": dist.new_group(), "second": dist.new_group()}
+    found: dict[str, list[float]] = {name: [] for name in named}
+
+    def ask(name: str) -> None:
+        for turn in range(30):
+            tensor = torch.full((1000,), rank + 1.0)
+            dist.all_reduce(tensor, group=named[name])
+            found[name].append(tensor[-1].item())
+            time.sleep(0.002 * ((turn + rank + len(name)) % 3))
+
+    others = [threading.Thread(target=ask, args=(name,)) for name in ("first", "second")]
+    for thread in others[::-1] if rank else others:
+        thread.start()
+    ask("main")
+    for thread in others:
+        thread.join()
+    return {"sums": found}
 
 
 def wrong_call() -> str:
@@ -312,6 +354,7 @@ def main() -> None:
 SCENARIOS = {
     "every_case": every_case,
     "subgroups": subgroups,
+    "threads": threads,
     "different": different,
     "last_sleeps": last_sleeps,
     "last_sleeps_long": last_sleeps,

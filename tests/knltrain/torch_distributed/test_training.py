@@ -31,9 +31,12 @@ def test_losses_of_ddp_are_those_of_gloo(common: Any) -> None:
 
 @pytest.mark.slow
 def test_losses_of_ddp_in_all_its_kinds_are_those_of_gloo(start: Any) -> None:
-    for found in start("parallel").results():
+    results = start("parallel").results()
+    assert results[0]["many powers"] == results[1]["many powers"]
+    for found in results:
+        assert found["full"]
         kinds = {name.partition(" ")[2] for name in found if name.startswith("gloo")}
-        assert len(kinds) == 6
+        assert len(kinds) == 10
         for kind in kinds:
             assert found[f"ours {kind}"] == found[f"gloo {kind}"], kind
 
@@ -43,6 +46,7 @@ def test_sharded_training_is_that_of_one_process(start: Any) -> None:
     for found in start("sharded").results():
         assert found["losses"] == pytest.approx(found["alone"], rel=1e-4)
         assert found["kept"]
+        assert found["kept meanwhile"]
 
 
 @pytest.mark.slow

@@ -8,8 +8,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
+    PowerSGDState,
+    powerSGD_hook,
+)
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.distributed.algorithms.model_averaging.utils import average_parameters
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
@@ -58,8 +63,17 @@ def parallel(rank: int, ranks: int) -> Found:
     for backend in ("ours", "gloo"):
         group = dist.new_group(backend=None if backend == "ours" else backend)
         found[f"{backend} join"] = joined(group, rank)
+        found[f"{backend} join by those who train"] = joined(
+            group, rank, {"divide_by_initial_world_size": False}
+        )
+        found[f"{backend} join and unused"] = joined(group, rank, {}, find_unused_parameters=True)
+        found[f"{backend} powers"] = by_powers(group, rank)
+        found[f"{backend} built in"] = by_built_in_hooks(group, rank)
         found[f"{backend} zero"] = zero(group, rank)
     averaged(rank)
+    # Of gloo's two threads each would wait for the other here.
+    found["many powers"] = by_powers(dist.group.WORLD, rank, bucket_cap_mb=0.1)
+    found["full"] = from_the_first(rank)
     return found
 
 
@@ -84,14 +98,16 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def joined(group: Any, rank: int) -> list[float]:
+def joined(
+    group: Any, rank: int, join: dict[str, Any] | None = None, **options: Any
+) -> list[float]:
     """Ranks with different numbers of steps."""
-    model = DistributedDataParallel(torch.nn.Linear(20, 4), process_group=group)
+    model = DistributedDataParallel(torch.nn.Linear(20, 4), process_group=group, **options)
     for parameter in model.parameters():
         torch.nn.init.constant_(parameter, 0.1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     losses = []
-    with model.join():
+    with model.join(**(join or {})):
         for step in range(STEPS + rank):
             images, labels = batch(rank, step)
             loss = torch.nn.functional.cross_entropy(model(images), labels)
@@ -99,6 +115,41 @@ def joined(group: Any, rank: int) -> list[float]:
             optimizer.step()
             losses.append(loss.item())
     return losses
+
+
+def by_powers(group: Any, rank: int, **options: Any) -> list[float]:
+    """Gradients that are compressed: what a future calls waits for further operations."""
+    model = DistributedDataParallel(Branches(), process_group=group, **options)
+    state = PowerSGDState(group, matrix_approximation_rank=2, start_powerSGD_iter=3)
+    model.register_comm_hook(state, powerSGD_hook)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    losses = train(model, optimizer, rank, lambda step: True)
+    sums = [parameter.grad.sum().item() for parameter in model.parameters()]
+    return [*sums, *(losses if not options else [])]
+
+
+def by_built_in_hooks(group: Any, rank: int) -> list[Any]:
+    """Losses, and what the logs of torch call the hook."""
+    found: list[Any] = []
+    for kind in (dist.BuiltinCommHookType.ALLREDUCE, dist.BuiltinCommHookType.FP16_COMPRESS):
+        model = DistributedDataParallel(Branches(), process_group=group)
+        model._register_builtin_comm_hook(kind)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        found += train(model, optimizer, rank, lambda step: True)
+        found.append(model._get_ddp_logging_data()["comm_hook"])
+    return found
+
+
+def from_the_first(rank: int) -> bool:
+    """Whether a model gets what the first rank alone has."""
+    model, state = Branches(), {}
+    for parameter in model.parameters():
+        torch.nn.init.constant_(parameter, 2.0 if rank == 0 else 3.0)
+    if rank == 0:
+        state = {name: value.clone() for name, value in model.state_dict().items()}
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_model_state_dict(model, state, options=options)
+    return all(bool((parameter == 2.0).all()) for parameter in model.parameters())
 
 
 def zero(group: Any, rank: int) -> list[float]:
@@ -144,15 +195,22 @@ def sharded(rank: int, ranks: int, folder: Path) -> Found:
             if other == rank:
                 found["alone"].append(loss.item())
         single.step()
-    found["kept"] = kept(model, folder / "checkpoint")
+    found["kept"] = kept(model, folder / "checkpoint", checkpoint.save)
+    found["kept meanwhile"] = kept(
+        model,
+        folder / "meanwhile",
+        lambda state, checkpoint_id: checkpoint.async_save(
+            state, checkpoint_id=checkpoint_id
+        ).result(),
+    )
     return found
 
 
-def kept(model: Any, folder: Path) -> bool:
+def kept(model: Any, folder: Path, save: Any) -> bool:
     """Whether a distributed checkpoint gives back what was saved."""
     state = {"model": model.state_dict()}
     before = {name: value.full_tensor() for name, value in state["model"].items()}
-    checkpoint.save(state, checkpoint_id=folder)
+    save(state, checkpoint_id=folder)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from knltrain.errors import CollectiveError, KnltrainError, PeerLost
 from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
+from knltrain.torch_distributed.ccl.gloo_collectives import GlooCollectives
 from vectorized_ops.reference.reduction import MEAN, OR, SUM
 
 
@@ -65,7 +66,8 @@ def _array(address: int, count: int, kind: str) -> npt.NDArray[Any]:
 def collectives() -> tuple[OnecclCollectives, Doubling, Gloo]:
     communicator, gloo = Doubling(), Gloo()
     made: Any = communicator
-    return OnecclCollectives(made, gloo, 5, gloo.failure), communicator, gloo
+    beside = GlooCollectives(gloo, 0, 2, 5, gloo.failure)
+    return OnecclCollectives(made, beside), communicator, gloo
 
 
 def test_mean_is_a_sum_that_is_divided(collectives: Any) -> None:

@@ -11,7 +11,9 @@ import torch.distributed as dist
 from knltrain.errors import CollectiveError
 from knltrain.torch_distributed.ccl import CclProcessGroup
 from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
+from knltrain.torch_distributed.ccl.gloo_collectives import GlooCollectives
 from knltrain.torch_distributed.ccl.lane import Lane, Share
+from knltrain.torch_distributed.order import Order
 
 
 class Holding:
@@ -27,10 +29,19 @@ class Holding:
 
 
 def _group(communicator: Any) -> CclProcessGroup:
-    gloo: Any = SimpleNamespace(send=lambda tensors, rank, tag: (rank, tag))
+    done = SimpleNamespace(wait=lambda: True)
+    gloo: Any = SimpleNamespace(
+        send=lambda tensors, rank, tag: (rank, tag), broadcast=lambda tensors, options: done
+    )
     share = Share(Lane(), "the group of ranks 0")
-    collectives = OnecclCollectives(communicator, gloo, 20, lambda: None)
-    return CclProcessGroup(collectives, share, gloo, lambda: share.close(1))
+    beside = GlooCollectives(gloo, 0, 1, 20, lambda: None)
+    collectives, order = OnecclCollectives(communicator, beside), Order("beside")
+
+    def leave() -> None:
+        order.close(10)
+        share.close(1)
+
+    return CclProcessGroup(collectives, share, beside, order, gloo, leave)
 
 
 def test_messages_go_by_gloo_until_the_group_is_destroyed() -> None:
@@ -53,3 +64,22 @@ def test_operations_under_way_fail_when_the_group_is_aborted() -> None:
         with pytest.raises(CollectiveError, match="was aborted by this rank"):
             work.wait()
     communicator.go_on.set()
+
+
+def test_operations_of_other_threads_do_not_wait_for_their_turn_in_oneccl() -> None:
+    communicator = Holding()
+    group = _group(communicator)
+    held = group.allreduce([torch.zeros(1)], dist.AllreduceOptions())
+    found: list[bool] = []
+
+    def ask() -> None:
+        found.append(group.broadcast([torch.zeros(1)], dist.BroadcastOptions()).wait())
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join(30)
+    assert found == [True]
+    assert not held.is_completed()
+    communicator.go_on.set()
+    held.wait()
+    group.shutdown()
