@@ -92,7 +92,7 @@ def _halves(root: Path, alone: bool) -> tuple[Half, Half, str, str]:
     if train is not None:
         return _half(train), test, "mnist", f"MNIST from {root}"
     cut = _cut(files, len(labels))
-    why = "as was asked for" if alone else "because there is nothing of the training half"
+    why = "as was asked for" if alone else "because there are no images of the training half"
     description = (
         f"MNIST's t10k half from {root}, its first {cut} images for training and the other "
         f"{len(labels) - cut} for testing, {why}"

@@ -46,17 +46,18 @@ def t10k_half(root: Path) -> HalfFiles:
 
 
 def training_half(root: Path) -> HalfFiles | None:
-    """The files of the training half, or None where there is nothing of it.
+    """The files of the training half, or None where there is nothing of it, or its labels alone.
 
     Raises DataError where it is there in a form that is not read: a link that leads nowhere, a
-    folder, another spelling, or one file of the two. To learn from the test half then would not be
-    what was meant.
+    folder, another spelling, or images without labels. To learn from the test half then would not
+    be what was meant.
     """
     names = _names("train")
-    found = [path for name in names if (path := _find(root, name)) is not None]
-    if len(found) == len(names):
-        return HalfFiles(*found)
-    if there := [name for name in _listed(root) if _is_of_training(name)]:
+    images, labels = (_find(root, name) for name in names)
+    if images is not None and labels is not None:
+        return HalfFiles(images, labels)
+    there = [name for name in _listed(root) if _is_of_training(name)]
+    if there and there != [labels and labels.name]:
         raise DataError(
             f"{root}: expected {' and '.join(f'{name}[.gz]' for name in names)}, found "
             f"{', '.join(_described(root / name) for name in there)}: rename them or fetch what is "

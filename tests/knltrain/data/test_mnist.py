@@ -53,7 +53,7 @@ def test_t10k_half_is_told_of_unless_it_was_asked_for(tmp_path: Path) -> None:
     _write_half(tmp_path, "t10k", 20)
     (note,) = load_mnist(tmp_path).notes
     assert "t10k half" in note
-    assert "nothing of the training half" in note
+    assert "no images of the training half" in note
     asked = load_mnist(tmp_path, alone=True)
     assert (asked.name, asked.notes) == ("mnist-t10k", ())
 
@@ -62,7 +62,7 @@ def test_t10k_half_can_be_asked_for_whatever_else_is_there(tmp_path: Path) -> No
     _write_half(tmp_path, "t10k", 20)
     _write_half(tmp_path, "train", 30)
     assert (load_mnist(tmp_path).name, load_mnist(tmp_path).notes) == ("mnist", ())
-    (tmp_path / "train-images-idx3-ubyte").unlink()
+    (tmp_path / "train-labels-idx1-ubyte").unlink()
     with pytest.raises(DataError, match=r"data\.name = 'mnist-t10k'"):
         load_mnist(tmp_path)
     assert len(load_mnist(tmp_path, alone=True).train) == 18

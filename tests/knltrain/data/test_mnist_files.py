@@ -65,7 +65,7 @@ def only(name: str, *shape: int) -> Callable[[Path], None]:
         (called(f"{IMAGES} (1)", LABELS), rf"{IMAGES} \(1\)"),
         (called("trainimages", "trainlabels"), "trainimages, trainlabels"),
         (only(IMAGES, 3, 2, 2), IMAGES),
-        (only(f"{LABELS}.gz", 3), rf"{LABELS}\.gz"),
+        (only(f"{LABELS}.GZ", 3), rf"{LABELS}\.GZ"),
         (only("mnist_train.csv", 3), "mnist_train.csv"),
         (lambda root: (root / "train").mkdir(), r"train \(a folder\)"),
     ],
@@ -83,6 +83,11 @@ def test_training_half_in_another_form_is_refused_with_what_was_found_and_expect
 def test_nothing_of_a_training_half_is_none(tmp_path: Path) -> None:
     for name in ("training.log", "notes_on_training.txt", "strained", "t10k-images-idx3-ubyte"):
         (tmp_path / name).touch()
+    assert training_half(tmp_path) is None
+
+
+def test_labels_alone_are_nothing_to_learn_from(tmp_path: Path) -> None:
+    only(f"{LABELS}.gz", 3)(tmp_path)
     assert training_half(tmp_path) is None
 
 
