@@ -102,11 +102,11 @@ def run(
 
 
 @contextmanager
-def bounded_memory() -> Iterator[None]:
-    """Let this process take no more than `MOST_BYTES` beyond what it has."""
+def bounded_memory(more_bytes: int = MOST_BYTES) -> Iterator[None]:
+    """Let this process take no more than so much beyond what it has."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    most = pages * resource.getpagesize() + MOST_BYTES
+    most = pages * resource.getpagesize() + more_bytes
     resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
     try:
         yield

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
@@ -17,15 +18,15 @@ from knltrain.checkpoint import RunIdentity
 from knltrain.checkpoint.reader import load_checkpoint, load_worker_state
 from knltrain.config.reading import load_config
 from knltrain.data.idx import read_idx
-from knltrain.errors import KnltrainError
+from knltrain.errors import CheckpointError, DataError, KnltrainError, RunFolderError
 from knltrain.launch.run_folder import read_config
 from knltrain.metrics import read_metrics
 from knltrain.network.lenet import lenet
-from knltrain.report import summary
+from knltrain.report import draw_curves, summary
 from vectorized_ops.numba import choices
 from vectorized_ops.numba.cache_folder import CacheFolder
 
-from .rounds import altered, fuzzed
+from .rounds import altered, bounded_memory, fuzzed
 
 RUN = b"""
 workers = 2
@@ -196,3 +197,58 @@ def test_entry_of_the_kernel_cache(folder: Path, content: bytes) -> None:
     cache.write("a", b"")
     (cache.path / "a.kernel").write_bytes(content)
     assert cache.read("a") is None
+
+
+@pytest.mark.parametrize(
+    "text", [b"[" * 100_000, b"[]", b"{}", b"\xff", b'{"method": 1}', b"9" * 5000]
+)
+def test_result_that_once_ended_in_a_traceback(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "result.json").write_bytes(text)
+    with pytest.raises(RunFolderError, match=r"result\.json"):
+        summary(tmp_path)
+
+
+@pytest.mark.parametrize("line", [b"[" * 100_000, b"[]", b"\xff", b"1"])
+def test_metrics_that_once_ended_in_a_traceback(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "metrics-0.jsonl"
+    path.write_bytes(line + b"\n" + METRICS)
+    with pytest.raises(RunFolderError, match=r"metrics-0\.jsonl"):
+        read_metrics(path)
+
+
+@pytest.mark.parametrize(
+    "record", [b"{}", b'{"kind": "other"}', b'{"kind": "train", "step": "a", "loss": 1}']
+)
+def test_records_that_no_run_writes_are_not_drawn(tmp_path: Path, record: bytes) -> None:
+    (tmp_path / "metrics-0.jsonl").write_bytes(METRICS + record + b"\n")
+    with pytest.raises(RunFolderError, match="expected records of steps and losses"):
+        draw_curves(tmp_path)
+
+
+@pytest.mark.parametrize("text", [b"a = " + b"[" * 5000, b"a = " + b"9" * 5000])
+def test_description_that_once_ended_in_a_traceback(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "run.toml").write_bytes(text)
+    with pytest.raises(KnltrainError, match=r"run\.toml"):
+        load_config(tmp_path / "run.toml")
+
+
+def test_images_of_many_dimensions_and_those_that_unpack_without_end_are_refused(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "train-images-idx3-ubyte"
+    path.write_bytes(struct.pack(">4B255I", 0, 0, 8, 255, *[0] * 255))
+    with pytest.raises(DataError, match="has 255 dimensions, expected at most 4"):
+        read_idx(path)
+    path.write_bytes(gzip.compress(IDX + bytes(2**27), 1))
+    with pytest.raises(DataError, match="bytes follow the 48"), bounded_memory(2**26):
+        read_idx(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("step", "3"), ("seed", None), ("workers", True), ("method", 1)]
+)
+def test_state_of_another_type_is_damage(tmp_path: Path, key: str, value: Any) -> None:
+    text = json.dumps({**STATE, key: value}).encode()
+    path = checkpoint(tmp_path, state_json=text, center_safetensors=SMALL)
+    with pytest.raises(CheckpointError, match=rf"state\.json: cannot be read \({key} = "):
+        load_checkpoint(path, NETWORK)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any, final
 
 from knltrain.cluster import MpiJob, launched_mpi_job, telling_mpi
-from knltrain.errors import ConfigError, KnltrainError
+from knltrain.errors import CollectiveError, ConfigError, KnltrainError
+from knltrain.exchange.control_message import MessageError, checked, decoded
 from knltrain.exchange.mpi.fence import REPORT_SECONDS, Fence
 from knltrain.exchange.mpi.key_value_store import KeyValueStore
 from knltrain.exchange.mpi.library import MpiLibrary, mpi_library, prepare
@@ -24,6 +25,8 @@ from knltrain.exchange.mpi.runtime import load_mpi
 from knltrain.exchange.mpi.serving import Serving
 from knltrain.exchange.mpi.shared_files import SharedFiles
 from knltrain.exchange.named_interfaces import MPI, problem
+
+_CARD = {"node": (str,), "launched": (bool,), "library": (str,), "job": (str,)}
 
 
 def join_mpi(
@@ -125,14 +128,14 @@ class _Membership:
             "job": f"knltrain-{secrets.token_hex(8)}",
         }
         words = self._fence.gather(json.dumps(card), self._left(), "the start of MPI")
-        cards = [json.loads(word) for word in words]
+        cards = [_card(rank, word) for rank, word in enumerate(words)]
         for rank, other in enumerate(cards):
             if other["library"] != cards[0]["library"]:
                 raise ConfigError(
                     f"rank 0 has {cards[0]['library']}, rank {rank} has {other['library']}: "
                     "expected the same MPI library on all computers"
                 )
-            if other["interface"] and len({card["node"] for card in cards}) > 1:
+            if other.get("interface") and len({card["node"] for card in cards}) > 1:
                 raise ConfigError(f"rank {rank}: {other['interface']}")
         return cards
 
@@ -159,6 +162,16 @@ class _Membership:
 
 _MEMBERSHIP: list[_Membership] = []
 """None, or the one of this process: MPI cannot be initialised a second time."""
+
+
+def _card(rank: int, word: str) -> dict[str, Any]:
+    """What a rank has brought; CollectiveError where it is no card of this version."""
+    try:
+        return checked(decoded(word.encode("utf-8", "replace")), _CARD)
+    except MessageError as error:
+        raise CollectiveError(
+            f"rank {rank} brings no card: {error}; start all ranks from one installation"
+        ) from None
 
 
 def _usable_library(rank: int, ranks: int) -> MpiLibrary:

@@ -142,7 +142,7 @@ def test_first_rank_that_goes_is_told(watched: Watched, in_peace: bool) -> None:
 
 
 def _is_turned_away(visitor: socket.socket, said: bytes) -> bool:
-    """Whether the connection ends, with what was not read or without, after a nonce at most."""
+    """Whether the connection ends, and all that it got was the first words of a handshake."""
     heard = b""
     try:
         visitor.settimeout(30)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from knltrain.errors import ConfigError, ExchangeTimeout
+from knltrain.errors import CollectiveError, ConfigError, ExchangeTimeout
 from knltrain.exchange.mpi import joining
 from knltrain.exchange.mpi.joining import join_mpi, leave_mpi
 from knltrain.exchange.mpi.key_value_store import InMemoryStore
@@ -192,3 +192,12 @@ def test_a_rank_beyond_the_ranks_is_refused():
 
 def test_to_leave_without_having_joined_is_nothing():
     assert leave_mpi(0.0)
+
+
+@pytest.mark.parametrize("word", ["[" * 5000, "", "[]", '{"node": 1}', "{}"])
+def test_rank_that_brings_no_card_is_told(a_library, word):
+    a_library("MPICH Version: 5.0.2")
+    store = InMemoryStore()
+    store.put("fence 1 1", word)
+    with pytest.raises(CollectiveError, match=r"rank 1 brings no card: .*from one installation"):
+        join_mpi(0, 2, store, 5.0)
