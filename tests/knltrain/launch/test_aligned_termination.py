@@ -20,8 +20,9 @@ pytestmark = pytest.mark.usefixtures("two_cores")
 
 Start = Callable[..., subprocess.Popen[str]]
 
-LOCK_FREE = ("--set", "exchange.method=hogwild_easgd")
-"""A worker that is stopped has no lock of the center then."""
+PATIENT = ("--set", "exchange.timeout_seconds=1800")
+LOCK_FREE = ("--set", "exchange.method=hogwild_easgd", *PATIENT)
+"""A worker that is stopped has no lock of the center then, and is waited for."""
 
 ONLY_AT_THE_END = ("--set", "evaluation.every_epochs=0", "--set", "checkpoint.every_epochs=0")
 
