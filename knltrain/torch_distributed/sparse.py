@@ -32,8 +32,8 @@ def reduce_sparse(collectives: Collectives, tensor: Tensor, limit: float) -> Non
     """
     with torch.inference_mode(False), torch.no_grad():
         own = tensor.detach().coalesce()
-        shape = torch.tensor([own.sparse_dim(), *own.shape])
-        counts = _gathered(collectives, torch.tensor([len(shape), own._nnz()]), limit)
+        shape = _numbers(own.sparse_dim(), *own.shape)
+        counts = _gathered(collectives, _numbers(len(shape), own._nnz()), limit)
         shapes = _shapes(collectives, shape, [int(dims) for dims, _ in counts], limit)
         if any(other != shapes[0] for other in shapes):
             raise CollectiveError(
@@ -46,9 +46,17 @@ def reduce_sparse(collectives: Collectives, tensor: Tensor, limit: float) -> Non
         _gather(collectives, own._indices().contiguous(), indices, limit)
         _gather(collectives, own._values().contiguous(), values, limit)
         total = torch.sparse_coo_tensor(
-            torch.cat(indices, 1), torch.cat(values), own.shape
-        ).coalesce()
-        tensor.copy_(total)
+            torch.cat(indices, 1),
+            torch.cat(values),
+            own.shape,
+            dtype=own.dtype,
+            device=own.device,
+        )
+        tensor.copy_(total.coalesce())
+
+
+def _numbers(*numbers: int) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.int64, device="cpu")
 
 
 def _gathered(collectives: Collectives, own: Tensor, limit: float) -> list[Tensor]:

@@ -137,7 +137,7 @@ class GlooCollectives(Collectives):
 
     def barrier(self, limit: float | None = None) -> None:
         """See `Collectives`."""
-        one = torch.zeros(1, dtype=torch.int32)
+        one = torch.zeros(1, dtype=torch.int32, device="cpu")
         self.all_reduce(one.data_ptr(), 1, "int32", MIN, limit)
 
     def _do(self, method: str, limit: float | None, *arguments: Any) -> None:

@@ -16,7 +16,7 @@ def bytes_at(memory: Memory) -> Tensor:
     """Return memory as a tensor of bytes."""
     address, bytes_ = memory
     if not bytes_:
-        return torch.empty(0, dtype=torch.uint8)
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
     return torch.frombuffer((ctypes.c_char * bytes_).from_address(address), dtype=torch.uint8)
 
 
@@ -37,7 +37,8 @@ def row_for(memories: Sequence[Memory]) -> tuple[int, Tensor | None]:
     """Return where pieces of memory can be written one behind the other, and what to take apart."""
     if _are_in_a_row(memories):
         return memories[0][0], None
-    whole = torch.empty(sum(bytes_ for _, bytes_ in memories), dtype=torch.uint8)
+    size = sum(bytes_ for _, bytes_ in memories)
+    whole = torch.empty(size, dtype=torch.uint8, device="cpu")
     return whole.data_ptr(), whole
 
 
