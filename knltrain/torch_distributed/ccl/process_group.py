@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 from torch import Tensor
@@ -16,8 +18,10 @@ from knltrain.torch_distributed.member import DESTROYED, Queue
 from knltrain.torch_distributed.movements import Movements
 from knltrain.torch_distributed.order import Order
 from knltrain.torch_distributed.reductions import Reductions
+from knltrain.torch_distributed.work import Operation, is_profiled
 
 BACKEND = "ccl"
+_TITLES = {"recv_anysource": "recvAnySource"}
 
 
 @final
@@ -46,15 +50,15 @@ class CclProcessGroup(Movements, Reductions):
 
     def send(self, tensors: list[Tensor], dstRank: int, tag: int = 0) -> Any:  # noqa: N803
         """Begin to send a tensor."""
-        return self._messages().send(tensors, dstRank, tag)
+        return self._message("send", tensors, dstRank, tag)
 
     def recv(self, tensors: list[Tensor], srcRank: int, tag: int = 0) -> Any:  # noqa: N803
         """Begin to receive a tensor."""
-        return self._messages().recv(tensors, srcRank, tag)
+        return self._message("recv", tensors, srcRank, tag)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Any:
         """Begin to receive a tensor of whichever rank sends one under ``tag``."""
-        return self._messages().recv_anysource(tensors, tag)
+        return self._message("recv_anysource", tensors, tag)
 
     def way(self) -> tuple[Collectives, Queue]:
         """Return what does operations that this thread asks for, and in which order."""
@@ -70,7 +74,27 @@ class CclProcessGroup(Movements, Reductions):
         """Have this rank's operations under way fail."""
         self._share.fail(CollectiveError("the process group was aborted by this rank"))
 
+    def _message(self, method: str, tensors: list[Tensor], *rest: int) -> Any:
+        work = getattr(self._messages(), method)(tensors, *rest)
+        if not is_profiled():
+            return work
+        operation = Operation(tensors)
+        operation.show(f"{self._backend}:{_TITLES.get(method, method)}", tensors)
+        follow = partial(_follow, operation, work, method != "send")
+        threading.Thread(target=follow, name="gloo", daemon=True).start()
+        return operation
+
     def _messages(self) -> Any:
         if self._gloo is None:
             raise CollectiveError(DESTROYED)
         return self._gloo
+
+
+def _follow(operation: Operation, work: Any, has_source: bool) -> None:
+    """Have an operation end when gloo's does."""
+    try:
+        work.wait()
+    except RuntimeError as error:
+        operation.finish(error)
+    else:
+        operation.finish(None, work._source_rank() if has_source else -1)
