@@ -96,6 +96,16 @@ def test_cpu_build_of_torch_is_taken_where_an_index_offers_it(
     assert f": {said}" in told or said in told
 
 
+def test_torch_that_was_asked_for_stays_when_other_scripts_set_up(project: Path) -> None:
+    venv = f"printf '{PIP_THAT_SHOWS_ITS_PINS}' > .venv/bin/python; exit 0"
+    _setup(project, venv, TORCH="2.13.0+cu126")
+    assert _setup(project, venv).stdout == ""  # nothing is left to do
+    _setup(project, venv, "--dev")
+    pinned = (project / "pins.log").read_text(encoding="utf-8").splitlines()
+    found = [line for line in pinned if line.startswith("torch=")]
+    assert found == ["torch===2.13.0+cu126"] * 2
+
+
 @pytest.mark.parametrize("folder", [".venv-ipex", "elsewhere/ipex"])
 def test_ipex_gets_an_environment_of_its_own_with_the_torch_it_needs(
     project: Path, folder: str
