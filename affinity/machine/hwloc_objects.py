@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from affinity.cpulist import TOO_HIGH, members_of
 from affinity.errors import TopologyError
 from affinity.machine.xml_tree import XmlElement
 
@@ -135,7 +136,7 @@ def members(element: XmlElement, attribute: str, known: Iterable[int]) -> tuple[
 def all_members(element: XmlElement, attribute: str) -> tuple[int, ...]:
     """What is in one of the element's sets; a set without an end is cut where its words end."""
     bits, _ = _bits(element, attribute)
-    return tuple(index for index in range(bits.bit_length()) if bits >> index & 1)
+    return members_of(bits)
 
 
 def _bits(element: XmlElement, attribute: str) -> tuple[int, float]:
@@ -150,6 +151,8 @@ def _bits(element: XmlElement, attribute: str) -> tuple[int, float]:
     if not all(re.fullmatch(r"(0x[0-9a-fA-F]{1,8})?", word) for word in words):
         raise element.error(f"{attribute}={text!r} where words like 0x0000000f were expected")
     bits = int("".join(word.removeprefix("0x").zfill(8) for word in words), 16)
+    if bits.bit_length() > TOO_HIGH:
+        raise element.error(f"{attribute} with members of {TOO_HIGH} or more: none is so high")
     if not endless:
         return bits, float("inf")
     return bits, 0 if text == "0xf...f" else 32 * len(words)
