@@ -58,15 +58,17 @@ class HwlocObject:
 
     @property
     def near_cpus(self) -> tuple[int, ...]:
-        """Its cpus or, if no set of it has any, those of the innermost object around it with some.
+        """Its cpus or, if none of its own is offline, those of the innermost object with some.
 
         Conversions between hwloc's formats leave memory without cpus in the group of the DRAM
-        beside it, with empty sets.
+        beside it, with an empty set.
         """
-        if self.cpus or all_members(self.element, "complete_cpuset"):
+        around = list(self.ancestors())
+        present = {cpu for above in around for cpu in above.cpus}
+        if self.cpus or not present.issuperset(all_members(self.element, "complete_cpuset")):
             return self.cpus
         # To be somewhere in the machine tells nothing.
-        return next((above.cpus for above in self.ancestors() if above.cpus and above.parent), ())
+        return next((above.cpus for above in around if above.cpus and above.parent), ())
 
     def info(self, name: str) -> str:
         """The value of its ``<info>`` with this name, empty if it has none."""

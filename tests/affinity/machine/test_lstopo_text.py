@@ -82,6 +82,8 @@ def test_nodes_around_their_cores_are_read_as_hwloc_1_prints_them() -> None:
         (1, "instruction", 16 << 10),
     }
     assert topology.sources == ("all: lstopo.txt, the text of lstopo",)
+    assert not any("XML" in note for note in topology.notes)
+    assert "hwloc does not tell how much memory is free: all of it counts as free" in topology.notes
 
 
 def test_memories_beside_cores_are_near_to_them_as_hwloc_2_prints_them() -> None:
