@@ -197,12 +197,26 @@ class MemInfo(NamedTuple):
 
 def read_meminfo(files: MachineFiles, path: str) -> MemInfo:
     """What ``/proc/meminfo`` or a node's ``meminfo`` tells; nothing if it is missing."""
-    lines = re.findall(r"(\w+(?:\(file\))?):\s*(\d+) kB", files.read_text(path) or "")
-    told = {name: int(kilobytes) * 1024 for name, kilobytes in lines}
+    told = _amounts(files, path)
     # On these lists is no shared memory, and nothing that is locked: FilePages has both.
     listed = told.get("Active(file)", 0) + told.get("Inactive(file)", 0)
     unwritten = told.get("Dirty", 0) + told.get("Writeback", 0)
     return MemInfo(told.get("MemTotal"), told.get("MemFree"), max(0, listed - unwritten))
+
+
+def read_available(files: MachineFiles) -> int | None:
+    """Bytes that programs can still take, by the kernel's estimate; None if it is not told."""
+    told = _amounts(files, "proc/meminfo")
+    # Kernels before 3.14 leave the estimate to their users.
+    if "MemAvailable" in told or "MemFree" not in told:
+        return told.get("MemAvailable")
+    return told["MemFree"] + told.get("Cached", 0)
+
+
+def _amounts(files: MachineFiles, path: str) -> dict[str, int]:
+    # No amount of memory has more digits, and Python itself refuses thousands of them.
+    lines = re.findall(r"(\w+(?:\(file\))?):\s*(\d{1,20}) kB", files.read_text(path) or "")
+    return {name: int(kilobytes) * 1024 for name, kilobytes in lines}
 
 
 def read_cpuinfo(files: MachineFiles) -> dict[int, dict[str, str]]:
