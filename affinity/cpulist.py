@@ -41,6 +41,16 @@ def format_cpulist(numbers: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
+def members_of(bits: int) -> tuple[int, ...]:
+    """The numbers in a mask: of 5, which is 101 in binary, 0 and 2.
+
+    Raises AffinityError if one is `TOO_HIGH` or more.
+    """
+    if bits.bit_length() > TOO_HIGH:
+        raise AffinityError(f"a mask of {bits.bit_length()} bits: no cpu is {TOO_HIGH} or more")
+    return tuple(number for number, bit in enumerate(f"{bits:b}"[::-1]) if bit == "1")
+
+
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 

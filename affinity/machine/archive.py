@@ -16,10 +16,7 @@ from posixpath import dirname, join, normpath
 from typing import final
 
 from affinity.errors import TopologyError
-from affinity.machine.files import MachineFiles, only_machine
-
-MAX_BYTES = 1 << 28
-"""No capture of sysfs comes near this; what unpacks to more was not made as one."""
+from affinity.machine.files import MAX_BYTES, MachineFiles, only_machine
 
 MAX_LINKS = 40
 

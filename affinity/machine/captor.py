@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from posixpath import normpath
 from typing import NamedTuple
 
-from affinity.cpulist import format_cpulist, parse_cpulist
+from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description
-from affinity.machine.files import MachineFiles, read_list
+from affinity.machine.files import MachineFiles, read_list, to_list
 
 STATUS = "proc/self/status"
 
@@ -31,7 +31,7 @@ class _Place(NamedTuple):
 def note_captor(files: MachineFiles, description: Description) -> None:
     """Note the cpus and memory nodes of the machine that its captor could not use.
 
-    Raises TopologyError if a file of its control group holds no list.
+    Raises TopologyError if its status or a file of its control group holds no list.
     """
     for word, file, there in (
         ("cpus", "cpus", description.threads),
@@ -54,7 +54,7 @@ def _allowed(files: MachineFiles, file: str) -> set[int] | None:
     field = {"cpus": "Cpus", "mems": "Mems"}[file]
     status = files.read_text(STATUS) or ""
     if found := re.search(rf"^{field}_allowed_list:\s*([\d,-]+)\s*$", status, re.MULTILINE):
-        told.append(set(parse_cpulist(found[1])))
+        told.append(set(to_list(found[1], files.where(STATUS))))
     for place in _places(files):
         path = f"{place.folder}/{place.before}{file}{place.after}".lstrip("/")
         if cpus := read_list(files, path):

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, final
 
-from affinity.cpulist import parse_cpulist
+from affinity.cpulist import members_of, parse_cpulist
 from affinity.errors import AffinityError, TopologyError
 
 CPUINFO = "proc/cpuinfo"
+
+MAX_BYTES = 1 << 28
+"""No file that describes a machine, and no capture of one, comes near this."""
 
 _AROUND_TEXT = " \t\r\n\v\f\0"
 """Some kernels (2.6.24 to 3.1, 5.15-rc) count the zero that ends a string as a part of the file."""
@@ -64,11 +67,12 @@ class FolderFiles(MachineFiles):
         except OSError:
             return None
         try:
-            return _read_all(descriptor, limit)
+            content = _read_all(descriptor, MAX_BYTES + 1 if limit is None else limit)
         except OSError:
             return None
         finally:
             os.close(descriptor)
+        return bounded(content, self.where(path))
 
     def names(self, folder: str, prefix: str = "") -> tuple[str, ...]:
         """See `MachineFiles`."""
@@ -96,9 +100,16 @@ def only_machine(name: str, roots: Sequence[str]) -> None:
         )
 
 
-def _read_all(descriptor: int, limit: int | None) -> bytes:
+def bounded(content: bytes, where: str) -> bytes:
+    """`content` of the file `where`; TopologyError naming it if that is above `MAX_BYTES`."""
+    if len(content) > MAX_BYTES:
+        raise TopologyError(f"{where} holds more than {MAX_BYTES >> 20} MiB: this is no machine")
+    return content
+
+
+def _read_all(descriptor: int, limit: int) -> bytes:
     parts: list[bytes] = []
-    left = 1 << 62 if limit is None else limit
+    left = limit
     # A short read is no end: procfs hands its files out page by page.
     while left and (part := os.read(descriptor, min(left, 1 << 16))):
         parts.append(part)
@@ -130,12 +141,15 @@ def to_int(text: str, where: str) -> int:
 def read_list(files: MachineFiles, path: str) -> tuple[int, ...] | None:
     """The cpus or nodes in a list such as ``0-3,8``; None if missing, TopologyError if garbage."""
     text = files.read_text(path)
-    if text is None:
-        return None
+    return None if text is None else to_list(text, files.where(path))
+
+
+def to_list(text: str, where: str) -> tuple[int, ...]:
+    """`text`, found in the file `where`, as a list; TopologyError naming both if it is none."""
     try:
         return parse_cpulist(text)
     except AffinityError as error:
-        raise TopologyError(f"{files.where(path)}: {error}") from None
+        raise TopologyError(f"{where}: {error}") from None
 
 
 def find_cpus(files: MachineFiles, folder: str, listed: str, mask: str) -> tuple[int, ...] | None:
@@ -150,7 +164,10 @@ def find_cpus(files: MachineFiles, folder: str, listed: str, mask: str) -> tuple
         bits = int((files.read_text(f"{folder}/{mask}") or "").replace(",", ""), 16)
     except ValueError:
         return cpus
-    return tuple(cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1)
+    try:
+        return members_of(bits)
+    except AffinityError as error:
+        raise TopologyError(f"{files.where(folder)}/{mask}: {error}") from None
 
 
 def read_cpus(files: MachineFiles, folder: str) -> tuple[int, ...]:
@@ -180,12 +197,26 @@ class MemInfo(NamedTuple):
 
 def read_meminfo(files: MachineFiles, path: str) -> MemInfo:
     """What ``/proc/meminfo`` or a node's ``meminfo`` tells; nothing if it is missing."""
-    lines = re.findall(r"(\w+(?:\(file\))?):\s*(\d+) kB", files.read_text(path) or "")
-    told = {name: int(kilobytes) * 1024 for name, kilobytes in lines}
+    told = _amounts(files, path)
     # On these lists is no shared memory, and nothing that is locked: FilePages has both.
     listed = told.get("Active(file)", 0) + told.get("Inactive(file)", 0)
     unwritten = told.get("Dirty", 0) + told.get("Writeback", 0)
     return MemInfo(told.get("MemTotal"), told.get("MemFree"), max(0, listed - unwritten))
+
+
+def read_available(files: MachineFiles) -> int | None:
+    """Bytes that programs can still take, by the kernel's estimate; None if it is not told."""
+    told = _amounts(files, "proc/meminfo")
+    # Kernels before 3.14 leave the estimate to their users.
+    if "MemAvailable" in told or "MemFree" not in told:
+        return told.get("MemAvailable")
+    return told["MemFree"] + told.get("Cached", 0)
+
+
+def _amounts(files: MachineFiles, path: str) -> dict[str, int]:
+    # No amount of memory has more digits, and Python itself refuses thousands of them.
+    lines = re.findall(r"(\w+(?:\(file\))?):\s*(\d{1,20}) kB", files.read_text(path) or "")
+    return {name: int(kilobytes) * 1024 for name, kilobytes in lines}
 
 
 def read_cpuinfo(files: MachineFiles) -> dict[int, dict[str, str]]:

@@ -143,7 +143,7 @@ def _share_cpus(
         ]
         if own and alike:
             yield (
-                f"hwloc's XML does not tell whether the cpus belong to node {facts.id} or to "
+                f"hwloc does not tell whether the cpus belong to node {facts.id} or to "
                 f"{', '.join(alike)}, which are near to the same ones: taken for {facts.id}'s"
             )
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from affinity.cpulist import TOO_HIGH, members_of
 from affinity.errors import TopologyError
 from affinity.machine.xml_tree import XmlElement
 
@@ -57,15 +58,17 @@ class HwlocObject:
 
     @property
     def near_cpus(self) -> tuple[int, ...]:
-        """Its cpus or, if no set of it has any, those of the innermost object around it with some.
+        """Its cpus or, if none of its own is offline, those of the innermost object with some.
 
         Conversions between hwloc's formats leave memory without cpus in the group of the DRAM
-        beside it, with empty sets.
+        beside it, with an empty set.
         """
-        if self.cpus or all_members(self.element, "complete_cpuset"):
+        around = list(self.ancestors())
+        present = {cpu for above in around for cpu in above.cpus}
+        if self.cpus or not present.issuperset(all_members(self.element, "complete_cpuset")):
             return self.cpus
         # To be somewhere in the machine tells nothing.
-        return next((above.cpus for above in self.ancestors() if above.cpus and above.parent), ())
+        return next((above.cpus for above in around if above.cpus and above.parent), ())
 
     def info(self, name: str) -> str:
         """The value of its ``<info>`` with this name, empty if it has none."""
@@ -135,7 +138,7 @@ def members(element: XmlElement, attribute: str, known: Iterable[int]) -> tuple[
 def all_members(element: XmlElement, attribute: str) -> tuple[int, ...]:
     """What is in one of the element's sets; a set without an end is cut where its words end."""
     bits, _ = _bits(element, attribute)
-    return tuple(index for index in range(bits.bit_length()) if bits >> index & 1)
+    return members_of(bits)
 
 
 def _bits(element: XmlElement, attribute: str) -> tuple[int, float]:
@@ -150,6 +153,8 @@ def _bits(element: XmlElement, attribute: str) -> tuple[int, float]:
     if not all(re.fullmatch(r"(0x[0-9a-fA-F]{1,8})?", word) for word in words):
         raise element.error(f"{attribute}={text!r} where words like 0x0000000f were expected")
     bits = int("".join(word.removeprefix("0x").zfill(8) for word in words), 16)
+    if bits.bit_length() > TOO_HIGH:
+        raise element.error(f"{attribute} with members of {TOO_HIGH} or more: none is so high")
     if not endless:
         return bits, float("inf")
     return bits, 0 if text == "0xf...f" else 32 * len(words)

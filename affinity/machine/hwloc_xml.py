@@ -139,19 +139,19 @@ def _offline_cpus(machine: HwlocObject) -> tuple[int, ...]:
 def _notes(machine: HwlocObject, description: Description) -> Iterator[str]:
     unsized = [node.id for node in description.nodes.values() if not node.size_told]
     if unsized:
-        yield f"hwloc's XML does not tell how much memory NUMA node {format_cpulist(unsized)} has"
+        yield f"hwloc does not tell how much memory NUMA node {format_cpulist(unsized)} has"
     if len(unsized) < len(description.nodes):
-        yield "hwloc's XML does not tell how much memory is free: all of it counts as free"
+        yield "hwloc does not tell how much memory is free: all of it counts as free"
     if offline := description.offline_cpus:
         yield (
             f"cpus {format_cpulist(offline)} are not described: they were offline, or not allowed "
-            "to the process that wrote the XML (lstopo --disallowed shows those)"
+            "to the process that ran hwloc (lstopo --disallowed shows those)"
         )
     yield from _forbidden(machine, "allowed_cpuset", "cpus", machine.cpus)
     yield from _forbidden(machine, "allowed_nodeset", "NUMA nodes", description.nodes)
     missing = set(all_members(machine.element, "complete_nodeset")).difference(description.nodes)
     if missing:
-        yield f"NUMA nodes {format_cpulist(missing)} are mentioned but not described in the XML"
+        yield f"NUMA nodes {format_cpulist(missing)} are mentioned but not described by hwloc"
     if description.knights and "ClusterMode=Quadrant" in description.knights.source:
         yield (
             "hwloc says ClusterMode=Quadrant also where nothing told it the mode: all-to-all and "
@@ -166,4 +166,4 @@ def _forbidden(
         return
     if forbidden := set(known).difference(members(machine.element, attribute, known)):
         listed = format_cpulist(forbidden)
-        yield f"{word} {listed} were not allowed to the process that wrote the XML"
+        yield f"{word} {listed} were not allowed to the process that ran hwloc"

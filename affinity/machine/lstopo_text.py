@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from affinity.cpulist import TOO_HIGH
 from affinity.errors import TopologyError
 from affinity.machine.description import Description
+from affinity.machine.hwloc_objects import all_members
 from affinity.machine.hwloc_xml import describe_hwloc
-from affinity.machine.xml_tree import XmlElement
+from affinity.machine.xml_tree import DEEPEST, XmlElement
 
 _OBJECT = re.compile(
     r"(?P<type>[A-Za-z]\w*?)(?:\((?P<subtype>[^()]*)\))?(?: L#\d+)?(?: \((?P<told>.*)\))?"
@@ -44,6 +46,8 @@ def describe_lstopo(text: str, name: str) -> Description:
             depth = len(line) - len(line.lstrip())
             stack = [(at, element) for at, element in stack if at < depth]
             for element in _elements(line.strip(), name, number):
+                if len(stack) > DEEPEST:
+                    raise element.error(f"more than {DEEPEST} objects around it")
                 stack[-1][1].children.append(element)
                 stack.append((depth, element))
     _add_sets(topology, text)
@@ -69,6 +73,9 @@ def _fill(element: XmlElement, kind: str, subtype: str, told: str) -> None:
     given = {"type": kind, "subtype": subtype}
     if index := re.search(r"\bP#(\d+)", told):
         given["os_index"] = index[1]
+        # Sets have a bit for each number up to the highest.
+        if kind in ("PU", "NUMANode", "Node") and int(index[1][:20]) >= TOO_HIGH:
+            raise element.error(f"P#{index[1][:20]}: no cpu and no node is {TOO_HIGH} or more")
     if cache := _CACHE.fullmatch(kind):
         given |= {"type": f"L{cache[1]}Cache", "depth": cache[1]}
         given |= {"cache_type": _CACHE_TYPES[cache[2]], "cache_size": _bytes(fields, "size", told)}
@@ -87,7 +94,8 @@ def _fill(element: XmlElement, kind: str, subtype: str, told: str) -> None:
 def _bytes(fields: dict[str, str], name: str, told: str) -> str:
     """The amount with this name or, in the short form, the only one; empty if there is none."""
     found = _AMOUNT.search(fields.get(name, "") if fields else told)
-    return str(int(found[1]) * _UNITS[found[2] or ""]) if found else ""
+    # Python itself refuses to read numbers of thousands of digits.
+    return str(int(found[1][:20]) * _UNITS[found[2] or ""]) if found else ""
 
 
 def _add_sets(topology: XmlElement, text: str) -> None:
@@ -100,9 +108,10 @@ def _add_sets(topology: XmlElement, text: str) -> None:
         apart = id(memory) in everywhere and any(id(it) not in everywhere for it, _ in memories)
         memory.attributes["cpuset"] = "0x0" if apart else _set(around)
     if offline := re.search(r"^\d+ processors not represented in topology: (\S+)$", text, re.M):
+        line = text.count("\n", 0, offline.start()) + 1
+        told = XmlElement("processors", {"mask": offline[1]}, topology.source, line)
+        missing = all_members(told, "mask")
         for machine in topology.tagged("object"):
-            bits = int(offline[1].replace(",", "").replace("0x", ""), 16)
-            missing = [cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1]
             machine.attributes["complete_cpuset"] = _set([*_cpus(machine), *missing])
 
 

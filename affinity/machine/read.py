@@ -15,7 +15,7 @@ from affinity.errors import NoMachine, TopologyError
 from affinity.machine.captor import note_captor
 from affinity.machine.conclude import conclude
 from affinity.machine.description import Description
-from affinity.machine.files import FolderFiles, MachineFiles, only_machine
+from affinity.machine.files import MAX_BYTES, FolderFiles, MachineFiles, bounded, only_machine
 from affinity.machine.sysfs import describe_sysfs
 from affinity.machine.user_word import HbmWord, hbm_from_environment
 from affinity.process.binding import allowed_cpus
@@ -95,7 +95,7 @@ def _open(path: Path) -> MachineFiles | bytes:
         return _folder(path)
     try:
         with path.open("rb") as file:
-            content = file.read()
+            content = bounded(file.read(MAX_BYTES + 1), str(path))
     except OSError as error:
         raise TopologyError(f"cannot read {path}: {error.strerror}; {KNOWN_FORMATS}") from None
     if content.startswith(_ARCHIVES) or content[257:262] == b"ustar":

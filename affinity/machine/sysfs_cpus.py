@@ -7,6 +7,7 @@ what others tell of it, then from ``/proc/cpuinfo``, and is noted where nothing 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -46,12 +47,15 @@ class Cpus:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the files tell of one cpu; `siblings` are the cpus of its core, None: not told."""
+    """What the files tell of one cpu; `siblings` are the cpus of its core, None: not told.
+
+    `around` are its die and its cluster, for who has no siblings.
+    """
 
     core: int | None = None
     package: int | None = None
     siblings: frozenset[int] | None = None
-    around: str = ""
+    around: tuple[str | None, ...] = (None, None)
 
     @property
     def tells_core(self) -> bool:
@@ -66,7 +70,7 @@ def read_cpus_and_cores(files: MachineFiles) -> Cpus:
     off = _switched_off(files, folders, listed)
     told = {cpu: _read_cpu(files, cpu) for cpu in sorted((folders | listed) - off)}
     if not any(facts.tells_core for facts in told.values()):
-        found = _without_topology(files, frozenset(listed or folders) - off)
+        found = _without_topology(files, folders, listed, off)
     else:
         found = _with_topology(files, told, listed)
     present = frozenset(read_list(files, f"{CPUS}/present") or folders) | (off & folders)
@@ -90,7 +94,7 @@ def _read_cpu(files: MachineFiles, cpu: int) -> _Told:
     core = read_int(files, f"{folder}/core_id")
     siblings = _set(files, folder, _CORE_SETS)
     # Core ids repeat between the dies and clusters of some packages, sets of siblings never do.
-    around = "" if siblings or core is None else _around(files, folder)
+    around = (None, None) if siblings or core is None else _around(files, folder)
     return _Told(
         None if core is None or core < 0 else core, _package(files, folder), siblings, around
     )
@@ -107,14 +111,15 @@ def _set(files: MachineFiles, folder: str, names: Collection[str]) -> frozenset[
     return next((frozenset(cpus) for cpus in found if cpus), None)
 
 
-def _around(files: MachineFiles, folder: str) -> str:
+def _around(files: MachineFiles, folder: str) -> tuple[str | None, ...]:
     """What tells cores with one id in one package apart, where nothing tells their threads."""
-    words = []
-    for kind in ("die", "cluster"):
-        cpus = _set(files, folder, (f"{kind}_cpus",))
-        known = format_cpulist(cpus) if cpus else files.read_text(f"{folder}/{kind}_id")
-        words.append(f"{kind} {known}")
-    return ", ".join(words)
+    sets = ((kind, _set(files, folder, (f"{kind}_cpus",))) for kind in ("die", "cluster"))
+    return tuple(
+        f"{kind} of cpus {format_cpulist(cpus)}"
+        if cpus
+        else files.read_text(f"{folder}/{kind}_id") or None
+        for kind, cpus in sets
+    )
 
 
 def _with_topology(files: MachineFiles, told: Mapping[int, _Told], listed: frozenset[int]) -> Cpus:
@@ -129,8 +134,10 @@ def _with_topology(files: MachineFiles, told: Mapping[int, _Told], listed: froze
     for cpu in ungrouped & blocks.keys():
         running[cpu] = _by_cpuinfo(files, blocks[cpu], running[cpu])
     packages, notes = _packages(files, running, groups)
+    around = _fullest(running, packages, groups)
     places = {
-        cpu: ThreadPlace(packages[cpu], *_core(cpu, running, groups.get(cpu))) for cpu in running
+        cpu: ThreadPlace(packages[cpu], *_core(cpu, running, groups.get(cpu), around.get(cpu)))
+        for cpu in running
     }
     unlisted = bool(listed) and not places.keys() <= listed
     beside = ", some of whose cpus are not listed as online" if unlisted else ""
@@ -139,17 +146,54 @@ def _with_topology(files: MachineFiles, told: Mapping[int, _Told], listed: froze
 
 
 def _groups(sets: Mapping[int, frozenset[int] | None]) -> dict[int, frozenset[int]]:
-    """The set of each cpu that has one or, where its own is missing, that is named in another's."""
-    own = {cpu: cpus & sets.keys() | {cpu} for cpu, cpus in sets.items() if cpus}
-    named = {member: group for group in own.values() for member in group}
-    return {**named, **own}
+    """The set of each cpu that has one or is named in another's; sets that overlap are one."""
+    groups: dict[int, frozenset[int]] = {}
+    for cpu, cpus in sets.items():
+        group = _own(cpu, cpus, sets)
+        if group is not None and groups.get(cpu) != group:
+            whole = group.union(*{groups[member] for member in group & groups.keys()})
+            groups |= dict.fromkeys(whole, whole)
+    return groups
 
 
-def _core(cpu: int, running: Mapping[int, _Told], group: frozenset[int] | None) -> tuple[int, str]:
+def _own(cpu: int, cpus: frozenset[int] | None, running: Collection[int]) -> frozenset[int] | None:
+    """Those of its set that run, and itself; None if it has no set."""
+    return cpus.intersection(running) | {cpu} if cpus else None
+
+
+def _fullest(
+    running: Mapping[int, _Told],
+    packages: Mapping[int, int],
+    groups: Collection[int],
+) -> dict[int, tuple[str | None, ...]]:
+    """What is around each cpu without siblings: as the others of its core tell, if it does not."""
+    alone = {cpu: it for cpu, it in running.items() if cpu not in groups and it.core is not None}
+    told = defaultdict[tuple[int, int | None], set[tuple[str | None, ...]]](set)
+    for cpu, it in alone.items():
+        told[packages[cpu], it.core].add(it.around)
+    found = {}
+    for cpu, it in alone.items():
+        fuller = [other for other in told[packages[cpu], it.core] if _completes(it.around, other)]
+        # Several are several cores, and it may be of any.
+        found[cpu] = fuller[0] if len(fuller) == 1 else it.around
+    return found
+
+
+def _completes(around: tuple[str | None, ...], other: tuple[str | None, ...]) -> bool:
+    pairs = zip(around, other, strict=True)
+    return other != around and all(own in (None, others) for own, others in pairs)
+
+
+def _core(
+    cpu: int,
+    running: Mapping[int, _Told],
+    group: frozenset[int] | None,
+    around: tuple[str | None, ...] | None,
+) -> tuple[int, str]:
     """The number of its core, and what else is equal only for the threads of that core."""
     facts = running[cpu]
     if group is None:
-        return (cpu, f"cpu {cpu} alone") if facts.core is None else (facts.core, facts.around)
+        return (cpu, f"cpu {cpu} alone") if facts.core is None else (facts.core, f"{around}")
     known = [core for it in sorted(group) if (core := running[it].core) is not None]
     number = facts.core if facts.core is not None else next(iter(known), min(group))
     return number, format_cpulist(group)
@@ -160,7 +204,7 @@ def _by_cpuinfo(files: MachineFiles, block: Mapping[str, str], facts: _Told) -> 
     if place.core < 0:
         return facts
     package = place.package if facts.package is None else facts.package
-    return replace(facts, core=place.core, package=package, around=f"by /{CPUINFO}")
+    return replace(facts, core=place.core, package=package)
 
 
 def _cpuinfo_place(files: MachineFiles, cpu: int, block: Mapping[str, str]) -> ThreadPlace:
@@ -209,6 +253,16 @@ def _missing(
     running: Mapping[int, _Told], groups: Mapping[int, frozenset[int]], ungrouped: Collection[int]
 ) -> Iterator[str]:
     """Which of the usual files were not there, and what was done without them."""
+    torn = [
+        cpu
+        for cpu, it in running.items()
+        if it.siblings and _own(cpu, it.siblings, running.keys()) != groups[cpu]
+    ]
+    if torn:
+        yield (
+            f"the siblings of cpus {format_cpulist(torn)} are not those that others tell: sets "
+            "that overlap count as one core, but for other core_ids"
+        )
     nameless = [cpu for cpu, it in running.items() if it.core is None and cpu in groups]
     if nameless:
         yield f"no core_id of cpus {format_cpulist(nameless)}: their cores are known by siblings"
@@ -219,17 +273,24 @@ def _missing(
         yield f"nothing tells the core of cpus {format_cpulist(alone)}: each counts as one"
 
 
-def _without_topology(files: MachineFiles, running: frozenset[int]) -> Cpus:
+def _without_topology(
+    files: MachineFiles, folders: frozenset[int], listed: frozenset[int], off: frozenset[int]
+) -> Cpus:
     blocks = read_cpuinfo(files)
-    if blocks:
-        places = {cpu: _cpuinfo_place(files, cpu, block) for cpu, block in blocks.items()}
-        return Cpus(places, (), f"cores: /{CPUINFO}, as /{CPUS} does not tell them")
+    # An offline cpu has a folder, too, and no block.
+    running = sorted((listed | blocks.keys() or folders) - off)
     if not running:
         raise TopologyError(
             f"cannot tell the cpus of this machine: neither {files.where(CPUS)}/cpu*/topology nor "
-            f"{files.where(CPUINFO)} can be read; mount one, or capture it too"
+            f"{files.where(CPUINFO)} tells of one that runs; mount one, or capture it too"
         )
-    listed = format_cpulist(running)
-    note = f"nothing tells the cores of cpus {listed}: each cpu counts as one"
-    places = {cpu: ThreadPlace(0, cpu, f"cpu {cpu} alone") for cpu in sorted(running)}
-    return Cpus(places, (), f"cpus: /{CPUS}", [note])
+    alone = [cpu for cpu in running if cpu not in blocks]
+    places = {
+        cpu: _cpuinfo_place(files, cpu, blocks[cpu])
+        if cpu in blocks
+        else ThreadPlace(0, cpu, f"cpu {cpu} alone")
+        for cpu in running
+    }
+    cores = f"cores: /{CPUINFO}, as /{CPUS} does not tell them"
+    notes = [f"nothing tells the cores of cpus {format_cpulist(alone)}: each cpu counts as one"]
+    return Cpus(places, (), cores if blocks else f"cpus: /{CPUS}", notes if alone else [])

@@ -93,15 +93,16 @@ def read_memory_limit(root: Path) -> MemoryLimit | None:
 
 def _memory_limit(group: _Group) -> MemoryLimit | None:
     if group.version == _V2:
-        names = ("memory.max", "memory.current", "inactive_file ")
+        names, total = ("memory.max", "memory.current"), ""
     else:  # Without "total_" its numbers leave out the groups below.
-        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")
-    limit, used = (_text(group.folder / name) for name in names[:2])
+        names, total = ("memory.limit_in_bytes", "memory.usage_in_bytes"), "total_"
+    limit, used = (_text(group.folder / name) for name in names)
     if not limit.isdigit() or int(limit) >= _UNLIMITED:
         return None
-    lines = _text(group.folder / "memory.stat").splitlines()
-    cached = next((line.rpartition(" ")[2] for line in lines if line.startswith(names[2])), "")
-    taken = max(0, _number(used) - _number(cached))
+    pairs = (line.partition(" ") for line in _text(group.folder / "memory.stat").splitlines())
+    told = {name: _number(amount) for name, _, amount in pairs}
+    cached = sum(told.get(f"{total}{state}_file", 0) for state in ("active", "inactive"))
+    taken = max(0, _number(used) - cached)
     return MemoryLimit(_name(group), int(limit), max(0, int(limit) - taken))
 
 

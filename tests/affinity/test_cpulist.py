@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from affinity.cpulist import format_cpulist, parse_cpulist
+from affinity.cpulist import TOO_HIGH, format_cpulist, members_of, parse_cpulist
 from affinity.errors import AffinityError
 
 
@@ -51,3 +51,11 @@ def test_written_sets_read_back(cpus: set[int]) -> None:
 def test_number_that_no_cpu_has_is_refused_before_memory_is_filled(text: str) -> None:
     with pytest.raises(AffinityError, match="no cpu has a number of 1048576 or more"):
         parse_cpulist(text)
+
+
+def test_members_of_a_mask_are_its_bits_as_far_as_there_may_be_cpus() -> None:
+    assert members_of(0) == ()
+    assert members_of(1 << 70 | 0b101) == (0, 2, 70)
+    assert members_of(1 << TOO_HIGH - 1) == (TOO_HIGH - 1,)
+    with pytest.raises(AffinityError, match="no cpu is 1048576 or more"):
+        members_of(1 << TOO_HIGH)

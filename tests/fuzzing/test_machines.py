@@ -74,6 +74,19 @@ LIBVIRT = b"""<domain type='kvm'><name>a</name><memory unit='KiB'>2097152</memor
 <cell id='1' memory='1048576' unit='KiB'/></numa></cpu></domain>"""
 
 
+LSTOPO = b"""Machine (P#0 total=3GiB)
+  Package L#0 (P#0 total=3GiB)
+    L3Cache L#0 (size=6144KB linesize=64 ways=12)
+      NUMANode(DRAM) L#0 (P#0 local=1GiB total=1GiB)
+      NUMANode(HBM) L#1 (P#2 local=512MiB total=512MiB)
+      L2 L#0 (256KB) + L1d L#0 (32KB) + Core L#0
+        PU L#0 (P#0)
+        PU L#1 (P#2)
+depth 0:\t1 Machine (type #1)
+1 processors not represented in topology: 0x00000002
+"""
+
+
 @fuzzed(CHANGED, examples=12)
 def test_folder_and_archive_of_the_kernels_files(folder: Path, changed: dict[str, bytes]) -> None:
     for name, content in {**FILES, **changed}.items():
@@ -95,7 +108,7 @@ def test_archive_that_is_damaged(folder: Path, content: bytes) -> None:
         read_machine(path)
 
 
-@fuzzed(altered([NUMACTL, HWLOC, LIBVIRT]), examples=60)
+@fuzzed(altered([NUMACTL, HWLOC, LIBVIRT, LSTOPO]), examples=80)
 def test_text_of_other_tools(folder: Path, content: bytes) -> None:
     path = folder / "machine"
     path.write_bytes(content)

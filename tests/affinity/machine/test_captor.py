@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from affinity.errors import TopologyError
 from affinity.machine.captor import NOT_ALLOWED
 from affinity.machine.files import FolderFiles
 from affinity.machine.read import read_machine, read_topology
@@ -35,6 +36,13 @@ def test_status_of_the_captor_tells_what_it_could_not_use(machine: Any) -> None:
     assert _notes(machine) == [f"cpus 2-3 {NOT_ALLOWED}", f"NUMA nodes 1 {NOT_ALLOWED}"]
     assert read_machine(machine.root).cpus == (0, 1, 2, 3)
     assert not any(NOT_ALLOWED in note for note in read_topology(machine.root).notes)
+
+
+@pytest.mark.parametrize("text", ["0-1,,7-3", "-", "9999999"])
+def test_status_with_no_list_is_an_error_that_names_the_file(machine: Any, text: str) -> None:
+    machine.write("proc/self/status", f"Cpus_allowed_list:\t{text}")
+    with pytest.raises(TopologyError, match=r"/m/proc/self/status: bad cpu list"):
+        read_machine(machine.root)
 
 
 @pytest.mark.parametrize(

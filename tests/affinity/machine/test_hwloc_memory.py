@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from affinity.errors import TopologyError
@@ -102,7 +104,7 @@ def test_lowest_id_has_the_cpus_where_nothing_tells_and_a_note_says_so(hwloc) ->
     description = _describe(hwloc.topology(*nodes, hwloc.core(0, 0)))
     assert [node.cpus for node in description.nodes.values()] == [(0,), (), ()]
     assert _doubts(description) == [
-        "hwloc's XML does not tell whether the cpus belong to node 2 or to 4, 6, which are near "
+        "hwloc does not tell whether the cpus belong to node 2 or to 4, 6, which are near "
         "to the same ones: taken for 2's"
     ]
 
@@ -287,6 +289,20 @@ def test_memory_without_a_set_is_that_of_the_group_around_it(hwloc, old: bool) -
     assert near == {4: (1,), 5: (2,), 6: (3,), 7: (0,)}
     assert {node.kind for node in topology.numa_nodes if not node.cpus} == {"hbm"}
     assert all("locality" in topology.node(node).near_evidence for node in near)
+
+
+@pytest.mark.parametrize(("complete", "near"), [((0, 1), (1,)), (range(8), (1,)), ((0, 9), ())])
+def test_complete_set_is_that_of_offline_cpus_only_if_one_is(
+    hwloc, complete: Iterable[int], near: tuple[int, ...]
+) -> None:
+    text = _converted(hwloc, old=False).replace(
+        'complete_cpuset="0x00000000" os_index="4"',
+        f'complete_cpuset="{hwloc.set(complete)}" os_index="4"',
+    )
+    assert text != _converted(hwloc, old=False)
+    description = _describe(text)
+    facts = description.nodes[4]
+    assert (facts.initiators or (), facts.offline_cpus) == (near, () if near else (9,))
 
 
 def test_node_without_a_size_does_not_tell_it(hwloc) -> None:

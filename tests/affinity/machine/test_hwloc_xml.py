@@ -149,19 +149,17 @@ def test_what_was_not_allowed_to_the_writer_is_kept_and_noted(hwloc) -> None:
     description = _describe(text)
     assert sorted(description.threads) == [0, 1]
     assert description.notes[1:] == [
-        "cpus 1 were not allowed to the process that wrote the XML",
-        "NUMA nodes 0 were not allowed to the process that wrote the XML",
-        "NUMA nodes 2 are mentioned but not described in the XML",
+        "cpus 1 were not allowed to the process that ran hwloc",
+        "NUMA nodes 0 were not allowed to the process that ran hwloc",
+        "NUMA nodes 2 are mentioned but not described by hwloc",
     ]
 
 
 def test_free_memory_is_noted_as_unknown_or_all_of_it_if_not_even_that_is_told(hwloc) -> None:
     told = _describe(hwloc.topology(hwloc.node(0, [0]), hwloc.core(0, 0)))
-    assert told.notes == [
-        "hwloc's XML does not tell how much memory is free: all of it counts as free"
-    ]
+    assert told.notes == ["hwloc does not tell how much memory is free: all of it counts as free"]
     silent = _describe(hwloc.topology(hwloc.node(0, [0], local_memory=0), hwloc.core(0, 0)))
-    assert silent.notes == ["hwloc's XML does not tell how much memory NUMA node 0 has"]
+    assert silent.notes == ["hwloc does not tell how much memory NUMA node 0 has"]
 
 
 def test_xml_of_something_else_is_refused() -> None:

@@ -82,6 +82,8 @@ def test_nodes_around_their_cores_are_read_as_hwloc_1_prints_them() -> None:
         (1, "instruction", 16 << 10),
     }
     assert topology.sources == ("all: lstopo.txt, the text of lstopo",)
+    assert not any("XML" in note for note in topology.notes)
+    assert "hwloc does not tell how much memory is free: all of it counts as free" in topology.notes
 
 
 def test_memories_beside_cores_are_near_to_them_as_hwloc_2_prints_them() -> None:
@@ -134,6 +136,43 @@ def test_what_is_no_tree_is_refused_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "m.output"
     file.write_text(BESIDE, encoding="utf-8")
     assert read_machine(file) == conclude(describe_lstopo(BESIDE, str(file)))
+
+
+NESTED_TOO_DEEP = "".join(f"{' ' * depth}Group0 L#0\n" for depth in range(1, 1200))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("0x00000028", "0xzz", r"line 15: <processors> has mask='0xzz' where words"),
+        (
+            "0x00000028",
+            "0x1" + ",," * 40_000 + "0x0",
+            r"line 15: <processors> has mask with members",
+        ),
+        ("PU L#1 (P#4)", "PU L#1 (P#99999999999)", "line 9: <object> has P#99999999999: no cpu"),
+        ("PU L#1 (P#4)", "PU L#1 (P#1048576)", "line 9: <object> has P#1048576: no cpu and no"),
+        ("L#1 (P#16 local", f"L#1 (P#{'9' * 5000} local", "line 12: <object> has P#9{20}: no cpu"),
+        ("size=256KB", f"size={'9' * 5000}KB", "line 5: <object> has cache_size='9*"),
+        (
+            "  NUMANode L#0",
+            f"{NESTED_TOO_DEEP}  NUMANode L#0",
+            "line 201: .* more than 200 objects",
+        ),
+        ("  NUMANode L#0", f"  {'L2 L#0 + ' * 1200}Core L#0", "line 2: .* more than 200 objects"),
+    ],
+)
+def test_numbers_and_depths_beyond_any_machine_are_refused_with_their_line(
+    old: str, new: str, said: str
+) -> None:
+    assert old in NESTED
+    with pytest.raises(TopologyError, match=rf"lstopo\.txt, {said}"):
+        _read(NESTED.replace(old, new, 1))
+
+
+def test_mask_of_absent_processors_may_leave_out_zeros() -> None:
+    topology = _read(NESTED.replace("0x00000028", "0x1,,0x8"))
+    assert topology.offline_cpus == (3, 64)
 
 
 @pytest.mark.skipif(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from affinity.errors import NoMachine, TopologyError
+from affinity.machine import files, read
 from affinity.machine.files import FolderFiles
 from affinity.machine.read import read_machine, read_opinions, read_topology
 from affinity.machine.snapshot import write_snapshot
@@ -169,6 +170,23 @@ def test_damaged_content_is_an_error_that_names_the_file(
     path = _file(tmp_path, content)
     with pytest.raises(TopologyError, match=str(path)):
         read_machine(path)
+
+
+@pytest.mark.parametrize("name", ["machine.xml", "m/sys/devices/system/cpu/online", "m/lstopo.xml"])
+def test_file_that_is_too_large_for_a_machine_is_refused(
+    write_machine: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    write_machine(tmp_path / "m")
+    for module in (files, read):
+        monkeypatch.setattr(module, "MAX_BYTES", 1 << 20)
+    path = tmp_path / name
+    path.write_text(HWLOC + " " * (1 << 20), encoding="utf-8")
+    machine = path if name == "machine.xml" else tmp_path / "m"
+    with pytest.raises(TopologyError, match=rf"{path} holds more than 1 MiB"):
+        read_machine(machine), list(read_opinions(machine))
 
 
 def test_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:

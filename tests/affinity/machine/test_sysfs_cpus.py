@@ -75,6 +75,60 @@ def test_cpu_that_nothing_names_is_where_cpuinfo_says(pairs: Any) -> None:
     assert cpus.notes[0] == "nothing tells the core of cpus 1,5: each counts as one"
 
 
+@pytest.mark.parametrize("kind", ["die", "cluster", None])
+def test_cpu_that_only_cpuinfo_tells_joins_one_that_tells_its_core_id(
+    write_machine: Write, tmp_path: Path, kind: str | None
+) -> None:
+    machine = write_machine(tmp_path, clusters=(2,), threads=2, adjacent=True)
+    _remove(machine, range(4), "thread_siblings_list")
+    for cpu in range(4) if kind else ():
+        machine.write(f"{CPU}/cpu{cpu}/topology/{kind}_id", "5")
+    _remove(machine, [3], "core_id", "physical_package_id", *([f"{kind}_id"] if kind else []))
+    cpus = _read(machine)
+    assert _cores(cpus) == [[0, 1], [2, 3]]
+    assert cpus.notes[0] == f"/{CPU} does not tell the core of cpus 3: taken from /proc/cpuinfo"
+
+
+def test_cpu_whose_die_nothing_tells_joins_none_of_several(
+    write_machine: Write, tmp_path: Path
+) -> None:
+    machine = write_machine(tmp_path, clusters=(5,))
+    _remove(machine, range(5), "thread_siblings_list")
+    for cpu in range(5):
+        machine.write(f"{CPU}/cpu{cpu}/topology/core_id", "0")
+    for cpu in range(4):
+        machine.write(f"{CPU}/cpu{cpu}/topology/die_id", str(cpu // 2))
+    assert _cores(_read(machine)) == [[0, 1], [2, 3], [4]]
+    machine.write(f"{CPU}/cpu3/topology/die_id", "0")
+    _remove(machine, [2], "die_id")
+    assert _cores(_read(machine)) == [[0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("siblings", "cores", "torn"),
+    [
+        ({0: "0,4", 4: "4"}, PAIRS, "4"),
+        ({0: "0-1,4"}, PAIRS, "0-1,4-5"),
+        ({0: "0", 4: "4,6"}, [[0], [1, 5], [2, 4, 6], [3, 7]], "2,4,6"),
+        ({0: "0", 4: "0-1,4"}, [[0, 1, 4, 5], [2, 6], [3, 7]], "0-1,4-5"),
+    ],
+)
+def test_siblings_that_do_not_agree_are_one_core_and_noted(
+    pairs: Any, siblings: dict[int, str], cores: list[list[int]], torn: str
+) -> None:
+    if cores != PAIRS:  # Else these part them.
+        _remove(pairs, range(8), "core_id", "physical_package_id")
+        pairs.remove("proc/cpuinfo")
+    for cpu, text in siblings.items():
+        pairs.write(f"{CPU}/cpu{cpu}/topology/thread_siblings_list", text)
+    cpus = _read(pairs)
+    assert _cores(cpus) == cores
+    assert cpus.notes[0] == (
+        f"the siblings of cpus {torn} are not those that others tell: sets that overlap count as "
+        "one core, but for other core_ids"
+    )
+
+
 @pytest.mark.parametrize("text", ["0,4", "4,0", "0,4\0", "0,4-4", " 0,4 "])
 def test_siblings_are_sets_and_no_text(pairs: Any, text: str) -> None:
     pairs.write(f"{CPU}/cpu4/topology/thread_siblings_list", text)
@@ -179,6 +233,52 @@ def test_cpus_of_a_kernel_without_topology_count_as_cores(tmp_path: Path) -> Non
     cpus = read_cpus_and_cores(FolderFiles(tmp_path))
     assert _cores(cpus) == [[0], [1], [2]]
     assert cpus.notes == ["nothing tells the cores of cpus 0-2: each cpu counts as one"]
+
+
+@pytest.fixture
+def bare(write_machine: Write, tmp_path: Path) -> Any:
+    """Two cores with two threads each by ``/proc/cpuinfo``, of which sysfs tells no topology."""
+    machine = write_machine(tmp_path, clusters=(2,), threads=2)
+    _remove(machine, range(4), "core_id", "thread_siblings_list", "physical_package_id")
+    return machine
+
+
+@pytest.mark.parametrize("file", ["cpu2/online", "offline"])
+def test_offline_cpu_does_not_run_where_only_cpuinfo_tells_cores(bare: Any, file: str) -> None:
+    assert _cores(_read(bare)) == [[0, 2], [1, 3]]
+    bare.write(f"{CPU}/online", "0-1,3")
+    bare.write(f"{CPU}/{file}", "0" if file == "cpu2/online" else "2")
+    cpus = _read(bare)
+    assert _cores(cpus) == [[0], [1, 3]]
+    assert (cpus.offline, cpus.notes) == ((2,), [])
+
+
+def test_online_cpu_that_cpuinfo_does_not_show_counts_as_a_core(bare: Any) -> None:
+    for cpu in (1, 2):
+        del bare.processors[cpu]
+    bare.processors[3]["core id"] = "2"  # no reason to be the core of cpu 2
+    bare.write_cpuinfo()
+    bare.write(f"{CPU}/online", "0-3")
+    cpus = _read(bare)
+    assert _cores(cpus) == [[0], [1], [2], [3]]
+    assert cpus.offline == ()
+    assert cpus.notes == ["nothing tells the cores of cpus 1-2: each cpu counts as one"]
+
+
+def test_folders_that_nothing_calls_online_are_offline_where_cpuinfo_lacks_them(bare: Any) -> None:
+    del bare.processors[3]
+    bare.write_cpuinfo()
+    bare.remove(f"{CPU}/online")
+    cpus = _read(bare)
+    assert (_cores(cpus), cpus.offline) == ([[0, 2], [1]], (3,))
+
+
+def test_machine_of_which_every_cpu_is_switched_off_is_an_error(bare: Any) -> None:
+    bare.remove(f"{CPU}/online")
+    for cpu in range(4):
+        bare.write(f"{CPU}/cpu{cpu}/online", "0")
+    with pytest.raises(TopologyError, match="tells of one that runs"):
+        _read(bare)
 
 
 @pytest.mark.parametrize(

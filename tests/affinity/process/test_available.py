@@ -1,5 +1,9 @@
 """How much memory there is to take."""
 
+import os
+
+import pytest
+
 from affinity.process.available import available_bytes
 
 
@@ -21,3 +25,22 @@ def test_memory_that_is_free_is_what_the_kernel_and_the_group_leave(tmp_path):
     assert available_bytes(tmp_path) == 300 * 1024
     (tmp_path / "proc/meminfo").write_text("MemTotal: 900 kB\nMemFree: 70 kB\nCached: 30 kB\n")
     assert available_bytes(tmp_path) == 100 * 1024
+
+
+@pytest.mark.parametrize(
+    ("text", "available"),
+    [
+        ("Note: a: b\nno colon\nMemFree: 10 kB\nMemAvailable:\t70 kB\n", 70 * 1024),
+        ("MemFree: 10 kB\nMemAvailable: ? kB\nCached: 20 kB\n", 30 * 1024),
+        ("\n", None),
+        (None, None),
+    ],
+)
+def test_odd_lines_are_passed_over_and_without_any_all_memory_counts_as_free(
+    tmp_path, text, available
+):
+    if text is not None:
+        (tmp_path / "proc").mkdir()
+        (tmp_path / "proc/meminfo").write_text(text)
+    everything = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert available_bytes(tmp_path) == (everything if available is None else available)

@@ -99,7 +99,7 @@ def test_memory_limit_is_the_one_on_the_way_to_the_root_that_leaves_least(
     write(f"{V2}/pod/memory.max", "8000")
     assert read_memory_limit(tmp_path) == MemoryLimit("cgroup v2 /pod", 8000, 8000)
     write(f"{V2}/pod/memory.current", "5000")
-    write(f"{V2}/pod/memory.stat", "anon 4000\nactive_file 1\ninactive_file 600\nslab 9")
+    write(f"{V2}/pod/memory.stat", "anon 4000\nactive_file 200\ninactive_file 400\nslab 9")
     assert read_memory_limit(tmp_path) == MemoryLimit("cgroup v2 /pod", 8000, 3600)
     write(f"{V2}/pod/container/memory.max", "4000")
     write(f"{V2}/pod/container/memory.current", "100")
@@ -118,7 +118,10 @@ def test_memory_limit_of_version_1_is_read_with_all_groups_below(
     folder = "sys/fs/cgroup/memory/a"
     write(f"{folder}/memory.limit_in_bytes", limit)
     write(f"{folder}/memory.usage_in_bytes", "4000")
-    write(f"{folder}/memory.stat", "inactive_file 7\ntotal_cache 900\ntotal_inactive_file 500")
+    write(
+        f"{folder}/memory.stat",
+        "active_file 7\ntotal_cache 900\ntotal_active_file 300\ntotal_inactive_file 200",
+    )
     found = read_memory_limit(tmp_path)
     assert (found and found.left_bytes) == left
 

@@ -111,6 +111,19 @@ def test_damage_fails_and_what_is_no_machine_does_not(tmp_path: Path) -> None:
     assert seen["deep/er/broken.xml"].words[0].startswith("is damaged at line 1")
 
 
+def test_bad_machine_does_not_end_the_sweep(machine: Any, tmp_path: Path) -> None:
+    machine.write("proc/self/status", "Cpus_allowed_list:\t0-1,,7-3")
+    with tarfile.open(tmp_path / "all/bad.tar", "w") as archive:
+        archive.add(machine.root, "machine")
+    _write(
+        tmp_path, "deep.txt", "Machine (P#0)\n" + "".join(f"{' ' * n}A\n" for n in range(1, 999))
+    )
+    seen = _seen(tmp_path)
+    verdicts = {"bad.tar": "FAIL", "deep.txt": "FAIL", "machine.tar.bz2": "ok"}
+    assert {name: machine.verdict for name, machine in seen.items()} == verdicts
+    assert seen["bad.tar"].words[0].startswith("/proc/self/status: bad cpu list '0-1,,7-3'")
+
+
 def test_folder_without_machines_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match="holds no recorded machines: expected"):
         list(sweep(tmp_path))
