@@ -212,17 +212,20 @@ def check_resumable(
 ) -> list[str]:
     """Refuse to go on with a run that cannot: `CheckpointError` or `ConfigError`; return notes.
 
-    Checkpoints that are damaged are set aside, so that the newest is whole afterwards. `data` are
-    what there is to learn from now.
+    Only where it can go on, checkpoints that are damaged are set aside, so that the newest is whole
+    afterwards. `data` are what there is to learn from now.
     """
-    from knltrain.checkpoint import check_identity, newest_whole
+    from knltrain.checkpoint import check_identity, load_checkpoint, newest_whole, set_aside
 
-    _, notes = newest_whole(run_folder)
+    folder, damaged = newest_whole(run_folder)
+    if folder is None:
+        raise _nothing_to_resume(run_folder)
     identity = identity_of(config, build_network(config), config.total_workers)
-    checkpoint = newest_checkpoint(run_folder, identity.network)
+    checkpoint = load_checkpoint(folder, identity.network)
     check_identity(checkpoint, identity)
     check_length(checkpoint.step, total_steps)
-    return [*notes, *check_data(checkpoint, data, accepts_other_data)]
+    notes = check_data(checkpoint, data, accepts_other_data)
+    return [*set_aside(damaged, folder), *notes]
 
 
 def check_data(
@@ -295,8 +298,12 @@ def newest_checkpoint(run_folder: Path, network: Network) -> Checkpoint:
 
     folder = latest_checkpoint(run_folder)
     if folder is None:
-        raise CheckpointError(
-            f"'{run_folder}' has no checkpoint to resume from: start a new run, with "
-            "checkpoint.every_epochs above 0 if it is to be resumable before its end"
-        )
+        raise _nothing_to_resume(run_folder)
     return load_checkpoint(folder, network)
+
+
+def _nothing_to_resume(run_folder: Path) -> CheckpointError:
+    return CheckpointError(
+        f"'{run_folder}' has no checkpoint to resume from: start a new run, with "
+        "checkpoint.every_epochs above 0 if it is to be resumable before its end"
+    )

@@ -8,7 +8,7 @@ from knltrain.build import build_network, check_resumable, check_run, names
 from knltrain.build.whole_run import newest_checkpoint
 from knltrain.config import DataConfig
 from knltrain.data import extent, synthetic
-from knltrain.errors import CheckpointError, ConfigError, DataError
+from knltrain.errors import CheckpointError, ConfigError, DataError, KnltrainError
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.network import Network
 
@@ -113,6 +113,10 @@ def test_run_goes_on_from_the_checkpoint_before_a_damaged_one(config, run, tmp_p
     content = bytearray(damaged.read_bytes())
     content[-9] ^= 4
     damaged.write_bytes(content)
+    for refused, steps in ((config(workers=1, seed=2), 4), (chosen, 1)):
+        with pytest.raises(KnltrainError, match=r"seed = 2|already at step 2"):
+            check_resumable(refused, tmp_path, steps, data)
+        assert damaged.exists()
     (note,) = check_resumable(chosen, tmp_path, 4, data)
     assert "checkpoint-4.damaged; the newest whole one is checkpoint-2" in note
     assert newest_checkpoint(tmp_path, build_network(chosen)).step == 2

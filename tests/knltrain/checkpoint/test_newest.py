@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.checkpoint import newest_whole
+from knltrain.checkpoint import newest_whole, set_aside
 from knltrain.errors import CheckpointError, DamagedCheckpoint
 
 
@@ -38,8 +38,10 @@ def test_damaged_one_is_renamed_and_named_and_the_one_before_it_taken(
     for step in (3, 5):
         writer().save(state(step))
     flip(tmp_path / "checkpoint-5" / name)
-    folder, (note,) = newest_whole(tmp_path)
+    folder, damaged = newest_whole(tmp_path)
     assert folder == tmp_path / "checkpoint-3"
+    assert names_in(tmp_path) == ["checkpoint-3", "checkpoint-5"]
+    (note,) = set_aside(damaged, folder)
     assert f"checkpoint-5/{name}" in note
     assert "now called checkpoint-5.damaged; the newest whole one is checkpoint-3" in note
     assert names_in(tmp_path) == ["checkpoint-3", "checkpoint-5.damaged"]
@@ -52,8 +54,9 @@ def test_missing_worker_is_damage_and_several_may_be_damaged(writer, state, tmp_
     (tmp_path / "checkpoint-5.damaged").mkdir()  # of an earlier time
     (tmp_path / "checkpoint-7" / "worker-0.safetensors").unlink()
     (tmp_path / "checkpoint-5" / "state.json").write_text("{}")
-    folder, notes = newest_whole(tmp_path)
-    assert (folder, len(notes)) == (tmp_path / "checkpoint-3", 2)
+    folder, damaged = newest_whole(tmp_path)
+    assert folder == tmp_path / "checkpoint-3"
+    assert len(set_aside(damaged, folder)) == 2
     assert names_in(tmp_path) == [
         "checkpoint-3",
         "checkpoint-5.damaged",
@@ -79,5 +82,6 @@ def test_damaged_one_that_cannot_be_renamed_is_told(writer, state, tmp_path, mon
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(Path, "rename", refuse)
+    folder, damaged = newest_whole(tmp_path)
     with pytest.raises(CheckpointError, match=r"checkpoint-5: .*cannot be renamed \(Read-only"):
-        newest_whole(tmp_path)
+        set_aside(damaged, folder)
