@@ -48,7 +48,7 @@ def _set_aside(folder: Path) -> Path:
     for number in itertools.count(1):
         ending = "damaged" if number == 1 else f"damaged-{number}"
         aside = folder.with_name(f"{folder.name}.{ending}")
-        if not aside.exists():
+        if not (aside.exists() or aside.is_symlink()):
             break
     try:
         return folder.rename(aside)

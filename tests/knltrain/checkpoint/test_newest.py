@@ -65,6 +65,22 @@ def test_missing_worker_is_damage_and_several_may_be_damaged(writer, state, tmp_
     ]
 
 
+@pytest.mark.parametrize(
+    "put", [Path.touch, lambda path: path.symlink_to("nowhere")], ids=["file", "link"]
+)
+def test_what_is_no_folder_counts_as_damaged(writer, state, tmp_path, put):
+    writer().save(state(3))
+    for _ in range(2):
+        put(tmp_path / "checkpoint-5")
+        folder, damaged = newest_whole(tmp_path)
+        assert folder == tmp_path / "checkpoint-3"
+        (note,) = set_aside(damaged, folder)
+        assert "checkpoint-5: cannot be read (it is no folder)" in note
+    aside = ["checkpoint-5.damaged", "checkpoint-5.damaged-2"]
+    assert names_in(tmp_path) == ["checkpoint-3", *aside]
+    writer().save(state(5))
+
+
 def test_where_none_is_whole_all_are_named_and_none_is_touched(writer, state, tmp_path):
     for step in (3, 5):
         flip(writer().save(state(step)) / "center.safetensors")
