@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from affinity import Need
-from knltrain.build.names import build_dataset, build_network, plain_method
+from knltrain.build.names import DATASETS, build_dataset, build_network, plain_method
 from knltrain.build.needs import memory_needs
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -245,10 +245,14 @@ def check_data(
         return []
     if accepts_other:
         return [f"--accept-other-data: the run has learned from {known}, and now takes {data}"]
+    ways = ["--accept-other-data to take what is there now"]
+    if known.name in DATASETS and DATASETS[known.name].in_root:
+        ways.insert(0, "the folder of the same files by --set data.root=FOLDER")
+    elif known.name != data.name:
+        ways.insert(0, f"the same data by --set data.name={known.name}")
     raise CheckpointError(
         f"{checkpoint.folder}: the run has learned from {known}, but now there is {data}: give "
-        "the folder of the same files by --set data.root=FOLDER, or --accept-other-data to take "
-        "what is there now"
+        f"{', or '.join(ways)}"
     )
 
 
