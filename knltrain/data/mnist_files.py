@@ -83,7 +83,7 @@ def _signs_of_training(root: Path) -> list[str]:
         path = root / name
         if _is_of_training(name) or _is_of_no_known_half(path):
             found.append(name)
-        elif path.is_dir():
+        else:
             found += [f"{name}/{each}" for each in _images_or_labels_of_training(path)]
     return found
 
@@ -96,16 +96,28 @@ def _is_of_training(name: str) -> bool:
 
 
 def _is_of_no_known_half(path: Path) -> bool:
-    return not _TESTING.search(path.name.casefold()) and _is_file(path) and begins_as_idx(path)
+    return not _TESTING.search(path.name.casefold()) and _is_idx(path)
+
+
+def _is_idx(path: Path) -> bool:
+    """Not if it may not be looked into: it may be of anything."""
+    try:
+        return _is_file(path) and begins_as_idx(path)
+    except DataError:
+        return False
 
 
 def _images_or_labels_of_training(folder: Path) -> list[str]:
     """Only these: a folder beside the data may hold anything, such as logs of trainings."""
     try:
         names = _listed(folder)
-    except DataError:
+    except DataError:  # no folder, or not for this user
         return []
-    return [name for name in names if _is_of_training(name) and _OF_MNIST.search(name.casefold())]
+    return [
+        name
+        for name in filter(_is_of_training, names)
+        if _OF_MNIST.search(name.casefold()) or _is_idx(folder / name)
+    ]
 
 
 def _find(root: Path, name: str) -> Path | None:

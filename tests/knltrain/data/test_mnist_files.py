@@ -94,6 +94,7 @@ def only(name: str, *shape: int) -> Callable[[Path], None]:
         (called("images.bin", LABELS), r"images\.bin"),
         (packed("mnist-images", 3, 2, 2), "mnist-images"),
         (in_folder("raw", called(IMAGES, LABELS)), f"raw/{IMAGES}, raw/{LABELS}"),
+        (in_folder("raw", only("60k.bin", 3, 2, 2)), r"raw/60k\.bin"),
         (in_folder("raw", packed("TRAIN.IMAGES.GZ", 3, 2, 2)), r"raw/TRAIN\.IMAGES\.GZ"),
     ],
 )
@@ -124,6 +125,20 @@ def test_nothing_of_a_training_half_is_none(tmp_path: Path) -> None:
     (tmp_path / "old").symlink_to("nowhere")
     os.mkfifo(tmp_path / "pipe")
     assert training_half(tmp_path) is None
+
+
+def test_what_may_not_be_looked_into_is_nothing_of_it(open_folder: Path) -> None:
+    root, hidden = open_folder / "mnist", open_folder / "hidden"
+    for folder in (root, root / "lost+found", root / "listed", hidden):
+        folder.mkdir()
+    for path in (hidden / "images", root / "listed" / "train.bin"):
+        write_idx(path, 3)
+    for name in ("images", "unknown"):
+        (root / name).symlink_to(hidden / name)
+    for folder, mode in ((root / "lost+found", 0o700), (root / "listed", 0o744), (hidden, 0o700)):
+        folder.chmod(mode)
+    with as_another_user():
+        assert training_half(root) is None
 
 
 def test_labels_alone_are_nothing_to_learn_from(tmp_path: Path) -> None:
