@@ -57,6 +57,18 @@ class Kernels:
     alone: Alone
 
 
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """A data set: how large it is, which is known before it is read, and how to read it.
+
+    `in_root` says whether it consists of files in `data.root`.
+    """
+
+    extent: Callable[[DataConfig], Extent]
+    load: Callable[[DataConfig], Dataset]
+    in_root: bool = False
+
+
 def digits(config: DataConfig) -> Dataset:
     """UCI's handwritten digits, which come with the package."""
     from knltrain.data.digits import load_digits

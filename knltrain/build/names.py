@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from knltrain.backends.ipex_installation import check_ipex
 from knltrain.build import factories
-from knltrain.build.factories import Kernels
+from knltrain.build.factories import DataSource, Kernels
 from knltrain.build.method_order import MethodOrder
 from knltrain.build.methods import BUILDERS, build
 from knltrain.cluster import MeetingPoint
-from knltrain.config import DataConfig, RunConfig
+from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS, MethodFacts
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.alexnet import alexnet
@@ -26,7 +26,6 @@ from knltrain.network.vgg import vgg16, vgg19
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.data.dataset import Dataset
-    from knltrain.data.extent import Extent
     from knltrain.exchange.joining import JoinJob
     from knltrain.exchange.method import Method
     from knltrain.exchange.node_collective import NodeCollective
@@ -46,17 +45,11 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "vgg-16": vgg16,
     "vgg-19": vgg19,
 }
-DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {
-    "digits": factories.digits,
-    "mnist": factories.mnist,
-    "mnist-t10k": factories.mnist_t10k,
-    "synthetic": factories.synthetic,
-}
-EXTENTS: dict[str, Callable[[DataConfig], Extent]] = {
-    "digits": factories.digits_extent,
-    "mnist": factories.mnist_extent,
-    "mnist-t10k": factories.mnist_t10k_extent,
-    "synthetic": factories.synthetic_extent,
+DATASETS: dict[str, DataSource] = {
+    "digits": DataSource(factories.digits_extent, factories.digits),
+    "mnist": DataSource(factories.mnist_extent, factories.mnist, in_root=True),
+    "mnist-t10k": DataSource(factories.mnist_t10k_extent, factories.mnist_t10k, in_root=True),
+    "synthetic": DataSource(factories.synthetic_extent, factories.synthetic),
 }
 BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "cpu": factories.cpu_backend,
@@ -122,10 +115,10 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     from knltrain.data.extent import check_room
 
     chosen, side = config.data, config.data.side_pixels
-    extent = _pick("data.name", chosen.name, EXTENTS)(chosen)
-    extent = extent.first(chosen.train_images, chosen.test_images)
+    source = _pick("data.name", chosen.name, DATASETS)
+    extent = source.extent(chosen).first(chosen.train_images, chosen.test_images)
     check_room(extent, chosen.name, side, chosen.shift_pixels, copies)
-    dataset = _pick("data.name", chosen.name, DATASETS)(chosen)
+    dataset = source.load(chosen)
     if side is None:
         return dataset
     from knltrain.data.enlarging import enlarged_dataset

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from affinity import Need
-from knltrain.build.names import build_dataset, build_network, plain_method
+from knltrain.build.names import DATASETS, build_dataset, build_network, plain_method
 from knltrain.build.needs import memory_needs
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -212,17 +212,20 @@ def check_resumable(
 ) -> list[str]:
     """Refuse to go on with a run that cannot: `CheckpointError` or `ConfigError`; return notes.
 
-    Checkpoints that are damaged are set aside, so that the newest is whole afterwards. `data` are
-    what there is to learn from now.
+    Only where it can go on, checkpoints that are damaged are set aside, so that the newest is whole
+    afterwards. `data` are what there is to learn from now.
     """
-    from knltrain.checkpoint import check_identity, newest_whole
+    from knltrain.checkpoint import check_identity, load_checkpoint, newest_whole, set_aside
 
-    _, notes = newest_whole(run_folder)
+    folder, damaged = newest_whole(run_folder)
+    if folder is None:
+        raise _nothing_to_resume(run_folder)
     identity = identity_of(config, build_network(config), config.total_workers)
-    checkpoint = newest_checkpoint(run_folder, identity.network)
+    checkpoint = load_checkpoint(folder, identity.network)
     check_identity(checkpoint, identity)
     check_length(checkpoint.step, total_steps)
-    return [*notes, *check_data(checkpoint, data, accepts_other_data)]
+    notes = check_data(checkpoint, data, accepts_other_data)
+    return [*set_aside(damaged, folder), *notes]
 
 
 def check_data(
@@ -242,10 +245,14 @@ def check_data(
         return []
     if accepts_other:
         return [f"--accept-other-data: the run has learned from {known}, and now takes {data}"]
+    ways = ["--accept-other-data to take what is there now"]
+    if known.name in DATASETS and DATASETS[known.name].in_root:
+        ways.insert(0, "the folder of the same files by --set data.root=FOLDER")
+    elif known.name != data.name:
+        ways.insert(0, f"the same data by --set data.name={known.name}")
     raise CheckpointError(
         f"{checkpoint.folder}: the run has learned from {known}, but now there is {data}: give "
-        "the folder of the same files by --set data.root=FOLDER, or --accept-other-data to take "
-        "what is there now"
+        f"{', or '.join(ways)}"
     )
 
 
@@ -295,8 +302,12 @@ def newest_checkpoint(run_folder: Path, network: Network) -> Checkpoint:
 
     folder = latest_checkpoint(run_folder)
     if folder is None:
-        raise CheckpointError(
-            f"'{run_folder}' has no checkpoint to resume from: start a new run, with "
-            "checkpoint.every_epochs above 0 if it is to be resumable before its end"
-        )
+        raise _nothing_to_resume(run_folder)
     return load_checkpoint(folder, network)
+
+
+def _nothing_to_resume(run_folder: Path) -> CheckpointError:
+    return CheckpointError(
+        f"'{run_folder}' has no checkpoint to resume from: start a new run, with "
+        "checkpoint.every_epochs above 0 if it is to be resumable before its end"
+    )

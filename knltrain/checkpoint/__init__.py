@@ -10,7 +10,7 @@ disk makes of it is noticed.
 
 from knltrain.checkpoint.contents import RunIdentity, WorkerState
 from knltrain.checkpoint.folders import by_step, latest_checkpoint
-from knltrain.checkpoint.newest import newest_whole
+from knltrain.checkpoint.newest import newest_whole, set_aside
 from knltrain.checkpoint.reader import (
     Checkpoint,
     check_identity,
@@ -30,4 +30,5 @@ __all__ = [
     "load_checkpoint",
     "load_worker_state",
     "newest_whole",
+    "set_aside",
 ]

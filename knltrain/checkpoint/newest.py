@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 from knltrain.checkpoint.folders import by_step
@@ -10,12 +11,11 @@ from knltrain.checkpoint.reader import check_whole
 from knltrain.errors import CheckpointError, DamagedCheckpoint
 
 
-def newest_whole(run_folder: Path) -> tuple[Path | None, list[str]]:
-    """Folder of the newest checkpoint, and notes; the damaged ones after it are set aside.
+def newest_whole(run_folder: Path) -> tuple[Path | None, list[tuple[Path, str]]]:
+    """Folder of the newest whole checkpoint, and the damaged ones after it with what is wrong.
 
-    They become `checkpoint-<step>.damaged`: nothing is deleted. None where the run has no
-    checkpoint. Raises `DamagedCheckpoint`, and leaves all as they are, where none is whole, and
-    `CheckpointError` where one cannot be looked into or put aside.
+    None where the run has no checkpoint. All stay as they are. Raises `DamagedCheckpoint` where
+    none is whole, and `CheckpointError` where one cannot be looked into.
     """
     damaged: list[tuple[Path, str]] = []
     for _, folder in reversed(by_step(run_folder)):
@@ -24,11 +24,7 @@ def newest_whole(run_folder: Path) -> tuple[Path | None, list[str]]:
         except DamagedCheckpoint as error:
             damaged.append((folder, str(error)))
         else:
-            return folder, [
-                f"{why}, and now called {_set_aside(each).name}; the newest whole one is "
-                f"{folder.name}"
-                for each, why in damaged
-            ]
+            return folder, damaged
     if damaged:
         raise DamagedCheckpoint(
             f"{'; '.join(why for _, why in damaged)}; there is no whole one: start a new run"
@@ -36,11 +32,23 @@ def newest_whole(run_folder: Path) -> tuple[Path | None, list[str]]:
     return None, []
 
 
+def set_aside(damaged: Sequence[tuple[Path, str]], whole: Path) -> list[str]:
+    """Make damaged checkpoints `checkpoint-<step>.damaged`, and return notes on each.
+
+    `whole` is the one that is gone on from. Nothing is deleted. Raises `CheckpointError` where one
+    cannot be renamed.
+    """
+    return [
+        f"{why}, and now called {_set_aside(folder).name}; the newest whole one is {whole.name}"
+        for folder, why in damaged
+    ]
+
+
 def _set_aside(folder: Path) -> Path:
     for number in itertools.count(1):
         ending = "damaged" if number == 1 else f"damaged-{number}"
         aside = folder.with_name(f"{folder.name}.{ending}")
-        if not aside.exists():
+        if not (aside.exists() or aside.is_symlink()):
             break
     try:
         return folder.rename(aside)

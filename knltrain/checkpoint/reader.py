@@ -31,6 +31,7 @@ from knltrain.checkpoint.contents import (
     worker_file,
 )
 from knltrain.checkpoint.digest import DIGEST, digest_of_tensors, digest_of_text
+from knltrain.checkpoint.folders import step_of
 from knltrain.data.contents import DataContents
 from knltrain.errors import CheckpointError, DamagedCheckpoint
 from knltrain.network.network import Network
@@ -150,6 +151,8 @@ def check_whole(folder: Path) -> None:
 def _read_state(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     if not folder.is_dir():
+        if folder.exists() or folder.is_symlink():
+            raise _damaged(folder, "it is no folder")
         raise CheckpointError(
             f"{folder}: no such checkpoint: expected a folder checkpoint-<step> of a run"
         )
@@ -162,6 +165,7 @@ def _read_state(folder: Path) -> dict[str, Any]:
         raise _damaged(path, f"it lacks {', '.join(sorted(missing))}")
     if DIGEST in state or state["format"] == FORMAT_VERSION:
         _check_digest(path, state.get(DIGEST), digest_of_text(state))
+    _check_fact(path, state, "format")
     if state["format"] not in (FORMAT_VERSION, WITHOUT_DIGESTS):
         raise CheckpointError(
             f"{path}: the checkpoint has format {state['format']}, this version of knltrain reads "
@@ -169,9 +173,15 @@ def _read_state(folder: Path) -> dict[str, Any]:
             "wrote it"
         )
     for key in sorted(_FACTS):
-        if type(state[key]) is not (str if key == "method" else int):
-            raise _damaged(path, f"{key} = {str(state[key])[:60]!r}")
+        _check_fact(path, state, key)
+    if step_of(folder) not in (None, state["step"]):
+        raise _damaged(path, f"step = {state['step']} in a folder that is called {folder.name}")
     return state
+
+
+def _check_fact(path: Path, state: Mapping[str, Any], key: str) -> None:
+    if type(state[key]) is not (str if key == "method" else int):
+        raise _damaged(path, f"{key} = {str(state[key])[:60]!r}")
 
 
 def _data_of(state: Mapping[str, Any], folder: Path) -> DataContents | None:

@@ -140,8 +140,9 @@ class CheckpointWriter:
         sync(partial / DESCRIPTION)
 
     def _clear_partial_folders(self) -> None:
+        """Remove what is no checkpoint; what cannot be removed is in nobody's way."""
         for left_over in self._run_folder.glob(".checkpoint-*.partial"):
-            shutil.rmtree(left_over)
+            shutil.rmtree(left_over, ignore_errors=True)
 
     def _prune(self, step: int) -> None:
         """Remove what is too old, and what lies beyond `step`: steps that are now taken anew.

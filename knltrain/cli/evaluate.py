@@ -21,7 +21,7 @@ def evaluate(
 ) -> None:
     """Measure the newest checkpoint's model on the run's test images.
 
-    Only data.root may be --set, for data that have moved.
+    Only data.name and data.root may be --set, for data that have moved.
     """
     from knltrain.launch.evaluate_run import evaluate_run
 

@@ -46,14 +46,16 @@ class JobSecret:
     """The secret of a launch, for the one of its tasks that this process is.
 
     ``folder`` is where it lies if it is not carried along, by default ~/.config/knltrain/jobs.
-    Raises ConfigError for one that is carried along and too short.
+    Raises ConfigError for one that is carried along and too short, and where there is no home.
     """
 
     def __init__(self, task: Task, folder: Path | None = None) -> None:
         self._name = f"knltrain, {task.job}, user {os.getuid()}"
         self._carried = _carried()
         digest = sha256(self._name.encode()).hexdigest()[:16]
-        self._path = (_default_folder() if folder is None else folder) / f"{digest}.secret"
+        if folder is None:  # one that is carried along needs none, nor any home
+            folder = Path() if self._carried is not None else _default_folder()
+        self._path = folder / f"{digest}.secret"
         self._written: str | None = None
 
     @property
@@ -192,12 +194,18 @@ def _check_alone(path: Path, found: os.stat_result | None = None) -> None:
     if mode & 0o077:
         raise ConfigError(
             f"'{path}', for the secret of this job, is open to others (mode {mode:04o}): expected "
-            f"it for its user alone, as by chmod go= {path}"
+            f"it for its user alone, as by chmod go= {path}; {_way_out()}"
         )
 
 
 def _default_folder() -> Path:
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    try:
+        base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    except RuntimeError:
+        raise ConfigError(
+            f"user {os.getuid()} has no home folder, where the tasks of this job are to find their "
+            f"secret: set HOME or XDG_CONFIG_HOME to a folder that they share, {_way_out()}"
+        ) from None
     return Path(base) / "knltrain" / "jobs"
 
 

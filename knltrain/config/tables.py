@@ -20,6 +20,8 @@ SignalNames: TypeAlias = Annotated[tuple[SignalName, ...], Field(strict=False)]
 
 
 def _from_home(path: str) -> str:
+    if "\0" in path:
+        raise ValueError(f"{path!r}: expected a path, which has no NUL in it")
     try:
         return str(Path(path).expanduser()) if path.startswith("~") else path
     except RuntimeError:

@@ -60,6 +60,15 @@ def read_shape(path: Path) -> tuple[int, ...]:
         return _header(path, file)[0]
 
 
+def begins_as_idx(path: Path) -> bool:
+    """Whether a file, gzipped or not, begins as one of unsigned bytes; not if it cannot be read."""
+    try:
+        with _opened(path) as file:
+            return file.read(3) == bytes([0, 0, UNSIGNED_BYTE])
+    except DataError:
+        return False
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
     """The content of a file, unpacked if it is packed; all that goes wrong names the file."""

@@ -9,15 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from knltrain.data.idx import read_shape
+from knltrain.data.idx import begins_as_idx, read_shape
 from knltrain.errors import DataError
 
 T10K_ALONE: Final = "mnist-t10k"
 """What the data set is called that is made of the test half."""
 
-_TRAINING = re.compile(r"(?<![a-z])train(ing)?(?![a-z])|train.*(image|label|idx|ubyte)")
+_TRAINING = re.compile(r"(?<![a-z])(train(?!e[dr])|trn)|(?<!\d)60k|train.*(image|label|idx|ubyte)")
+_TESTING = re.compile(r"(?<![a-z])test|(?<!\d)10k")
+_OF_MNIST = re.compile(r"image|label|idx|ubyte")
+_IDX = re.compile(r"idx|ubyte")
 _NO_DATA = frozenset(
-    {".cfg", ".json", ".log", ".md", ".pdf", ".png", ".py", ".sh", ".toml", ".txt", ".yaml"}
+    {
+        *(".cfg", ".html", ".ipynb", ".json", ".log", ".md", ".pdf", ".png", ".py", ".rst"),
+        *(".sh", ".toml", ".txt", ".yaml", ".yml"),
+    }
 )
 
 
@@ -49,18 +55,18 @@ def training_half(root: Path) -> HalfFiles | None:
     """The files of the training half, or None where there is nothing of it, or its labels alone.
 
     Raises DataError where it is there in a form that is not read: a link that leads nowhere, a
-    folder, another spelling, or images without labels. To learn from the test half then would not
-    be what was meant.
+    folder, another spelling, one folder further down, or images without labels. To learn from the
+    test half then would not be what was meant.
     """
     names = _names("train")
     images, labels = (_find(root, name) for name in names)
     if images is not None and labels is not None:
         return HalfFiles(images, labels)
-    there = [name for name in _listed(root) if _is_of_training(name)]
+    there = _signs_of_training(root)
     if there and there != [labels and labels.name]:
         raise DataError(
             f"{root}: expected {' and '.join(f'{name}[.gz]' for name in names)}, found "
-            f"{', '.join(_described(root / name) for name in there)}: rename them or fetch what is "
+            f"{', '.join(_described(root, name) for name in there)}: rename them or fetch what is "
             f"missing, or set data.name = '{T10K_ALONE}' to learn from a part of the test half"
         )
     return None
@@ -70,9 +76,48 @@ def _names(half: str) -> tuple[str, str]:
     return f"{half}-images-idx3-ubyte", f"{half}-labels-idx1-ubyte"
 
 
+def _signs_of_training(root: Path) -> list[str]:
+    """What in the folder, or in one within, may be of the training half, by name or by content."""
+    found = []
+    for name in _listed(root):
+        path = root / name
+        if _is_of_training(name) or _is_of_no_known_half(path):
+            found.append(name)
+        else:
+            found += [f"{name}/{each}" for each in _images_or_labels_of_training(path)]
+    return found
+
+
 def _is_of_training(name: str) -> bool:
     folded = name.casefold()
-    return bool(_TRAINING.search(folded)) and Path(folded).suffix not in _NO_DATA
+    if not _TRAINING.search(folded):
+        return False
+    return Path(folded).suffix not in _NO_DATA or bool(_IDX.search(folded))
+
+
+def _is_of_no_known_half(path: Path) -> bool:
+    return not _TESTING.search(path.name.casefold()) and _is_idx(path)
+
+
+def _is_idx(path: Path) -> bool:
+    """Not if it may not be looked into: it may be of anything."""
+    try:
+        return _is_file(path) and begins_as_idx(path)
+    except DataError:
+        return False
+
+
+def _images_or_labels_of_training(folder: Path) -> list[str]:
+    """Only these: a folder beside the data may hold anything, such as logs of trainings."""
+    try:
+        names = _listed(folder)
+    except DataError:  # no folder, or not for this user
+        return []
+    return [
+        name
+        for name in filter(_is_of_training, names)
+        if _OF_MNIST.search(name.casefold()) or _is_idx(folder / name)
+    ]
 
 
 def _find(root: Path, name: str) -> Path | None:
@@ -92,7 +137,7 @@ def _is_file(path: Path) -> bool:
 def _required(root: Path, name: str) -> Path:
     path = _find(root, name)
     if path is None:
-        there = ", ".join(_described(root / each) for each in _listed(root))
+        there = ", ".join(_described(root, each) for each in _listed(root))
         raise DataError(
             f"{root / name}[.gz] is missing (the folder holds {there or 'nothing'}): "
             "set data.root to a folder with MNIST's idx files"
@@ -109,10 +154,11 @@ def _listed(root: Path) -> list[str]:
         raise _unreadable(root, error) from error
 
 
-def _described(path: Path) -> str:
+def _described(root: Path, name: str) -> str:
+    path = root / name
     if path.is_symlink() and not path.exists():
-        return f"{path.name} (a link to {path.readlink()}, which is not there)"
-    return f"{path.name} (a folder)" if path.is_dir() else path.name
+        return f"{name} (a link to {path.readlink()}, which is not there)"
+    return f"{name} (a folder)" if path.is_dir() else name
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:

@@ -30,6 +30,9 @@ class PatientFile:
         self._descriptor: int | None = None
         self._waiting = bytearray()
         self._since_step = 0
+        self._next_step = 0
+        self._last_step = 0
+        self._removed_before_step: int | None = None
         self._lost = False
         self._cause = ""
         self._next_try_seconds = 0.0
@@ -37,16 +40,24 @@ class PatientFile:
     @property
     def lacks(self) -> str:
         """What is not in the file, and why; empty where nothing is missing."""
-        if not (self._cause or self._lost):
-            return ""
-        why = f" ({self._cause})" if self._cause else ""
-        kept = "is missing" if self._lost else "waits to be written"
-        return f"what was recorded since step {self._since_step} {kept}{why}"
+        found = []
+        if (removed := self._removed_before_step) is not None:
+            found.append(
+                f"what was recorded before step {removed} is missing (the file was removed)"
+            )
+        if self._cause or self._lost:
+            why = f" ({self._cause})" if self._cause else ""
+            kept = "is missing" if self._lost else "waits to be written"
+            found.append(f"what was recorded since step {self._since_step} {kept}{why}")
+        return "; ".join(found)
 
     def append(self, content: bytes, step: int) -> None:
         """Append one record, made after `step` steps."""
-        if not self.lacks:
+        if not (self._cause or self._lost):
             self._since_step = step
+        if not self._waiting:
+            self._next_step = step
+        self._last_step = step
         if len(self._waiting) + len(content) > MOST_WAITING_BYTES:
             self._lost = True
         else:
@@ -78,15 +89,16 @@ class PatientFile:
         self._let_go()
 
     def _write_out(self) -> None:
+        if self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0:
+            self._removed_before_step = self._next_step
+            self._let_go()
         if self._descriptor is None:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._descriptor = os.open(self.path, flags, 0o644)
-        elif os.fstat(self._descriptor).st_nlink == 0:
-            self._lost = True
-            raise FileNotFoundError("the file was removed")
         while self._waiting:
             written = os.write(self._descriptor, self._waiting)
             del self._waiting[:written]
+        self._next_step = self._last_step + 1
 
     def _let_go(self) -> None:
         descriptor, self._descriptor = self._descriptor, None

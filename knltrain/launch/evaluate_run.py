@@ -17,8 +17,8 @@ from knltrain.exchange.loopback import Loopback
 from knltrain.launch.run_folder import read_config
 from knltrain.network.network import Network
 
-CHANGEABLE: Final = "data.root"
-"""What may be other than when the run was trained: the data may have moved."""
+CHANGEABLE: Final = ("data.name", "data.root")
+"""What may be other than when the run was trained: how the data are called, and where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ def evaluate_run(
     Raises RunFolderError, CheckpointError, ConfigError, DataError or NonFiniteLoss.
     """
     for override in overrides:
-        if override.partition("=")[0].strip() != CHANGEABLE:
+        if override.partition("=")[0].strip() not in CHANGEABLE:
             raise ConfigError(
-                f"--set {override}: a run is evaluated as it was trained, only {CHANGEABLE} may "
-                "change"
+                f"--set {override}: a run is evaluated as it was trained, only "
+                f"{' and '.join(CHANGEABLE)} may change"
             )
     config = read_config(run_folder, tuple(overrides))
     network = build_network(config)

@@ -42,8 +42,11 @@ from knltrain.launch.site import expected_site
 from knltrain.launch.supervisor import Ending, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 
-CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin", "data.root")
-"""What may be other in the second part of a run than in the first."""
+CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin", "data.name", "data.root")
+"""What may be other in the second part of a run than in the first.
+
+The data must be the same, however they are called now and wherever they are.
+"""
 
 _LOOPBACK: Final = "127.0.0.1"
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from knltrain.build import build_network, check_resumable, check_run, names
+from knltrain.build import build_network, check_data, check_resumable, check_run, names
 from knltrain.build.whole_run import newest_checkpoint
 from knltrain.config import DataConfig
 from knltrain.data import extent, synthetic
-from knltrain.errors import CheckpointError, ConfigError, DataError
+from knltrain.data.contents import DataContents, HalfContents
+from knltrain.errors import CheckpointError, ConfigError, DataError, KnltrainError
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.network import Network
 
@@ -94,7 +97,7 @@ def test_run_goes_on_with_the_data_that_it_has_learned_from(config, run, tmp_pat
     assert check_resumable(chosen, tmp_path, 3, same) == []
     expected = (
         r"checkpoint-3: the run has learned from 'digits' with 32 images .* and 20 .* but now "
-        r"there is 'digits' with 48 images .* and 359 .*data\.root.*--accept-other-data"
+        r"there is 'digits' with 48 images .* and 359 [^:]*: give --accept-other-data"
     )
     with pytest.raises(CheckpointError, match=expected):
         check_resumable(chosen, tmp_path, 3, other)
@@ -105,6 +108,25 @@ def test_run_goes_on_with_the_data_that_it_has_learned_from(config, run, tmp_pat
     assert "does not tell which data" in note
 
 
+@pytest.mark.parametrize(
+    ("learned_from", "way"),
+    [
+        ("mnist", "give the folder of the same files by --set data.root=FOLDER, or --accept"),
+        ("mnist-t10k", "give the folder of the same files by --set data.root=FOLDER, or --accept"),
+        ("synthetic", "give the same data by --set data.name=synthetic, or --accept"),
+        ("digits", "give --accept"),
+    ],
+)
+def test_ways_to_the_same_data_are_those_that_there_are(config, run, tmp_path, learned_from, way):
+    half = HalfContents(9, (28, 28, 1), "0" * 32)
+    chosen = config(workers=1, train__steps=1)
+    run(chosen, tmp_path)
+    kept = newest_checkpoint(tmp_path, build_network(chosen))
+    kept = replace(kept, data=DataContents(learned_from, half, half))
+    with pytest.raises(CheckpointError, match=f": {way}"):
+        check_data(kept, check_run(chosen).data)
+
+
 def test_run_goes_on_from_the_checkpoint_before_a_damaged_one(config, run, tmp_path):
     chosen = config(workers=1, train__steps=4, checkpoint__every_epochs=1)
     run(chosen, tmp_path)
@@ -113,6 +135,10 @@ def test_run_goes_on_from_the_checkpoint_before_a_damaged_one(config, run, tmp_p
     content = bytearray(damaged.read_bytes())
     content[-9] ^= 4
     damaged.write_bytes(content)
+    for refused, steps in ((config(workers=1, seed=2), 4), (chosen, 1)):
+        with pytest.raises(KnltrainError, match=r"seed = 2|already at step 2"):
+            check_resumable(refused, tmp_path, steps, data)
+        assert damaged.exists()
     (note,) = check_resumable(chosen, tmp_path, 4, data)
     assert "checkpoint-4.damaged; the newest whole one is checkpoint-2" in note
     assert newest_checkpoint(tmp_path, build_network(chosen)).step == 2

@@ -162,6 +162,25 @@ def test_format_of_a_later_version_is_refused(writer, state, tiny_network):
         load_checkpoint(folder, tiny_network)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "3"}, "format = '3'"),
+        ({"format": True}, "format = 'True'"),
+        ({"format": None}, "format = 'None'"),
+        ({"step": 2}, "step = 2 in a folder that is called checkpoint-1"),
+    ],
+    ids=str,
+)
+def test_without_digests_what_cannot_be_is_damage(writer, state, tiny_network, change, said):
+    folder = writer().save(state(1))
+    as_format_3(folder)
+    description = json.loads((folder / "state.json").read_text()) | change
+    (folder / "state.json").write_text(json.dumps(description))
+    with pytest.raises(DamagedCheckpoint, match=rf"state.json: cannot be read \({said}\)"):
+        load_checkpoint(folder, tiny_network)
+
+
 def test_format_without_digests_is_read_and_tells_nothing_of_its_data(
     writer, state, tiny_network, load_both
 ):

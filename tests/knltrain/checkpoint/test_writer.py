@@ -259,15 +259,16 @@ def test_old_checkpoint_that_cannot_be_removed_does_not_matter(
     for step in (1, 2):
         keeps.save(state(step))
 
-    def refuse(_folder, **options):
+    def refuse(_path, **options):
         raise OSError(errno.EBUSY, "Device or resource busy")
 
     with monkeypatch.context() as patched:
-        patched.setattr(writer_module.shutil, "rmtree", refuse)
-        keeps.save(state(3))
-    assert [step for step, _ in by_step(tmp_path)] == [2, 3]
-    keeps.save(state(4))
-    assert names_in(tmp_path) == ["checkpoint-3", "checkpoint-4"]
+        patched.setattr(writer_module.shutil.os, "unlink", refuse)
+        for step in (3, 4, 4, 5):
+            keeps.save(state(step))
+    assert [step for step, _ in by_step(tmp_path)] == [4, 5]
+    keeps.save(state(6))
+    assert names_in(tmp_path) == ["checkpoint-5", "checkpoint-6"]
 
 
 @pytest.mark.parametrize("failing", [1, 2])

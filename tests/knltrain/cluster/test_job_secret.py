@@ -96,7 +96,9 @@ def test_what_was_abandoned_goes_after_a_day(folder: Path) -> None:
 def test_file_that_is_open_to_others_is_refused(folder: Path, mode: int) -> None:
     JobSecret(TASK, folder).offered()
     path_in(folder).chmod(mode)
-    with pytest.raises(ConfigError, match=rf"open to others \(mode {mode:04o}\): .*chmod go= "):
+    with pytest.raises(
+        ConfigError, match=rf"open to others \(mode {mode:04o}\): .*chmod go= .*SECRET"
+    ):
         JobSecret(TASK, folder).found()
 
 
@@ -137,6 +139,21 @@ def test_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path: Path) 
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"cannot be written: .*variable KNLTRAIN_JOB_SECRET"):
         JobSecret(TASK, tmp_path / "file" / "jobs").offered()
+
+
+def test_home_is_needed_only_where_the_secret_is_to_lie_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    expected = r"no home folder.*set HOME or XDG_CONFIG_HOME.*variable KNLTRAIN_JOB_SECRET"
+    with pytest.raises(ConfigError, match=expected):
+        JobSecret(TASK)
+    monkeypatch.setenv("KNLTRAIN_JOB_SECRET", GIVEN)
+    assert JobSecret(TASK).found() is not None
 
 
 @pytest.mark.parametrize("given", ["", "abc", "z" * 64, GIVEN[:-1]])

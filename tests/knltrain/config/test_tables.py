@@ -193,3 +193,4 @@ def test_folders_may_begin_with_a_tilde(
     message = refusal(f"{key}=~nobody-at-all/a")
     assert "'~nobody-at-all/a': no home folder is known for it" in message
     assert f"{key} = ''" in refusal(f'{key}=""')
+    assert "expected a path, which has no NUL in it" in refusal(f'{key}="a\\u0000b"')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import struct
 import tempfile
@@ -48,6 +49,22 @@ def called(images: str, labels: str) -> Callable[[Path], None]:
     return write
 
 
+def packed(name: str, *shape: int) -> Callable[[Path], None]:
+    def write(root: Path) -> None:
+        write_idx(root / name, *shape)
+        (root / name).write_bytes(gzip.compress((root / name).read_bytes()))
+
+    return write
+
+
+def in_folder(folder: str, put: Callable[[Path], None]) -> Callable[[Path], None]:
+    def write(root: Path) -> None:
+        (root / folder).mkdir()
+        put(root / folder)
+
+    return write
+
+
 def only(name: str, *shape: int) -> Callable[[Path], None]:
     return lambda root: write_idx(root / name, *shape)
 
@@ -68,6 +85,17 @@ def only(name: str, *shape: int) -> Callable[[Path], None]:
         (only(f"{LABELS}.GZ", 3), rf"{LABELS}\.GZ"),
         (only("mnist_train.csv", 3), "mnist_train.csv"),
         (lambda root: (root / "train").mkdir(), r"train \(a folder\)"),
+        (only("TrainData.bin", 3), r"TrainData\.bin"),
+        (only("traindata.gz", 3), r"traindata\.gz"),
+        (called("trn-images-idx3-ubyte", LABELS), "trn-images-idx3-ubyte"),
+        (called("60k-images-idx3-ubyte", LABELS), "60k-images-idx3-ubyte"),
+        (called(f"{IMAGES}.txt", LABELS), rf"{IMAGES}\.txt"),
+        (called(f"{IMAGES}.json", f"{LABELS}.log"), rf"{IMAGES}\.json, {LABELS}\.log"),
+        (called("images.bin", LABELS), r"images\.bin"),
+        (packed("mnist-images", 3, 2, 2), "mnist-images"),
+        (in_folder("raw", called(IMAGES, LABELS)), f"raw/{IMAGES}, raw/{LABELS}"),
+        (in_folder("raw", only("60k.bin", 3, 2, 2)), r"raw/60k\.bin"),
+        (in_folder("raw", packed("TRAIN.IMAGES.GZ", 3, 2, 2)), r"raw/TRAIN\.IMAGES\.GZ"),
     ],
 )
 def test_training_half_in_another_form_is_refused_with_what_was_found_and_expected(
@@ -81,9 +109,36 @@ def test_training_half_in_another_form_is_refused_with_what_was_found_and_expect
 
 
 def test_nothing_of_a_training_half_is_none(tmp_path: Path) -> None:
-    for name in ("training.log", "notes_on_training.txt", "strained", "t10k-images-idx3-ubyte"):
+    for name in (
+        "training.log",
+        "notes_on_training.txt",
+        "strained",
+        "train.yml",
+        "160k",
+        "TRAINED",
+    ):
         (tmp_path / name).touch()
+    for name in ("t10k-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz", "test-images"):
+        write_idx(tmp_path / name, 3, 2, 2)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "train-1").touch()
+    (tmp_path / "old").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
     assert training_half(tmp_path) is None
+
+
+def test_what_may_not_be_looked_into_is_nothing_of_it(open_folder: Path) -> None:
+    root, hidden = open_folder / "mnist", open_folder / "hidden"
+    for folder in (root, root / "lost+found", root / "listed", hidden):
+        folder.mkdir()
+    for path in (hidden / "images", root / "listed" / "train.bin"):
+        write_idx(path, 3)
+    for name in ("images", "unknown"):
+        (root / name).symlink_to(hidden / name)
+    for folder, mode in ((root / "lost+found", 0o700), (root / "listed", 0o744), (hidden, 0o700)):
+        folder.chmod(mode)
+    with as_another_user():
+        assert training_half(root) is None
 
 
 def test_labels_alone_are_nothing_to_learn_from(tmp_path: Path) -> None:

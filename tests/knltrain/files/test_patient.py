@@ -98,13 +98,34 @@ def test_what_exceeds_the_memory_for_it_is_lost_and_stays_told(
     file.close()
 
 
-def test_removed_file_is_noticed(file: PatientFile) -> None:
-    file.append(b"one\n", 1)
-    file.path.unlink()
-    file.append(b"two\n", 2)
-    assert "since step 2 is missing (the file was removed)" in file.lacks
+@pytest.mark.parametrize("removed_after", [(1,), (1, 3)])
+def test_file_begins_anew_where_it_was_removed_and_what_was_before_is_told(
+    file: PatientFile, removed_after: tuple[int, ...]
+) -> None:
+    for step in (1, 2, 3, 4, 5):
+        file.append(f"{step}\n".encode(), step)
+        if step in removed_after:
+            file.path.unlink()
+    first = removed_after[-1] + 1
+    assert file.lacks == f"what was recorded before step {first} is missing (the file was removed)"
     file.close()
-    assert file.path.read_bytes() == b"two\n"
+    assert file.path.read_text().split() == [str(step) for step in range(first, 6)]
+
+
+def test_removed_file_is_told_where_nothing_follows_and_where_more_was_lost(
+    file: PatientFile, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patient, "MOST_WAITING_BYTES", 10)
+    disk(0)
+    for step in (7, 8):
+        file.append(b"12345\n", step)
+    disk(None)
+    file.append(b"1\n", 9)
+    file.path.unlink()
+    file.write_out()
+    assert file.lacks.startswith("what was recorded before step 10 is missing (the file was rem")
+    assert file.lacks.endswith("; what was recorded since step 7 is missing")
+    file.close()
 
 
 def test_removed_folder_and_missing_permission_are_told(tmp_path: Path) -> None:

@@ -38,9 +38,9 @@ def test_a_run_without_a_checkpoint_is_refused(tmp_path: Path, run_toml: str) ->
         evaluate_run(tmp_path)
 
 
-def test_only_the_place_of_the_data_may_change(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"--set seed=2: .*only data.root may change"):
-        evaluate_run(tmp_path, ("data.root=/a", "seed=2"))
+def test_only_the_name_and_the_place_of_the_data_may_change(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--set seed=2: .*only data.name and data.root may"):
+        evaluate_run(tmp_path, ("data.root=/a", "data.name=mnist", "seed=2"))
 
 
 Asked = Callable[[str], tuple[RunConfig, int, int]]
@@ -115,5 +115,7 @@ def test_other_data_are_refused_with_both_or_accepted(
     writer.save(WorkerState(1, packed, packed, {}, {}))
     with pytest.raises(CheckpointError, match=r"from 'others' with 9 .* now there is 'digits'"):
         evaluate_run(tmp_path)
+    with pytest.raises(CheckpointError, match=r"now there is 'synthetic'"):
+        evaluate_run(tmp_path, ("data.name=synthetic",))
     (note,) = evaluate_run(tmp_path, accepts_other_data=True).notes
     assert note.startswith("--accept-other-data: the run has learned from 'others'")

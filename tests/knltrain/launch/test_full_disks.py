@@ -73,9 +73,9 @@ def test_run_goes_on_while_the_disk_is_full_and_makes_up_for_it(
             process.kill()
     assert process.returncode == 130
     assert "is kept: go on with" in err
-    checkpoint, notes = newest_whole(run)
+    checkpoint, damaged = newest_whole(run)
     assert checkpoint is not None
-    assert notes == []
+    assert damaged == []
     accuracies = [each["step"] for each in read_metrics(run / "metrics-0.jsonl")]
     tests = [each for each in read_metrics(run / "metrics-0.jsonl") if each["kind"] == "test"]
     assert accuracies == sorted(accuracies)

@@ -295,3 +295,5 @@ def test_run_tells_what_it_learns_from_and_goes_on_with_nothing_else(
     assert one.returncode == 2
     assert "has learned from 'mnist-t10k' with 36 images" in err
     assert "but now there is 'mnist' with 60 images" in err
+    for command in (("train", "--resume"), ("evaluate",)):
+        _finish(start_knltrain(*command, str(run), "--set=data.name=mnist-t10k", cwd=tmp_path))
