@@ -39,8 +39,9 @@ class Ending:
     """How a run ended: all `results` by rank, or the `failure` or the `stopped_by` signal.
 
     With `late` that had asked for a checkpoint, which did not come in time. Or all workers have
-    stopped with one, at step `stopped_at`, because of what `why` says. Or the `lost` company: what
-    has ended another process that starts workers of the run.
+    stopped at step `stopped_at`, because of what `why` says, with a checkpoint of it if it is
+    `kept`: all of the run find the same. Or the `lost` company: what has ended another process that
+    starts workers of the run.
     """
 
     results: dict[int, Any] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Ending:
     lost: KnltrainError | None = None
     late: bool = False
     stopped_at: int | None = None
+    kept: bool = False
     why: str | None = None
 
 
@@ -84,6 +86,7 @@ class Supervisor:
         """
         self._preemption = preemption
         self._stopped_at: int | None = None
+        self._kept = False
         self._late = False
         self._company = company
         self._limit_seconds = limit_seconds
@@ -140,7 +143,8 @@ class Supervisor:
             elif event["event"] == "done":
                 self._results[worker.rank] = event["result"]
             elif event["event"] == "stopped":
-                self._results[worker.rank], self._stopped_at = None, event["step"]
+                self._results[worker.rank] = None
+                self._stopped_at, self._kept = event["step"], event["kept"]
             elif self._preemption is None or not self._preemption.hears(event):
                 self._on_event(worker.rank, event)
 
@@ -266,7 +270,8 @@ class Supervisor:
             return Ending(lost=lost)
         if failure is None and self._all_done():
             why = None if self._preemption is None else self._preemption.why
-            return Ending(results=self._results, stopped_at=self._stopped_at, why=why)
+            stopped_at, kept = self._stopped_at, self._kept
+            return Ending(results=self._results, stopped_at=stopped_at, kept=kept, why=why)
         if self._stopped_by is None or (failure and not self._signal_explains(failure)):
             return Ending(failure=failure)
         return Ending(stopped_by=self._stopped_by, late=self._late)

@@ -125,6 +125,13 @@ def test_results_of_all_workers_are_collected(watched: Watched) -> None:
     assert sorted(watched.events) == [(0, "progress"), (1, "progress")]
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_workers_that_stop_tell_whether_there_is_a_checkpoint(watched: Watched, kept: bool) -> None:
+    stop = f"events.send('stopped', step=7, kept={kept})"
+    ending = watched.run(stop, stop)
+    assert (ending.stopped_at, ending.kept, ending.failure) == (7, kept, None)
+
+
 def test_a_worker_that_ends_without_a_result_has_failed(watched: Watched) -> None:
     ending = watched.run(FINISH, "sys.exit(0)")
     assert ending.failure is not None
