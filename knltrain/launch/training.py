@@ -293,10 +293,12 @@ def _error(ending: Ending, orders: _Orders, listener: Listener) -> KnltrainError
         return _incomplete(listener.lacking, orders.run_folder)
     progress = listener.progress
     where = f" at step {progress['step']} of {progress['total']}" if progress else ""
-    message = f"the run was stopped by {ending.stopped_by.name}{where}; "
+    why = ending.why if ending.late else ending.stopped_by.name
+    message = f"the run was stopped by {why}{where}; "
     if ending.late:
         grace_seconds = orders.plan.config.preemption.grace_seconds
-        message += f"no checkpoint came within preemption.grace_seconds = {grace_seconds:g}; "
+        message += f"no checkpoint came within preemption.grace_seconds = {grace_seconds:g}"
+        message += f": {', '.join(ending.still)}; " if ending.still else "; "
     return RunAborted(message + _way_on(orders.run_folder), ending.stopped_by)
 
 
