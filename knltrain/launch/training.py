@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +43,15 @@ from knltrain.launch.site import expected_site
 from knltrain.launch.supervisor import Ending, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 
-CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin", "data.root")
+CHANGEABLE: Final = (
+    "train.epochs",
+    "train.steps",
+    "placement.pin",
+    "data.root",
+    "checkpoint.every_minutes",
+    "exchange.timeout_seconds",
+    "preemption.*",
+)
 """What may be other in the second part of a run than in the first."""
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -79,7 +88,8 @@ def resume(
     and what `train` raises.
     """
     for override in overrides:
-        if override.partition("=")[0].strip() not in CHANGEABLE:
+        key = override.partition("=")[0].strip()
+        if not any(fnmatchcase(key, each) for each in CHANGEABLE):
             raise ConfigError(
                 f"--set {override}: a resumed run keeps its configuration, only "
                 f"{', '.join(CHANGEABLE)} may change: start a new run for the rest"

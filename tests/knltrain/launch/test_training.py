@@ -205,6 +205,23 @@ def test_one_worker_whose_model_is_an_average_trains_and_resumes_bit_equal(
     _assert_same_end(run, resumed, workers=1)
 
 
+def test_a_resumed_run_may_be_given_more_time(
+    folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
+) -> None:
+    """As when it could not keep its checkpoint within what it had been given."""
+    given = {
+        "checkpoint.every_minutes": "3.0",
+        "exchange.timeout_seconds": "99.0",
+        "preemption.grace_seconds": "77.0",
+    }
+    run = _cut_off_after_step_6(two_at_once[1])
+    words = [f"--set={key}={value}" for key, value in given.items()]
+    _finish(start_knltrain("train", "--resume", str(run), *words, cwd=folder))
+    _assert_same_end(two_at_once[0], run)
+    config = (run / "config.toml").read_text()
+    assert all(f"{key.partition('.')[2]} = {value}" in config for key, value in given.items())
+
+
 def _refused(process: subprocess.Popen[str]) -> str:
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2
