@@ -9,7 +9,7 @@ disk makes of it is noticed.
 """
 
 from knltrain.checkpoint.contents import RunIdentity, WorkerState
-from knltrain.checkpoint.folders import by_step, latest_checkpoint
+from knltrain.checkpoint.folders import by_step, folder_at, latest_checkpoint
 from knltrain.checkpoint.newest import newest_whole, set_aside
 from knltrain.checkpoint.reader import (
     Checkpoint,
@@ -26,6 +26,7 @@ __all__ = [
     "WorkerState",
     "by_step",
     "check_identity",
+    "folder_at",
     "latest_checkpoint",
     "load_checkpoint",
     "load_worker_state",

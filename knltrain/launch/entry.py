@@ -42,7 +42,8 @@ def main() -> int:
         observer.failed(error)
         return _exit_code(error)
     if result is None:
-        events.send("stopped", step=observer.run_step)
+        step = observer.run_step
+        events.send("stopped", step=step, kept=observer.kept_step == step)
     else:
         events.send("done", result=asdict(result))
     return 0
@@ -57,6 +58,8 @@ class TellsParent(Observer):
         """Step that the worker is in, the first being 0; None before it has set out."""
         self.run_step = 0
         """Step of the run when something was last asked of it."""
+        self.kept_step: int | None = None
+        """Step of the run that the last checkpoint is of, as all workers know."""
         self._events = events
         self._leads = rank == 0
         self._placement_told = self._failure_told = False
@@ -87,6 +90,7 @@ class TellsParent(Observer):
 
     def kept(self, worker: Worker, seconds: float) -> None:
         """Tell that there is a checkpoint, and what it took."""
+        self.kept_step = worker.progress.step
         if self._leads:
             self._events.send("checkpoint", step=worker.progress.step, seconds=seconds)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,13 +65,13 @@ class Failure:
     @classmethod
     def from_standstill(cls, standstill: Standstill) -> Failure:
         """Failure of a worker that others wait for; it began when that came to a standstill."""
-        worker, seconds = standstill.worker, standstill.seconds
+        seconds = standstill.seconds
         cause = (
-            f"(process {worker.pid} on host {socket.gethostname()}) is {standstill.how}, for "
-            f"{seconds:.1f} s so far: expected workers to go on, or all to stand still at once; if "
-            "one is to be stopped for so long, raise exchange.timeout_seconds"
+            f"{standstill.told}, for {seconds:.1f} s so far: expected workers to go on, or all to "
+            "stand still at once; if one is to be stopped for so long, raise "
+            "exchange.timeout_seconds"
         )
-        return cls(worker.rank, cause, 1, time.monotonic() - seconds, verb="")
+        return cls(standstill.worker.rank, cause, 1, time.monotonic() - seconds, verb="")
 
     @classmethod
     def from_exit(cls, rank: int, returncode: int) -> Failure:

@@ -61,7 +61,7 @@ class Listener:
         if lacks:
             self.lacking[rank, what] = lacks
         if lacks and not before:
-            self._display.note(f"warning: worker {rank}: {what}: {lacks}; the training goes on")
+            self._display.note(f"warning: worker {rank}: {what}: {lacks}")
         elif before and not lacks:
             self._display.note(f"note: worker {rank}: {what}: it is written now")
 

@@ -42,6 +42,9 @@ class Preemption:
         self._job_end = job_end if leads else None
         self._asked_by: signal.Signals | None = None
         self._asked_at = 0.0
+        self._asked_why: str | None = None
+        self._signalled_by: signal.Signals | None = None
+        self._signalled_at = 0.0
         self._kept_at: float | None = None
         self._write_seconds = 0.0
         self._told_of = ""
@@ -53,8 +56,8 @@ class Preemption:
 
     @property
     def why(self) -> str | None:
-        """What has stopped the run after a step, if anything has asked for that."""
-        return self._rounds.why
+        """What stops the run after a step, if anything has asked for that."""
+        return self._rounds.why or self._asked_why
 
     def takes(self, number: signal.Signals) -> bool:
         """Do what a signal asks for; False if it is one that ends the run at once."""
@@ -64,15 +67,17 @@ class Preemption:
             return True
         if number.name not in self._chosen.signals:
             return number not in STOPPING
-        if self._asked_by is None:
+        if self._signalled_by is None:
+            self._signalled_by, self._signalled_at = number, time.monotonic()
             self._note(
                 f"{number.name}: the run stops after a step, with a checkpoint; once more ends it "
                 "at once"
             )
-            self._stop(number, number.name)
+            if self._asked_by is None:  # else the clock has asked, which is no signal
+                self._stop(number, number.name)
             return True
-        echo = time.monotonic() - self._asked_at < _ECHO_SECONDS
-        return echo and number == self._asked_by != signal.SIGINT
+        echo = time.monotonic() - self._signalled_at < _ECHO_SECONDS
+        return echo and number == self._signalled_by != signal.SIGINT
 
     def hears(self, event: Event) -> bool:
         """Take in an event of a worker; True if it is for nobody else."""
@@ -110,5 +115,5 @@ class Preemption:
         return time.time() >= self._job_end - reserve_seconds
 
     def _stop(self, number: signal.Signals, why: str) -> None:
-        self._asked_by, self._asked_at = number, time.monotonic()
+        self._asked_by, self._asked_at, self._asked_why = number, time.monotonic(), why
         self._rounds.ask(stops=True, why=why)

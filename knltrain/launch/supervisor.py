@@ -38,9 +38,10 @@ cause; they may have begun to wait earlier, or later."""
 class Ending:
     """How a run ended: all `results` by rank, or the `failure` or the `stopped_by` signal.
 
-    With `late` that had asked for a checkpoint, which did not come in time. Or all workers have
-    stopped with one, at step `stopped_at`, because of what `why` says. Or the `lost` company: what
-    has ended another process that starts workers of the run.
+    With `late` a checkpoint was asked for by what `why` says, and did not come in time; `still`
+    tells the workers that stood still then. Or all workers have stopped at step `stopped_at`,
+    because of what `why` says, with a checkpoint of it if it is `kept`: all of the run find the
+    same. Or the `lost` company: what has ended another process that starts workers of the run.
     """
 
     results: dict[int, Any] = field(default_factory=dict)
@@ -48,7 +49,9 @@ class Ending:
     stopped_by: signal.Signals | None = None
     lost: KnltrainError | None = None
     late: bool = False
+    still: tuple[str, ...] = ()
     stopped_at: int | None = None
+    kept: bool = False
     why: str | None = None
 
 
@@ -84,7 +87,9 @@ class Supervisor:
         """
         self._preemption = preemption
         self._stopped_at: int | None = None
+        self._kept = False
         self._late = False
+        self._still: tuple[str, ...] = ()
         self._company = company
         self._limit_seconds = limit_seconds
         self._vitals = Vitals(workers, alone=company is None)
@@ -123,6 +128,8 @@ class Supervisor:
                         self._stop(FAILURE_CODE)
                         continue
                     if key.data is self._preemption:
+                        if self._stopping_since is not None:
+                            selector.unregister(key.fd)
                         continue  # which reads notes when it goes on
                     self._listen(key.data)
                     if key.data.events.at_end:
@@ -140,7 +147,8 @@ class Supervisor:
             elif event["event"] == "done":
                 self._results[worker.rank] = event["result"]
             elif event["event"] == "stopped":
-                self._results[worker.rank], self._stopped_at = None, event["step"]
+                self._results[worker.rank] = None
+                self._stopped_at, self._kept = event["step"], event["kept"]
             elif self._preemption is None or not self._preemption.hears(event):
                 self._on_event(worker.rank, event)
 
@@ -225,6 +233,8 @@ class Supervisor:
         self._preemption.go_on()
         if (number := self._preemption.overdue) is not None:
             self._late = True
+            still = self._vitals.still_for(0.0)
+            self._still = tuple(f"worker {each.worker.rank} {each.told}" for each in still)
             self._stopped_by, self._stopped_at_seconds = number, time.monotonic()
             self._stop(128 + number)
 
@@ -262,14 +272,15 @@ class Supervisor:
         """All results if nothing went wrong; else whichever came first, a failure or a signal."""
         self._obey_signals()
         failure = first_cause(self._failures) if self._failures else None
+        why = None if self._preemption is None else self._preemption.why
         if (lost := self._lost_elsewhere(failure)) is not None:
             return Ending(lost=lost)
         if failure is None and self._all_done():
-            why = None if self._preemption is None else self._preemption.why
-            return Ending(results=self._results, stopped_at=self._stopped_at, why=why)
+            stopped_at, kept = self._stopped_at, self._kept
+            return Ending(results=self._results, stopped_at=stopped_at, kept=kept, why=why)
         if self._stopped_by is None or (failure and not self._signal_explains(failure)):
             return Ending(failure=failure)
-        return Ending(stopped_by=self._stopped_by, late=self._late)
+        return Ending(stopped_by=self._stopped_by, late=self._late, still=self._still, why=why)
 
     def _all_done(self) -> bool:
         return len(self._results) == self._workers

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
 from knltrain.build import check_resumable
-from knltrain.checkpoint import latest_checkpoint
+from knltrain.checkpoint import folder_at, latest_checkpoint
 from knltrain.cluster import MeetingPoint, Task, WorkerIdentity, job_end, this_task
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -42,7 +43,16 @@ from knltrain.launch.site import expected_site
 from knltrain.launch.supervisor import Ending, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 
-CHANGEABLE: Final = ("train.epochs", "train.steps", "placement.pin", "data.name", "data.root")
+CHANGEABLE: Final = (
+    "train.epochs",
+    "train.steps",
+    "placement.pin",
+    "data.name",
+    "data.root",
+    "checkpoint.every_minutes",
+    "exchange.timeout_seconds",
+    "preemption.*",
+)
 """What may be other in the second part of a run than in the first.
 
 The data must be the same, however they are called now and wherever they are.
@@ -82,7 +92,8 @@ def resume(
     and what `train` raises.
     """
     for override in overrides:
-        if override.partition("=")[0].strip() not in CHANGEABLE:
+        key = override.partition("=")[0].strip()
+        if not any(fnmatchcase(key, each) for each in CHANGEABLE):
             raise ConfigError(
                 f"--set {override}: a resumed run keeps its configuration, only "
                 f"{', '.join(CHANGEABLE)} may change: start a new run for the rest"
@@ -291,34 +302,43 @@ def _error(ending: Ending, orders: _Orders, listener: Listener) -> KnltrainError
     if ending.failure is not None:
         return _worker_failed(ending.failure, orders.run_folder)
     if ending.stopped_at is not None:
-        return _stopped(ending, orders, listener.lacking)
+        return stopped_error(ending, orders.plan.total_steps, orders.run_folder)
     if ending.stopped_by is None:
         return _incomplete(listener.lacking, orders.run_folder)
     progress = listener.progress
     where = f" at step {progress['step']} of {progress['total']}" if progress else ""
-    message = f"the run was stopped by {ending.stopped_by.name}{where}; "
+    why = ending.why if ending.late else ending.stopped_by.name
+    message = f"the run was stopped by {why}{where}; "
     if ending.late:
         grace_seconds = orders.plan.config.preemption.grace_seconds
-        message += f"no checkpoint came within preemption.grace_seconds = {grace_seconds:g}; "
+        message += f"no checkpoint came within preemption.grace_seconds = {grace_seconds:g}"
+        message += f": {', '.join(ending.still)}; " if ending.still else "; "
     return RunAborted(message + _way_on(orders.run_folder), ending.stopped_by)
 
 
-def _stopped(
-    ending: Ending, orders: _Orders, lacking: Mapping[tuple[int, str], str]
-) -> KnltrainError:
-    """All workers have stopped after a step, which there is a checkpoint of if it was written."""
-    at = f"at step {ending.stopped_at} of {orders.plan.total_steps}"
-    if any(what == CHECKPOINT for _, what in lacking):
-        at += ", whose checkpoint could not be written (see above)"
-    message = f"the run was stopped by {ending.why} {at}; {_way_on(orders.run_folder)}"
-    return RunStopped(message) if latest_checkpoint(orders.run_folder) else KnltrainError(message)
+def stopped_error(ending: Ending, total_steps: int, run_folder: Path) -> KnltrainError:
+    """All workers have stopped after a step, and agree on whether there is a checkpoint of it.
+
+    What the folder shows may be older, here or there. To be started again without one would end in
+    the same way again and again.
+    """
+    assert ending.stopped_at is not None
+    message = f"the run was stopped by {ending.why} at step {ending.stopped_at} of {total_steps}"
+    if ending.kept:
+        kept = folder_at(run_folder, ending.stopped_at)
+        return RunStopped(f"{message}; {_way_on_from(kept)}")
+    return KnltrainError(f"{message}, whose checkpoint could not be written; {_way_on(run_folder)}")
 
 
 def _way_on(run_folder: Path) -> str:
     checkpoint = latest_checkpoint(run_folder)
     if checkpoint is None:
         return "no checkpoint was written yet (see checkpoint.every_minutes)"
-    return f"{checkpoint} is kept: go on with knltrain train --resume {run_folder}"
+    return _way_on_from(checkpoint)
+
+
+def _way_on_from(checkpoint: Path) -> str:
+    return f"{checkpoint} is kept: go on with knltrain train --resume {checkpoint.parent}"
 
 
 def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Incomplete | None:

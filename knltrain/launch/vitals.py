@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,11 @@ class Standstill:
     worker: WorkerProcess
     how: str
     seconds: float = 0.0
+
+    @property
+    def told(self) -> str:
+        """What reads on after `worker 1`."""
+        return f"(process {self.worker.pid} on host {socket.gethostname()}) is {self.how}"
 
 
 @final

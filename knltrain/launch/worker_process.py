@@ -21,7 +21,8 @@ LONGEST_END_SECONDS: Final = 10.0
 
 _LOOK_SECONDS = 0.2
 _HELD_LOOKS = 5
-"""In so many looks in a row a killed process must be held: its group may be letting it go."""
+"""In so many looks in a row, as far apart, a killed process must be held: its group may be letting
+it go."""
 
 
 @final
@@ -51,6 +52,7 @@ class WorkerProcess:
         """
         self.rank = rank
         self.log = log
+        self._held_looks, self._held_at = 0, 0.0
         stream = _opened(log)
         read_fd, write_fd = os.pipe()
         self.events = EventReader(read_fd)
@@ -95,9 +97,15 @@ class WorkerProcess:
         """Tell whether something keeps a killed worker from ending: its frozen control group.
 
         Or, if it is late, a device, say, that does not answer. It is not held while its memory is
-        freed, which may take long.
+        freed, which may take long. True only after some looks in a row, which may be asked for
+        at any time.
         """
-        return not self.sight.is_ending() and (is_late or self.sight.standstill() is not None)
+        now = time.monotonic()
+        if self.sight.is_ending() or not (is_late or self.sight.standstill() is not None):
+            self._held_looks = 0
+        elif now - self._held_at >= _LOOK_SECONDS:
+            self._held_looks, self._held_at = self._held_looks + 1, now
+        return self._held_looks >= _HELD_LOOKS
 
     def __enter__(self) -> WorkerProcess:
         return self
@@ -114,12 +122,11 @@ class WorkerProcess:
         self.events.close()
 
     def _await_end(self) -> None:
-        deadline, held = time.monotonic() + LONGEST_END_SECONDS, 0
-        while held < _HELD_LOOKS:
+        deadline = time.monotonic() + LONGEST_END_SECONDS
+        while not self.is_held(time.monotonic() > deadline):
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_LOOK_SECONDS)
                 return
-            held = held + 1 if self.is_held(time.monotonic() > deadline) else 0
 
 
 @contextmanager

@@ -35,6 +35,11 @@ class WritesTrace(Observer):
         if self._left == 0:
             self._end(worker)
 
+    def asked(self, worker: Worker) -> None:
+        """End with a run that stops before it has come so far."""
+        if worker.stopped:
+            self._end(worker)
+
     def finished(self, worker: Worker, result: RunResult) -> None:  # noqa: ARG002
         """End with a run of fewer steps."""
         self._end(worker)

@@ -1,4 +1,4 @@
-"""When a job goes back to the queue; srun and scontrol are scripts of these tests."""
+"""When a job goes back to the queue; srun, squeue and scontrol are scripts of these tests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ ENDS = 'echo "srun $*"; exit "$STATUS"'
 SLOW = 'trap "" TERM; echo here; read -r _ < go; exit "$STATUS"'
 
 
-def _started(folder: Path, status: int, srun: str = ENDS) -> subprocess.Popen[str]:
-    for name, script in (("srun", srun), ("scontrol", 'echo "scontrol $*"')):
+def _started(
+    folder: Path, status: int, srun: str = ENDS, squeue: str = "echo RUNNING"
+) -> subprocess.Popen[str]:
+    scripts = {"srun": srun, "squeue": squeue, "scontrol": 'echo "scontrol $*"'}
+    for name, script in scripts.items():
         program = folder / name
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o700)
@@ -43,6 +46,20 @@ def test_run_that_can_be_resumed_goes_back_to_the_queue(tmp_path: Path) -> None:
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out.splitlines()[-1] == "scontrol requeue 12"
+
+
+@pytest.mark.parametrize("squeue", ["echo COMPLETING", "echo CANCELLED", "exit 1"])
+def test_job_that_is_cancelled_does_not_go_back_to_the_queue(tmp_path: Path, squeue: str) -> None:
+    """Though its run, which is told to end, keeps a checkpoint."""
+    os.mkfifo(tmp_path / "go")
+    process = _started(tmp_path, 75, SLOW, squeue)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "here\n"
+    process.send_signal(signal.SIGTERM)
+    (tmp_path / "go").write_text("go\n")
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert "scontrol" not in out
 
 
 def test_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:

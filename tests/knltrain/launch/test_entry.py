@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from knltrain.cluster import WorkerIdentity
 from knltrain.errors import DataError
 from knltrain.launch import entry
 from knltrain.launch.events import EventReader, EventWriter
+from knltrain.worker import Worker
 
 ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "knltrain.launch.entry")
@@ -68,6 +69,33 @@ def test_a_worker_that_cannot_be_built_tells_why_and_logs_where(
     assert "did you mean 'lenet'" in error["message"]
     assert error["exit_code"] == 2
     assert log.startswith("Traceback")
+
+
+@pytest.mark.parametrize(("kept_step", "kept"), [(None, False), (6, False), (9, True)])
+def test_worker_that_stops_tells_whether_there_is_a_checkpoint_of_that_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_step: int | None, kept: bool
+) -> None:
+    read_fd, write_fd = os.pipe()
+    identity = WorkerIdentity(1, 2, tmp_path, write_fd, (), 1, False)
+    for name, value in identity.to_environment().items():
+        monkeypatch.setenv(name, value)
+
+    def stop(identity: WorkerIdentity, observer: entry.TellsParent) -> None:
+        if kept_step is not None:
+            observer.kept(_at(kept_step), 0.1)
+        observer.asked(_at(9))
+
+    monkeypatch.setattr(entry, "_train", stop)
+    assert entry.main() == 0
+    os.close(write_fd)
+    reader = EventReader(read_fd)
+    [event] = reader.read()
+    reader.close()
+    assert (event["event"], event["step"], event["kept"]) == ("stopped", 9, kept)
+
+
+def _at(step: int) -> Worker:
+    return cast(Worker, SimpleNamespace(progress=SimpleNamespace(step=step)))
 
 
 def test_an_unforeseen_error_is_told_with_its_type(

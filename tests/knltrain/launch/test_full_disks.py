@@ -99,6 +99,28 @@ def test_run_whose_model_cannot_be_kept_comes_to_its_end_and_does_not_end_well(
 
 
 @pytest.mark.slow
+def test_run_that_cannot_keep_where_it_stops_is_not_to_be_started_again(
+    disk: Path, start_knltrain: Start
+) -> None:
+    """Though there is an older checkpoint: after status 75 it would be, for ever."""
+    options = ("--set=train.steps=100000000", "--set=checkpoint.every_minutes=0")
+    rare = ("--set=checkpoint.every_epochs=0", "--set=evaluation.every_epochs=2")
+    with start_knltrain("train", "run.toml", *options, *rare, cwd=disk) as process:
+        try:
+            _read_until(process, ("test accuracy",))
+            process.send_signal(signal.SIGUSR2)
+            _read_until(process, ("checkpoint, as SIGUSR2 asks",))
+            _fill(disk / "ballast")
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert process.returncode == 1
+    assert ", whose checkpoint could not be written; runs/run/checkpoint-" in err
+    assert " is kept: go on with knltrain train --resume runs/run" in err
+
+
+@pytest.mark.slow
 def test_run_whose_folder_is_removed_comes_to_its_end_and_says_so(
     tmp_path: Path, run_toml: str, start_knltrain: Start
 ) -> None:

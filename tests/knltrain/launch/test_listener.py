@@ -89,9 +89,7 @@ def test_what_could_not_be_written_is_told_once_and_remembered(
     listener = Listener(plan, tmp_path, PlainDisplay(shown))
     for lacks in ("the disk is full", "the disk is still full"):
         listener.hear(1, {"event": "unwritten", "what": "metrics-1.jsonl", "lacks": lacks})
-    assert shown.getvalue() == (
-        "warning: worker 1: metrics-1.jsonl: the disk is full; the training goes on\n"
-    )
+    assert shown.getvalue() == "warning: worker 1: metrics-1.jsonl: the disk is full\n"
     assert listener.lacking == {(1, "metrics-1.jsonl"): "the disk is still full"}
     listener.hear(1, {"event": "unwritten", "what": "metrics-1.jsonl", "lacks": ""})
     assert shown.getvalue().endswith("note: worker 1: metrics-1.jsonl: it is written now\n")

@@ -84,6 +84,23 @@ def test_first_signal_asks_for_a_stop_and_a_later_one_ends_the_run(
     ]
 
 
+def test_first_signal_after_the_clock_has_asked_is_no_second_one(
+    asked: Asked, clock: Clock
+) -> None:
+    """Schedulers send it just when the run writes its checkpoint."""
+    notes: list[str] = []
+    made = _made(asked, notes, job_end=clock.now, preemption={"heed_job_end": True})
+    made.go_on()
+    clock.now += 1
+    assert made.takes(signal.SIGTERM)
+    assert made.takes(signal.SIGTERM)  # the echo of that
+    assert len(notes) == 2
+    clock.now += 1
+    assert not made.takes(signal.SIGTERM)
+    assert asked.found == [(True, "the end of its job")]
+    assert made.why == "the end of its job"
+
+
 @pytest.mark.parametrize("second", [signal.SIGUSR1, signal.SIGINT, signal.SIGHUP])
 def test_another_signal_ends_the_run_at_once(
     asked: Asked, clock: Clock, second: signal.Signals

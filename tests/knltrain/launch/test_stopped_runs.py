@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -239,11 +240,16 @@ def test_run_that_does_not_get_to_its_checkpoint_in_time_is_ended(
     words = ("train", "run.toml", *ENDLESS, *NO_OTHERS, *grace)
     with _ended(start_knltrain(*words, cwd=folder)) as process:
         _await_steps(process, run)
-        os.kill(_worker(process, 0), signal.SIGSTOP)
+        stopped = _worker(process, 0)
+        os.kill(stopped, signal.SIGSTOP)
         process.send_signal(signal.SIGUSR1)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGUSR1
-    assert "no checkpoint came within preemption.grace_seconds = 0.5" in err
+    here = f"(process {stopped} on host {socket.gethostname()})"
+    assert (
+        "no checkpoint came within preemption.grace_seconds = 0.5: "
+        f"worker 0 {here} is stopped (state T); no checkpoint was written yet"
+    ) in err
     assert err.count("\n") == 1
 
 

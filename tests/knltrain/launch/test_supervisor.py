@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 import os
+import selectors
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from knltrain.errors import PeerLost
 from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure
+from knltrain.launch.preemption import Preemption
 from knltrain.launch.signals import SignalPipe
 from knltrain.launch.supervisor import FAILURE_CODE, Ending, Others, Supervisor
+from knltrain.launch.vitals import LOOK_SECONDS
 from knltrain.launch.worker_process import WorkerProcess
 
 PREAMBLE = """
@@ -52,6 +56,7 @@ class Watched:
         company: Others | None = None,
         limit_seconds: float = math.inf,
         on_abort: Callable[[], None] = lambda: None,
+        preemption: Clockwork | None = None,
     ) -> Ending:
         """`when_ready(rank)` is called as soon as that worker says that it is ready."""
 
@@ -75,6 +80,7 @@ class Watched:
                 abort,
                 on_event,
                 company,
+                preemption=cast(Preemption | None, preemption),
                 limit_seconds=limit_seconds,
                 on_failure=self.told.append,
             )
@@ -123,6 +129,13 @@ def test_results_of_all_workers_are_collected(watched: Watched) -> None:
     assert ending.stopped_by is None
     assert watched.aborts == []
     assert sorted(watched.events) == [(0, "progress"), (1, "progress")]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_workers_that_stop_tell_whether_there_is_a_checkpoint(watched: Watched, kept: bool) -> None:
+    stop = f"events.send('stopped', step=7, kept={kept})"
+    ending = watched.run(stop, stop)
+    assert (ending.stopped_at, ending.kept, ending.failure) == (7, kept, None)
 
 
 def test_a_worker_that_ends_without_a_result_has_failed(watched: Watched) -> None:
@@ -303,6 +316,72 @@ def test_a_second_signal_kills_at_once(watched: Watched) -> None:
 
     assert watched.run(WAIT, when_ready=stop_twice).stopped_by == signal.SIGINT
     assert watched.workers[0].exit_code() == -signal.SIGKILL
+
+
+class Clockwork:
+    """Preemption by what is no signal, and notes that are there and not heeded when it is over."""
+
+    why = "the end of its job"
+
+    def __init__(self) -> None:
+        self.fd, self._noting_fd = os.pipe()
+        self.overdue: signal.Signals | None = None
+
+    def takes(self, number: signal.Signals) -> bool:
+        return False
+
+    def hears(self, event: Event) -> bool:
+        return False
+
+    def go_on(self) -> None:
+        pass
+
+    def note(self) -> None:
+        os.write(self._noting_fd, b".")
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self._noting_fd)
+
+
+@pytest.fixture
+def clockwork() -> Iterator[Clockwork]:
+    made = Clockwork()
+    yield made
+    made.close()
+
+
+def test_stop_that_is_late_is_told_with_who_stands_still(
+    watched: Watched, clockwork: Clockwork
+) -> None:
+    def fall_due(rank: int) -> None:
+        while watched.workers[0].sight.standstill() is None:
+            pass
+        threading.Timer(1.0, setattr, (clockwork, "overdue", signal.SIGTERM)).start()
+
+    ending = watched.run(
+        STOPS_ITSELF, WAIT, when_ready=lambda rank: rank or fall_due(rank), preemption=clockwork
+    )
+    assert (ending.stopped_by, ending.late, ending.why) == (15, True, "the end of its job")
+    here = f"(process {watched.workers[0].pid} on host {socket.gethostname()})"
+    assert ending.still == (f"worker 0 {here} is stopped (state T)",)
+
+
+def test_notes_that_come_while_the_run_ends_are_left_in_peace(
+    watched: Watched, clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float | None] = []
+
+    class Counted(selectors.DefaultSelector):
+        def select(self, timeout: float | None = None) -> Any:
+            looks.append(timeout)
+            return super().select(timeout)
+
+    monkeypatch.setattr(selectors, "DefaultSelector", Counted)
+    stop = lambda _: os.kill(os.getpid(), signal.SIGINT)  # noqa: E731
+    begun = time.monotonic()
+    watched.run(STUBBORN, when_ready=stop, on_abort=clockwork.note, preemption=clockwork)
+    assert len(looks) < 100 + 2 * (time.monotonic() - begun) / LOOK_SECONDS
 
 
 def test_complaints_after_a_signal_do_not_hide_it(watched: Watched) -> None:

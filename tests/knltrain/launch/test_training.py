@@ -17,8 +17,9 @@ from safetensors.numpy import load_file
 from affinity import PlacementError, parse_cpulist
 from knltrain.build.names import network_named
 from knltrain.config.methods import METHODS
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, KnltrainError, RunStopped
 from knltrain.launch import training
+from knltrain.launch.supervisor import Ending
 from knltrain.network.parameters import ParameterVector
 
 pytestmark = pytest.mark.usefixtures("two_cores")
@@ -204,6 +205,23 @@ def test_one_worker_whose_model_is_an_average_trains_and_resumes_bit_equal(
     _assert_same_end(run, resumed, workers=1)
 
 
+def test_a_resumed_run_may_be_given_more_time(
+    folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
+) -> None:
+    """As when it could not keep its checkpoint within what it had been given."""
+    given = {
+        "checkpoint.every_minutes": "3.0",
+        "exchange.timeout_seconds": "99.0",
+        "preemption.grace_seconds": "77.0",
+    }
+    run = _cut_off_after_step_6(two_at_once[1])
+    words = [f"--set={key}={value}" for key, value in given.items()]
+    _finish(start_knltrain("train", "--resume", str(run), *words, cwd=folder))
+    _assert_same_end(two_at_once[0], run)
+    config = (run / "config.toml").read_text()
+    assert all(f"{key.partition('.')[2]} = {value}" in config for key, value in given.items())
+
+
 def _refused(process: subprocess.Popen[str]) -> str:
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2
@@ -297,3 +315,32 @@ def test_run_tells_what_it_learns_from_and_goes_on_with_nothing_else(
     assert "but now there is 'mnist' with 60 images" in err
     for command in (("train", "--resume"), ("evaluate",)):
         _finish(start_knltrain(*command, str(run), "--set=data.name=mnist-t10k", cwd=tmp_path))
+
+
+def test_run_that_has_stopped_with_a_checkpoint_can_be_resumed_though_it_is_not_seen_yet(
+    tmp_path: Path,
+) -> None:
+    """Another computer's file system may show the folder as it was a while ago."""
+    ending = Ending(stopped_at=9, kept=True, why="SIGTERM")
+    (tmp_path / "checkpoint-6").mkdir()
+    error = training.stopped_error(ending, 12, tmp_path)
+    assert isinstance(error, RunStopped)
+    assert str(error) == (
+        f"the run was stopped by SIGTERM at step 9 of 12; {tmp_path}/checkpoint-9 is kept: go on "
+        f"with knltrain train --resume {tmp_path}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "way_on"), [(False, "no checkpoint was written yet"), (True, "checkpoint-6 is kept")]
+)
+def test_run_that_could_not_keep_where_it_has_stopped_is_not_to_be_started_again(
+    tmp_path: Path, before: bool, way_on: str
+) -> None:
+    """With status 75 it would be, and stop there again."""
+    if before:
+        (tmp_path / "checkpoint-6").mkdir()
+    error = training.stopped_error(Ending(stopped_at=9, why="SIGTERM"), 12, tmp_path)
+    assert type(error) is KnltrainError
+    assert "at step 9 of 12, whose checkpoint could not be written; " in str(error)
+    assert way_on in str(error)

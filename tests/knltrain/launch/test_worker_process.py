@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,22 @@ def test_leaving_kills_and_reaps(tmp_path: Path) -> None:
     assert worker.exit_code() == -9
     with pytest.raises(ChildProcessError):
         os.waitpid(worker.pid, 0)
+
+
+def test_process_is_held_if_it_stands_still_in_some_looks_in_a_row(tmp_path: Path) -> None:
+    """One look does not tell: its group may be letting it go."""
+    with _start(tmp_path / "log", "import time; time.sleep(600)") as worker:
+        for _ in range(2):
+            os.kill(worker.pid, signal.SIGSTOP)
+            while worker.sight.standstill() is None:
+                pass
+            assert not worker.is_held(is_late=False)
+            while not worker.is_held(is_late=False):
+                time.sleep(0.01)
+            os.kill(worker.pid, signal.SIGCONT)
+            while worker.sight.standstill() is not None:
+                pass
+            assert not worker.is_held(is_late=False)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

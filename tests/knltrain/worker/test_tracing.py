@@ -7,6 +7,8 @@ from collections import Counter
 
 import pytest
 
+from knltrain.exchange.request_board import OpenRound
+from knltrain.worker.requests import Requests
 from knltrain.worker.tracing import WritesTrace
 
 
@@ -16,7 +18,32 @@ def test_trace_has_the_parts_of_the_first_steps_or_of_all(
 ):
     path = tmp_path / "trace-0.json"
     make_worker(easgd(), steps=5, observers=[WritesTrace(path, 0, asked)]).run()
-    events = json.loads(path.read_text())["traceEvents"]
-    counted = Counter(event["name"] for event in events if event["ph"] == "X")
+    counted = _counted(path)
     assert counted["batch"] == counted["gradient"] == counted["update"] == steps
     assert counted["exchange"] >= steps
+
+
+class AsksAfter(Requests):
+    """Asks for a checkpoint after one step, and for a stop after another."""
+
+    def __init__(self, kept_after, stopped_after):
+        self.asked = {kept_after: OpenRound(1, kept_after, stops=False)}
+        self.asked[stopped_after] = OpenRound(2, stopped_after, stops=True)
+
+    def look(self, own_steps):
+        return own_steps in self.asked
+
+    def agree(self, own_steps):
+        return self.asked.pop(own_steps, None)
+
+
+def test_trace_of_a_run_that_is_stopped_has_the_steps_up_to_there(make_worker, easgd, tmp_path):
+    path = tmp_path / "trace-0.json"
+    observers = [WritesTrace(path, 0, 9)]
+    make_worker(easgd(), steps=20, observers=observers, requests=AsksAfter(2, 4)).run()
+    assert _counted(path)["update"] == 4
+
+
+def _counted(path):
+    events = json.loads(path.read_text())["traceEvents"]
+    return Counter(event["name"] for event in events if event["ph"] == "X")
