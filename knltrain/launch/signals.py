@@ -118,6 +118,17 @@ def run_begins() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def run_is_over() -> Iterator[None]:
+    """While entered, signals that would end a run, or ask it for something, come too late.
+
+    SIGINT, which a user types, ends what still goes on.
+    """
+    late = (*(number for number in STOPPING if number != signal.SIGINT), *ASKING)
+    with _handled(dict.fromkeys(late, _wake)):
+        yield
+
+
 def _stop(number: int, _frame: FrameType | None) -> None:
     raise RunAborted(f"stopped by {signal_name(number)}", number)
 
