@@ -59,6 +59,7 @@ def _train(
     from knltrain.config import load_config
     from knltrain.errors import Incomplete, RunFolderError
     from knltrain.launch import training
+    from knltrain.launch.signals import run_is_over
 
     try:
         if config is not None:
@@ -70,10 +71,12 @@ def _train(
             assert run_folder is not None
             training.resume(run_folder, overrides, accepts_other_data)
     except Incomplete as error:
-        with suppress(RunFolderError):  # which may say no more than the error itself
+        # The outcome may say no more than the error itself.
+        with run_is_over(), suppress(RunFolderError):
             _tell_outcome(error.run_folder)
         raise
-    _tell_outcome(run_folder)
+    with run_is_over():
+        _tell_outcome(run_folder)
 
 
 def _tell_outcome(run_folder: Path) -> None:

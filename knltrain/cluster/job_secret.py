@@ -8,6 +8,7 @@ the others find it, as long as they share the user's home.
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import secrets
@@ -33,6 +34,9 @@ _DIGITS = 2 * SECRET_BYTES
 _LONGEST_DIGITS = 1024
 _SENT_SECONDS = 20.0
 _ABANDONED_SECONDS = 86_400.0
+_NOT_THERE = (errno.ENOENT, errno.ESTALE)
+"""The latter where a network file system remembers a file that has been replaced."""
+
 _TAKEN: dict[str, str] = {}
 
 
@@ -96,17 +100,14 @@ class JobSecret:
             # folder asks the server.
             list(self._path.parent.iterdir())
         try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        except FileNotFoundError:
-            return None
+            text = self._read()
         except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
             raise ConfigError(
                 f"'{self._path}', the secret of this job, cannot be read: {error.strerror}; "
                 f"{_way_out()}"
             ) from None
-        with os.fdopen(fd, "rb") as file:
-            _check_alone(self._path, os.fstat(fd))
-            text = file.read(_LONGEST_DIGITS).decode("ascii", errors="replace").strip()
         return self._key(text) if _is_secret(text) else None
 
     def withdraw(self) -> None:
@@ -120,6 +121,12 @@ class JobSecret:
 
     def _key(self, secret: str) -> bytes:
         return hmac.digest(bytes.fromhex(secret), self._name.encode(), "sha256")
+
+    def _read(self) -> str:
+        fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            _check_alone(self._path, os.fstat(fd))
+            return file.read(_LONGEST_DIGITS).decode("ascii", errors="replace").strip()
 
     def _write(self, secret: str) -> None:
         """Put the file in its place when it is whole; there may be one of a killed job."""

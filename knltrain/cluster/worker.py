@@ -110,8 +110,16 @@ def _not_ours(name: str, text: str) -> RunFolderError:
 
 
 def _requests(text: str) -> tuple[int, int] | None:
-    found = json.loads(text)
-    return None if found is None else (int(found[0]), int(found[1]))
+    try:
+        found = json.loads(text)
+        if found is None:
+            return None
+        fd, line = found
+        if type(fd) is not int or type(line) is not int or min(fd, line) < 0:
+            raise ValueError(text)
+    except (ValueError, TypeError, RecursionError):
+        raise _not_ours("REQUESTS", text) from None
+    return fd, line
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:

@@ -28,10 +28,9 @@ class MessageError(ValueError):
 
 
 def encoded(message: Any) -> bytes:
-    """Return a message as bytes; MessageError if the other end would refuse them for their size."""
+    """Return a message as bytes; MessageError if the other end would refuse them."""
     text = json.dumps(message, allow_nan=False).encode("ascii")
-    if len(text) > LONGEST_BYTES:
-        raise MessageError(f"a message of {len(text)} bytes: expected at most {LONGEST_BYTES}")
+    decoded(text)
     return text
 
 

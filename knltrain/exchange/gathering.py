@@ -62,12 +62,15 @@ class Gathering:
         self._lost: PeerLost | None = None
         self._limit_seconds = limit_seconds
         self._secret = JobSecret(task)
-        first = self._first() if task.rank == 0 else None
-        self._first_rank = first
-        self._other = None if first is not None else self._come(card)
-        if on_note is not None and (watch := self._watch()) is not None:
-            watch.on_note = on_note
+        self._first_rank: FirstRank | None = None
+        self._other: OtherRank | None = None
         try:
+            if task.rank == 0:
+                self._first_rank = self._first()
+            else:
+                self._other = self._come(card)
+            if on_note is not None and (watch := self._watch()) is not None:
+                watch.on_note = on_note
             self._meet(card)
         except BaseException:
             self.leave(in_peace=False)

@@ -35,6 +35,9 @@ from knltrain.exchange.visitor import (
 )
 
 SILENCE_SECONDS = 10
+LONGEST_WHY = 2**14
+"""Characters of a reason that others are told: a message has room for these, whatever they are."""
+
 _PAUSE_SECONDS = 0.02
 
 _INTRODUCTION = {"where": (str,), "card": (dict, list, str, int, float, bool, type(None))}
@@ -392,6 +395,9 @@ def _nobody_reads(note: dict[str, Any]) -> None:
 
 
 def _last_words(rank: int, in_peace: bool, why: str | None) -> dict[str, Any]:
+    """What any other end takes, whatever text ``why`` is."""
+    if why is not None:
+        why = why[:LONGEST_WHY].encode("utf-8", "backslashreplace").decode("utf-8")
     return {"rank": rank, "where": _whereabouts(), "left": in_peace, "why": why}
 
 

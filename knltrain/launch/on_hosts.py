@@ -21,7 +21,7 @@ from affinity import allowed_cpus, pinned_command
 from knltrain.cluster.job_secret import AT_STDIN, COMES_IN, new_secret
 from knltrain.cluster.task import own_variables
 from knltrain.errors import SIGNALLED, ConfigError, KnltrainError, RunAborted
-from knltrain.launch.signals import STOPPING, SignalPipe, signal_name
+from knltrain.launch.signals import STOPPING, Echoes, SignalPipe, signal_name
 from knltrain.launch.spoken_line import SpokenLine
 
 VIA: Final = "ssh -tt -o BatchMode=yes -o ConnectTimeout=20 -o LogLevel=ERROR {host}"
@@ -83,9 +83,10 @@ class _TaskOnHost:
             stdin=said.fd,
             stdout=apart,
             stderr=subprocess.STDOUT if rank else None,
+            start_new_session=True,  # what its group is sent is for the launcher to pass on
         )
         said.speak()
-        self.messengers: list[subprocess.Popen[bytes]] = []
+        self._messengers: list[subprocess.Popen[bytes]] = []
         self._teller = threading.Thread(target=self._tell, daemon=True)
         self._teller.start()
 
@@ -105,12 +106,19 @@ class _TaskOnHost:
         self._end_messengers()
         return True
 
+    def send(self, messenger: Sequence[str]) -> None:
+        """Start a command that is of use as long as the task is there, and the launcher."""
+        command = pinned_command(messenger, allowed_cpus(), die_with_parent=os.getpid())
+        self._messengers.append(
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+        )
+
     def _end_messengers(self) -> None:
         """What they were sent for is done, or nobody is there for it."""
-        for messenger in self.messengers:
+        for messenger in self._messengers:
             messenger.kill()
             messenger.wait()
-        self.messengers.clear()
+        self._messengers.clear()
 
     def _tell(self) -> None:
         for line in self.process.stdout or ():
@@ -157,9 +165,11 @@ def _watch(
 ) -> int:
     """Wait for all, or the first that fails; raise RunAborted where a signal ends them."""
     stopped_by: signal.Signals | None = None
-    until_seconds = math.inf
+    until_seconds, echoes = math.inf, Echoes()
     while True:
         for number in signals.arrived():
+            if echoes.take(number):
+                continue
             if number in STOPPING and stopped_by is not None:
                 _signal(tasks, number)
                 raise _aborted(number)
@@ -190,9 +200,10 @@ def _pass_on(tasks: Sequence[_TaskOnHost], via: str, job: str, number: signal.Si
         return
     words = ["-m", "knltrain.launch.pass_on", job, str(int(number))]
     for task in tasks:
-        way = [word.replace("{host}", task.host) for word in shlex.split(via)]
-        there = shlex.join(["env", f"--chdir={Path.cwd()}", sys.executable, *words])
-        task.messengers.append(subprocess.Popen([*way, there], stdin=subprocess.DEVNULL))
+        if task.status is None:
+            way = [word.replace("{host}", task.host) for word in shlex.split(via)]
+            there = shlex.join(["env", f"--chdir={Path.cwd()}", sys.executable, *words])
+            task.send([*way, there])
 
 
 def _aborted(number: signal.Signals) -> RunAborted:

@@ -8,11 +8,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from knltrain.cluster.task import OWN
 from knltrain.cluster.worker import PREFIX
+
+PATIENCE_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.1
 
 
 def tasks_of(job: str) -> list[int]:
@@ -28,8 +33,11 @@ def tasks_of(job: str) -> list[int]:
 
 
 def main(job: str, number: int) -> None:
-    """Send the signal."""
-    for process in tasks_of(job):
+    """Send the signal, also to a task that is only now on its way here."""
+    until_seconds = time.monotonic() + PATIENCE_SECONDS
+    while not (found := tasks_of(job)) and time.monotonic() < until_seconds:
+        time.sleep(_LOOK_SECONDS)
+    for process in found:
         with suppress(ProcessLookupError):
             os.kill(process, signal.Signals(number))
 

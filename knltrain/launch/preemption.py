@@ -10,11 +10,7 @@ from typing import Final, final
 from knltrain.config import RunConfig
 from knltrain.launch.events import Event
 from knltrain.launch.rounds import Rounds
-from knltrain.launch.signals import STOPPING
-
-_ECHO_SECONDS: Final = 0.25
-"""Within this the same signal counts once: `timeout` and schedulers send it to a process, and to
-its group. Not SIGINT, which a user types."""
+from knltrain.launch.signals import STOPPING, Echoes
 
 _MINUTE: Final = 60.0
 
@@ -43,8 +39,7 @@ class Preemption:
         self._asked_by: signal.Signals | None = None
         self._asked_at = 0.0
         self._asked_why: str | None = None
-        self._signalled_by: signal.Signals | None = None
-        self._signalled_at = 0.0
+        self._signalled, self._echoes = False, Echoes()
         self._kept_at: float | None = None
         self._write_seconds = 0.0
         self._told_of = ""
@@ -67,17 +62,18 @@ class Preemption:
             return True
         if number.name not in self._chosen.signals:
             return number not in STOPPING
-        if self._signalled_by is None:
-            self._signalled_by, self._signalled_at = number, time.monotonic()
-            self._note(
-                f"{number.name}: the run stops after a step, with a checkpoint; once more ends it "
-                "at once"
-            )
-            if self._asked_by is None:  # else the clock has asked, which is no signal
-                self._stop(number, number.name)
+        if self._echoes.take(number):
             return True
-        echo = time.monotonic() - self._signalled_at < _ECHO_SECONDS
-        return echo and number == self._signalled_by != signal.SIGINT
+        if self._signalled:
+            return False
+        self._signalled = True
+        self._note(
+            f"{number.name}: the run stops after a step, with a checkpoint; once more ends it at "
+            "once"
+        )
+        if self._asked_by is None:  # else the clock has asked, which is no signal
+            self._stop(number, number.name)
+        return True
 
     def hears(self, event: Event) -> bool:
         """Take in an event of a worker; True if it is for nobody else."""

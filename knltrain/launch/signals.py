@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -18,6 +20,10 @@ STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 ASKING: Final = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals by which schedulers and users ask a run for something else, as it is configured."""
+
+ECHO_SECONDS: Final = 0.25
+"""Within this the same signal counts once: `timeout` and schedulers send it to a process, and to
+its group. Not SIGINT, which a user types."""
 
 
 def signal_name(number: int) -> str:
@@ -72,6 +78,22 @@ class SignalPipe:
         ]
 
 
+@final
+class Echoes:
+    """Tells a signal that was sent once, and came twice, from one that was sent once more."""
+
+    def __init__(self) -> None:
+        self._heard: dict[signal.Signals, float] = {}
+
+    def take(self, number: signal.Signals) -> bool:
+        """Whether this is no more than the echo of one that has counted."""
+        now = time.monotonic()
+        if number != signal.SIGINT and now - self._heard.get(number, -math.inf) < ECHO_SECONDS:
+            return True
+        self._heard[number] = now
+        return False
+
+
 def _wake(number: int, frame: FrameType | None) -> None:
     """Receive a signal without acting: the wake-up descriptor has already carried its number."""
 
@@ -93,6 +115,17 @@ def run_begins() -> Iterator[None]:
     SIGUSR1 does, too; SIGUSR2 does nothing, as there is nothing to keep.
     """
     with _handled({**dict.fromkeys(STOPPING, _stop), **_OF_A_BEGINNING}):
+        yield
+
+
+@contextmanager
+def run_is_over() -> Iterator[None]:
+    """While entered, signals that would end a run, or ask it for something, come too late.
+
+    SIGINT, which a user types, ends what still goes on.
+    """
+    late = (*(number for number in STOPPING if number != signal.SIGINT), *ASKING)
+    with _handled(dict.fromkeys(late, _wake)):
         yield
 
 

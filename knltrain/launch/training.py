@@ -70,14 +70,18 @@ def train(config: RunConfig, kept_fds: Sequence[int] = ()) -> Path:
     """
     task = this_task()
     plan = plan_run(config, expected_site(task))
-    with _at_its_site(plan, task) as (part, company), ExitStack() as holding:
+    with (
+        ExitStack() as heeding,
+        _at_its_site(plan, task) as (part, company),
+        ExitStack() as holding,
+    ):
         memory = holding.enter_context(shared_memory(part, company))
         folder = None
         if part.site.leads:
             folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
             holding.enter_context(held(folder))
             write_config(folder, part.config)
-        return _carry_out(part, folder, company, memory, kept_fds, resume=False)
+        return _carry_out(part, folder, company, memory, kept_fds, heeding, resume=False)
 
 
 def resume(
@@ -108,7 +112,11 @@ def resume(
             "resumed run keeps its workers; widen the cpuset, or let them share cores by --set "
             "placement.pin=false"
         ) from error
-    with _at_its_site(plan, task) as (part, company), ExitStack() as holding:
+    with (
+        ExitStack() as heeding,
+        _at_its_site(plan, task) as (part, company),
+        ExitStack() as holding,
+    ):
         if part.site.leads:
             holding.enter_context(held(run_folder))
         memory = holding.enter_context(shared_memory(part, company))
@@ -118,7 +126,7 @@ def resume(
             part = part.noting(found)
             write_config(run_folder, part.config)
         folder = run_folder if part.site.leads else None
-        return _carry_out(part, folder, company, memory, (), resume=True)
+        return _carry_out(part, folder, company, memory, (), heeding, resume=True)
 
 
 @contextmanager
@@ -134,10 +142,15 @@ def _carry_out(
     company: Company | None,
     memory: Placed,
     kept_fds: Sequence[int],
+    heeding: ExitStack,
     *,
     resume: bool,
 ) -> Path:
-    """Start this process's workers and see them end; the first of all has made the run folder."""
+    """Start this process's workers and see them end; the first of all has made the run folder.
+
+    From when there are workers signals go to ``heeding``'s pipe. It is left last: one that comes
+    while the rest is closed changes nothing any more of how the run has ended.
+    """
     meeting_point = None
     one_job = METHODS[plan.config.exchange.method].along_trees and plan.workers > 1
     with ExitStack() as holding:
@@ -151,7 +164,7 @@ def _carry_out(
         board = RequestBoard.create(len(plan.placements))
         holding.callback(board.close)
         orders = _Orders(plan.noting(notes), run_folder, shared, meeting_point, resume, board)
-        _supervise(orders, company, kept_fds)
+        _supervise(orders, company, kept_fds, heeding.enter_context(SignalPipe()))
     return run_folder
 
 
@@ -203,7 +216,9 @@ class _Orders:
         )
 
 
-def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]) -> None:
+def _supervise(
+    orders: _Orders, company: Company | None, kept_fds: Sequence[int], signals: SignalPipe
+) -> None:
     plan, memory = orders.plan, orders.memory
 
     def abort(code: int) -> None:
@@ -215,7 +230,7 @@ def _supervise(orders: _Orders, company: Company | None, kept_fds: Sequence[int]
             company.give_up(str(_worker_failed(failure, orders.run_folder)))
 
     display_here = display_on(sys.stdout, plan.site.leads)
-    with SignalPipe() as signals, display_here as display, ExitStack() as started:
+    with display_here as display, ExitStack() as started:
         heading = [_heading(plan, orders.run_folder)] if plan.site.leads else []
         for line in (*heading, *(f"note: {note}" for note in plan.notes)):
             display.note(line)

@@ -65,6 +65,7 @@ IDENTITY = {
     "KNLTRAIN_THREADS": "1",
     "KNLTRAIN_RESUME": "0",
     "KNLTRAIN_MEETING_POINT": '{"host": "a", "port": 1, "own_address": "b", "fd": null}',
+    "KNLTRAIN_REQUESTS": "[9, 0]",
 }
 
 
@@ -76,6 +77,10 @@ def test_environment_of_any_launcher(_: Path, environment: dict[str, str]) -> No
     except ConfigError:
         pass
     launched_mpi_job(environment)
+
+
+def test_identity_that_examples_alter_is_whole() -> None:
+    assert worker_identity(IDENTITY).requests == (9, 0)
 
 
 @fuzzed(st.dictionaries(st.sampled_from(list(IDENTITY)), texts(list(IDENTITY.values()))))

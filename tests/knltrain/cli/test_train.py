@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,6 +94,25 @@ def test_a_run_without_checkpoint_cannot_be_resumed(
     words = ("--resume", str(config_file.parent), "--set", "placement.pin=false")
     assert exit_code("train", *words) == 2
     assert "no checkpoint to resume from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_that_comes_after_a_run_has_ended_changes_nothing_of_its_end(
+    exit_code: ExitCode,
+    config_file: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+) -> None:
+    monkeypatch.setattr(training, "train", lambda config: config_file.parent)
+    monkeypatch.setattr("knltrain.report.draw_curves", lambda _: signal.raise_signal(number))
+    monkeypatch.setattr("knltrain.report.summary", lambda _: "test accuracy 99 %")
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        assert not exit_code("train", str(config_file))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert "test accuracy 99 %" in capsys.readouterr().out
 
 
 def test_a_run_that_could_not_keep_its_model_tells_its_figures_and_fails(

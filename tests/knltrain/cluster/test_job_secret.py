@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -133,6 +134,21 @@ def test_file_that_is_not_whole_is_as_none(folder: Path, text: str) -> None:
     JobSecret(TASK, folder).offered()
     path_in(folder).write_text(text)
     assert JobSecret(TASK, folder).found() is None
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_file_that_a_network_file_system_has_replaced_is_as_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, opened: bool
+) -> None:
+    JobSecret(TASK, folder).offered()
+
+    def stale(*_: object) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as replaced:
+        replaced.setattr(os, "fstat" if opened else "open", stale)
+        found = JobSecret(TASK, folder).found()
+    assert found is None
 
 
 def test_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path: Path) -> None:

@@ -47,6 +47,13 @@ def test_a_missing_variable_is_named(missing: str) -> None:
         ("MEETING_POINT", "{}"),
         ("MEETING_POINT", "[1]"),
         ("MEETING_POINT", ""),
+        ("REQUESTS", "x"),
+        ("REQUESTS", "[" * 20_000),
+        ("REQUESTS", "[1]"),
+        ("REQUESTS", "[1, -1]"),
+        ("REQUESTS", '["1", 2.5]'),
+        ("REQUESTS", "{}"),
+        ("REQUESTS", "7"),
     ],
     ids=lambda text: text[:12],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from knltrain.cluster import JobSecret, Task
-from knltrain.errors import ConfigError, ExchangeTimeout, PeerLost
+from knltrain.errors import ConfigError, ExchangeTimeout, PeerLost, RunAborted
 from knltrain.exchange import gathering
 from knltrain.exchange.gathering import Gathering
 from knltrain.exchange.handshake import hello
@@ -192,6 +193,20 @@ def test_nothing_is_left_of_the_secret_and_that_of_a_killed_job_is_replaced(
     assert len(list(tmp_path.rglob("*.secret"))) == 1
     gathered(2, lambda found, _: found.leave(), job)
     assert [path.name for path in tmp_path.rglob("*")] == ["knltrain", "jobs"]
+
+
+def test_nothing_is_left_of_the_secret_where_a_signal_comes_before_anybody_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def stopped(listener: socket.socket, *_: object) -> None:
+        listener.close()
+        raise RunAborted("stopped by SIGTERM", signal.SIGTERM)
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr(gathering, "FirstRank", stopped)
+    with pytest.raises(RunAborted):
+        Gathering(task(0, 2, secrets.token_hex(4)), card(0), 20, print, hosts)
+    assert not list(tmp_path.rglob("*.secret"))
 
 
 def test_first_one_listens_where_the_others_have_come() -> None:

@@ -307,6 +307,15 @@ def test_rank_that_fails_may_say_why(watched: Watched) -> None:
     assert watched.process.communicate("leave\n", timeout=30) == ("", None)
 
 
+def test_reason_of_any_text_is_told_as_far_as_it_can_be(watched: Watched) -> None:
+    watched.join()
+    watched.third.close(in_peace=False, why="no '\udcff'" + "\N{FIRE}" * 2**21)
+    _soon(lambda: bool(watched.lost[0]))
+    assert watched.lost[0][0].startswith("rank 7 is gone: no '\\udcff'\N{FIRE}")
+    assert watched.heard().startswith("rank 7 is gone: no '\\udcff'")
+    watched.process.communicate("leave\n", timeout=30)
+
+
 def test_somebody_else_at_the_first_address_is_passed_by(watched: Watched) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         addresses = [("127.0.0.1", silent.getsockname()[1]), ("127.0.0.1", watched.port)]

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.errors import ConfigError
-from knltrain.launch import on_hosts
-from knltrain.launch.on_hosts import launch
+from knltrain.errors import ConfigError, RunAborted
+from knltrain.launch import on_hosts, signals
+from knltrain.launch.on_hosts import _TaskOnHost, launch
+from knltrain.launch.signals import SignalPipe
+from knltrain.launch.spoken_line import SpokenLine
 
 ROOT = Path(__file__).parents[3]
 HERE = "env HOST={host}"
@@ -26,7 +28,7 @@ def tasks(tmp_path: Path, program: str, *words: str, via: str = HERE) -> subproc
     """Launch on hosts a and b, with a knltrain of these tests in place of the real one."""
     package = tmp_path / "knltrain"
     package.mkdir()
-    (package / "__init__.py").touch()
+    (package / "__init__.py").write_text(OF_THE_REAL_ONE)
     (package / "__main__.py").write_text(program)
     caller = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -40,8 +42,15 @@ def tasks(tmp_path: Path, program: str, *words: str, via: str = HERE) -> subproc
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
 
+
+OF_THE_REAL_ONE = """
+import os
+__path__.append(os.environ["PYTHONPATH"] + "/knltrain")
+"""
+"""The package of these tests has all but its command from the real one."""
 
 TELLS = """
 import json, os, sys
@@ -51,8 +60,6 @@ print(json.dumps([sys.argv[1:], os.getcwd(), own]), flush=True)
 SECRETS = """
 import json, os, sys
 from pathlib import Path
-import knltrain
-knltrain.__path__.append(os.environ["PYTHONPATH"] + "/knltrain")
 from knltrain.cluster import JobSecret, Task
 key = JobSecret(Task("t", 1, 2, 0, 1, "1", "j"), Path("/nowhere")).found().hex()
 shown = [Path(f"/proc/self/{name}").read_text() for name in ("cmdline", "environ")]
@@ -104,6 +111,7 @@ def test_status_is_that_of_the_first_task_that_fails(tmp_path: Path) -> None:
 ASKED = """
 import os, signal, sys, time
 def asked(number, _):
+    signal.signal(number, signal.SIG_IGN)  # each of two hosts that are one gets that of both
     if os.environ["HOST"] == "a":
         time.sleep(0.5)
     print(f"asked by {number}", flush=True)
@@ -133,6 +141,57 @@ def test_signals_that_ask_for_something_go_to_all_hosts_which_then_end_by_themse
     out, err = process.communicate(timeout=60)
     assert (out, err) == (f"asked by {number}\n", f"b: asked by {number}\n")
     assert process.returncode == 75
+
+
+LIKE_SSH = """#!/bin/sh
+# Ends by a signal, with a status of its own, and what it runs then hangs up.
+case "$2" in *pass_on*) eval "exec $2" ;; esac
+trap 'exit 255' TERM
+eval "setsid setpriv --pdeathsig HUP $2 &"
+wait $!
+"""
+
+
+def test_signal_to_the_group_of_the_launcher_is_passed_on_as_one_to_itself(tmp_path: Path) -> None:
+    """`timeout` and schedulers send it there; ssh would end by it, and what it runs."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text(LIKE_SSH)
+    ssh.chmod(0o755)
+    process = tasks(
+        tmp_path, ASKED.replace('["HOST"]', '["KNLTRAIN_TASK_RANK"]'), via=f"{ssh} {{host}}"
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "here\n"
+    assert process.stderr.readline() == "b: here\n"
+    os.killpg(process.pid, signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 75, err
+    assert "asked by 15\n" in out
+    assert "b: asked by 15\n" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_that_comes_twice_at_once_counts_once_but_not_if_it_was_typed(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signals, "ECHO_SECONDS", 60)
+    passed = []
+
+    def pass_on(number: signal.Signals) -> None:
+        passed.append(number)
+        signal.raise_signal(number)
+
+    with SignalPipe() as pipe, SpokenLine("") as said:
+        task = _TaskOnHost("a", ["sh", "-c", "trap '' INT; sleep 1; exit 75"], 0, said)
+        signal.raise_signal(number)
+        if number == signal.SIGINT:
+            with pytest.raises(RunAborted, match="stopped by SIGINT"):
+                on_hosts._watch([task], pipe, pass_on)
+        else:
+            assert on_hosts._watch([task], pipe, pass_on) == 75
+        assert task.await_end(time.monotonic() + 60)
+    assert passed == [number]
 
 
 def test_second_signal_is_not_waited_for(tmp_path: Path) -> None:

@@ -87,6 +87,12 @@ def ends_all_that_the_terminal_has(process: subprocess.Popen[str]) -> None:
     os.killpg(process.pid, signal.SIGINT)
 
 
+def ends_all_that_a_scheduler_has(process: subprocess.Popen[str]) -> None:
+    """As `timeout` does, too: the launcher, and then its group."""
+    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("two_cores")
 @pytest.mark.parametrize(
@@ -96,8 +102,9 @@ def ends_all_that_the_terminal_has(process: subprocess.Popen[str]) -> None:
         (ends_launcher_alone(signal.SIGTERM), 75),
         (ends_launcher_alone(signal.SIGKILL), -9),
         (ends_all_that_the_terminal_has, 130),
+        (ends_all_that_a_scheduler_has, 75),
     ],
-    ids=["SIGINT", "SIGTERM", "SIGKILL", "Ctrl-C"],
+    ids=["SIGINT", "SIGTERM", "SIGKILL", "Ctrl-C", "timeout"],
 )
 def test_launcher_that_ends_leaves_nothing_on_any_host(
     made: SshHosts, folder: Path, end: Callable[[subprocess.Popen[str]], None], status: int

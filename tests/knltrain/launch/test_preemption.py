@@ -9,6 +9,7 @@ import pytest
 
 from knltrain.config import RunConfig
 from knltrain.launch import preemption as module
+from knltrain.launch import signals
 from knltrain.launch.preemption import Preemption
 
 TABLES = {
@@ -54,7 +55,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(module, "time", made)
+    for each in (module, signals):
+        monkeypatch.setattr(each, "time", made)
     return made
 
 

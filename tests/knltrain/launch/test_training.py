@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +18,11 @@ from safetensors.numpy import load_file
 
 from affinity import PlacementError, parse_cpulist
 from knltrain.build.names import network_named
+from knltrain.config import load_config
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, KnltrainError, RunStopped
 from knltrain.launch import training
+from knltrain.launch.signals import run_begins
 from knltrain.launch.supervisor import Ending
 from knltrain.network.parameters import ParameterVector
 
@@ -140,6 +144,28 @@ def test_a_resumed_run_ends_bit_equal(
     lines = (resumed / "metrics-0.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in lines]
     assert steps == sorted(steps)
+
+
+def test_signal_that_comes_while_a_run_is_closed_leaves_it_its_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the end is that no worker can be started."""
+
+    @contextmanager
+    def closing(*_: object) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+
+    def refuse(*_: object) -> None:
+        raise PlacementError("no worker today")
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(training, "company_of", closing)
+    monkeypatch.setattr(training, "_start_worker", refuse)
+    with run_begins(), pytest.raises(PlacementError, match="no worker today"):
+        training.train(load_config(Path("run.toml"), ['name="closed"']))
 
 
 OF_ONE_WORKER = {"asgd", "mvasgd"}
