@@ -55,8 +55,6 @@ class Read:
         now = self.look()
         if now is self.value and self.is_fixed:
             return True
-        if type(now) is MethodType and type(self.value) is MethodType:
-            return _parts_of(now) == _parts_of(self.value)
         try:
             return bool(snapshot(now) == self.before)
         except TooLargeError:
@@ -202,10 +200,6 @@ def _looked_up(names: dict[str, Any], path: list[str]) -> Any:
     for name in path[1:]:
         value = getattr(value, name, _MISSING)
     return value
-
-
-def _parts_of(method: MethodType) -> tuple[int, int]:
-    return id(method.__self__), id(method.__func__)
 
 
 def _is_foreign(value: Any) -> bool:

@@ -84,7 +84,7 @@ class _Look:
                 self._functions(value)
             return Same(value), Same(value.__code__)
         if isinstance(value, MethodType):
-            return Same(value.__self__), self.at(value.__func__)
+            return self.at(value.__self__), self.at(value.__func__)
         if isinstance(value, (*_OBJECTS, Enum)):
             return Same(value)
         if isinstance(value, (np.ndarray, np.generic)):
@@ -121,7 +121,7 @@ def _parts(value: Any) -> list[Any] | None:
     names = [name for kind in type(value).__mro__ for name in _slots(kind)]
     parts += [getattr(value, name) for name in names if hasattr(value, name)]
     attributes = getattr(value, "__dict__", None)
-    if attributes:
+    if attributes is not None:  # where there are none yet, some may come
         parts.append(dict(attributes))
     return parts if parts or isinstance(value, (dict, set, frozenset, *_SEQUENCES)) else None
 

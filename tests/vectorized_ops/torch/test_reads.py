@@ -45,6 +45,15 @@ def in_a_closure() -> tuple[Callable[[Tensor], Tensor], Callable[[float], None]]
     return multiply, change
 
 
+class Hold:
+    """Has no attributes of its own yet."""
+
+    factor = 1.0
+
+    def multiplied(self, images: Tensor) -> Tensor:
+        return images * self.factor
+
+
 class Reading(nn.Module):
     """Reads numbers wherever programs keep them."""
 
@@ -59,6 +68,7 @@ class Reading(nn.Module):
         self.factors, self.order = {"all": [1.0]}, [0, 1, 2, 3]
         self.activation: Callable[[Tensor], Tensor] = torch.relu
         self.multiply, self.change = in_a_closure()
+        self.hold, self.multiplied = Hold(), Hold().multiplied
         self.register_parameter("shift", None)
         self.register_buffer("steps", torch.zeros(1))
 
@@ -72,6 +82,7 @@ class Reading(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         out = self.behind(self.activation(self.conv(images)))
         out = scaled(self.multiply(out)) * self.scale * self.computed
+        out = self.multiplied(out * self.hold.factor)
         out = (out * self.settings.inner.factor).permute(*self.order)
         out = functional.dropout(-out if self.negated else out, self.drop.p, self.training)
         if self.shift is not None:
@@ -96,6 +107,8 @@ CHANGES: dict[str, Callable[[Any, pytest.MonkeyPatch], None]] = {
     "flag": replaced("negated", True),
     "object": replaced("settings", SimpleNamespace(inner=SimpleNamespace(factor=4.0))),
     "in an object": lambda model, _: setattr(model.settings.inner, "factor", 2.0),
+    "first of an object": lambda model, _: setattr(model.hold, "factor", 2.0),
+    "behind a method": lambda model, _: setattr(model.multiplied.__self__, "factor", 2.0),
     "in a dict": lambda model, _: model.factors.update(all=[2.0]),
     "in a list": lambda model, _: model.factors["all"].__setitem__(0, 3.0),
     "order": lambda model, _: model.order.reverse(),
@@ -162,7 +175,7 @@ class Doing(nn.Module):
         super().__init__()
         self.what, self.kept, self.state = what, [], SimpleNamespace(calls=0)
         self.register_buffer("steps", torch.zeros(1))
-        self.own = torch.ones(1)
+        self.own, self.hold = torch.ones(1), Hold()
 
     def forward(self, images: Tensor) -> Tensor:
         return self.what(self, images)
@@ -176,6 +189,11 @@ def keeps(model: Any, images: Tensor) -> Tensor:
 def counts(model: Any, images: Tensor) -> Tensor:
     model.state.calls += 1
     return images * model.state.calls
+
+
+def leaves(model: Any, images: Tensor) -> Tensor:
+    model.hold.images = images
+    return images * 2
 
 
 def sets_global(_model: Any, images: Tensor) -> Tensor:
@@ -192,6 +210,7 @@ def steps(model: Any, images: Tensor) -> Tensor:
 SIDE_EFFECTS: dict[str, tuple[Callable[[Any, Tensor], Tensor], str]] = {
     "list": (keeps, "it changes Doing.kept"),
     "object": (counts, "it changes Doing.state"),
+    "new attribute": (leaves, "it changes Doing.hold"),
     "global": (sets_global, "it sets FACTOR"),
     "value": (lambda model, images: images * model.own.item(), "_local_scalar_dense"),
     "values": (lambda model, images: images * model.own.tolist()[0], "looks at values"),
@@ -210,7 +229,7 @@ def test_what_a_graph_does_not_do_again_is_left_as_it_is(
     action, reason = SIDE_EFFECTS[what]
     with pytest.warns(OptimizationWarning, match=reason):
         ours = optimize(Doing(action), keep_memory=False)
-    assert (ours.kept, ours.state.calls, FACTOR) == ([], 0, 1.0)
+    assert (ours.kept, ours.state.calls, vars(ours.hold), FACTOR) == ([], 0, {}, 1.0)
     plain = copy.deepcopy(Doing(action))
     for _ in range(2):
         monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)

@@ -19,6 +19,15 @@ class Slotted:
         self.rate = [1.0]
 
 
+class Empty:
+    """Has no attributes of its own yet."""
+
+    rate = 1.0
+
+    def rated(self) -> float:
+        return self.rate
+
+
 def add(value: float, more: float = 1) -> float:
     return value + more
 
@@ -31,6 +40,8 @@ CHANGES: dict[str, tuple[Any, Any]] = {
     "set": ({1, 2}, lambda value: value.add(3)),
     "deque": (deque([1]), lambda value: value.append(2)),
     "object": (SimpleNamespace(p=SimpleNamespace(q=1)), lambda value: setattr(value.p, "q", 2)),
+    "first attribute": (Empty(), lambda value: setattr(value, "rate", 2.0)),
+    "of a method": (Empty().rated, lambda value: setattr(value.__self__, "rate", 2.0)),
     "slots": (Slotted(), lambda value: value.rate.append(2.0)),
     "array": (np.zeros(3), lambda value: value.fill(1)),
     "partial": (functools.partial(add, more=[1]), lambda value: value.keywords["more"].append(1)),
