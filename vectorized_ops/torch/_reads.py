@@ -20,7 +20,7 @@ from typing import Any, final
 
 from torch import nn
 
-from vectorized_ops.torch._snapshots import TooLargeError, is_fixed, snapshot
+from vectorized_ops.torch._snapshots import GeneratorError, TooLargeError, is_fixed, snapshot
 
 _OF_EVERY_MODULE = {*nn.Module().__dict__, *dir(nn.Module)} - {"forward"}
 _FOREIGN = {"torch", "numpy", "vectorized_ops", *sys.stdlib_module_names} - {"__main__", "test"}
@@ -57,7 +57,7 @@ class Read:
             return True
         try:
             return bool(snapshot(now) == self.before)
-        except TooLargeError:
+        except (TooLargeError, GeneratorError):
             return False
 
 
@@ -127,6 +127,8 @@ class Reads:
             self._found[key] = Read(name, look, value, before, is_fixed(value, before))
         except TooLargeError:
             self.too_large.append(name)
+        except GeneratorError as error:  # before a number is drawn
+            raise NotTraceableError(f"it reads {name}, with a random generator") from error
         inside = value if isinstance(value, _CONTAINERS) else getattr(value, "__dict__", None)
         if isinstance(inside, _CONTAINERS) and not isinstance(value, (nn.Module, ModuleType)):
             self._copies.append((inside, (dict if isinstance(inside, dict) else list)(inside)))

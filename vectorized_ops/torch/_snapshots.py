@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import random
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
@@ -22,6 +23,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, s
 _OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 _OBJECTS = (nn.Module, torch.Tensor, type, ModuleType, BuiltinFunctionType, logging.Logger)
 _SEQUENCES = (list, tuple, deque)
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 
 ATOMS = (*_PLAIN, *_OF_TORCH)
 """Types whose values cannot be changed inside."""
@@ -29,6 +31,10 @@ ATOMS = (*_PLAIN, *_OF_TORCH)
 
 class TooLargeError(Exception):
     """A value that cannot be compared with what it was in little time."""
+
+
+class GeneratorError(Exception):
+    """A random generator: it gives another number each time."""
 
 
 @final
@@ -52,7 +58,7 @@ def snapshot(value: Any, functions: Callable[[FunctionType], None] | None = None
 
     Numbers equal those of the same type and sign. Containers and objects are looked into; tensors,
     modules, classes and functions are the same or not. Functions that are found are handed to
-    `functions`. Raises TooLargeError.
+    `functions`. Raises TooLargeError, and GeneratorError for random generators, also inside.
     """
     return _Look(functions).at(value)
 
@@ -85,6 +91,8 @@ class _Look:
             return Same(value), Same(value.__code__)
         if isinstance(value, MethodType):
             return self.at(value.__self__), self.at(value.__func__)
+        if isinstance(value, _GENERATORS) or isinstance(_owner_of(value), _GENERATORS):
+            raise GeneratorError
         if isinstance(value, (*_OBJECTS, Enum)):
             return Same(value)
         if isinstance(value, (np.ndarray, np.generic)):
@@ -105,6 +113,11 @@ class _Look:
             return kind, tuple(self.at(part) for part in parts)
         finally:
             self._inside.discard(id(value))
+
+
+def _owner_of(value: Any) -> Any:
+    """Return what a method that is not written in Python belongs to."""
+    return value.__self__ if isinstance(value, BuiltinFunctionType) else None
 
 
 def _parts(value: Any) -> list[Any] | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
+import random
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -176,6 +178,7 @@ class Doing(nn.Module):
         self.what, self.kept, self.state = what, [], SimpleNamespace(calls=0)
         self.register_buffer("steps", torch.zeros(1))
         self.own, self.hold = torch.ones(1), Hold()
+        self.random, self.draw = random.Random(0), np.random.default_rng(0).random
 
     def forward(self, images: Tensor) -> Tensor:
         return self.what(self, images)
@@ -216,6 +219,8 @@ SIDE_EFFECTS: dict[str, tuple[Callable[[Any, Tensor], Tensor], str]] = {
     "values": (lambda model, images: images * model.own.tolist()[0], "looks at values"),
     "array": (lambda model, images: images * model.own.numpy()[0], "looks at values|aten.detach"),
     "arithmetic": (lambda model, images: images * (model.own + 1), "computes with tensors"),
+    "random": (lambda model, images: images * model.random.random(), "Doing.random, with a random"),
+    "drawn": (lambda model, images: images * model.draw(), "Doing.draw, with a random"),
     "large": (lambda model, images: images * LARGE[3], "LARGE, too large to be compared"),
 }
 LARGE = list(range(10_000))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections import OrderedDict, deque
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from vectorized_ops.torch._snapshots import TooLargeError, is_fixed, snapshot
+from vectorized_ops.torch._snapshots import GeneratorError, TooLargeError, is_fixed, snapshot
 
 
 class Slotted:
@@ -82,6 +83,22 @@ def test_what_is_in_itself_ends() -> None:
 @pytest.mark.parametrize("value", [list(range(3000)), np.zeros(100_000)])
 def test_large_values_are_not_compared(value: Any) -> None:
     with pytest.raises(TooLargeError):
+        snapshot(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        random.Random(0),
+        SimpleNamespace(inner=[np.random.default_rng(0)]),
+        np.random.RandomState(0),
+        random.Random(0).random,
+        random.Random(0).uniform,
+        np.random.default_rng(0).random,
+    ],
+)
+def test_random_generators_are_told(value: Any) -> None:
+    with pytest.raises(GeneratorError):
         snapshot(value)
 
 
