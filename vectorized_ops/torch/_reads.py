@@ -10,7 +10,6 @@ import builtins
 import contextlib
 import dis
 import inspect
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,11 +19,17 @@ from typing import Any, final
 
 from torch import nn
 
-from vectorized_ops.torch._snapshots import GeneratorError, TooLargeError, is_fixed, snapshot
+from vectorized_ops.torch._snapshots import (
+    FOREIGN,
+    GeneratorError,
+    TooLargeError,
+    classes_of,
+    data_of,
+    is_fixed,
+    snapshot,
+)
 
 _OF_EVERY_MODULE = {*nn.Module().__dict__, *dir(nn.Module)} - {"forward"}
-_FOREIGN = {"torch", "numpy", "vectorized_ops", *sys.stdlib_module_names} - {"__main__", "test"}
-"""Packages whose functions are taken to read nothing that changes."""
 
 
 class NotTraceableError(Exception):
@@ -97,6 +102,11 @@ class Reads:
         """Note a function of a class; NotTraceableError if it sets globals or others' variables."""
         self._note((id(kind), name), f"{name_of(kind)}.{name}", partial(_method, kind, name))
 
+    def note_class(self, kind: type) -> None:
+        """Note what a class of a program has beside methods, however it is come by."""
+        if classes_of(kind):
+            self._note((id(kind), ""), name_of(kind), lambda: kind)
+
     def changed(self) -> list[str]:
         """Undo what a pass changed inside of what it read, and return the names of that."""
         names = [read.name for read in self.all if not read.is_same()]
@@ -129,6 +139,9 @@ class Reads:
             self.too_large.append(name)
         except GeneratorError as error:  # before a number is drawn
             raise NotTraceableError(f"it reads {name}, with a random generator") from error
+        if isinstance(value, type):
+            self._copies += [(each, data_of(each)) for each in classes_of(value)]
+            return
         inside = value if isinstance(value, _CONTAINERS) else getattr(value, "__dict__", None)
         if isinstance(inside, _CONTAINERS) and not isinstance(value, (nn.Module, ModuleType)):
             self._copies.append((inside, (dict if isinstance(inside, dict) else list)(inside)))
@@ -141,9 +154,9 @@ class Reads:
         package = str(function.__globals__.get("__name__")).partition(".")[0]
         variables = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in variables:
-            if package not in _FOREIGN or isinstance(_content(cell), (FunctionType, MethodType)):
+            if package not in FOREIGN or isinstance(_content(cell), (FunctionType, MethodType)):
                 self._note((id(cell), name), name, partial(_content, cell))
-        if package in _FOREIGN:
+        if package in FOREIGN:
             return
         chains, setters = _names_in(function.__code__)
         if setters:
@@ -207,7 +220,7 @@ def _looked_up(names: dict[str, Any], path: list[str]) -> Any:
 def _is_foreign(value: Any) -> bool:
     name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     known = isinstance(value, (ModuleType, type, FunctionType)) or callable(value)
-    return known and (name is None or str(name).partition(".")[0] in {*_FOREIGN, "builtins"})
+    return known and (name is None or str(name).partition(".")[0] in {*FOREIGN, "builtins"})
 
 
 def _names_in(code: CodeType) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -236,5 +249,12 @@ def _names_in(code: CodeType) -> tuple[list[tuple[str, ...]], list[str]]:
 
 
 def _refill(container: Any, copy: Any) -> None:
+    if isinstance(container, type):
+        for name in data_of(container).keys() - copy.keys():
+            type.__delattr__(container, name)
+        for name, value in copy.items():
+            if vars(container).get(name, _MISSING) is not value:
+                type.__setattr__(container, name, value)
+        return
     container.clear()
     container.extend(copy) if isinstance(container, (list, deque)) else container.update(copy)

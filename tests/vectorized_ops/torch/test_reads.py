@@ -26,7 +26,8 @@ SETTINGS.factor = 1.0  # type: ignore[attr-defined]
 
 
 class Constants:
-    factor = 1.0
+    factor = held = 1.0
+    calls = 0
     table: ClassVar = {"weights": [1.0, 1.0]}
 
 
@@ -50,7 +51,7 @@ def in_a_closure() -> tuple[Callable[[Tensor], Tensor], Callable[[float], None]]
 class Hold:
     """Has no attributes of its own yet."""
 
-    factor = 1.0
+    factor = constant = 1.0
 
     def multiplied(self, images: Tensor) -> Tensor:
         return images * self.factor
@@ -59,7 +60,7 @@ class Hold:
 class Reading(nn.Module):
     """Reads numbers wherever programs keep them."""
 
-    of_class = 1.0
+    of_class = of_kind = of_method = 1.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,12 +72,17 @@ class Reading(nn.Module):
         self.activation: Callable[[Tensor], Tensor] = torch.relu
         self.multiply, self.change = in_a_closure()
         self.hold, self.multiplied = Hold(), Hold().multiplied
+        self.constants = Constants
         self.register_parameter("shift", None)
         self.register_buffer("steps", torch.zeros(1))
 
     @property
     def computed(self) -> float:
         return self._hidden * self.of_class
+
+    @classmethod
+    def of_all(cls) -> float:
+        return cls.of_method
 
     def behind(self, images: Tensor) -> Tensor:
         return images * self.factors["all"][0]
@@ -85,6 +91,7 @@ class Reading(nn.Module):
         out = self.behind(self.activation(self.conv(images)))
         out = scaled(self.multiply(out)) * self.scale * self.computed
         out = self.multiplied(out * self.hold.factor)
+        out = out * type(self).of_kind * self.of_all() * self.constants.held * self.hold.constant
         out = (out * self.settings.inner.factor).permute(*self.order)
         out = functional.dropout(-out if self.negated else out, self.drop.p, self.training)
         if self.shift is not None:
@@ -118,6 +125,10 @@ CHANGES: dict[str, Callable[[Any, pytest.MonkeyPatch], None]] = {
     "method of the instance": replaced("behind", lambda images: images * 5),
     "method of the class": patched(Reading, "behind", lambda self, images: images * 6),
     "attribute of the class": patched(Reading, "of_class", 2.0),
+    "of the class by its type": patched(Reading, "of_kind", 2.0),
+    "in a method of the class": patched(Reading, "of_method", 2.0),
+    "of a held class": patched(Constants, "held", 2.0),
+    "of the class of an object": patched(Hold, "constant", 2.0),
     "in a closure": lambda model, _: model.change(2.0),
     "parameter where none was": replaced("shift", nn.Parameter(torch.ones(1))),
     "attribute where none was": replaced("bonus", 2.0),
@@ -199,6 +210,11 @@ def leaves(model: Any, images: Tensor) -> Tensor:
     return images * 2
 
 
+def counts_in_a_class(_model: Any, images: Tensor) -> Tensor:
+    Constants.calls += 1
+    return images * Constants.calls
+
+
 def sets_global(_model: Any, images: Tensor) -> Tensor:
     global FACTOR
     FACTOR += 1.0
@@ -214,6 +230,7 @@ SIDE_EFFECTS: dict[str, tuple[Callable[[Any, Tensor], Tensor], str]] = {
     "list": (keeps, "it changes Doing.kept"),
     "object": (counts, "it changes Doing.state"),
     "new attribute": (leaves, "it changes Doing.hold"),
+    "class": (counts_in_a_class, "it changes Constants"),
     "global": (sets_global, "it sets FACTOR"),
     "value": (lambda model, images: images * model.own.item(), "_local_scalar_dense"),
     "values": (lambda model, images: images * model.own.tolist()[0], "looks at values"),
@@ -234,13 +251,16 @@ def test_what_a_graph_does_not_do_again_is_left_as_it_is(
     action, reason = SIDE_EFFECTS[what]
     with pytest.warns(OptimizationWarning, match=reason):
         ours = optimize(Doing(action), keep_memory=False)
-    assert (ours.kept, ours.state.calls, vars(ours.hold), FACTOR) == ([], 0, {}, 1.0)
+    assert (ours.kept, ours.state.calls, vars(ours.hold)) == ([], 0, {})
+    assert (Constants.calls, FACTOR) == (0, 1.0)
     plain = copy.deepcopy(Doing(action))
-    for _ in range(2):
-        monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)
-        found = ours(IMAGES)
-        monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)
-        torch.testing.assert_close(found, plain(IMAGES))
+    for step in range(2):
+        found = []
+        for model in (ours, plain):
+            monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)
+            monkeypatch.setattr(Constants, "calls", step)
+            found.append(model(IMAGES))
+        torch.testing.assert_close(*found)
         for model in (ours, plain):
             model.own.add_(1)
 
