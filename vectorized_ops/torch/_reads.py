@@ -103,9 +103,12 @@ class Reads:
         self._note((id(kind), name), f"{name_of(kind)}.{name}", partial(_method, kind, name))
 
     def note_class(self, kind: type) -> None:
-        """Note what a class of a program has beside methods, however it is come by."""
+        """Note what a module's class has beside methods, and those that a graph goes past."""
         if classes_of(kind):
             self._note((id(kind), ""), name_of(kind), lambda: kind)
+        for name in ("__call__", "_conv_forward"):
+            if hasattr(kind, name):
+                self.note_method(kind, name)
 
     def changed(self) -> list[str]:
         """Undo what a pass changed inside of what it read, and return the names of that."""
