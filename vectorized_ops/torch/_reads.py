@@ -10,11 +10,12 @@ import builtins
 import contextlib
 import dis
 import inspect
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, final
 
 from torch import nn
@@ -41,6 +42,7 @@ KIND = "_class_before"
 
 _CONTAINERS = (list, dict, set, deque)
 _MISSING = "missing"
+_OURS = "vectorized_ops.torch."
 
 
 @final
@@ -73,6 +75,7 @@ class Reads:
     def __init__(self) -> None:
         self._found: dict[tuple[int, str], Read] = {}
         self._functions: dict[int, FunctionType] = {}
+        self._run: dict[int, CodeType] = {}
         self._copies: list[tuple[Any, Any]] = []
         self.too_large: list[str] = []
 
@@ -83,7 +86,10 @@ class Reads:
 
     @contextlib.contextmanager
     def noted(self, modules: set[int]) -> Iterator[None]:
-        """Note what is read of these modules, by their identity, inside of the block."""
+        """Note what is read of these modules, by their identity, inside of the block.
+
+        And the globals of all functions that run there, however they are come by.
+        """
 
         def noting(module: Any, name: str) -> Any:
             if name in _OF_EVERY_MODULE or id(module) not in modules:
@@ -92,11 +98,15 @@ class Reads:
             return object.__getattribute__(module, name)
 
         kind: Any = nn.Module
+        former = _profiler()
         kind.__getattribute__ = noting
+        sys.setprofile(self._note_run)
         try:
             yield
         finally:
+            sys.setprofile(None)
             del kind.__getattribute__
+            _resume(former)
 
     def note_method(self, kind: Any, name: str) -> None:
         """Note a function of a class; NotTraceableError if it sets globals or others' variables."""
@@ -167,16 +177,58 @@ class Reads:
         for chain in chains:
             self._note_global(function.__globals__, chain)
 
+    def _note_run(self, frame: FrameType, event: str, _value: object) -> None:
+        """Note the globals of a function that is about to run; its variables are the pass's."""
+        code = frame.f_code
+        if event != "call" or id(code) in self._run:
+            return
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in FOREIGN or _is_import(frame):
+            return
+        self._run[id(code)] = code
+        chains, setters = _names_in(code)
+        if names := sorted(set(setters) - set(code.co_freevars)):
+            raise NotTraceableError(f"it sets {', '.join(names)}")
+        for chain in chains:
+            self._note_global(frame.f_globals, chain)
+
     def _note_global(self, names: dict[str, Any], chain: tuple[str, ...]) -> None:
         """Note a global, or where it is a module or a class, what is read of it by name."""
+        if chain[0] not in names and hasattr(builtins, chain[0]):
+            return
         path, further = list(chain[:1]), list(chain[1:])
         value = _looked_up(names, path)
         while further and isinstance(value, (ModuleType, type)) and not _is_foreign(value):
             path.append(further.pop(0))
             value = _looked_up(names, path)
-        if not _is_foreign(value):
+        if not isinstance(value, ModuleType) or not _is_foreign(value):
             name = ".".join(path)
             self._note((id(names), name), name, partial(_looked_up, names, path))
+
+
+def _profiler() -> Any:
+    """Return who is told of calls; NotTraceableError for one that could not be put back."""
+    profiler: Any = sys.getprofile()
+    if profiler is None or callable(profiler) or hasattr(profiler, "enable"):
+        return profiler
+    raise NotTraceableError(f"a {type(profiler).__name__} watches its calls")
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Tell whether a function runs for an import on the way, as PyTorch has them."""
+    at: FrameType | None = frame
+    while at is not None and not str(at.f_globals.get("__name__")).startswith(_OURS):
+        if at.f_code.co_name == "<module>":
+            return True
+        at = at.f_back
+    return False
+
+
+def _resume(profiler: Any) -> None:
+    """Let a profiler go on; that of cProfile is no function before Python 3.12."""
+    if profiler is None or callable(profiler):
+        sys.setprofile(profiler)
+    else:
+        profiler.enable()
 
 
 def name_of(kind: Any) -> str:

@@ -23,6 +23,7 @@ _LARGEST_BYTES = 1 << 16
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)
 _OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 _OBJECTS = (nn.Module, torch.Tensor, ModuleType, BuiltinFunctionType, logging.Logger)
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _SEQUENCES = (list, tuple, deque)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 
@@ -117,7 +118,7 @@ class _Look:
             raise GeneratorError
         if isinstance(value, type):
             return self._class(value)
-        if isinstance(value, (*_OBJECTS, Enum)):
+        if isinstance(value, (*_OBJECTS, *_OPERATORS, Enum)):
             return Same(value)
         if isinstance(value, (np.ndarray, np.generic)):
             return self._array(value)

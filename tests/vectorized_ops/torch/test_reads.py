@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import cProfile
 import math
 import random
+import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -20,7 +22,8 @@ from vectorized_ops.torch._reads import Reads
 
 IMAGES = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 
-FACTOR = 1.0
+FACTOR = IN_A_CALL = IN_A_METHOD = IN_A_PROPERTY = ABOVE = 1.0
+ACTIVATION: Callable[[Tensor], Tensor] = torch.abs
 SETTINGS = ModuleType("settings")
 SETTINGS.factor = 1.0  # type: ignore[attr-defined]
 
@@ -56,8 +59,19 @@ class Hold:
     def multiplied(self, images: Tensor) -> Tensor:
         return images * self.factor
 
+    def of_global(self) -> float:
+        return IN_A_METHOD
 
-class Reading(nn.Module):
+    def __call__(self, images: Tensor) -> Tensor:
+        return images * IN_A_CALL
+
+
+class Above(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        return ACTIVATION(images * ABOVE)
+
+
+class Reading(Above):
     """Reads numbers wherever programs keep them."""
 
     of_class = of_kind = of_method = 1.0
@@ -78,7 +92,7 @@ class Reading(nn.Module):
 
     @property
     def computed(self) -> float:
-        return self._hidden * self.of_class
+        return self._hidden * self.of_class * IN_A_PROPERTY
 
     @classmethod
     def of_all(cls) -> float:
@@ -88,9 +102,10 @@ class Reading(nn.Module):
         return images * self.factors["all"][0]
 
     def forward(self, images: Tensor) -> Tensor:
+        images = super().forward(images) * self.hold.of_global()
         out = self.behind(self.activation(self.conv(images)))
         out = scaled(self.multiply(out)) * self.scale * self.computed
-        out = self.multiplied(out * self.hold.factor)
+        out = self.multiplied(self.hold(out) * self.hold.factor)
         out = out * type(self).of_kind * self.of_all() * self.constants.held * self.hold.constant
         out = (out * self.settings.inner.factor).permute(*self.order)
         out = functional.dropout(-out if self.negated else out, self.drop.p, self.training)
@@ -134,6 +149,13 @@ CHANGES: dict[str, Callable[[Any, pytest.MonkeyPatch], None]] = {
     "attribute where none was": replaced("bonus", 2.0),
     "probability": lambda model, _: setattr(model.drop, "p", 1.0),
     "global": lambda _model, patch: patch.setitem(scaled.__globals__, "FACTOR", 2.0),
+    **{
+        f"global {name}": lambda _model, patch, name=name: patch.setitem(globals(), name, 2.0)
+        for name in ("IN_A_CALL", "IN_A_METHOD", "IN_A_PROPERTY", "ABOVE")
+    },
+    "global function of PyTorch": lambda _model, patch: patch.setitem(
+        globals(), "ACTIVATION", torch.sigmoid
+    ),
     "global function": lambda _model, patch: patch.setitem(
         scaled.__globals__, "scaled", lambda images: images * 7
     ),
@@ -189,6 +211,7 @@ class Doing(nn.Module):
         self.what, self.kept, self.state = what, [], SimpleNamespace(calls=0)
         self.register_buffer("steps", torch.zeros(1))
         self.own, self.hold = torch.ones(1), Hold()
+        self.setter = SimpleNamespace(inner=Setter())
         self.random, self.draw = random.Random(0), np.random.default_rng(0).random
 
     def forward(self, images: Tensor) -> Tensor:
@@ -215,6 +238,17 @@ def counts_in_a_class(_model: Any, images: Tensor) -> Tensor:
     return images * Constants.calls
 
 
+def sets_global_behind(model: Any, images: Tensor) -> Tensor:
+    return images * model.setter.inner.count()
+
+
+class Setter:
+    def count(self) -> float:
+        global FACTOR
+        FACTOR += 1.0
+        return FACTOR
+
+
 def sets_global(_model: Any, images: Tensor) -> Tensor:
     global FACTOR
     FACTOR += 1.0
@@ -232,6 +266,7 @@ SIDE_EFFECTS: dict[str, tuple[Callable[[Any, Tensor], Tensor], str]] = {
     "new attribute": (leaves, "it changes Doing.hold"),
     "class": (counts_in_a_class, "it changes Constants"),
     "global": (sets_global, "it sets FACTOR"),
+    "global behind": (sets_global_behind, "it sets FACTOR"),
     "value": (lambda model, images: images * model.own.item(), "_local_scalar_dense"),
     "values": (lambda model, images: images * model.own.tolist()[0], "looks at values"),
     "array": (lambda model, images: images * model.own.numpy()[0], "looks at values|aten.detach"),
@@ -284,3 +319,20 @@ def test_reading_costs_nothing_afterwards() -> None:
     assert [read.name for read in reads.all] == ["Linear.in_features", "Linear.out_features"]
     model.in_features = 2
     assert reads.changed() == ["Linear.in_features"]
+
+
+def test_profilers_go_on_afterwards() -> None:
+    seen: list[str] = []
+    former = sys.getprofile()
+    sys.setprofile(lambda frame, *_: seen.append(frame.f_code.co_name))
+    try:
+        optimize(Reading(), keep_memory=False)
+        Hold().of_global()
+    finally:
+        sys.setprofile(former)
+    assert seen.count("of_global") == 2  # of the call and its return, none of the pass
+    with cProfile.Profile() as profiler:
+        optimize(Reading(), keep_memory=False)
+        Hold().of_global()
+    codes = [entry.code for entry in profiler.getstats()]
+    assert Hold.of_global.__code__ in codes
