@@ -12,7 +12,7 @@ import dis
 import inspect
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -45,6 +45,10 @@ _MISSING = "missing"
 _OURS = "vectorized_ops.torch."
 
 
+Seen = dict[tuple[int, int], tuple[Any, bool]]
+"""By identities, of values and of what they were: values, and whether they are as they were."""
+
+
 @final
 @dataclass(slots=True)
 class Read:
@@ -57,14 +61,17 @@ class Read:
     is_fixed: bool
     """Whether the value cannot change inside."""
 
-    def is_same(self) -> bool:
-        """Tell whether it is what it was."""
-        now = self.look()
-        if now is self.value and self.is_fixed:
-            return True
+    def is_same(self, seen: Seen) -> bool:
+        """Tell whether it is what it was; `seen` has what was looked at in the same call."""
         try:
-            return bool(snapshot(now) == self.before)
-        except (TooLargeError, GeneratorError):
+            now = self.look()
+            if now is self.value and self.is_fixed:
+                return True
+            key = id(now), id(self.before)
+            if key not in seen:
+                seen[key] = now, bool(snapshot(now) == self.before)
+            return seen[key][1]
+        except Exception:  # noqa: BLE001 (too large by now, or whatever a program's objects raise)
             return False
 
 
@@ -75,6 +82,7 @@ class Reads:
     def __init__(self) -> None:
         self._found: dict[tuple[int, str], Read] = {}
         self._functions: dict[int, FunctionType] = {}
+        self._taken: dict[int, tuple[Any, Any]] = {}
         self._run: dict[int, CodeType] = {}
         self._copies: list[tuple[Any, Any]] = []
         self.too_large: list[str] = []
@@ -122,7 +130,7 @@ class Reads:
 
     def changed(self) -> list[str]:
         """Undo what a pass changed inside of what it read, and return the names of that."""
-        names = [read.name for read in self.all if not read.is_same()]
+        names = changed(self.all)
         for container, copy in self._copies if names else ():
             _refill(container, copy)
         return names
@@ -147,6 +155,8 @@ class Reads:
         value = look()
         try:
             before = snapshot(value, self._note_function)
+            _, other = self._taken.setdefault(id(value), (value, before))
+            before = other if other == before else before  # so that one look is enough
             self._found[key] = Read(name, look, value, before, is_fixed(value, before))
         except TooLargeError:
             self.too_large.append(name)
@@ -203,6 +213,12 @@ class Reads:
         if not isinstance(value, ModuleType) or not _is_foreign(value):
             name = ".".join(path)
             self._note((id(names), name), name, partial(_looked_up, names, path))
+
+
+def changed(reads: Iterable[Read]) -> list[str]:
+    """Return the names of what is not as it was read."""
+    seen: Seen = {}
+    return [read.name for read in reads if not read.is_same(seen)]
 
 
 def _profiler() -> Any:
