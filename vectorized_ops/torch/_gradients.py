@@ -17,7 +17,9 @@ Backward = Callable[..., Any]
 def one_by_one(backward: Backward) -> Backward:
     """Let a backward pass take batches of gradients, one gradient after the other.
 
-    It has no derivatives itself.
+    It has no derivatives itself: asking for them is an error of PyTorch where the gradient that
+    arrives has any. Where it has none, the pass is taken to be linear in it alone; `curved` has the
+    error where that is not so.
     """
 
     @functools.wraps(backward)
@@ -29,6 +31,26 @@ def one_by_one(backward: Backward) -> Backward:
         return _stacked(results, level)
 
     return once_differentiable(passed)
+
+
+def curved(backward: Backward) -> Backward:
+    """Do so for a pass whose result also depends on what the forward pass was given.
+
+    PyTorch would leave that out of second derivatives in silence.
+    """
+    passed = one_by_one(backward)
+
+    @functools.wraps(backward)
+    def armed(ctx: Any, *gradients: Tensor | None) -> Any:
+        if torch.is_grad_enabled():
+            gradients = tuple(None if each is None else _with_gradient(each) for each in gradients)
+        return passed(ctx, *gradients)
+
+    return armed
+
+
+def _with_gradient(tensor: Tensor) -> Tensor:
+    return tensor if tensor.requires_grad else tensor.detach().requires_grad_()
 
 
 def _is_batched(gradient: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -11,13 +12,17 @@ from torch import Tensor, fx, nn
 
 from vectorized_ops.torch._ambient import modes
 from vectorized_ops.torch._fusion import fuse
-from vectorized_ops.torch._reads import NotTraceableError, Read, Reads
+from vectorized_ops.torch._reads import NotTraceableError, Read, Reads, Seen, changed
 from vectorized_ops.torch._tracing import Call, condition, modules_of, trace
 
 _KEPT = 8
 """Passes of one kind of call that are kept, for what changes back and forth."""
 _MOST_FOLLOWED, _MOST_REFUSED = 24, 3
 """Times that a kind of call is followed, and refused: what always changes is not worth it."""
+
+
+_ONE_FOLLOWS = threading.RLock()
+"""PyTorch's classes are changed while a pass is followed."""
 
 
 class OptimizationWarning(UserWarning):
@@ -46,11 +51,12 @@ class Pass:
 
     def is_current(self) -> bool:
         """Tell whether all that was read is as it was; other tensors are taken over."""
-        return all(read.is_same() for read in self._reads) and self._takes_tensors()
+        seen: Seen = {}
+        return all(read.is_same(seen) for read in self._reads) and self._takes_tensors()
 
     def changed(self) -> list[str]:
         """Return the names of what is not as it was read."""
-        return [read.name for read in self._reads if not read.is_same()]
+        return changed(self._reads)
 
     def _takes_tensors(self) -> bool:
         for found in self._tensors:
@@ -118,7 +124,8 @@ class Passes:
         if self._times[key] > _MOST_FOLLOWED:
             self._give_up(model, known)
             return None
-        known.insert(0, self._follow(model, kind, call))
+        with _ONE_FOLLOWS:
+            known.insert(0, self._follow(model, kind, call))
         self._refusals[key] += known[0].graph is None
         del known[_KEPT:]
         while len(self._known) > 8 * _KEPT:

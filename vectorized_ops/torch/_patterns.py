@@ -34,8 +34,14 @@ REPLACEMENTS: dict[Any, Callable[..., Any]] = {
 }
 """Functions of PyTorch, and ours for them."""
 
-_FORWARD: dict[Any, Any] = {
-    kind: kind.forward
+
+def _methods_of(kind: Any) -> tuple[Any, ...]:
+    """Return what the work of a layer of a class goes through."""
+    return kind.__call__, kind.forward, getattr(kind, "_conv_forward", None)
+
+
+_UNTOUCHED: dict[Any, Any] = {
+    kind: _methods_of(kind)
     for kind in (
         nn.ReLU, nn.Conv2d, nn.BatchNorm2d, nn.LocalResponseNorm, nn.MaxPool2d,
         BatchNorm2d, LocalResponseNorm, MaxPool2d,
@@ -66,8 +72,9 @@ def module_of(node: fx.Node, modules: Modules, *kinds: type[nn.Module]) -> Any:
 
 def _is_untouched(module: nn.Module) -> bool:
     """Tell whether a layer does what its class did when PyTorch was imported, and no more."""
-    kind: Any = type(module)
-    return kind.forward is _FORWARD[kind] and not stays_whole(module)
+    kind = type(module)
+    methods = _methods_of(kind)
+    return methods == _UNTOUCHED.get(kind, methods) and not stays_whole(module)
 
 
 def is_relu(node: fx.Node, modules: Modules) -> bool:
@@ -155,7 +162,7 @@ def is_single_operation(node: fx.Node, modules: Modules) -> bool:
         return False
     module = modules[str(node.target)]
     ours = type(module).__module__.startswith("vectorized_ops.torch.")
-    return (ours or type(module) is nn.Conv2d) and not stays_whole(module)
+    return (ours or type(module) is nn.Conv2d) and _is_untouched(module)
 
 
 def _inputs(node: fx.Node) -> list[fx.Node]:

@@ -12,19 +12,25 @@ import dis
 import inspect
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, final
 
 from torch import nn
 
-from vectorized_ops.torch._snapshots import TooLargeError, is_fixed, snapshot
+from vectorized_ops.torch._snapshots import (
+    FOREIGN,
+    GeneratorError,
+    TooLargeError,
+    classes_of,
+    data_of,
+    is_fixed,
+    snapshot,
+)
 
 _OF_EVERY_MODULE = {*nn.Module().__dict__, *dir(nn.Module)} - {"forward"}
-_FOREIGN = {"torch", "numpy", "vectorized_ops", *sys.stdlib_module_names} - {"__main__", "test"}
-"""Packages whose functions are taken to read nothing that changes."""
 
 
 class NotTraceableError(Exception):
@@ -36,6 +42,11 @@ KIND = "_class_before"
 
 _CONTAINERS = (list, dict, set, deque)
 _MISSING = "missing"
+_OURS = "vectorized_ops.torch."
+
+
+Seen = dict[tuple[int, int], tuple[Any, bool]]
+"""By identities, of values and of what they were: values, and whether they are as they were."""
 
 
 @final
@@ -50,16 +61,17 @@ class Read:
     is_fixed: bool
     """Whether the value cannot change inside."""
 
-    def is_same(self) -> bool:
-        """Tell whether it is what it was."""
-        now = self.look()
-        if now is self.value and self.is_fixed:
-            return True
-        if type(now) is MethodType and type(self.value) is MethodType:
-            return _parts_of(now) == _parts_of(self.value)
+    def is_same(self, seen: Seen) -> bool:
+        """Tell whether it is what it was; `seen` has what was looked at in the same call."""
         try:
-            return bool(snapshot(now) == self.before)
-        except TooLargeError:
+            now = self.look()
+            if now is self.value and self.is_fixed:
+                return True
+            key = id(now), id(self.before)
+            if key not in seen:
+                seen[key] = now, bool(snapshot(now) == self.before)
+            return seen[key][1]
+        except Exception:  # noqa: BLE001 (too large by now, or whatever a program's objects raise)
             return False
 
 
@@ -70,6 +82,8 @@ class Reads:
     def __init__(self) -> None:
         self._found: dict[tuple[int, str], Read] = {}
         self._functions: dict[int, FunctionType] = {}
+        self._taken: dict[int, tuple[Any, Any]] = {}
+        self._run: dict[int, CodeType] = {}
         self._copies: list[tuple[Any, Any]] = []
         self.too_large: list[str] = []
 
@@ -80,7 +94,10 @@ class Reads:
 
     @contextlib.contextmanager
     def noted(self, modules: set[int]) -> Iterator[None]:
-        """Note what is read of these modules, by their identity, inside of the block."""
+        """Note what is read of these modules, by their identity, inside of the block.
+
+        And the globals of all functions that run there, however they are come by.
+        """
 
         def noting(module: Any, name: str) -> Any:
             if name in _OF_EVERY_MODULE or id(module) not in modules:
@@ -89,19 +106,31 @@ class Reads:
             return object.__getattribute__(module, name)
 
         kind: Any = nn.Module
+        former = _profiler()
         kind.__getattribute__ = noting
+        sys.setprofile(self._note_run)
         try:
             yield
         finally:
+            sys.setprofile(None)
             del kind.__getattribute__
+            _resume(former)
 
     def note_method(self, kind: Any, name: str) -> None:
         """Note a function of a class; NotTraceableError if it sets globals or others' variables."""
         self._note((id(kind), name), f"{name_of(kind)}.{name}", partial(_method, kind, name))
 
+    def note_class(self, kind: type) -> None:
+        """Note what a module's class has beside methods, and those that a graph goes past."""
+        if classes_of(kind):
+            self._note((id(kind), ""), name_of(kind), lambda: kind)
+        for name in ("__call__", "_conv_forward"):
+            if hasattr(kind, name):
+                self.note_method(kind, name)
+
     def changed(self) -> list[str]:
         """Undo what a pass changed inside of what it read, and return the names of that."""
-        names = [read.name for read in self.all if not read.is_same()]
+        names = changed(self.all)
         for container, copy in self._copies if names else ():
             _refill(container, copy)
         return names
@@ -126,9 +155,16 @@ class Reads:
         value = look()
         try:
             before = snapshot(value, self._note_function)
+            _, other = self._taken.setdefault(id(value), (value, before))
+            before = other if other == before else before  # so that one look is enough
             self._found[key] = Read(name, look, value, before, is_fixed(value, before))
         except TooLargeError:
             self.too_large.append(name)
+        except GeneratorError as error:  # before a number is drawn
+            raise NotTraceableError(f"it reads {name}, with a random generator") from error
+        if isinstance(value, type):
+            self._copies += [(each, data_of(each)) for each in classes_of(value)]
+            return
         inside = value if isinstance(value, _CONTAINERS) else getattr(value, "__dict__", None)
         if isinstance(inside, _CONTAINERS) and not isinstance(value, (nn.Module, ModuleType)):
             self._copies.append((inside, (dict if isinstance(inside, dict) else list)(inside)))
@@ -141,9 +177,9 @@ class Reads:
         package = str(function.__globals__.get("__name__")).partition(".")[0]
         variables = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in variables:
-            if package not in _FOREIGN or isinstance(_content(cell), (FunctionType, MethodType)):
+            if package not in FOREIGN or isinstance(_content(cell), (FunctionType, MethodType)):
                 self._note((id(cell), name), name, partial(_content, cell))
-        if package in _FOREIGN:
+        if package in FOREIGN:
             return
         chains, setters = _names_in(function.__code__)
         if setters:
@@ -151,16 +187,64 @@ class Reads:
         for chain in chains:
             self._note_global(function.__globals__, chain)
 
+    def _note_run(self, frame: FrameType, event: str, _value: object) -> None:
+        """Note the globals of a function that is about to run; its variables are the pass's."""
+        code = frame.f_code
+        if event != "call" or id(code) in self._run:
+            return
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in FOREIGN or _is_import(frame):
+            return
+        self._run[id(code)] = code
+        chains, setters = _names_in(code)
+        if names := sorted(set(setters) - set(code.co_freevars)):
+            raise NotTraceableError(f"it sets {', '.join(names)}")
+        for chain in chains:
+            self._note_global(frame.f_globals, chain)
+
     def _note_global(self, names: dict[str, Any], chain: tuple[str, ...]) -> None:
         """Note a global, or where it is a module or a class, what is read of it by name."""
+        if chain[0] not in names and hasattr(builtins, chain[0]):
+            return
         path, further = list(chain[:1]), list(chain[1:])
         value = _looked_up(names, path)
         while further and isinstance(value, (ModuleType, type)) and not _is_foreign(value):
             path.append(further.pop(0))
             value = _looked_up(names, path)
-        if not _is_foreign(value):
+        if not isinstance(value, ModuleType) or not _is_foreign(value):
             name = ".".join(path)
             self._note((id(names), name), name, partial(_looked_up, names, path))
+
+
+def changed(reads: Iterable[Read]) -> list[str]:
+    """Return the names of what is not as it was read."""
+    seen: Seen = {}
+    return [read.name for read in reads if not read.is_same(seen)]
+
+
+def _profiler() -> Any:
+    """Return who is told of calls; NotTraceableError for one that could not be put back."""
+    profiler: Any = sys.getprofile()
+    if profiler is None or callable(profiler) or hasattr(profiler, "enable"):
+        return profiler
+    raise NotTraceableError(f"a {type(profiler).__name__} watches its calls")
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Tell whether a function runs for an import on the way, as PyTorch has them."""
+    at: FrameType | None = frame
+    while at is not None and not str(at.f_globals.get("__name__")).startswith(_OURS):
+        if at.f_code.co_name == "<module>":
+            return True
+        at = at.f_back
+    return False
+
+
+def _resume(profiler: Any) -> None:
+    """Let a profiler go on; that of cProfile is no function before Python 3.12."""
+    if profiler is None or callable(profiler):
+        sys.setprofile(profiler)
+    else:
+        profiler.enable()
 
 
 def name_of(kind: Any) -> str:
@@ -204,14 +288,10 @@ def _looked_up(names: dict[str, Any], path: list[str]) -> Any:
     return value
 
 
-def _parts_of(method: MethodType) -> tuple[int, int]:
-    return id(method.__self__), id(method.__func__)
-
-
 def _is_foreign(value: Any) -> bool:
     name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     known = isinstance(value, (ModuleType, type, FunctionType)) or callable(value)
-    return known and (name is None or str(name).partition(".")[0] in {*_FOREIGN, "builtins"})
+    return known and (name is None or str(name).partition(".")[0] in {*FOREIGN, "builtins"})
 
 
 def _names_in(code: CodeType) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -240,5 +320,12 @@ def _names_in(code: CodeType) -> tuple[list[tuple[str, ...]], list[str]]:
 
 
 def _refill(container: Any, copy: Any) -> None:
+    if isinstance(container, type):
+        for name in data_of(container).keys() - copy.keys():
+            type.__delattr__(container, name)
+        for name, value in copy.items():
+            if vars(container).get(name, _MISSING) is not value:
+                type.__setattr__(container, name, value)
+        return
     container.clear()
     container.extend(copy) if isinstance(container, (list, deque)) else container.update(copy)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
+import random
+import sys
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
@@ -20,8 +22,13 @@ _LARGEST_BYTES = 1 << 16
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)
 _OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
-_OBJECTS = (nn.Module, torch.Tensor, type, ModuleType, BuiltinFunctionType, logging.Logger)
+_OBJECTS = (nn.Module, torch.Tensor, ModuleType, BuiltinFunctionType, logging.Logger)
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _SEQUENCES = (list, tuple, deque)
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
+
+FOREIGN = {"torch", "numpy", "vectorized_ops", *sys.stdlib_module_names} - {"__main__", "test"}
+"""Packages whose functions and classes are taken to have nothing that changes."""
 
 ATOMS = (*_PLAIN, *_OF_TORCH)
 """Types whose values cannot be changed inside."""
@@ -29,6 +36,10 @@ ATOMS = (*_PLAIN, *_OF_TORCH)
 
 class TooLargeError(Exception):
     """A value that cannot be compared with what it was in little time."""
+
+
+class GeneratorError(Exception):
+    """A random generator: it gives another number each time."""
 
 
 @final
@@ -50,11 +61,26 @@ class Same:
 def snapshot(value: Any, functions: Callable[[FunctionType], None] | None = None) -> Any:
     """Return something that equals what this returns later as long as nothing has changed.
 
-    Numbers equal those of the same type and sign. Containers and objects are looked into; tensors,
-    modules, classes and functions are the same or not. Functions that are found are handed to
-    `functions`. Raises TooLargeError.
+    Numbers equal those of the same type and sign. Containers and objects are looked into, and so
+    are the attributes of programs' classes; tensors, modules and functions are the same or not.
+    Functions that are found are handed to
+    `functions`. Raises TooLargeError, and GeneratorError for random generators, also inside.
     """
     return _Look(functions).at(value)
+
+
+def classes_of(kind: type) -> list[type]:
+    """Return a class and those above it, as far as they are a program's own."""
+    return [each for each in kind.__mro__ if str(each.__module__).partition(".")[0] not in FOREIGN]
+
+
+def data_of(kind: type) -> dict[str, Any]:
+    """Return the attributes of a class itself that are neither methods nor computed."""
+    return {
+        name: value
+        for name, value in vars(kind).items()
+        if not name.startswith("__") and not hasattr(type(value), "__get__")
+    }
 
 
 def is_fixed(value: Any, taken: Any) -> bool:
@@ -66,10 +92,13 @@ def is_fixed(value: Any, taken: Any) -> bool:
 
 @final
 class _Look:
-    """One look at a value and what is in it."""
+    """One look at a value and what is in it; it looks into no classes from within a class."""
 
-    def __init__(self, functions: Callable[[FunctionType], None] | None) -> None:
+    def __init__(
+        self, functions: Callable[[FunctionType], None] | None, with_classes: bool = True
+    ) -> None:
         self._functions, self._left, self._inside = functions, _LARGEST, set[int]()
+        self._with_classes = with_classes
 
     def at(self, value: Any) -> Any:
         """Return what stands for a value."""
@@ -84,8 +113,12 @@ class _Look:
                 self._functions(value)
             return Same(value), Same(value.__code__)
         if isinstance(value, MethodType):
-            return Same(value.__self__), self.at(value.__func__)
-        if isinstance(value, (*_OBJECTS, Enum)):
+            return self.at(value.__self__), self.at(value.__func__)
+        if isinstance(value, _GENERATORS) or isinstance(_owner_of(value), _GENERATORS):
+            raise GeneratorError
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, (*_OBJECTS, *_OPERATORS, Enum)):
             return Same(value)
         if isinstance(value, (np.ndarray, np.generic)):
             return self._array(value)
@@ -96,15 +129,34 @@ class _Look:
             raise TooLargeError
         return type(value), value.shape, value.dtype.str, value.tobytes()
 
+    def _class(self, kind: type) -> Any:
+        classes = classes_of(kind) if self._with_classes else ()
+        return (Same(kind), tuple(map(self._data, classes))) if classes else Same(kind)
+
+    def _data(self, kind: type) -> Any:
+        """Return what stands for the data of a class; what is too large is the same or not."""
+        found: list[Any] = []
+        for name, value in data_of(kind).items():
+            try:
+                found.append((name, _Look(self._functions, with_classes=False).at(value)))
+            except (TooLargeError, GeneratorError):
+                found.append((name, Same(value)))
+        return found
+
     def _inside_of(self, value: Any, kind: type) -> Any:
         parts = _parts(value)
         if parts is None or id(value) in self._inside:
             return Same(value)
         self._inside.add(id(value))
         try:
-            return kind, tuple(self.at(part) for part in parts)
+            return self._class(kind), tuple(self.at(part) for part in parts)
         finally:
             self._inside.discard(id(value))
+
+
+def _owner_of(value: Any) -> Any:
+    """Return what a method that is not written in Python belongs to."""
+    return value.__self__ if isinstance(value, BuiltinFunctionType) else None
 
 
 def _parts(value: Any) -> list[Any] | None:
@@ -121,7 +173,7 @@ def _parts(value: Any) -> list[Any] | None:
     names = [name for kind in type(value).__mro__ for name in _slots(kind)]
     parts += [getattr(value, name) for name in names if hasattr(value, name)]
     attributes = getattr(value, "__dict__", None)
-    if attributes:
+    if attributes is not None:  # where there are none yet, some may come
         parts.append(dict(attributes))
     return parts if parts or isinstance(value, (dict, set, frozenset, *_SEQUENCES)) else None
 

@@ -101,6 +101,8 @@ def trace(model: nn.Module, forward: Callable[..., Any], call: Call, reads: Read
     attributes, generators = _attributes(model), _generators()
     try:
         nothing_else: Any = _NothingElse
+        for module in modules_of(model):
+            reads.note_class(type(module))
         noted = reads.noted({id(module) for module in modules_of(model)})
         with noted, _NoValues(), nothing_else():
             graph = _Tracer(forward, call).trace(model)

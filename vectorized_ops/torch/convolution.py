@@ -12,7 +12,7 @@ from vectorized_ops.numba import _channels_last_activation as kernels
 from vectorized_ops.torch._aliases import place_for
 from vectorized_ops.torch._door import address, floats
 from vectorized_ops.torch._extents import Extent, pair
-from vectorized_ops.torch._gradients import one_by_one
+from vectorized_ops.torch._gradients import curved
 from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of, scratch
 
 
@@ -67,7 +67,7 @@ class _RectifiedConvolution(torch.autograd.Function):
         return out
 
     @staticmethod
-    @one_by_one
+    @curved
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         images, weight, output = ctx.saved_tensors
         needs, arriving = ctx.needs_input_grad, pixelwise(gradient)

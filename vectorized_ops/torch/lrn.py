@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from vectorized_ops.numba import _channels_last_lrn as kernels
 from vectorized_ops.torch._door import maps, maps_address
-from vectorized_ops.torch._gradients import one_by_one
+from vectorized_ops.torch._gradients import curved
 from vectorized_ops.torch._rows import is_plain, past_caches, pixelwise
 from vectorized_ops.torch._team import threads_for
 
@@ -61,7 +61,7 @@ class _Response(torch.autograd.Function):
         return out
 
     @staticmethod
-    @one_by_one
+    @curved
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         images = pixelwise(*ctx.saved_tensors)
         out, arriving = maps(images.shape), pixelwise(gradient)

@@ -15,7 +15,7 @@ from vectorized_ops.numba import _channels_last_normalisation as kernels
 from vectorized_ops.numba._channels_last_rows import padded
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
 from vectorized_ops.torch._door import address, floats, maps
-from vectorized_ops.torch._gradients import one_by_one
+from vectorized_ops.torch._gradients import curved
 from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of, scratch
 
 
@@ -139,7 +139,7 @@ class _Normalisation(torch.autograd.Function):
         return out
 
     @staticmethod
-    @one_by_one
+    @curved
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         images, table = ctx.saved_tensors
         images, arriving = pixelwise(images), pixelwise(gradient)
@@ -169,7 +169,7 @@ class _Joint(torch.autograd.Function):
         return aliases(out, takers)
 
     @staticmethod
-    @one_by_one
+    @curved
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         images, table, output = ctx.saved_tensors
         images, output, arriving = pixelwise(images), rows_of(output), arrived(gradients)

@@ -39,6 +39,11 @@ def network() -> Any:
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2))
 
 
+def rectified() -> Any:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 3, 1))
+
+
 def forward_replaced(model: Any) -> None:
     model[0].forward = MethodType(
         lambda self, images: 10 * functional.conv2d(images, self.weight), model[0]
@@ -173,11 +178,29 @@ def test_hooks_of_all_modules_are_called_for_each() -> None:
     assert len(seen) == 10
 
 
-def test_a_class_that_was_changed_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = optimize(network(), keep_memory=False), network()
-    ours(IMAGES), theirs(IMAGES)
-    monkeypatch.setattr(
-        nn.Conv2d, "forward", lambda self, images: 2 * functional.conv2d(images, self.weight)
-    )
+def twice(self: Any, images: Tensor, *_parameters: Tensor | None) -> Tensor:
+    return 2 * functional.conv2d(images, self.weight)
+
+
+def twice_in_all(self: Any, images: Tensor) -> Tensor:
+    return 2 * self.forward(images)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "method"),
+    [
+        (nn.Conv2d, "forward", twice),
+        (nn.Conv2d, "_conv_forward", twice),
+        (nn.Conv2d, "__call__", twice_in_all),
+        (nn.ReLU, "__call__", twice_in_all),
+    ],
+)
+def test_a_class_that_was_changed_is_seen(
+    kind: Any, name: str, method: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = optimize(rectified(), keep_memory=False), rectified()
+    before = ours(IMAGES), theirs(IMAGES)
+    monkeypatch.setattr(kind, name, method, raising=False)
+    assert not torch.equal(before[1], theirs(IMAGES))
     torch.testing.assert_close(ours(IMAGES), theirs(IMAGES))
     torch.testing.assert_close(optimize(plain(ours), keep_memory=False)(IMAGES), theirs(IMAGES))

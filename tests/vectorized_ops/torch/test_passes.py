@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from vectorized_ops.torch import OptimizationWarning, _passes, fusion_of, optimize
+from vectorized_ops.torch import OptimizationWarning, _passes, _reads, fusion_of, optimize
 from vectorized_ops.torch._classes import passes_of
+from vectorized_ops.torch._snapshots import snapshot
 from vectorized_ops.torch._tracing import trace
 
 IMAGES = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0))
@@ -55,6 +59,67 @@ def test_a_copy_follows_its_own_passes() -> None:
     assert fusion_of(other).operations == {}
     other(IMAGES)
     assert fusion_of(other).operations == fusion_of(model).operations
+
+
+class Sharing(nn.Module):
+    """Blocks that read the same numbers."""
+
+    def __init__(self, settings: Any) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Identity() for _ in range(5))
+        for block in self.blocks:
+            block.settings = settings
+
+    def forward(self, images: Tensor) -> Tensor:
+        for block in self.blocks:
+            images = images * block.settings.factor
+        return images
+
+
+def test_numbers_that_blocks_share_are_looked_at_once_in_a_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = SimpleNamespace(factor=2.0)
+    model = optimize(Sharing(settings), keep_memory=False)
+    model(IMAGES)
+    seen: list[Any] = []
+
+    def counted(value: Any) -> Any:
+        seen.append(value)
+        return snapshot(value)
+
+    monkeypatch.setattr(_reads, "snapshot", counted)
+    torch.testing.assert_close(model(IMAGES), 32 * IMAGES)
+    assert sum(value is settings for value in seen) == 1
+    monkeypatch.undo()
+    settings.factor = 1.0
+    torch.testing.assert_close(model(IMAGES), IMAGES)
+
+
+class Unwilling(dict):  # type: ignore[type-arg]
+    def items(self) -> Any:
+        raise RuntimeError("nobody looks into this")
+
+
+def test_values_that_cannot_be_looked_at_end_no_call() -> None:
+    settings = SimpleNamespace(factor=2.0)
+    model = optimize(Sharing(settings), keep_memory=False)
+    model(IMAGES)
+    settings.more = Unwilling(a=1)
+    with pytest.warns(OptimizationWarning, match="nobody looks into this"):
+        torch.testing.assert_close(model(IMAGES), 32 * IMAGES)
+
+
+def test_threads_follow_one_after_the_other() -> None:
+    models, interval = [Weighted() for _ in range(24)], sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            models = list(pool.map(lambda model: optimize(model, keep_memory=False), models))
+    finally:
+        sys.setswitchinterval(interval)
+    assert {fusion_of(model).refused for model in models} == {""}
+    assert "__getattribute__" not in nn.Module.__dict__
 
 
 class Undecided(nn.Module):

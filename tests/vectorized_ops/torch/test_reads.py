@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import cProfile
 import math
+import random
+import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -18,13 +22,15 @@ from vectorized_ops.torch._reads import Reads
 
 IMAGES = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 
-FACTOR = 1.0
+FACTOR = IN_A_CALL = IN_A_METHOD = IN_A_PROPERTY = ABOVE = 1.0
+ACTIVATION: Callable[[Tensor], Tensor] = torch.abs
 SETTINGS = ModuleType("settings")
 SETTINGS.factor = 1.0  # type: ignore[attr-defined]
 
 
 class Constants:
-    factor = 1.0
+    factor = held = 1.0
+    calls = 0
     table: ClassVar = {"weights": [1.0, 1.0]}
 
 
@@ -45,10 +51,30 @@ def in_a_closure() -> tuple[Callable[[Tensor], Tensor], Callable[[float], None]]
     return multiply, change
 
 
-class Reading(nn.Module):
+class Hold:
+    """Has no attributes of its own yet."""
+
+    factor = constant = 1.0
+
+    def multiplied(self, images: Tensor) -> Tensor:
+        return images * self.factor
+
+    def of_global(self) -> float:
+        return IN_A_METHOD
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return images * IN_A_CALL
+
+
+class Above(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        return ACTIVATION(images * ABOVE)
+
+
+class Reading(Above):
     """Reads numbers wherever programs keep them."""
 
-    of_class = 1.0
+    of_class = of_kind = of_method = 1.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,19 +85,28 @@ class Reading(nn.Module):
         self.factors, self.order = {"all": [1.0]}, [0, 1, 2, 3]
         self.activation: Callable[[Tensor], Tensor] = torch.relu
         self.multiply, self.change = in_a_closure()
+        self.hold, self.multiplied = Hold(), Hold().multiplied
+        self.constants = Constants
         self.register_parameter("shift", None)
         self.register_buffer("steps", torch.zeros(1))
 
     @property
     def computed(self) -> float:
-        return self._hidden * self.of_class
+        return self._hidden * self.of_class * IN_A_PROPERTY
+
+    @classmethod
+    def of_all(cls) -> float:
+        return cls.of_method
 
     def behind(self, images: Tensor) -> Tensor:
         return images * self.factors["all"][0]
 
     def forward(self, images: Tensor) -> Tensor:
+        images = super().forward(images) * self.hold.of_global()
         out = self.behind(self.activation(self.conv(images)))
         out = scaled(self.multiply(out)) * self.scale * self.computed
+        out = self.multiplied(self.hold(out) * self.hold.factor)
+        out = out * type(self).of_kind * self.of_all() * self.constants.held * self.hold.constant
         out = (out * self.settings.inner.factor).permute(*self.order)
         out = functional.dropout(-out if self.negated else out, self.drop.p, self.training)
         if self.shift is not None:
@@ -96,6 +131,8 @@ CHANGES: dict[str, Callable[[Any, pytest.MonkeyPatch], None]] = {
     "flag": replaced("negated", True),
     "object": replaced("settings", SimpleNamespace(inner=SimpleNamespace(factor=4.0))),
     "in an object": lambda model, _: setattr(model.settings.inner, "factor", 2.0),
+    "first of an object": lambda model, _: setattr(model.hold, "factor", 2.0),
+    "behind a method": lambda model, _: setattr(model.multiplied.__self__, "factor", 2.0),
     "in a dict": lambda model, _: model.factors.update(all=[2.0]),
     "in a list": lambda model, _: model.factors["all"].__setitem__(0, 3.0),
     "order": lambda model, _: model.order.reverse(),
@@ -103,11 +140,22 @@ CHANGES: dict[str, Callable[[Any, pytest.MonkeyPatch], None]] = {
     "method of the instance": replaced("behind", lambda images: images * 5),
     "method of the class": patched(Reading, "behind", lambda self, images: images * 6),
     "attribute of the class": patched(Reading, "of_class", 2.0),
+    "of the class by its type": patched(Reading, "of_kind", 2.0),
+    "in a method of the class": patched(Reading, "of_method", 2.0),
+    "of a held class": patched(Constants, "held", 2.0),
+    "of the class of an object": patched(Hold, "constant", 2.0),
     "in a closure": lambda model, _: model.change(2.0),
     "parameter where none was": replaced("shift", nn.Parameter(torch.ones(1))),
     "attribute where none was": replaced("bonus", 2.0),
     "probability": lambda model, _: setattr(model.drop, "p", 1.0),
     "global": lambda _model, patch: patch.setitem(scaled.__globals__, "FACTOR", 2.0),
+    **{
+        f"global {name}": lambda _model, patch, name=name: patch.setitem(globals(), name, 2.0)
+        for name in ("IN_A_CALL", "IN_A_METHOD", "IN_A_PROPERTY", "ABOVE")
+    },
+    "global function of PyTorch": lambda _model, patch: patch.setitem(
+        globals(), "ACTIVATION", torch.sigmoid
+    ),
     "global function": lambda _model, patch: patch.setitem(
         scaled.__globals__, "scaled", lambda images: images * 7
     ),
@@ -162,7 +210,9 @@ class Doing(nn.Module):
         super().__init__()
         self.what, self.kept, self.state = what, [], SimpleNamespace(calls=0)
         self.register_buffer("steps", torch.zeros(1))
-        self.own = torch.ones(1)
+        self.own, self.hold = torch.ones(1), Hold()
+        self.setter = SimpleNamespace(inner=Setter())
+        self.random, self.draw = random.Random(0), np.random.default_rng(0).random
 
     def forward(self, images: Tensor) -> Tensor:
         return self.what(self, images)
@@ -176,6 +226,27 @@ def keeps(model: Any, images: Tensor) -> Tensor:
 def counts(model: Any, images: Tensor) -> Tensor:
     model.state.calls += 1
     return images * model.state.calls
+
+
+def leaves(model: Any, images: Tensor) -> Tensor:
+    model.hold.images = images
+    return images * 2
+
+
+def counts_in_a_class(_model: Any, images: Tensor) -> Tensor:
+    Constants.calls += 1
+    return images * Constants.calls
+
+
+def sets_global_behind(model: Any, images: Tensor) -> Tensor:
+    return images * model.setter.inner.count()
+
+
+class Setter:
+    def count(self) -> float:
+        global FACTOR
+        FACTOR += 1.0
+        return FACTOR
 
 
 def sets_global(_model: Any, images: Tensor) -> Tensor:
@@ -192,11 +263,16 @@ def steps(model: Any, images: Tensor) -> Tensor:
 SIDE_EFFECTS: dict[str, tuple[Callable[[Any, Tensor], Tensor], str]] = {
     "list": (keeps, "it changes Doing.kept"),
     "object": (counts, "it changes Doing.state"),
+    "new attribute": (leaves, "it changes Doing.hold"),
+    "class": (counts_in_a_class, "it changes Constants"),
     "global": (sets_global, "it sets FACTOR"),
+    "global behind": (sets_global_behind, "it sets FACTOR"),
     "value": (lambda model, images: images * model.own.item(), "_local_scalar_dense"),
     "values": (lambda model, images: images * model.own.tolist()[0], "looks at values"),
     "array": (lambda model, images: images * model.own.numpy()[0], "looks at values|aten.detach"),
     "arithmetic": (lambda model, images: images * (model.own + 1), "computes with tensors"),
+    "random": (lambda model, images: images * model.random.random(), "Doing.random, with a random"),
+    "drawn": (lambda model, images: images * model.draw(), "Doing.draw, with a random"),
     "large": (lambda model, images: images * LARGE[3], "LARGE, too large to be compared"),
 }
 LARGE = list(range(10_000))
@@ -210,13 +286,16 @@ def test_what_a_graph_does_not_do_again_is_left_as_it_is(
     action, reason = SIDE_EFFECTS[what]
     with pytest.warns(OptimizationWarning, match=reason):
         ours = optimize(Doing(action), keep_memory=False)
-    assert (ours.kept, ours.state.calls, FACTOR) == ([], 0, 1.0)
+    assert (ours.kept, ours.state.calls, vars(ours.hold)) == ([], 0, {})
+    assert (Constants.calls, FACTOR) == (0, 1.0)
     plain = copy.deepcopy(Doing(action))
-    for _ in range(2):
-        monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)
-        found = ours(IMAGES)
-        monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)
-        torch.testing.assert_close(found, plain(IMAGES))
+    for step in range(2):
+        found = []
+        for model in (ours, plain):
+            monkeypatch.setitem(scaled.__globals__, "FACTOR", 1.0)
+            monkeypatch.setattr(Constants, "calls", step)
+            found.append(model(IMAGES))
+        torch.testing.assert_close(*found)
         for model in (ours, plain):
             model.own.add_(1)
 
@@ -240,3 +319,20 @@ def test_reading_costs_nothing_afterwards() -> None:
     assert [read.name for read in reads.all] == ["Linear.in_features", "Linear.out_features"]
     model.in_features = 2
     assert reads.changed() == ["Linear.in_features"]
+
+
+def test_profilers_go_on_afterwards() -> None:
+    seen: list[str] = []
+    former = sys.getprofile()
+    sys.setprofile(lambda frame, *_: seen.append(frame.f_code.co_name))
+    try:
+        optimize(Reading(), keep_memory=False)
+        Hold().of_global()
+    finally:
+        sys.setprofile(former)
+    assert seen.count("of_global") == 2  # of the call and its return, none of the pass
+    with cProfile.Profile() as profiler:
+        optimize(Reading(), keep_memory=False)
+        Hold().of_global()
+    codes = [entry.code for entry in profiler.getstats()]
+    assert Hold.of_global.__code__ in codes

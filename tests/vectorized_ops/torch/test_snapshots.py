@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections import OrderedDict, deque
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from vectorized_ops.torch._snapshots import TooLargeError, is_fixed, snapshot
+from vectorized_ops.torch._snapshots import GeneratorError, TooLargeError, is_fixed, snapshot
 
 
 class Slotted:
@@ -17,6 +18,15 @@ class Slotted:
 
     def __init__(self) -> None:
         self.rate = [1.0]
+
+
+class Empty:
+    """Has no attributes of its own yet."""
+
+    rate = 1.0
+
+    def rated(self) -> float:
+        return self.rate
 
 
 def add(value: float, more: float = 1) -> float:
@@ -31,6 +41,8 @@ CHANGES: dict[str, tuple[Any, Any]] = {
     "set": ({1, 2}, lambda value: value.add(3)),
     "deque": (deque([1]), lambda value: value.append(2)),
     "object": (SimpleNamespace(p=SimpleNamespace(q=1)), lambda value: setattr(value.p, "q", 2)),
+    "first attribute": (Empty(), lambda value: setattr(value, "rate", 2.0)),
+    "of a method": (Empty().rated, lambda value: setattr(value.__self__, "rate", 2.0)),
     "slots": (Slotted(), lambda value: value.rate.append(2.0)),
     "array": (np.zeros(3), lambda value: value.fill(1)),
     "partial": (functools.partial(add, more=[1]), lambda value: value.keywords["more"].append(1)),
@@ -71,6 +83,22 @@ def test_what_is_in_itself_ends() -> None:
 @pytest.mark.parametrize("value", [list(range(3000)), np.zeros(100_000)])
 def test_large_values_are_not_compared(value: Any) -> None:
     with pytest.raises(TooLargeError):
+        snapshot(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        random.Random(0),
+        SimpleNamespace(inner=[np.random.default_rng(0)]),
+        np.random.RandomState(0),
+        random.Random(0).random,
+        random.Random(0).uniform,
+        np.random.default_rng(0).random,
+    ],
+)
+def test_random_generators_are_told(value: Any) -> None:
+    with pytest.raises(GeneratorError):
         snapshot(value)
 
 
