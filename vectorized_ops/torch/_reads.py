@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import dis
+import gc
 import inspect
 import sys
 from collections import deque
@@ -96,7 +97,9 @@ class Reads:
     def noted(self, modules: set[int]) -> Iterator[None]:
         """Note what is read of these modules, by their identity, inside of the block.
 
-        And the globals of all functions that run there, however they are come by.
+        And the globals of all functions that run there, however they are come by. What the garbage
+        collector would run waits. Raises NotTraceableError for what a function is about to do; once
+        more after the block, as a finalizer keeps errors to itself.
         """
 
         def noting(module: Any, name: str) -> Any:
@@ -105,16 +108,30 @@ class Reads:
             self._note_attribute(module, name)
             return object.__getattribute__(module, name)
 
+        def running(frame: FrameType, event: str, _value: object) -> None:
+            try:
+                if event == "call":
+                    self._note_run(frame)
+            except NotTraceableError as error:
+                refusals.append(error)
+                raise
+
         kind: Any = nn.Module
-        former = _profiler()
+        refusals: list[NotTraceableError] = []
+        former, collects = _profiler(), gc.isenabled()
         kind.__getattribute__ = noting
-        sys.setprofile(self._note_run)
+        gc.disable()
+        sys.setprofile(running)
         try:
             yield
         finally:
             sys.setprofile(None)
             del kind.__getattribute__
+            if collects:
+                gc.enable()
             _resume(former)
+        if refusals:
+            raise refusals[0]
 
     def note_method(self, kind: Any, name: str) -> None:
         """Note a function of a class; NotTraceableError if it sets globals or others' variables."""
@@ -187,10 +204,10 @@ class Reads:
         for chain in chains:
             self._note_global(function.__globals__, chain)
 
-    def _note_run(self, frame: FrameType, event: str, _value: object) -> None:
+    def _note_run(self, frame: FrameType) -> None:
         """Note the globals of a function that is about to run; its variables are the pass's."""
         code = frame.f_code
-        if event != "call" or id(code) in self._run:
+        if id(code) in self._run:
             return
         if str(frame.f_globals.get("__name__")).partition(".")[0] in FOREIGN or _is_import(frame):
             return

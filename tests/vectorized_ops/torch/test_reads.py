@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import cProfile
+import gc
 import math
 import random
 import sys
@@ -24,6 +25,7 @@ IMAGES = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 
 FACTOR = IN_A_CALL = IN_A_METHOD = IN_A_PROPERTY = ABOVE = 1.0
 ACTIVATION: Callable[[Tensor], Tensor] = torch.abs
+COLLECTIONS = 0
 SETTINGS = ModuleType("settings")
 SETTINGS.factor = 1.0  # type: ignore[attr-defined]
 
@@ -319,6 +321,26 @@ def test_reading_costs_nothing_afterwards() -> None:
     assert [read.name for read in reads.all] == ["Linear.in_features", "Linear.out_features"]
     model.in_features = 2
     assert reads.changed() == ["Linear.in_features"]
+
+
+def test_what_the_garbage_collector_runs_is_no_part_of_a_pass() -> None:
+    """Such a callback sets globals in the programs of others, as those of test libraries do."""
+
+    def collected(_phase: str, _info: dict[str, int]) -> None:
+        global COLLECTIONS
+        COLLECTIONS += 1
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(collected)
+    gc.set_threshold(1)
+    try:
+        ours = optimize(Reading(), keep_memory=False)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(collected)
+    assert gc.isenabled()
+    assert COLLECTIONS > 0
+    assert "could not be followed" not in str(fusion_of(ours))
 
 
 def test_profilers_go_on_afterwards() -> None:
