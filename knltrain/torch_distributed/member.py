@@ -149,6 +149,7 @@ class Member(_ProcessGroup):  # type: ignore[misc]
     def shutdown(self) -> None:
         """Leave the group; what is under way has some seconds to finish."""
         self._collectives = None
+        self._held.clear()  # which know the collectives, and with them their memory
         self._end()
 
     def abort(self) -> None:

@@ -76,7 +76,10 @@ class Order:
                 self._called.notify_all()
         if watcher is not None:
             watcher.join(limit_seconds)
-        return self._server is None or not self._server.is_alive()
+        if self._server is not None and self._server.is_alive():
+            return False
+        self._server = self._watcher = None  # which know this, and would keep memory with it
+        return True
 
     def _append(self, entry: Operation | Announcement) -> bool:
         with self._changed:

@@ -126,9 +126,14 @@ class Lane:
     def is_at_home(self) -> bool:
         """Tell whether this thread made the first of the groups, or does their operations.
 
-        Of what other threads ask for, nobody knows the order among the operations of all groups.
+        Of what other threads ask for, nobody knows the order among the operations of all groups. A
+        thread that has ended, as where it made a group in its place, leaves that to the next one.
         """
-        return threading.current_thread() in (self._home, self._server)
+        me = threading.current_thread()
+        with self._changed:
+            if self._home is None or not self._home.is_alive():
+                self._home = me
+            return me in (self._home, self._server)
 
     def put(self, entry: _Entry) -> None:
         """Take an operation."""

@@ -7,6 +7,7 @@ from typing import final
 
 from knltrain.errors import CollectiveError
 from knltrain.exchange.collectives import Group, GroupSegment, Mail
+from knltrain.exchange.collectives.vigil import Vigil
 from knltrain.torch_distributed.knlshm.messages import Messages
 from knltrain.torch_distributed.member import DESTROYED, LAST_WORK_SECONDS
 from knltrain.torch_distributed.movements import Movements
@@ -28,7 +29,7 @@ class KnlshmProcessGroup(Movements, Reductions, Messages):
     def __init__(self, segment: GroupSegment, group: Group, mail: Mail) -> None:
         order = Order(BACKEND)
         super().__init__(BACKEND, group, order, partial(_leave, segment, group, mail, order))
-        self._vigil = group.vigil
+        self._vigil: Vigil | None = group.vigil
         self._mail: Mail | None = mail
 
     def mail(self) -> Mail:
@@ -39,12 +40,13 @@ class KnlshmProcessGroup(Movements, Reductions, Messages):
 
     def shutdown(self) -> None:
         """Leave the group; what is under way has some seconds to finish."""
-        self._mail = None
+        self._mail = self._vigil = None
         super().shutdown()
 
     def break_off(self) -> None:
         """Have operations under way fail, here and at the other ranks."""
-        self._vigil.end()
+        if self._vigil is not None:
+            self._vigil.end()
 
 
 def _leave(segment: GroupSegment, group: Group, mail: Mail, order: Order) -> None:
