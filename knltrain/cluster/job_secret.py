@@ -54,7 +54,7 @@ class JobSecret:
     """
 
     def __init__(self, task: Task, folder: Path | None = None) -> None:
-        self._name = f"knltrain, {task.job}, user {os.getuid()}"
+        self._name = task.launch
         self._carried = _carried()
         digest = sha256(self._name.encode()).hexdigest()[:16]
         if folder is None:  # one that is carried along needs none, nor any home

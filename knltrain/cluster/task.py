@@ -49,6 +49,11 @@ class Task:
         return self.tasks == self.local_tasks
 
     @property
+    def launch(self) -> str:
+        """What this user's launch is called on the computers that it is on; known to anybody."""
+        return f"knltrain, {self.job}, user {os.getuid()}"
+
+    @property
     def way_to_name_first(self) -> str:
         """By what the user says where the first one is; ssh carries no variables along."""
         own = self.launcher == OWN_LAUNCHER

@@ -9,7 +9,6 @@ that they know that of the job (`knltrain.cluster.JobSecret`).
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import socket
 import time
@@ -212,8 +211,7 @@ def _names(task: Task) -> list[str]:
 
 
 def _ports(task: Task) -> list[int]:
-    name = f"knltrain, {task.job}, user {os.getuid()}"
-    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
+    number = int.from_bytes(hashlib.sha256(task.launch.encode()).digest()[:4], "little")
     return [_FIRST_PORT + (number + tried) % _PORTS for tried in range(_TRIED)]
 
 
