@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from knltrain.errors import ConfigError
 
@@ -40,6 +41,13 @@ def check_compiling_settings(environment: Mapping[str, str] | None = None) -> No
             f"NUMBA_THREADING_LAYER={layer}: expected one of {', '.join(THREADING_LAYERS)}; unset "
             "NUMBA_THREADING_LAYER, and Numba chooses one"
         )
+    try:
+        Path(values.get("NUMBA_CACHE_DIR", "")).expanduser()
+    except RuntimeError:
+        raise ConfigError(
+            f"NUMBA_CACHE_DIR={values['NUMBA_CACHE_DIR']}: expected a folder, but there is no such "
+            "user; name another one, or unset NUMBA_CACHE_DIR to have ~/.cache/knltrain"
+        ) from None
 
 
 def _number(values: Mapping[str, str], name: str, usual: int) -> int:

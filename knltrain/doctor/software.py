@@ -48,19 +48,19 @@ def kernel_cache_finding() -> Finding:
         way_out = "repair the installation of numba"
         return Finding(subject, "warn", f"unknown, as Numba does not start: {error}", way_out)
     folder = str(compiler.cache_folder())
-    if not compiler.cache_is_writable():
-        return Finding(
-            subject,
-            "warn",
-            f"{folder} cannot be written: every worker compiles at each start what is not in it",
-            "set NUMBA_CACHE_DIR to a folder that can be",
-        )
     if (refusal := compiler.cache_refusal()) is not None:
         return Finding(
             subject,
             "warn",
             f"{refusal}; until then every worker compiles all kernels at each start",
             "or set NUMBA_CACHE_DIR to a folder that only people you trust can write",
+        )
+    if not compiler.cache_is_writable():
+        return Finding(
+            subject,
+            "warn",
+            f"{folder} cannot be written: every worker compiles at each start what is not in it",
+            "set NUMBA_CACHE_DIR to a folder that can be",
         )
     if not compiler.cache_has_locks():
         return Finding(

@@ -65,13 +65,13 @@ def warm_up(config: RunConfig) -> WarmUp:
     and an exchange between threads in place of workers. Raises what `plan_run` raises, and
     KernelCacheError where nothing can be kept.
     """
+    if (refusal := cache_refusal()) is not None:
+        raise KernelCacheError(f"no kernel would be kept: {refusal}")
     if not cache_is_writable():
         raise KernelCacheError(
             f"{CACHE_FOLDER} cannot be written, so that no kernel would be kept: set "
             "NUMBA_CACHE_DIR to a folder that can be"
         )
-    if (refusal := cache_refusal()) is not None:
-        raise KernelCacheError(f"no kernel would be kept: {refusal}")
     plan = plan_run(config, Site(nodes=config.total_nodes))
     begun, before = time.perf_counter(), len(JOURNAL.made)
     for threads in sorted({threads_of(plan.config, place) for place in plan.placements}):

@@ -45,24 +45,29 @@ class CacheFolder:
 
     def __init__(self, path: Path, is_shared: bool = False) -> None:
         self.path = path
+        self.file_mode, self.folder_mode = (0o664, 0o775) if is_shared else (0o600, 0o700)
+        """What is made gets these, less the umask."""
         self._is_shared = is_shared
-        self._file_mode, self._folder_mode = (0o666, 0o777) if is_shared else (0o600, 0o700)
         self._locks: int | None = None
         self._touched = self._tidied = False
 
     def make(self) -> None:
         """Make the folder if there is none; OSError where that fails.
 
-        A folder above that an earlier version has made for this user, and let the user's group
-        write, is closed to it.
+        UntrustedError if the folder above is not to be trusted, or would have to be made in one
+        that belongs to another user: nothing is made there. A folder above that an earlier version
+        has made for this user, and let the user's group write, is closed to it.
         """
         above = self.path.parent
-        above.mkdir(mode=self._folder_mode, parents=True, exist_ok=True)
+        if not self._is_shared:
+            self._check_owner(next(path for path in (above, *above.parents) if path.exists()))
+        above.mkdir(mode=self.folder_mode, parents=True, exist_ok=True)
         found = above.stat()
         of_group = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) == stat.S_IWGRP
         if of_group and not self._is_shared and found.st_uid == os.geteuid():
             above.chmod(stat.S_IMODE(found.st_mode) & ~stat.S_IWGRP)
-        self.path.mkdir(mode=self._folder_mode, exist_ok=True)
+        self._check(above, above.stat())
+        self.path.mkdir(mode=self.folder_mode, exist_ok=True)
 
     def check(self) -> None:
         """UntrustedError if others may put something into the folder; OSError if there is none."""
@@ -84,7 +89,7 @@ class CacheFolder:
         be created asks the server.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-        os.close(os.open(self.path / f"{name}{_ENTRY}", flags, self._file_mode))
+        os.close(os.open(self.path / f"{name}{_ENTRY}", flags, self.file_mode))
         try:
             return self._content(name)
         except UntrustedError:
@@ -98,7 +103,7 @@ class CacheFolder:
         self.check()
         partial = self.path / f"{name}.{uuid.uuid4().hex}{_PARTIAL}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        os.close(os.open(partial, flags, self._file_mode))
+        os.close(os.open(partial, flags, self.file_mode))
         try:
             partial.write_bytes(hashlib.sha256(content).digest() + content)
             partial.replace(self.path / f"{name}{_ENTRY}")
@@ -116,7 +121,7 @@ class CacheFolder:
             self.make()
             self.check()
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._locks = os.open(self.path / _LOCKS, flags, self._file_mode)
+            self._locks = os.open(self.path / _LOCKS, flags, self.file_mode)
         try:
             fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(name))
         except (BlockingIOError, PermissionError):
@@ -160,19 +165,23 @@ class CacheFolder:
 
     def _check(self, path: Path, found: os.stat_result) -> None:
         """Refuse what others own, or may write, as ssh does with its keys."""
-        mode, user = stat.S_IMODE(found.st_mode), os.geteuid()
-        if not self._is_shared and found.st_uid not in (user, _ROOT):
-            raise UntrustedError(
-                f"{path} belongs to user {found.st_uid}: expected user {user} or root, whose code "
-                "may be run"
-            )
+        mode = stat.S_IMODE(found.st_mode)
+        self._check_owner(path, found)
         if mode & (stat.S_IWOTH if self._is_shared else stat.S_IWOTH | stat.S_IWGRP):
             raise UntrustedError(
                 f"{path} may be written by others (mode {mode:04o}), whose code would be run: "
-                f"remove it, or chmod {'o' if self._is_shared else 'go'}-w it"
+                + _way_out(mode, self._is_shared)
             )
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             raise UntrustedError(f"{path} is neither a file nor a folder")
+
+    def _check_owner(self, path: Path, found: os.stat_result | None = None) -> None:
+        owner, user = (found or path.stat()).st_uid, os.geteuid()
+        if not self._is_shared and owner not in (user, _ROOT):
+            trusted = "root" if user == _ROOT else f"user {user} or root"
+            raise UntrustedError(
+                f"{path} belongs to user {owner}: expected {trusted}, whose code may be run"
+            )
 
     def _touch(self) -> None:
         self._touched = True
@@ -180,6 +189,12 @@ class CacheFolder:
         if _age(locks, time.time()) > _TOUCH_SECONDS:
             with suppress(OSError):  # it may be read-only here
                 os.utime(locks)
+
+
+def _way_out(mode: int, is_shared: bool) -> str:
+    if mode & stat.S_ISVTX:  # as /tmp: meant for everybody
+        return "name a folder of your own in it"
+    return f"remove it, or chmod {'o' if is_shared else 'go'}-w it"
 
 
 def _checked(content: bytes) -> bytes | None:

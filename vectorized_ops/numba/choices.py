@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 import statistics
-import tempfile
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from pathlib import Path
 import llvmlite.binding
 import numba
 
-from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS, cache_is_writable
+from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS, kernels_in
 from vectorized_ops.timing import mean_seconds
 
 ROUNDS = 5
@@ -99,15 +99,17 @@ def _read(path: Path, names: list[str]) -> Choice | None:
 def _remember(path: Path, question: str, choice: Choice, names: list[str]) -> Choice:
     text = json.dumps({"question": question, **asdict(choice)}, indent=1)
     with contextlib.suppress(OSError):
-        cache_is_writable()  # makes the folder above for its user alone
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        folder = kernels_in(CACHE_FOLDER)
+        folder.make()
+        path.parent.mkdir(mode=folder.folder_mode, exist_ok=True)
+        partial = path.with_name(f"{path.stem}.{uuid.uuid4().hex}.partial")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
+            os.close(os.open(partial, flags, folder.file_mode))
+            partial.write_text(text, encoding="utf-8")
             if _read(path, names) is None:
                 path.unlink(missing_ok=True)
-            os.link(temporary, path)  # fails if another process was faster
+            os.link(partial, path)  # fails if another process was faster
         finally:
-            Path(temporary).unlink()
+            partial.unlink(missing_ok=True)
     return _read(path, names) or choice

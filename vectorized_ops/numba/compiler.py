@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sysconfig
+import tempfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -70,24 +71,37 @@ def cache_folder() -> Path:
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
     versions = numba.__version__, llvmlite.__version__, np.__version__
     digest.update(repr((versions, sysconfig.get_config_var("EXT_SUFFIX"))).encode())
+    return _base() / digest.hexdigest()[:DIGEST_LENGTH]
+
+
+def _base() -> Path:
     chosen = SETTINGS.CACHE_DIR
-    base = Path(chosen or "~/.cache/knltrain/kernels").expanduser()
-    return base / digest.hexdigest()[:DIGEST_LENGTH]
+    try:
+        return Path(chosen or "~/.cache/knltrain/kernels").expanduser()
+    except RuntimeError:
+        if chosen:
+            raise ValueError(
+                f"NUMBA_CACHE_DIR={chosen}: expected a folder, but there is no such user; name "
+                "another folder, or unset NUMBA_CACHE_DIR"
+            ) from None
+    return Path(tempfile.gettempdir()) / f"knltrain-kernels-{os.geteuid()}"  # a user without home
 
 
 def cache_is_writable() -> bool:
     """Tell whether compiled kernels can be kept; where not, what is missing is compiled anew."""
     try:
-        _folder().make()
+        kernels_in(cache_folder()).make()
     except OSError:
         return False
     return os.access(cache_folder(), os.W_OK)
 
 
 def cache_refusal() -> str | None:
-    """Why no kernel is taken from the folder, or kept there: others may write it. Else None."""
+    """Why no kernel is taken from the folder, or kept there: it is not to be trusted. Else None."""
     try:
-        _folder().check()
+        folder = kernels_in(cache_folder())
+        folder.make()
+        folder.check()
     except UntrustedError as error:
         return str(error)
     except OSError:
@@ -100,7 +114,7 @@ def cache_has_locks() -> bool:
 
     Where they cannot, all that start at once compile it.
     """
-    name, folder = f"test-{uuid.uuid4().hex}", _folder()
+    name, folder = f"test-{uuid.uuid4().hex}", kernels_in(cache_folder())
     try:
         if folder.lock(name):
             folder.unlock(name)
@@ -109,9 +123,9 @@ def cache_has_locks() -> bool:
     return True
 
 
-def _folder() -> CacheFolder:
-    """The folder as it is; one that the user has named may be that of others, too."""
-    return CacheFolder(cache_folder(), is_shared=bool(SETTINGS.CACHE_DIR))
+def kernels_in(path: Path) -> CacheFolder:
+    """That folder as a cache; one that the user has named may be that of others, too."""
+    return CacheFolder(path, is_shared=bool(SETTINGS.CACHE_DIR))
 
 
 CACHE_FOLDER: Final = cache_folder()

@@ -27,6 +27,7 @@ def test_settings_of_the_processor_are_those_that_are_set() -> None:
         ("NUMBA_DISABLE_JIT", "-1"),
         ("NUMBA_NUM_THREADS", "0"),
         ("NUMBA_THREADING_LAYER", "opnmp"),
+        ("NUMBA_CACHE_DIR", "~nosuchuser/kernels"),
     ],
 )
 def test_setting_that_leaves_no_kernels_is_refused_by_name(name: str, value: str) -> None:
@@ -41,6 +42,8 @@ def test_setting_that_leaves_no_kernels_is_refused_by_name(name: str, value: str
         {"NUMBA_DISABLE_JIT": "0", "NUMBA_NUM_THREADS": "3", "NUMBA_THREADING_LAYER": "OMP"},
         {"NUMBA_DISABLE_JIT": "", "NUMBA_NUM_THREADS": "many", "NUMBA_THREADING_LAYER": ""},
         {"NUMBA_OPT": "0", "NUMBA_BOUNDSCHECK": "1"},
+        {"NUMBA_CACHE_DIR": "~/kernels"},
+        {"NUMBA_CACHE_DIR": ""},
     ],
 )
 def test_setting_that_kernels_can_stand_is_left_alone(given: dict[str, str]) -> None:

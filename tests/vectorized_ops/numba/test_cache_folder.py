@@ -242,8 +242,9 @@ def test_what_is_kept_is_for_its_user_alone_whatever_the_umask(
     assert modes(folder) == {0o600}
 
 
-def test_in_a_shared_folder_a_group_may_read_and_write(shared: CacheFolder) -> None:
-    before = os.umask(0o002)
+@pytest.mark.parametrize("umask", [0o000, 0o002])
+def test_in_a_shared_folder_a_group_may_read_and_write(shared: CacheFolder, umask: int) -> None:
+    before = os.umask(umask)
     try:
         assert shared.lock("a")
         shared.write("a", b"one")
@@ -276,7 +277,7 @@ def test_nothing_is_put_into_a_folder_that_everybody_may_write(
 ) -> None:
     folder.make()
     (folder.path if what == "folder" else folder.path.parent).chmod(0o1777)
-    with pytest.raises(UntrustedError, match=r"mode 1777.*chmod go-w"):
+    with pytest.raises(UntrustedError, match=r"mode 1777.*name a folder of your own in it"):
         folder.lock("a")
     with pytest.raises(UntrustedError):
         folder.write("a", b"one")
@@ -308,6 +309,21 @@ def test_what_belongs_to_another_user_is_trusted_in_a_shared_folder_alone(
     assert (folder.read("a"), shared.read("a")) == (None, b"one")
     with pytest.raises(UntrustedError, match=f"{places[what]} belongs to user 12345: expected"):
         folder.read_anew("a")
+
+
+@pytest.mark.parametrize("lacks", ["the folder", "the folder above, too"])
+def test_nothing_is_made_in_a_folder_of_another_user(folder: CacheFolder, lacks: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    above = folder.path.parent
+    above.mkdir()
+    theirs = above if lacks == "the folder" else above.parent
+    if theirs != above:
+        above.rmdir()
+    os.chown(theirs, 12345, 12345)
+    with pytest.raises(UntrustedError, match=f"{theirs} belongs to user 12345: expected root,"):
+        folder.make()
+    assert list(theirs.iterdir()) == []
 
 
 def test_group_is_shut_out_of_the_folder_above_that_an_earlier_version_has_made(

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -365,6 +366,21 @@ def test_kernels_are_cached_below_the_folder_that_the_user_chose(
     assert default.parent == Path.home() / ".cache" / "knltrain" / "kernels"
     monkeypatch.setattr(compiler.SETTINGS, "CACHE_DIR", str(tmp_path))
     assert compiler.cache_folder() == tmp_path / default.name
+
+
+def test_kernels_of_a_user_without_home_are_cached_among_temporary_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def homeless(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    monkeypatch.setattr(compiler.SETTINGS, "CACHE_DIR", "")
+    name = f"knltrain-kernels-{os.geteuid()}"
+    assert compiler.cache_folder().parent == Path(tempfile.gettempdir()) / name
+    monkeypatch.setattr(compiler.SETTINGS, "CACHE_DIR", "~nobody-of-that-name/kernels")
+    with pytest.raises(ValueError, match="NUMBA_CACHE_DIR=~nobody-of-that-name/kernels: expected"):
+        compiler.cache_folder()
 
 
 def test_kernels_release_the_lock_and_divide_as_ieee_says() -> None:
