@@ -69,10 +69,11 @@ def _places(files: MachineFiles) -> Iterator[_Place]:
     unified = re.search(r"^0::(/.*)$", groups, re.MULTILINE)
     older = re.search(r"^\d+:(?:[^:\n]*,)?cpuset(?:,[^:\n]*)?:(/.*)$", groups, re.MULTILINE)
     name = named or (older[1] if older else "")
+    in_unified = unified[1] if unified else named
     for line in (files.read_text("proc/mounts") or "").splitlines():
         _, folder, kind, options, *_ = (*line.split(), "", "", "", "")
-        if kind == "cgroup2" and unified:
-            yield _Place(_joined(folder, unified[1]), "cpuset.", ".effective")
+        if kind == "cgroup2" and in_unified:
+            yield _Place(_joined(folder, in_unified), "cpuset.", ".effective")
         elif kind == "cpuset" and name:
             yield _Place(_joined(folder, name), "")
         elif kind == "cgroup" and "cpuset" in options.split(",") and name:

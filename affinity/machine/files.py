@@ -153,19 +153,17 @@ def to_list(text: str, where: str) -> tuple[int, ...]:
 
 
 def find_cpus(files: MachineFiles, folder: str, listed: str, mask: str) -> tuple[int, ...] | None:
-    """The cpus in `listed`, or in the hexadecimal `mask` that old kernels and captures have.
+    """The cpus in the hexadecimal `mask`, which every kernel has, else those that are `listed`.
 
-    None if `folder` has neither. A list that is empty is the empty set, unless the mask has more.
+    None if `folder` has neither. A kernel writes both from one set. In captures one may be empty,
+    and some were altered in their masks alone.
     """
-    cpus = read_list(files, f"{folder}/{listed}")
-    if cpus:
-        return cpus
     try:
         bits = int((files.read_text(f"{folder}/{mask}") or "").replace(",", ""), 16)
     except ValueError:
-        return cpus
+        return read_list(files, f"{folder}/{listed}")
     try:
-        return members_of(bits)
+        return members_of(bits) or read_list(files, f"{folder}/{listed}") or ()
     except AffinityError as error:
         raise TopologyError(f"{files.where(folder)}/{mask}: {error}") from None
 

@@ -19,6 +19,10 @@ from affinity.topology import Cache, CacheKind
 
 _CACHE_KINDS: dict[str, CacheKind] = {"0": "unified", "1": "data", "2": "instruction"}
 
+NO_CORES = (
+    "hwloc tells no cores here (lstopo can leave them out): each hardware thread counts as one"
+)
+
 _CLUSTER_MODES = ("All2All", "Hemisphere", "SNC2", "SNC4")
 _MEMORY_MODES = ("Cache", "Flat", "Hybrid25", "Hybrid50")
 
@@ -49,6 +53,8 @@ def describe_hwloc(topology: XmlElement, source: str) -> Description:
     )
     describe_memory(topology, objects, description)
     description.notes += _notes(machine, description)
+    if all(item.type != "Core" for item in objects):
+        description.notes.append(NO_CORES)
     return description
 
 

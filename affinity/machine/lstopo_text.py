@@ -18,10 +18,12 @@ from affinity.machine.hwloc_xml import describe_hwloc
 from affinity.machine.xml_tree import DEEPEST, XmlElement
 
 _OBJECT = re.compile(
-    r"(?P<type>[A-Za-z]\w*?)(?:\((?P<subtype>[^()]*)\))?(?: L#\d+)?(?: \((?P<told>.*)\))?"
-    r'(?: "[^"]*")?'
+    r"(?P<type>[A-Za-z]\w*?)(?:\((?P<subtype>[^()]*)\))?(?: L#\d+)?(?: (?P<index>P#\d+))?"
+    r'(?: \((?P<told>.*)\))?(?: "[^"]*")?'
 )
-_DEVICE = re.compile(r"(Host|Bridge|PCI|Net|OpenFabrics|Block|Storage|GPU|CoProc|DMA|Misc|OSDev)")
+_DEVICE = re.compile(
+    r"(\d+ x \{ |Host|Bridge|PCI|Net|OpenFabrics|Block|Storage|GPU|Co-?Proc|DMA|Misc|OSDev)"
+)
 """Objects that are no processor and no memory, some with words of their own behind the kind."""
 
 _CACHE = re.compile(r"L(\d)(d|i)?(?:Cache)?")
@@ -39,7 +41,7 @@ def describe_lstopo(text: str, name: str) -> Description:
     """
     topology = XmlElement("topology", {}, name, 0)
     stack = [(-1, topology)]
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if _AFTER_TREE.match(line):
             break
         if line.strip():
@@ -56,7 +58,7 @@ def describe_lstopo(text: str, name: str) -> Description:
 
 def _elements(line: str, name: str, number: int) -> Iterator[XmlElement]:
     """The objects of a line, each in the one before: the short form joins them by a plus."""
-    for part in re.split(r" \+ (?=[A-Z]\w*(?:\([^()]*\))? L#\d)", line):
+    for part in re.split(r" \+ (?=[A-Z]\w*(?:\([^()]*\))? [LP]#\d)", line):
         found = _OBJECT.fullmatch(part)
         if _DEVICE.match(part):
             yield XmlElement("object", {"type": "Misc"}, name, number)
@@ -64,7 +66,8 @@ def _elements(line: str, name: str, number: int) -> Iterator[XmlElement]:
         if found is None:
             raise TopologyError(f"{name}, line {number}: {part!r} is no object of lstopo's tree")
         element = XmlElement("object", {}, name, number)
-        _fill(element, found["type"], found["subtype"] or "", found["told"] or "")
+        told = " ".join(filter(None, (found["index"], found["told"])))
+        _fill(element, found["type"], found["subtype"] or "", told)
         yield element
 
 
@@ -117,7 +120,7 @@ def _add_sets(topology: XmlElement, text: str) -> None:
 
 def _memories_in(element: XmlElement, around: list[int]) -> Iterator[tuple[XmlElement, list[int]]]:
     """The memories below it, each with the cpus of the innermost object around that has some."""
-    here = _cpus(element) or around
+    here = around if element.get("type") in ("MemCache", "NUMANode") else _cpus(element)
     for child in element.tagged("object"):
         if child.get("type") in ("NUMANode", "Node"):
             yield child, here

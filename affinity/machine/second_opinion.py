@@ -20,7 +20,7 @@ from pathlib import Path
 from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
 from affinity.machine.conclude import conclude
-from affinity.machine.hwloc_xml import describe_hwloc_xml
+from affinity.machine.hwloc_xml import NO_CORES, describe_hwloc_xml
 from affinity.sizes import format_bytes
 from affinity.topology import NumaNode, Topology
 
@@ -48,7 +48,7 @@ def compare(topology: Topology, other: Topology) -> tuple[Difference, ...]:
     both = frozenset(topology.cpus) & frozenset(other.cpus)
     return (
         *_differ("cpus", format_cpulist(topology.cpus), format_cpulist(other.cpus)),
-        *_groups_differ("cores", _cores(topology, both), _cores(other, both)),
+        *_cores_differ(topology, other, both),
         *_groups_differ("packages", _packages(topology, both), _packages(other, both)),
         *_caches_differ(topology, other, both, level=2),
         *_caches_differ(topology, other, both, level=3),
@@ -103,6 +103,13 @@ def _output(command: list[str], timeout_seconds: float) -> str:
 def _differ(fact: str, ours: str, theirs: str) -> Iterator[Difference]:
     if ours != theirs:
         yield Difference(fact, ours or "none", theirs or "none")
+
+
+def _cores_differ(
+    topology: Topology, other: Topology, both: frozenset[int]
+) -> Iterator[Difference]:
+    if NO_CORES not in (*topology.notes, *other.notes):
+        yield from _groups_differ("cores", _cores(topology, both), _cores(other, both))
 
 
 def _cores(topology: Topology, both: frozenset[int]) -> set[frozenset[int]]:
@@ -172,12 +179,19 @@ def _nodes_differ(
     )
     yield from _differ("NUMA nodes", *map(format_cpulist, counted))
     for number in sorted(ours.keys() & theirs.keys()):
-        own = (_own_cpus(topology, ours[number]), _own_cpus(other, theirs[number]))
-        yield from _differ(
-            f"cpus of NUMA node {number}", *(format_cpulist(both & it) for it in own)
-        )
+        sides = (topology, ours[number]), (other, theirs[number])
+        own, near = ([both & of(*side) for side in sides] for of in (_own_cpus, _near_cpus))
+        if any(own):
+            # hwloc does not tell memory without cpus from memory with the cpus that are near to it.
+            placed = (format_cpulist(o or n) for o, n in zip(own, near, strict=True))
+            yield from _differ(f"cpus of NUMA node {number}", *placed)
+        elif (
+            all(near)
+            and ours[number].near != theirs[number].near
+            and all(_is_told(*side) for side in sides)
+        ):
+            yield from _differ(f"cpus near to NUMA node {number}", *map(format_cpulist, near))
         yield from _node_differs(ours[number], theirs[number])
-        yield from _locality_differs(topology, other, ours[number], theirs[number])
 
 
 def _has_others_cpus(node: NumaNode) -> bool:
@@ -195,6 +209,10 @@ def _own_cpus(topology: Topology, node: NumaNode) -> set[int]:
     if others.isdisjoint(node.cpus):
         return set(node.cpus)
     return {cpu for core in topology.cores if core.numa_node == node.id for cpu in core.cpus}
+
+
+def _near_cpus(topology: Topology, node: NumaNode) -> set[int]:
+    return {cpu for near in node.near for cpu in _own_cpus(topology, topology.node(near))}
 
 
 def _node_differs(ours: NumaNode, theirs: NumaNode) -> Iterator[Difference]:
@@ -219,15 +237,7 @@ def _sizes_differ(fact: str, ours: int, theirs: int) -> Iterator[Difference]:
         yield Difference(fact, format_bytes(ours, digits=2), format_bytes(theirs, digits=2))
 
 
-def _locality_differs(
-    topology: Topology, other: Topology, ours: NumaNode, theirs: NumaNode
-) -> Iterator[Difference]:
-    """Whose the memory is; being near to all nodes is what a source says that does not know."""
-    if _is_told(ours, topology) and _is_told(theirs, other):
-        fact = f"nodes with the cpus near to NUMA node {ours.id}"
-        yield from _differ(fact, format_cpulist(ours.near), format_cpulist(theirs.near))
-
-
-def _is_told(node: NumaNode, topology: Topology) -> bool:
+def _is_told(topology: Topology, node: NumaNode) -> bool:
+    """Whether it is told whose it is; near to all nodes is all memory where nothing tells."""
     owners = sum(1 for other in topology.numa_nodes if other.cpus)
     return bool(node.near) and (len(node.near) < owners or owners == 1)

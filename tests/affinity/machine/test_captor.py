@@ -52,6 +52,7 @@ def test_status_with_no_list_is_an_error_that_names_the_file(machine: Any, text:
         ("none /cg cgroup rw,cpuset,noprefix 0 0", "", "cg/job/{}"),
         ("none /cg cgroup rw,cpuset 0 0", "4:memory:/x\n3:cpu,cpuset:/job", "cg/job/cpuset.{}"),
         ("none /cg cgroup2 rw 0 0", "0::/job", "cg/job/cpuset.{}.effective"),
+        ("none /cg cgroup2 rw 0 0", "", "cg/job/cpuset.{}.effective"),
         ("none /cg cgroup2 rw 0 0", "0::/../../job", "job/cpuset.{}.effective"),
     ],
 )

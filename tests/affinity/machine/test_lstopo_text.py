@@ -9,6 +9,7 @@ import pytest
 
 from affinity.errors import TopologyError
 from affinity.machine.conclude import conclude
+from affinity.machine.hwloc_xml import NO_CORES
 from affinity.machine.lstopo_text import describe_lstopo
 from affinity.machine.read import read_machine
 from affinity.machine.second_opinion import compare
@@ -105,6 +106,8 @@ def test_devices_and_what_was_forbidden_change_nothing() -> None:
         "    PCI 01:00.0 (Ethernet)\n",
         '      Net "eth0"\n',
         "    PCI L#3 (busid=0000:01:00.0 id=8086:10e8 class=0200(Ethernet) link=2.00GB/s)\n",
+        '    3 x { PCI L#3-5 (busid=0b:00.1-3 PCIVendor="Cisco" PCIDevice="VIC") }\n',
+        '    Co-Processor(VectorEngine) L#0 (VectorEngineCores=8) "ve0"\n',
         '    Block(Disk) L#1 (Size=5 LinuxDeviceID=8:0) "sda"\n',
     ]
     text = "".join((*lines[:-1], *devices, lines[-1]))
@@ -128,6 +131,22 @@ def test_short_form_is_read_with_what_its_plus_signs_join() -> None:
         (2, 256 << 10),
         (3, 8192 << 10),
     }
+
+
+def test_numbers_of_the_system_alone_are_read_and_cores_may_be_left_out() -> None:
+    topology = _read("Machine (4GB total)\n  NUMANode P#1 (4GB)\n  L2 + PU P#0\n  PU P#2\n")
+    assert ([core.cpus for core in topology.cores], topology.node(1).cpus) == ([(0,), (2,)], (0, 2))
+    assert NO_CORES in topology.notes
+    assert NO_CORES not in _read(BESIDE).notes
+
+
+def test_words_of_the_firmware_may_hold_any_control_character() -> None:
+    assert _read(BESIDE.replace("(P#0", "(P#0 DMIBIOSVersion=.0b\r\x1c\x85", 1)) == _read(BESIDE)
+
+
+def test_memory_in_a_group_whose_cpus_were_not_allowed_has_none() -> None:
+    group = "  Group0 L#5 (total=1GiB)\n    NUMANode L#9 (P#9 local=1GiB total=1GiB)\n"
+    assert _read(BESIDE.replace("\n", f"\n{group}", 1)).node(9).cpus == ()
 
 
 def test_what_is_no_tree_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from affinity.errors import TopologyError
+from affinity.machine.hwloc_xml import NO_CORES
 from affinity.machine.second_opinion import Difference, compare, lstopo_topology
 from affinity.topology import Cache, Core, NumaNode, SideCache, Topology
 
@@ -122,8 +123,29 @@ def test_nodes_that_differ_are_named_by_what_differs() -> None:
         Difference("kind of memory of NUMA node 2", "hbm (faster)", "cxl (its subtype)"),
     )
     assert compare(ours, _with_node(ours, 2, near=(1,))) == (
-        Difference("nodes with the cpus near to NUMA node 2", "0", "1"),
+        Difference("cpus near to NUMA node 2", "0-1", "2-3"),
     )
+
+
+def test_cpus_of_memory_may_be_those_that_it_is_near_to() -> None:
+    """hwloc does not tell one from the other where no memory but that is near to them."""
+    ours = _machine()
+    bare = _with_node(replace(ours, numa_nodes=(ours.numa_nodes[1],)), 1, near=(0,), cpus=())
+    initiator = NumaNode(0, (2, 3), 0, 0, "unknown", "it has no memory", near=(0,))
+    ours = replace(bare, numa_nodes=(initiator, *bare.numa_nodes))
+    theirs = _with_node(replace(ours, numa_nodes=ours.numa_nodes[1:]), 1, near=(1,), cpus=(2, 3))
+    assert [it.fact for it in compare(ours, theirs)] == ["NUMA nodes"]
+    assert [it.fact for it in compare(ours, _with_node(theirs, 1, cpus=(1, 2)))] == [
+        "NUMA nodes",
+        "cpus of NUMA node 1",
+    ]
+
+
+def test_cores_that_hwloc_left_out_are_no_difference() -> None:
+    ours = _machine()
+    theirs = replace(ours, cores=(replace(ours.cores[0], cpus=(0, 2)), *ours.cores[2:]))
+    assert "cores" in [it.fact for it in compare(ours, theirs)]
+    assert "cores" not in [it.fact for it in compare(ours, replace(theirs, notes=(NO_CORES,)))]
 
 
 def test_kind_that_one_side_does_not_know_is_no_difference() -> None:
