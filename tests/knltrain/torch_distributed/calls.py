@@ -88,7 +88,7 @@ def _tensors(given: Any) -> list[torch.Tensor]:
 
 def _argument(form: Form, name: str, kind: str, rank: int, ranks: int) -> Any:
     if "torch.Tensor" in kind:
-        return _given_tensors(form.method, name, kind.count("Sequence"), rank, ranks)
+        return _given_tensors(form.method, name, kind.count("["), rank, ranks)
     if "Options" in kind:
         return getattr(c10d, kind.rpartition(".")[2])()
     if "ReduceOp" in kind:
