@@ -52,8 +52,10 @@ class Members(Ranks):
 
     def results(self) -> list[dict[str, Any]]:
         found = [self.result(rank) for rank in range(len(self.processes))]
-        for rank, one in enumerate(found):
-            assert "error" not in one, f"rank {rank}: {one['trace']}"
+        traces = [
+            f"rank {rank}: {one['trace']}" for rank, one in enumerate(found) if "error" in one
+        ]
+        assert not traces, "\n".join(traces)
         return found
 
 
