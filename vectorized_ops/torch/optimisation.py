@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from torch import nn
@@ -22,7 +20,7 @@ from vectorized_ops.torch._classes import (
     set_class,
 )
 from vectorized_ops.torch._passes import OptimizationWarning
-from vectorized_ops.torch._tracing import TENSOR, Call
+from vectorized_ops.torch._tracing import TENSOR, Call, parameters_of
 from vectorized_ops.torch.lrn import LocalResponseNorm
 from vectorized_ops.torch.memory import keep_memory as keep_all_memory
 
@@ -141,7 +139,6 @@ def _in_place_of(kind: type, kinds: dict[type[nn.Module], type[nn.Module]]) -> A
 def _try_usual_call(model: nn.Module) -> None:
     """Follow the call with a tensor for everything that has to be given."""
     kind = kind_of(model)
-    parameters = inspect.signature(partial(kind.forward, model)).parameters.values()
-    needed = [p for p in parameters if p.default is p.empty]
-    if not is_watched() and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed):
+    needed = [p for p in parameters_of(model, kind).values() if p.default is p.empty]
+    if needed and not is_watched() and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed):
         passes_of(model).find(model, kind, Call((TENSOR,) * len(needed), ()))
