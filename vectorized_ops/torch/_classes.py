@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 import functools
+import inspect
+from types import FunctionType
 from typing import Any, cast
 
 from torch import Tensor, nn
@@ -73,10 +75,13 @@ def optimized_class(kind: Any) -> Any:
 
 def _new_class(kind: Any) -> Any:
     """Return a subclass; neither metaclasses of the program nor its class hooks hear of it."""
+    is_method = isinstance(inspect.getattr_static(kind, "forward"), FunctionType)
 
     @functools.wraps(kind.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_watched() or has_global_hooks():
+            if is_method:  # said so that torch.compile can read it
+                return kind.forward(self, *args, **kwargs)
             return bound_forward(self, kind)(*args, **kwargs)
         return _computed(self, kind, args, kwargs)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import datetime
 import dis
 import importlib.util
 import sys
+import time
+import warnings
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from vectorized_ops.torch._snapshots import FOREIGN
@@ -24,6 +28,18 @@ REGISTRIES = ("_parameters", "_buffers", "_modules")
 
 OF_EVERY_MODULE = {*nn.Module().__dict__, *dir(nn.Module), PASSES} - {"forward"}
 """What modules have by which PyTorch works, and programs seldom."""
+
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+EFFECTS: dict[Any, str] = {
+    **{getattr(time, name + end): "reads the clock" for name in _CLOCKS for end in ("", "_ns")},
+    **dict.fromkeys((datetime.datetime.now, datetime.date.today), "reads the clock"),
+    **dict.fromkeys((print, warnings.warn), "says something"),
+    **dict.fromkeys((open, input), "reads or writes files"),
+    **dict.fromkeys((eval, exec), "runs text"),
+    globals: "looks through all globals",
+    torch.get_num_threads: "asks for settings of PyTorch",
+}
+"""Functions written in C that a graph would not call again, and what a pass does by them."""
 
 Held = Callable[[], Any]
 """Gives an object as long as it lives."""
@@ -89,6 +105,14 @@ def variable(held: Held, number: int) -> Any:
         return MISSING if function is None else function.__closure__[number].cell_contents
     except ValueError:
         return MISSING
+
+
+def code_alone(value: Any) -> CodeType | None:
+    """Return the code of a function that has neither defaults nor attributes, else nothing."""
+    if type(value) is not FunctionType:
+        return None
+    beside = value.__defaults__ or value.__kwdefaults__ or value.__dict__
+    return None if beside else value.__code__
 
 
 def looked_up(names: dict[str, Any], path: list[str]) -> Any:

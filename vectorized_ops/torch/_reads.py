@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import datetime
 import gc
 import inspect
 import sys
-import time
-import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +18,6 @@ from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, final
 
-import torch
 from torch import Tensor, nn
 
 from vectorized_ops.torch import _looks as looks
@@ -38,17 +34,6 @@ from vectorized_ops.torch._snapshots import (
 
 _INSIDE = {"__dict__": (), "_parameters": looks.OF_MODULES, "_buffers": looks.OF_MODULES}
 """What is read of modules by which PyTorch works, and through what functions of PyTorch."""
-_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
-_EFFECTS: dict[Any, str] = {
-    **{getattr(time, name + end): "reads the clock" for name in _CLOCKS for end in ("", "_ns")},
-    **dict.fromkeys((datetime.datetime.now, datetime.date.today), "reads the clock"),
-    **dict.fromkeys((print, warnings.warn), "says something"),
-    **dict.fromkeys((open, input), "reads or writes files"),
-    **dict.fromkeys((eval, exec), "runs text"),
-    globals: "looks through all globals",
-    torch.get_num_threads: "asks for settings of PyTorch",
-}
-"""Functions written in C that a graph would not call again, and what a pass does by them."""
 
 
 class NotTraceableError(Exception):
@@ -73,17 +58,18 @@ class Read:
 
     name: str
     look: Callable[[], Any]
-    value: Callable[[], Any]
-    """Gives what was read, as long as it lives."""
     before: Any
-    is_fixed: bool
-    """Whether the value cannot change inside."""
+    fixed: Any
+    """What was read, if nothing can change inside of it: then it is compared in no other way."""
+    code: CodeType | None
+    """The code of a function that has nothing beside it, which `function` gives while it lives."""
+    function: Callable[[], Any]
 
     def is_same(self, seen: Seen) -> bool:
         """Tell whether it is what it was; `seen` has what was looked at in the same call."""
         try:
             now = self.look()
-            if self.is_fixed and now is self.value():
+            if now is self.fixed or (self.code is not None and self._is_function(now)):
                 return True
             key = id(now), id(self.before)
             if key not in seen:
@@ -91,6 +77,12 @@ class Read:
             return seen[key][1]
         except Exception:  # noqa: BLE001 (too large by now, or whatever a program's objects raise)
             return False
+
+    def _is_function(self, now: Any) -> bool:
+        return now is self.function() and looks.code_alone(now) is self.code
+
+
+_NOTHING = object()
 
 
 @final
@@ -140,8 +132,8 @@ class Reads:
         def running(frame: FrameType, event: str, value: Any) -> None:
             if event == "call":
                 self._note_run(frame)
-            elif event == "c_call" and value in _EFFECTS and _is_run(frame):
-                raise self.refusal(f"it {_EFFECTS[value]} ({value.__name__})")
+            elif event == "c_call" and value in looks.EFFECTS and _is_run(frame):
+                raise self.refusal(f"it {looks.EFFECTS[value]} ({value.__name__})")
 
         kind: Any = nn.Module
         former, collects = _profiler(), gc.isenabled()
@@ -243,8 +235,11 @@ class Reads:
             before = snapshot(value, self._note_function if runs else None)
             _, other = self._taken.setdefault(id(value), (value, before))
             before = other if other == before else before  # so that one look is enough
-            fixed = is_fixed(value, before)
-            self._found[key] = Read(name, look, weakly(value), before, fixed)
+            fixed = value if is_fixed(value, None) else _NOTHING
+            code = looks.code_alone(value)
+            self._found[key] = Read(
+                name, look, before, fixed, code, weakly(value if code else None)
+            )
         except TooLargeError:
             self.too_large.append(name)
             return

@@ -58,14 +58,14 @@ def optimize(model: Model, keep_memory: bool = True) -> Model:
     addition becomes one operation with the ReLU behind it. A pass that cannot be followed, because
     it looks at values, draws random numbers outside of tensors, or sets attributes for example,
     keeps its operations (OptimizationWarning says why), and only the modules in `SINGLY` are
-    exchanged. Activations become channels_last.
+    exchanged. Activations become channels_last, results are in the order of what was given.
 
     Modules, parameters and buffers stay the same objects under the same names, so an optimizer made
     before goes on working and so does `state_dict`. The model's class becomes a subclass of what it
     was. `train()`, `eval()`, hooks, exchanged modules and other arguments are noticed, and so is
-    whatever the pass has read: attributes, globals. Then it is followed anew. What torch.fx is
-    blind for is not: a pass that asks whether something is a tensor is better left as it is. A
-    layer with hooks or methods of its own is called as it is.
+    whatever the pass has read: attributes, globals. Then it is followed anew, but not for ever: see
+    docs/torch.md, also for what is not noticed. A layer with hooks or methods of its own is called
+    as it is.
 
     Where PyTorch's own operations are to be seen, as by autocast, torch.compile, torch.jit.trace,
     torch.func or hooks of all modules, the plain model runs. `plain(model)` is the way back.
