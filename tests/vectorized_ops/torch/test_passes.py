@@ -246,3 +246,23 @@ def test_zeros_are_told_apart_by_their_signs() -> None:
     model = optimize(Given(), keep_memory=False)
     for zero in (0.0, -0.0):
         torch.testing.assert_close(1 / model(IMAGES, zero), 1 / Given()(IMAGES, zero))
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layers = nn.ModuleDict({name: nn.Conv2d(3, 3, 1) for name in ("one", "other")})
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.relu(self.layers["one"](images))
+
+
+def test_layers_that_change_names_are_taken_by_them() -> None:
+    ours, theirs = optimize(Named(), keep_memory=False), Named()
+    for model in (ours, theirs):
+        model(IMAGES)
+        one, other = model.layers.values()
+        model.layers.clear()
+        model.layers.update({"other": one, "one": other})
+    torch.testing.assert_close(ours(IMAGES), theirs(IMAGES))
