@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
+import torch
 from torch import nn
 
 from knltrain.errors import NetworkError
@@ -25,6 +27,7 @@ from knltrain.network.layers import (
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.torch_modules import TORCH_NAMES
+from vectorized_ops.torch._alterations import stays_whole
 
 
 def from_torch(
@@ -32,9 +35,9 @@ def from_torch(
 ) -> tuple[Network, ParameterVector]:
     """A network for images (H,W,C) and a copy of its parameters from a chain of modules.
 
-    Understands a plain nn.Sequential of the modules in LAYERS and Flatten; NetworkError names any
-    module or setting that a network cannot express. A forward pass is not read, so no module may
-    have one of its own.
+    Understands a plain nn.Sequential of the modules in LAYERS and Flatten, of float32 values that
+    are all trained; NetworkError names any module, setting or tensor that a network cannot express.
+    A forward pass is not read, so no module may have one of its own.
     """
     _check_chain(module)
     children = [(key, child) for key, child in module._modules.items() if child is not None]
@@ -47,9 +50,8 @@ def from_torch(
     _check_flattening(children)
     network = Network(name, input_shape, layers)
     parameters = ParameterVector(network)
-    state = module.state_dict()
     for spec in network.parameters:
-        values = state[f"{spec.layer}.{TORCH_NAMES[spec.role]}"].cpu().numpy()
+        values = _values(spec.layer, module._modules[spec.layer], TORCH_NAMES[spec.role])
         if values.shape != spec.shape:
             raise NetworkError(
                 f"{spec.name}: images of shape {input_shape} need {spec.shape}, but the module "
@@ -59,8 +61,32 @@ def from_torch(
     return network, parameters
 
 
+def _values(name: str, module: nn.Module | None, key: str) -> np.ndarray:
+    """Return a tensor of a module as an array; NetworkError for one that a network cannot take."""
+    tensor: object = getattr(module, key, None)
+    whose = f"module '{name}': {key}"
+    if not isinstance(tensor, torch.Tensor):
+        raise NetworkError(f"{whose} is {tensor!r}: expected a tensor, as the module was made with")
+    if tensor.is_meta:
+        raise NetworkError(
+            f"{whose} is on the device meta, without values: expected values; "
+            "module.to_empty(device='cpu') makes room for them, load_state_dict fills it"
+        )
+    if tensor.dtype != torch.float32 or tensor.layout != torch.strided:
+        raise NetworkError(
+            f"{whose} is {tensor.dtype}, {tensor.layout}: expected torch.float32, torch.strided, "
+            "a network trains in nothing else; module.float() makes it so of other real numbers"
+        )
+    if isinstance(tensor, nn.Parameter) and not tensor.requires_grad:
+        raise NetworkError(
+            f"{whose} is frozen (requires_grad = False): expected parameters that are trained, a "
+            "network trains all; module.requires_grad_() lets PyTorch do so, too"
+        )
+    return tensor.detach().cpu().numpy()
+
+
 def _check_chain(module: nn.Module) -> None:
-    if type(module) is nn.Sequential and not _does_more(module):
+    if type(module) is nn.Sequential and not stays_whole(module):
         return
     kind = type(module).__name__
     more = " with hooks or a forward of its own" if type(module) is nn.Sequential else ""
@@ -74,17 +100,12 @@ def _check_chain(module: nn.Module) -> None:
 
 def _plain(name: str, module: nn.Module) -> type[nn.Module]:
     """Return the class of a module of which nothing but its class says what it computes."""
-    if _does_more(module):
+    if stays_whole(module):
         raise NetworkError(
             f"module '{name}': {type(module).__name__} with hooks or a forward of its own is not "
             "supported: expected a module that does what its class does; remove them first"
         )
     return type(module)
-
-
-def _does_more(module: nn.Module) -> bool:
-    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
-    return bool(hooks) or any(callable(getattr(type(module), name, None)) for name in vars(module))
 
 
 def _check_shared(children: list[tuple[str, nn.Module]]) -> None:
@@ -101,9 +122,9 @@ def _check_shared(children: list[tuple[str, nn.Module]]) -> None:
 
 
 def _layer(name: str, module: nn.Module) -> Layer:
-    described = LAYERS.get(type(module))
-    if described is not None:
-        return described(name, module)
+    for kind, described in LAYERS.items():  # classes of programs may have no hash
+        if kind is type(module):
+            return described(name, module)
     known = ", ".join(kind.__name__ for kind in LAYERS)
     raise NetworkError(
         f"module '{name}': {type(module).__name__} is not supported: expected {known} or Flatten "

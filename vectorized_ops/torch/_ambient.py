@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,14 +14,33 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 
+class _State(threading.local):
+    blocks = 0
+    """Blocks of `in_plain_order` in which a thread is."""
+
+
+_state = _State()
+
+
+@contextlib.contextmanager
+def in_plain_order() -> Iterator[None]:
+    """Let PyTorch's own operations run in the block, and keep images in the order they are in."""
+    _state.blocks += 1
+    try:
+        yield
+    finally:
+        _state.blocks -= 1
+
+
 def is_watched() -> bool:
     """Tell whether somebody has to see PyTorch's own operations, so that kernels must not run.
 
     Those are autocast, torch.compile and torch.export, torch.jit.trace, torch.func, forward-mode
-    derivatives, and modes of `__torch_dispatch__` or `__torch_function__`.
+    derivatives, modes of `__torch_dispatch__` or `__torch_function__`, and `in_plain_order`.
     """
     return (
         torch.compiler.is_compiling()
+        or _state.blocks > 0
         or torch.is_autocast_enabled("cpu")
         or torch._C._get_tracing_state() is not None
         or torch._C._are_functorch_transforms_active()

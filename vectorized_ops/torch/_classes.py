@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import abc
 import functools
+import inspect
+from types import FunctionType
 from typing import Any, cast
 
-from torch import nn
+from torch import Tensor, nn
 
-from vectorized_ops.torch._ambient import has_global_hooks, is_watched
+from vectorized_ops.torch._ambient import has_global_hooks, in_plain_order, is_watched
+from vectorized_ops.torch._looks import PASSES
+from vectorized_ops.torch._order import (
+    asks_for_order,
+    is_in_plain_order,
+    order_of,
+    ordered,
+)
 from vectorized_ops.torch._passes import PREFIX, Passes
 from vectorized_ops.torch._reads import KIND
 from vectorized_ops.torch._rows import is_plain, pixelwise
-from vectorized_ops.torch._tracing import Call
-
-_PASSES = "_followed_graphs"
+from vectorized_ops.torch._tracing import Call, bound_forward
 
 
 class Optimized(nn.Module):
@@ -39,9 +46,9 @@ def kind_of(model: nn.Module) -> Any:
 
 def passes_of(model: nn.Module) -> Passes:
     """Return the passes of a model that were followed."""
-    passes = model.__dict__.get(_PASSES)
+    passes = model.__dict__.get(PASSES)
     if passes is None:
-        passes = model.__dict__[_PASSES] = Passes()
+        passes = model.__dict__[PASSES] = Passes()
     return cast(Passes, passes)
 
 
@@ -52,7 +59,7 @@ def set_class(model: nn.Module, kind: Any) -> None:
 
 def forget_passes(model: nn.Module) -> None:
     """Let nothing of an optimised model be left in its attributes."""
-    model.__dict__.pop(_PASSES, None)
+    model.__dict__.pop(PASSES, None)
 
 
 _made: dict[int, Any] = {}
@@ -68,11 +75,14 @@ def optimized_class(kind: Any) -> Any:
 
 def _new_class(kind: Any) -> Any:
     """Return a subclass; neither metaclasses of the program nor its class hooks hear of it."""
+    is_method = isinstance(inspect.getattr_static(kind, "forward"), FunctionType)
 
     @functools.wraps(kind.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_watched() or has_global_hooks():
-            return kind.forward(self, *args, **kwargs)
+            if is_method:  # said so that torch.compile can read it
+                return kind.forward(self, *args, **kwargs)
+            return bound_forward(self, kind)(*args, **kwargs)
         return _computed(self, kind, args, kwargs)
 
     names = {
@@ -86,14 +96,23 @@ def _new_class(kind: Any) -> Any:
 def _computed(model: nn.Module, kind: Any, args: Any, kwargs: Any) -> Any:
     """Compute what the model computes, by its graph if there is one."""
     call, tensors = Call.of(args, kwargs)
-    if call is None or not tensors or not is_plain(tensors[0]):
-        return kind.forward(model, *args, **kwargs)
-    followed = passes_of(model).find(model, kind, call)
-    tensors = [pixelwise(tensor) if tensor.dim() == 4 else tensor for tensor in tensors]
-    if followed is not None:
-        return followed.forward(*tensors)
-    filled, named = call.filled(tensors)
-    return kind.forward(model, *filled, **named)
+    followed = None
+    if call is not None and tensors and is_plain(tensors[0]):
+        followed = passes_of(model).find(model, kind, call)
+    if followed is None and is_in_plain_order((args, kwargs)) and asks_for_order(model):
+        with in_plain_order():
+            return bound_forward(model, kind)(*args, **kwargs)
+    with order_of((args, kwargs)):
+        images = [pixelwise(tensor) if _are_images(tensor) else tensor for tensor in tensors]
+        if followed is not None:
+            return followed(model, *images)
+        if call is not None and tensors and is_plain(tensors[0]):
+            args, kwargs = call.filled(images)
+        return ordered(bound_forward(model, kind)(*args, **kwargs))
+
+
+def _are_images(tensor: Tensor) -> bool:
+    return tensor.dim() == 4
 
 
 def _made_again(make: Any, args: tuple[Any, ...]) -> nn.Module:

@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections import Counter, defaultdict
+import weakref
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
 from vectorized_ops.torch._ambient import modes
 from vectorized_ops.torch._fusion import fuse
+from vectorized_ops.torch._order import keep_order
 from vectorized_ops.torch._reads import NotTraceableError, Read, Reads, Seen, changed
-from vectorized_ops.torch._tracing import Call, condition, modules_of, trace
+from vectorized_ops.torch._tracing import (
+    Call,
+    bound_forward,
+    condition,
+    modules_of,
+    names_of_arguments,
+    trace,
+)
+
+Forward = Callable[..., Any]
 
 _KEPT = 8
-"""Passes of one kind of call that are kept, for what changes back and forth."""
+"""Passes of calls with the same values that are kept, for what changes back and forth."""
+_MOST_KEPT = 64
+"""Passes of a kind of call, and kinds of calls, that are kept."""
 _MOST_FOLLOWED, _MOST_REFUSED = 24, 3
 """Times that a kind of call is followed, and refused: what always changes is not worth it."""
-
+_MOST_IN_ALL = 240
+"""Times that a model is followed, whatever the kind of call."""
+_WORTH = 100
+"""Calls by which a pass was worth following; it does not count then."""
 
 _ONE_FOLLOWS = threading.RLock()
 """PyTorch's classes are changed while a pass is followed."""
@@ -30,64 +47,79 @@ class OptimizationWarning(UserWarning):
 
 
 @final
-@dataclass(slots=True)
-class Found:
-    """A tensor that a graph takes from a module."""
-
-    owner: nn.Module
-    name: str
-    value: Tensor
-    target: str
-
-
-@final
 class Pass:
-    """A pass that was followed, or could not be; what it has read, and the tensors it takes."""
+    """A pass that was followed, or could not be, for one call; and what it has read.
 
-    def __init__(self, model: nn.Module, graph: fx.Graph | None, reads: tuple[Read, ...]) -> None:
-        self.graph = None if graph is None else fx.GraphModule(model, graph)
-        self._reads, self._modules = reads, modules_of(model)  # which keep their identities
-        self._tensors = [] if graph is None else _tensors_of(model, graph)
+    It keeps no modules: `forward` takes them, and tensors, from the model at each call.
+    """
+
+    def __init__(self, call: Call, graph: fx.Graph | None, reads: tuple[Read, ...]) -> None:
+        self.call, self.forward = call, None if graph is None else _compiled(graph)
+        self.served, self._reads = 0, reads
 
     def is_current(self) -> bool:
-        """Tell whether all that was read is as it was; other tensors are taken over."""
+        """Tell whether all that was read is as it was."""
         seen: Seen = {}
-        return all(read.is_same(seen) for read in self._reads) and self._takes_tensors()
+        return all(read.is_same(seen) for read in self._reads)
 
     def changed(self) -> list[str]:
         """Return the names of what is not as it was read."""
         return changed(self._reads)
 
-    def _takes_tensors(self) -> bool:
-        for found in self._tensors:
-            now = getattr(found.owner, found.name, None)
-            if now is found.value:
-                continue
-            if not isinstance(now, Tensor):
-                return False
-            found.value = now
-            _put(self.graph, found.target, now)
-        return True
+
+def _forward_of(kind: Any) -> Forward:
+    return lambda model, *args, **kwargs: bound_forward(model, kind)(*args, **kwargs)
 
 
-def _tensors_of(model: nn.Module, graph: fx.Graph) -> list[Found]:
-    found = []
-    for target in {str(node.target) for node in graph.nodes if node.op == "get_attr"}:
-        path, _, name = target.rpartition(".")
-        owner = model.get_submodule(path)
-        value = getattr(owner, name)
-        if isinstance(value, Tensor):
-            found.append(Found(owner, name, value, target))
-    return found
+def _compiled(graph: fx.Graph) -> Forward:
+    """Return a graph as a function of the model and its tensors."""
+    code = graph.python_code("self")
+    names = dict(code.globals)
+    exec(compile(code.src, "<followed pass>", "exec", dont_inherit=True), names)
+    forward: Forward = names["forward"]
+    return forward
 
 
-def _put(graph: Any, target: str, value: Tensor) -> None:
-    """Let a graph take this tensor, whether it was a parameter before or not."""
-    path, _, name = target.rpartition(".")
-    place = graph.get_submodule(path)
-    for kept in (place._parameters, place._buffers, place.__dict__):
-        kept.pop(name, None)
-    place._buffers[name] = value
+@final
+class _Kind:
+    """Calls of one kind, in one condition of a model: their passes, those used last in front."""
+
+    def __init__(self, model: nn.Module) -> None:
+        modules = modules_of(model)
+        self._modules = [weakref.ref(module) for module in modules]
+        self._classes = [type(module) for module in modules]  # which keep their identities
+        self.known: list[Pass] = []
+        self.followed = self.refused = 0
+
+    def is_there(self) -> bool:
+        """Tell whether all modules are still alive, and identities those of no others."""
+        return all(module() is not None for module in self._modules)
+
+    def find(self, call: Call) -> Pass | None:
+        """Return the pass of such a call that holds as things are."""
+        for number, found in enumerate(self.known):
+            if found.call == call and found.is_current():
+                if number:
+                    self.known.insert(0, self.known.pop(number))
+                found.served += 1
+                return found
+        return None
+
+    def keep(self, new: Pass) -> None:
+        """Put a pass in front; what has not been used for long goes."""
+        alike = [found for found in self.known if found.call == new.call]
+        gone = {id(found) for found in alike[_KEPT - 1 :]}
+        known = [new, *(found for found in self.known if id(found) not in gone)]
+        self.known = known[:_MOST_KEPT]
+
+    def changing(self, call: Call, names: list[str]) -> list[str]:
+        """Return what makes another pass necessary, with the verb for it."""
+        alike = next((found for found in self.known if found.call == call), None)
+        if alike is not None:
+            return [f"reads {name}" for name in alike.changed()]
+        others = [found.call.key for found in self.known]
+        given = zip(names, call.key, zip(*others, strict=True), strict=True) if others else ()
+        return [f"is given {name}" for name, now, before in given if set(before) != {now}]
 
 
 @final
@@ -98,56 +130,77 @@ class Passes:
     fused: Counter[str] = field(default_factory=Counter)
     singly: Counter[str] = field(default_factory=Counter)
     refused: str = ""
-    _known: dict[Any, list[Pass]] = field(default_factory=lambda: defaultdict(list))
-    _times: Counter[Any] = field(default_factory=Counter)
-    _refusals: Counter[Any] = field(default_factory=Counter)
+    _kinds: dict[Any, _Kind] = field(default_factory=dict)
+    _followed: int = 0
     _warned: set[str] = field(default_factory=set)
 
     def __reduce__(self) -> Any:
         return Passes, ()
 
-    def find(self, model: nn.Module, kind: Any, call: Call) -> fx.GraphModule | None:
+    def find(self, model: nn.Module, kind: Any, call: Call) -> Forward | None:
         """Return the pass of such a call of a model that had this class, as things are.
 
-        None where it cannot be followed.
+        It is a function of the model and the call's tensors; None where it cannot be followed.
         """
-        key = condition(model), call, call.kinds, modes()
-        known = self._known[key]
-        for number, found in enumerate(known):
-            if found.is_current():
-                if number:
-                    known.insert(0, known.pop(number))
-                return found.graph
-        if self._refusals[key] >= _MOST_REFUSED:
+        key = condition(model), call.kinds, modes()
+        here = self._kinds.get(key)
+        if here is None or not here.is_there():
+            here = self._kinds[key] = _Kind(model)
+        found = here.find(call)
+        if found is not None:
+            if found.served == _WORTH:
+                here.followed -= 1
+                self._followed -= 1
+            return found.forward
+        if here.refused >= _MOST_REFUSED:
             return None
-        self._times[key] += 1
-        if self._times[key] > _MOST_FOLLOWED:
-            self._give_up(model, known)
+        if here.followed >= _MOST_FOLLOWED or self._followed >= _MOST_IN_ALL:
+            self._give_up(model, here, kind, call)
             return None
+        here.followed += 1
+        self._followed += 1
         with _ONE_FOLLOWS:
-            known.insert(0, self._follow(model, kind, call))
-        self._refusals[key] += known[0].graph is None
-        del known[_KEPT:]
-        while len(self._known) > 8 * _KEPT:
-            self._known.pop(next(iter(self._known)))
-        return known[0].graph
+            new = self._follow(model, kind, call)
+        here.keep(new)
+        here.refused += new.forward is None
+        self._forget()
+        return new.forward
+
+    def _forget(self) -> None:
+        """Let go of what was followed for modules that are no more, and of the oldest."""
+        for key, here in list(self._kinds.items()):
+            if not here.is_there():
+                self._kinds.pop(key, None)
+        while len(self._kinds) > _MOST_KEPT:
+            self._kinds.pop(next(iter(self._kinds)), None)
 
     def _follow(self, model: nn.Module, kind: Any, call: Call) -> Pass:
         reads, graph = Reads(), None
         try:
             reads.note_method(kind, "forward")
-            graph = trace(model, kind.forward, call, reads)
+            graph = trace(model, _forward_of(kind), call, reads)
             modules = dict(model.named_modules(remove_duplicate=False))
             with reads.noted({id(module) for module in modules.values()}):
-                self.fused = fuse(graph, modules)
-            self.refused = ""
+                fused = fuse(graph, modules)
+                if reason := keep_order(graph, modules):
+                    raise NotTraceableError(reason)
+            reads.note_tensors(model, {str(n.target) for n in graph.nodes if n.op == "get_attr"})
+            new = Pass(call, graph, reads.all)
+            self.fused, self.refused = fused, ""
+            return new
         except NotTraceableError as error:
-            self._refuse(model, f"could not be followed: {error}", str(error))
-        return Pass(model, graph, reads.all)
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001 (whatever the program's objects raise)
+            reason = f"{type(error).__name__}: {error}"
+        self._refuse(model, f"could not be followed: {reason}", reason)
+        return Pass(call, None, reads.all)
 
-    def _give_up(self, model: nn.Module, known: list[Pass]) -> None:
-        names = ", ".join(known[0].changed())
-        reason = f"it reads {names}, which kept changing"
+    def _give_up(self, model: nn.Module, here: _Kind, kind: Any, call: Call) -> None:
+        if here.followed >= _MOST_FOLLOWED:
+            what = here.changing(call, names_of_arguments(model, kind, call))
+            reason = f"it {', '.join(what)}, which kept changing"
+        else:
+            reason = "its modules, their flags and hooks, or the kinds of arguments kept changing"
         self._refuse(model, f"is followed no more: {reason} between calls", reason)
 
     def _refuse(self, model: nn.Module, text: str, reason: str) -> None:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import dis
 import gc
 import inspect
 import sys
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, final
 
-from torch import nn
+from torch import Tensor, nn
 
+from vectorized_ops.torch import _looks as looks
 from vectorized_ops.torch._snapshots import (
     FOREIGN,
     GeneratorError,
@@ -29,9 +29,11 @@ from vectorized_ops.torch._snapshots import (
     data_of,
     is_fixed,
     snapshot,
+    weakly,
 )
 
-_OF_EVERY_MODULE = {*nn.Module().__dict__, *dir(nn.Module)} - {"forward"}
+_INSIDE = {"__dict__": (), "_parameters": looks.OF_MODULES, "_buffers": looks.OF_MODULES}
+"""What is read of modules by which PyTorch works, and through what functions of PyTorch."""
 
 
 class NotTraceableError(Exception):
@@ -42,8 +44,7 @@ KIND = "_class_before"
 """Where optimised classes have the class that the model had."""
 
 _CONTAINERS = (list, dict, set, deque)
-_MISSING = "missing"
-_OURS = "vectorized_ops.torch."
+_NUMBERS = (bool, int, float, str)
 
 
 Seen = dict[tuple[int, int], tuple[Any, bool]]
@@ -57,16 +58,18 @@ class Read:
 
     name: str
     look: Callable[[], Any]
-    value: Any
     before: Any
-    is_fixed: bool
-    """Whether the value cannot change inside."""
+    fixed: Any
+    """What was read, if nothing can change inside of it: then it is compared in no other way."""
+    code: CodeType | None
+    """The code of a function that has nothing beside it, which `function` gives while it lives."""
+    function: Callable[[], Any]
 
     def is_same(self, seen: Seen) -> bool:
         """Tell whether it is what it was; `seen` has what was looked at in the same call."""
         try:
             now = self.look()
-            if now is self.value and self.is_fixed:
+            if now is self.fixed or (self.code is not None and self._is_function(now)):
                 return True
             key = id(now), id(self.before)
             if key not in seen:
@@ -74,6 +77,12 @@ class Read:
             return seen[key][1]
         except Exception:  # noqa: BLE001 (too large by now, or whatever a program's objects raise)
             return False
+
+    def _is_function(self, now: Any) -> bool:
+        return now is self.function() and looks.code_alone(now) is self.code
+
+
+_NOTHING = object()
 
 
 @final
@@ -86,7 +95,17 @@ class Reads:
         self._taken: dict[int, tuple[Any, Any]] = {}
         self._run: dict[int, CodeType] = {}
         self._copies: list[tuple[Any, Any]] = []
+        self._places: dict[int, list[tuple[nn.Module, str]]] = defaultdict(list)
+        self._looking: set[tuple[int, str]] = set()
+        self._refusals: list[NotTraceableError] = []
         self.too_large: list[str] = []
+        self.held: dict[int, Tensor] = {}
+        """Tensors of the model that the pass has not read by a name there, by identity."""
+
+    def refusal(self, text: str) -> NotTraceableError:
+        """Return an error to be raised; a pass that keeps errors to itself is refused as well."""
+        self._refusals.append(NotTraceableError(text))
+        return self._refusals[-1]
 
     @property
     def all(self) -> tuple[Read, ...]:
@@ -99,25 +118,24 @@ class Reads:
 
         And the globals of all functions that run there, however they are come by. What the garbage
         collector would run waits. Raises NotTraceableError for what a function is about to do; once
-        more after the block, as a finalizer keeps errors to itself.
+        more after the block, as programs and finalizers may keep errors to themselves.
         """
 
         def noting(module: Any, name: str) -> Any:
-            if name in _OF_EVERY_MODULE or id(module) not in modules:
-                return object.__getattribute__(module, name)
-            self._note_attribute(module, name)
+            if id(module) in modules:
+                if name not in looks.OF_EVERY_MODULE:
+                    self._note_attribute(module, name)
+                elif name in _INSIDE and looks.is_of_program(sys._getframe(1), _INSIDE[name]):
+                    self._note_inside(module, name)
             return object.__getattribute__(module, name)
 
-        def running(frame: FrameType, event: str, _value: object) -> None:
-            try:
-                if event == "call":
-                    self._note_run(frame)
-            except NotTraceableError as error:
-                refusals.append(error)
-                raise
+        def running(frame: FrameType, event: str, value: Any) -> None:
+            if event == "call":
+                self._note_run(frame)
+            elif event == "c_call" and value in looks.EFFECTS and _is_run(frame):
+                raise self.refusal(f"it {looks.EFFECTS[value]} ({value.__name__})")
 
         kind: Any = nn.Module
-        refusals: list[NotTraceableError] = []
         former, collects = _profiler(), gc.isenabled()
         kind.__getattribute__ = noting
         gc.disable()
@@ -130,17 +148,17 @@ class Reads:
             if collects:
                 gc.enable()
             _resume(former)
-        if refusals:
-            raise refusals[0]
+        if self._refusals:
+            raise self._refusals[0]
 
     def note_method(self, kind: Any, name: str) -> None:
         """Note a function of a class; NotTraceableError if it sets globals or others' variables."""
-        self._note((id(kind), name), f"{name_of(kind)}.{name}", partial(_method, kind, name))
+        self.note((id(kind), name), f"{name_of(kind)}.{name}", partial(looks.method, kind, name))
 
     def note_class(self, kind: type) -> None:
         """Note what a module's class has beside methods, and those that a graph goes past."""
         if classes_of(kind):
-            self._note((id(kind), ""), name_of(kind), lambda: kind)
+            self.note((id(kind), ""), name_of(kind), lambda: kind)
         for name in ("__call__", "_conv_forward"):
             if hasattr(kind, name):
                 self.note_method(kind, name)
@@ -152,6 +170,33 @@ class Reads:
             _refill(container, copy)
         return names
 
+    def note_tensors(self, model: nn.Module, targets: Iterable[str]) -> None:
+        """Note by what names the pass knows the tensors that a graph takes from the model.
+
+        A tensor that was read by its name may become another, which is taken then; if there are
+        several names, all have to lead to the same one. What was come by otherwise is `held`.
+        """
+        for target in sorted(targets):
+            path, _, name = target.rpartition(".")
+            owner = model.get_submodule(path)
+            place, called = (weakly(owner), name), f"{name_of(type(owner))}.{name}"
+            tensor = looks.tensor(place)
+            if not isinstance(tensor, Tensor):
+                continue
+            names = self._places[id(tensor)]
+            if id(tensor) in self.held or not names:
+                self.note((id(owner), f"{name} held"), called, partial(looks.tensor, place))
+            if names:
+                places = [place, *((weakly(each), other) for each, other in names)]
+                self.note((id(owner), f"{name} one"), called, partial(looks.are_one, places))
+
+    def note_property(self, owner: nn.Module | Tensor, called: str, name: str, *given: Any) -> None:
+        """Note what a tensor is beside its values: one of a module by a name, or without owner."""
+        key = id(owner), f"{called}.{name}{given}"
+        find = partial(looks.tensor, (weakly(owner), called)) if called else weakly(owner)
+        path = f"{name_of(type(owner))}.{called}.{name}" if called else f"Tensor.{name}"
+        self.note(key, path, partial(looks.tensor_property, find, name, given))
+
     def _note_attribute(self, module: nn.Module, name: str) -> None:
         if module._modules.get(name) is not None:
             return
@@ -160,31 +205,62 @@ class Reads:
         if isinstance(value, FunctionType):  # which `is_altered` tells from one of the instance
             self.note_method(kind, name)
         elif not _is_computed(value):
-            self._note(
-                (id(module), name),
-                f"{name_of(kind)}.{name}",
-                partial(_attribute, module, name),
-            )
+            look, key = partial(looks.attribute, weakly(module), name), (id(module), name)
+            if key not in self._found and name not in module.__dict__:
+                tensor = looks.tensor((weakly(module), name))
+                self._places[id(tensor)].append((module, name))
+            self.note(key, f"{name_of(kind)}.{name}", look)
 
-    def _note(self, key: tuple[int, str], name: str, look: Callable[[], Any]) -> None:
-        if key in self._found:
+    def _note_inside(self, module: nn.Module, name: str) -> None:
+        """Note what a module has, which a program goes through itself."""
+        key, called = (id(module), name), f"{name_of(type(module))}.{name}"
+        if name == "__dict__":
+            self.note(key, called, partial(looks.own_attributes, weakly(module)), runs=False)
+        for registry in ("_parameters", "_buffers") if name == "__dict__" else (name,):
+            look = partial(looks.registered, weakly(module), registry)
+            self.note((id(module), registry), called, look)
+
+    def note(
+        self, key: tuple[int, str], name: str, look: Callable[[], Any], runs: bool = True
+    ) -> None:
+        """Note something that is read, once for each key; NotTraceableError if that fails.
+
+        Functions in it are taken to be run, unless told otherwise.
+        """
+        if key in self._found or key in self._looking:
             return
-        value = look()
+        self._looking.add(key)  # a program's own ways to attributes lead here again
         try:
-            before = snapshot(value, self._note_function)
+            value = look()
+            before = snapshot(value, self._note_function if runs else None)
             _, other = self._taken.setdefault(id(value), (value, before))
             before = other if other == before else before  # so that one look is enough
-            self._found[key] = Read(name, look, value, before, is_fixed(value, before))
+            fixed = value if is_fixed(value, None) else _NOTHING
+            code = looks.code_alone(value)
+            self._found[key] = Read(
+                name, look, before, fixed, code, weakly(value if code else None)
+            )
         except TooLargeError:
             self.too_large.append(name)
+            return
         except GeneratorError as error:  # before a number is drawn
-            raise NotTraceableError(f"it reads {name}, with a random generator") from error
+            raise self.refusal(f"it reads {name}, with {error}") from error
+        except NotTraceableError:
+            raise
+        except Exception as error:  # whatever the program's objects raise
+            raise self._unreadable(name, error) from error
+        finally:
+            self._looking.discard(key)
         if isinstance(value, type):
             self._copies += [(each, data_of(each)) for each in classes_of(value)]
             return
         inside = value if isinstance(value, _CONTAINERS) else getattr(value, "__dict__", None)
         if isinstance(inside, _CONTAINERS) and not isinstance(value, (nn.Module, ModuleType)):
             self._copies.append((inside, (dict if isinstance(inside, dict) else list)(inside)))
+
+    def _unreadable(self, name: str, error: Exception) -> NotTraceableError:
+        raised = type(error).__name__
+        return self.refusal(f"it reads {name}, which raises {raised} when looked at: {error}")
 
     def _note_function(self, function: FunctionType) -> None:
         """Note the globals and variables of a function, and of those that it calls by name."""
@@ -193,43 +269,77 @@ class Reads:
         self._functions[id(function)] = function
         package = str(function.__globals__.get("__name__")).partition(".")[0]
         variables = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        for name, cell in variables:
-            if package not in FOREIGN or isinstance(_content(cell), (FunctionType, MethodType)):
-                self._note((id(cell), name), name, partial(_content, cell))
+        for number, (name, cell) in enumerate(variables):
+            look = partial(looks.variable, weakly(function), number)
+            if package not in FOREIGN or isinstance(look(), (FunctionType, MethodType)):
+                self.note((id(cell), name), name, look)
         if package in FOREIGN:
             return
-        chains, setters = _names_in(function.__code__)
+        chains, setters = looks.names_in(function.__code__)
         if setters:
-            raise NotTraceableError(f"it sets {', '.join(setters)}")
-        for chain in chains:
-            self._note_global(function.__globals__, chain)
+            raise self.refusal(f"it sets {', '.join(setters)}")
+        self._note_globals(function.__globals__, function.__code__, chains)
 
     def _note_run(self, frame: FrameType) -> None:
         """Note the globals of a function that is about to run; its variables are the pass's."""
         code = frame.f_code
+        if frame.f_globals.get("__name__") == "os" and code.co_name == "__getitem__":
+            self._note_environment(frame)
         if id(code) in self._run:
             return
-        if str(frame.f_globals.get("__name__")).partition(".")[0] in FOREIGN or _is_import(frame):
+        if not _is_run(frame):
             return
         self._run[id(code)] = code
-        chains, setters = _names_in(code)
+        chains, setters = looks.names_in(code)
         if names := sorted(set(setters) - set(code.co_freevars)):
-            raise NotTraceableError(f"it sets {', '.join(names)}")
+            raise self.refusal(f"it sets {', '.join(names)}")
+        self._note_globals(frame.f_globals, code, chains)
+
+    def _note_globals(
+        self, names: dict[str, Any], code: CodeType, chains: list[tuple[str, ...]]
+    ) -> None:
+        """Note what code reads by name, also of modules that it imports itself."""
+        if ("type",) in chains and any(looks.is_tensor_class(names, chain) for chain in chains):
+            raise self.refusal("it asks for the type of tensors")
         for chain in chains:
-            self._note_global(frame.f_globals, chain)
+            try:
+                self._note_global(names, chain)
+            except NotTraceableError:
+                raise
+            except Exception as error:  # as in `note`
+                raise self._unreadable(".".join(chain), error) from error
+        for module, taken in looks.imports_in(code, str(names.get("__package__") or "")):
+            for name in taken:
+                self.note(
+                    (hash(module), name), f"{module}.{name}", partial(looks.imported, module, name)
+                )
+            if not taken or any(isinstance(looks.imported(module, n), ModuleType) for n in taken):
+                self.note((hash(module), ""), module, partial(looks.imported_data, module))
+
+    def _note_environment(self, frame: FrameType) -> None:
+        """Note a variable of the environment that the program is about to read."""
+        key, variables = frame.f_locals["key"], frame.f_locals["self"]
+        if looks.is_of_program(frame, ("os", "collections.abc")):
+            self.note((id(variables), str(key)), str(key), partial(variables.get, key))
 
     def _note_global(self, names: dict[str, Any], chain: tuple[str, ...]) -> None:
         """Note a global, or where it is a module or a class, what is read of it by name."""
         if chain[0] not in names and hasattr(builtins, chain[0]):
             return
         path, further = list(chain[:1]), list(chain[1:])
-        value = _looked_up(names, path)
-        while further and isinstance(value, (ModuleType, type)) and not _is_foreign(value):
+        value = looks.looked_up(names, path)
+        while further and isinstance(value, (ModuleType, type)) and not looks.is_foreign(value):
             path.append(further.pop(0))
-            value = _looked_up(names, path)
-        if not isinstance(value, ModuleType) or not _is_foreign(value):
+            value = looks.looked_up(names, path)
+        if isinstance(value, ModuleType) and looks.is_foreign(value) and further:
+            if (value, further[0]) == (sys, "modules"):
+                raise self.refusal("it reads sys.modules")
+            found = looks.looked_up(names, [*path, *further])
+            path += further if type(found) in _NUMBERS else []
+            value = found if type(found) in _NUMBERS else value
+        if not isinstance(value, ModuleType) or not looks.is_foreign(value):
             name = ".".join(path)
-            self._note((id(names), name), name, partial(_looked_up, names, path))
+            self.note((id(names), name), name, partial(looks.looked_up, names, path))
 
 
 def changed(reads: Iterable[Read]) -> list[str]:
@@ -238,22 +348,16 @@ def changed(reads: Iterable[Read]) -> list[str]:
     return [read.name for read in reads if not read.is_same(seen)]
 
 
+def _is_run(frame: FrameType) -> bool:
+    return looks.is_of_program(frame) and not looks.is_import(frame)
+
+
 def _profiler() -> Any:
     """Return who is told of calls; NotTraceableError for one that could not be put back."""
     profiler: Any = sys.getprofile()
     if profiler is None or callable(profiler) or hasattr(profiler, "enable"):
         return profiler
     raise NotTraceableError(f"a {type(profiler).__name__} watches its calls")
-
-
-def _is_import(frame: FrameType) -> bool:
-    """Tell whether a function runs for an import on the way, as PyTorch has them."""
-    at: FrameType | None = frame
-    while at is not None and not str(at.f_globals.get("__name__")).startswith(_OURS):
-        if at.f_code.co_name == "<module>":
-            return True
-        at = at.f_back
-    return False
 
 
 def _resume(profiler: Any) -> None:
@@ -269,71 +373,9 @@ def name_of(kind: Any) -> str:
     return str(getattr(kind, KIND, kind).__name__)
 
 
-def _attribute(module: Any, name: str) -> Any:
-    """Return what a module has by a name; for tensors and modules that it registers, their kind."""
-    try:
-        return object.__getattribute__(module, name)
-    except AttributeError:
-        pass
-    for kind in ("_parameters", "_buffers", "_modules"):
-        found = module.__dict__.get(kind, {})
-        if name in found:
-            return None if found[name] is None else kind
-    return _MISSING
-
-
-def _method(kind: Any, name: str) -> Any:
-    return getattr(kind, name, _MISSING)
-
-
 def _is_computed(value: Any) -> bool:
     """Tell whether what a class has is a property, whose own reads are noted."""
     return hasattr(type(value), "__set__") and not hasattr(value, "__objclass__")
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _MISSING
-
-
-def _looked_up(names: dict[str, Any], path: list[str]) -> Any:
-    value = names.get(path[0], getattr(builtins, path[0], _MISSING))
-    for name in path[1:]:
-        value = getattr(value, name, _MISSING)
-    return value
-
-
-def _is_foreign(value: Any) -> bool:
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    known = isinstance(value, (ModuleType, type, FunctionType)) or callable(value)
-    return known and (name is None or str(name).partition(".")[0] in {*FOREIGN, "builtins"})
-
-
-def _names_in(code: CodeType) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Return the globals that code reads, with attributes taken of them, and what it sets."""
-    chains: list[tuple[str, ...]] = []
-    setters: list[str] = []
-    open_chain = False
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            chains.append((step.argval,))
-            open_chain = True
-        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and open_chain:
-            chains[-1] = (*chains[-1], step.argval)
-        elif step.opname not in ("CACHE", "PRECALL"):
-            open_chain = False
-        if step.opname == "STORE_GLOBAL" or (
-            step.opname == "STORE_DEREF" and step.argval in code.co_freevars
-        ):
-            setters.append(step.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            inner, more = _names_in(constant)
-            chains += inner
-            setters += [name for name in more if name not in code.co_cellvars]
-    return chains, setters
 
 
 def _refill(container: Any, copy: Any) -> None:
@@ -341,7 +383,7 @@ def _refill(container: Any, copy: Any) -> None:
         for name in data_of(container).keys() - copy.keys():
             type.__delattr__(container, name)
         for name, value in copy.items():
-            if vars(container).get(name, _MISSING) is not value:
+            if vars(container).get(name, looks.MISSING) is not value:
                 type.__setattr__(container, name, value)
         return
     container.clear()

@@ -6,10 +6,12 @@ import functools
 import logging
 import random
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from enum import Enum
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, final
 
 import numpy as np
@@ -25,6 +27,7 @@ _OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch
 _OBJECTS = (nn.Module, torch.Tensor, ModuleType, BuiltinFunctionType, logging.Logger)
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _SEQUENCES = (list, tuple, deque)
+_CONTAINERS = (dict, MappingProxyType, set, frozenset, *_SEQUENCES)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 
 FOREIGN = {"torch", "numpy", "vectorized_ops", *sys.stdlib_module_names} - {"__main__", "test"}
@@ -39,23 +42,34 @@ class TooLargeError(Exception):
 
 
 class GeneratorError(Exception):
-    """A random generator: it gives another number each time."""
+    """What gives something else each time: a random generator, or an iterator."""
+
+
+def weakly(what: Any) -> Callable[[], Any]:
+    """Return a function that gives an object as long as others keep it; None afterwards."""
+    try:
+        return weakref.ref(what)
+    except TypeError:  # numbers and the like
+        return lambda: what
 
 
 @final
 class Same:
-    """An object that equals itself alone."""
+    """An object that equals itself alone, and is not kept by this."""
 
-    __slots__ = ("_what",)
+    __slots__ = ("_identity", "_what")
 
     def __init__(self, what: Any) -> None:
-        self._what = what
+        self._what, self._identity = weakly(what), id(what)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self._what is other._what
+        if not isinstance(other, Same) or self._identity != other._identity:
+            return False
+        mine = self._what()
+        return mine is not None and mine is other._what()
 
     def __hash__(self) -> int:
-        return id(self._what)
+        return self._identity
 
 
 def snapshot(value: Any, functions: Callable[[FunctionType], None] | None = None) -> Any:
@@ -64,7 +78,8 @@ def snapshot(value: Any, functions: Callable[[FunctionType], None] | None = None
     Numbers equal those of the same type and sign. Containers and objects are looked into, and so
     are the attributes of programs' classes; tensors, modules and functions are the same or not.
     Functions that are found are handed to
-    `functions`. Raises TooLargeError, and GeneratorError for random generators, also inside.
+    `functions`. Raises TooLargeError, and GeneratorError for random generators and iterators, also
+    inside; and whatever the program's objects raise.
     """
     return _Look(functions).at(value)
 
@@ -111,11 +126,13 @@ class _Look:
         if isinstance(value, FunctionType):
             if self._functions is not None:
                 self._functions(value)
-            return Same(value), Same(value.__code__)
+            return Same(value), Same(value.__code__), self._beside(value)
         if isinstance(value, MethodType):
             return self.at(value.__self__), self.at(value.__func__)
         if isinstance(value, _GENERATORS) or isinstance(_owner_of(value), _GENERATORS):
-            raise GeneratorError
+            raise GeneratorError("a random generator")
+        if hasattr(kind, "__next__"):
+            raise GeneratorError(f"an iterator ({kind.__name__})")
         if isinstance(value, type):
             return self._class(value)
         if isinstance(value, (*_OBJECTS, *_OPERATORS, Enum)):
@@ -123,6 +140,17 @@ class _Look:
         if isinstance(value, (np.ndarray, np.generic)):
             return self._array(value)
         return self._inside_of(value, kind)
+
+    def _beside(self, function: FunctionType) -> Any:
+        """Return what stands for a function's defaults and attributes."""
+        parts = function.__defaults__, function.__kwdefaults__, function.__dict__
+        if not any(parts) or id(function) in self._inside or _package_of(function) in FOREIGN:
+            return ()
+        self._inside.add(id(function))
+        try:
+            return tuple(self.at(part) for part in parts)
+        finally:
+            self._inside.discard(id(function))
 
     def _array(self, value: Any) -> Any:
         if value.nbytes > _LARGEST_BYTES or value.dtype.hasobject:
@@ -154,6 +182,10 @@ class _Look:
             self._inside.discard(id(value))
 
 
+def _package_of(value: Any) -> str:
+    return str(value.__module__).partition(".")[0]
+
+
 def _owner_of(value: Any) -> Any:
     """Return what a method that is not written in Python belongs to."""
     return value.__self__ if isinstance(value, BuiltinFunctionType) else None
@@ -163,8 +195,12 @@ def _parts(value: Any) -> list[Any] | None:
     """Return what is in a container or an object; None for what cannot be looked into."""
     if isinstance(value, functools.partial):
         return [value.func, value.args, value.keywords]
+    if isinstance(value, ContextVar):
+        return [value.get(None)]
+    if isinstance(value, weakref.ref):
+        return [value()]
     parts: list[Any] = []
-    if isinstance(value, dict):
+    if isinstance(value, (dict, MappingProxyType)):
         parts += [part for item in value.items() for part in item]
     elif isinstance(value, (set, frozenset)):
         parts += sorted(value, key=hash)
@@ -175,10 +211,26 @@ def _parts(value: Any) -> list[Any] | None:
     attributes = getattr(value, "__dict__", None)
     if attributes is not None:  # where there are none yet, some may come
         parts.append(dict(attributes))
-    return parts if parts or isinstance(value, (dict, set, frozenset, *_SEQUENCES)) else None
+    if isinstance(value, _CONTAINERS):
+        return parts
+    return [*parts, *_memory(value)] or None
+
+
+def _memory(value: Any) -> list[Any]:
+    """Return what stands for the memory that an object gives away, as arrays of bytes do."""
+    try:
+        view = memoryview(value)
+    except TypeError:
+        return []
+    if view.nbytes > _LARGEST_BYTES:
+        raise TooLargeError
+    return [view.format, view.shape, view.tobytes()]
 
 
 def _slots(kind: type) -> tuple[str, ...]:
     names = kind.__dict__.get("__slots__", ())
     names = (names,) if isinstance(names, str) else tuple(names)
+    own = f"_{kind.__name__.lstrip('_')}"  # which Python puts before names of the class alone
+    hidden = {name for name in names if name.startswith("__") and not name.endswith("__")}
+    names = tuple(own + name if name in hidden else name for name in names)
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import operator
+import inspect
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
+from types import FunctionType, MethodType
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,17 +16,25 @@ from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vectorized_ops.torch._alterations import has_hooks, stays_whole
-from vectorized_ops.torch._ambient import modes
+from vectorized_ops.torch import _looks as looks
+from vectorized_ops.torch._alterations import stays_whole
 from vectorized_ops.torch._reads import NotTraceableError, Reads, name_of
+from vectorized_ops.torch._snapshots import Same
+from vectorized_ops.torch._values import Tracer, asked_of_values
 
 TENSOR = Tensor
 """Stands in a `Call` where a tensor was given."""
 
 
-@dataclass(frozen=True, slots=True)
+_SIMPLE = (type(None), bool, int, float, str)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """What a forward pass was given, tensors left out: `args`, and pairs of name and value."""
+    """What a forward pass was given, tensors left out: `args`, and pairs of name and value.
+
+    Calls equal those of the same kinds and values; zero has a sign, and what is no number is one.
+    """
 
     args: tuple[Any, ...]
     kwargs: tuple[tuple[str, Any], ...]
@@ -38,7 +48,7 @@ class Call:
             if isinstance(value, Tensor):
                 tensors.append(value)
                 return TENSOR
-            if value is None or isinstance(value, (bool, int, float, str)):
+            if type(value) in _SIMPLE or isinstance(value, (np.number, np.bool_, Enum)):
                 return value
             raise NotTraceableError
 
@@ -55,10 +65,21 @@ class Call:
         kwargs = {name: next(left) if v is TENSOR else v for name, v in self.kwargs}
         return args, kwargs
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and (self.kinds, self.key) == (other.kinds, other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.kinds)
+
     @property
-    def kinds(self) -> tuple[type, ...]:
-        """The types of what was given; 1, 1.0 and True are equal."""
-        return tuple(type(value) for value in self._values)
+    def kinds(self) -> tuple[Any, ...]:
+        """The types of what was given, and the names."""
+        return tuple(map(type, self.args)), tuple((name, type(v)) for name, v in self.kwargs)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What is equal for equal values alone."""
+        return tuple(_exactly(value) for value in self._values)
 
     @property
     def tensors(self) -> int:
@@ -68,6 +89,38 @@ class Call:
     @property
     def _values(self) -> tuple[Any, ...]:
         return *self.args, *(value for _, value in self.kwargs)
+
+
+def _exactly(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return Same(value)
+    return value if type(value) in (type(None), bool, int, str) or value is TENSOR else repr(value)
+
+
+def names_of_arguments(model: nn.Module, kind: Any, call: Call) -> list[str]:
+    """Return the names of what a forward pass is given, in the order of `call.key`."""
+    taken = parameters_of(model, kind).values()
+    names = [p.name for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in taken if p.kind is p.VAR_POSITIONAL), "an argument")
+    names += [rest] * (len(call.args) - len(names))
+    return [*names[: len(call.args)], *(name for name, _ in call.kwargs)]
+
+
+def parameters_of(model: nn.Module, kind: Any) -> dict[str, inspect.Parameter]:
+    """Return what a forward pass of this class takes; nothing where it does not say so."""
+    try:
+        return dict(inspect.signature(bound_forward(model, kind)).parameters)
+    except (TypeError, ValueError):  # what is written in C has no signature
+        return {}
+
+
+def bound_forward(model: nn.Module, kind: Any) -> Callable[..., Any]:
+    """Return the forward pass of a class for a model; it may be static, or written in C."""
+    found: Any = inspect.getattr_static(kind, "forward")
+    if isinstance(found, FunctionType):
+        return MethodType(found, model)
+    bound: Any = found.__get__(model, type(model)) if hasattr(type(found), "__get__") else found
+    return cast("Callable[..., Any]", bound)
 
 
 def condition(model: nn.Module) -> tuple[Any, ...]:
@@ -104,8 +157,8 @@ def trace(model: nn.Module, forward: Callable[..., Any], call: Call, reads: Read
         for module in modules_of(model):
             reads.note_class(type(module))
         noted = reads.noted({id(module) for module in modules_of(model)})
-        with noted, _NoValues(), nothing_else():
-            graph = _Tracer(forward, call).trace(model)
+        with noted, _NoValues(model, reads), nothing_else(reads), asked_of_values():
+            graph = Tracer(forward, call, reads).trace(model)
         if changed := _restore_attributes(attributes):
             raise NotTraceableError(f"it sets {', '.join(changed)}")
         if _generators() != generators:
@@ -131,39 +184,77 @@ def _check(reads: Reads) -> None:
         raise NotTraceableError(f"it reads {names}, too large to be compared at every call")
 
 
+_VALUES = (Tensor.tolist, Tensor.numpy, Tensor.data_ptr)
+_PROPERTIES = {
+    getattr(Tensor, name).__get__: name
+    for name in ("requires_grad", "is_leaf", "grad", "dtype", "device", "shape", "ndim", "layout")
+} | {Tensor.size: "size", Tensor.dim: "dim", Tensor.numel: "numel", Tensor.stride: "stride"}
+"""What a pass may ask of a parameter that is no value of it, and its name."""
+
+
 class _NoValues(TorchFunctionMode):
-    """No values become Python's while a pass is followed, where `_NothingElse` is not asked."""
+    """No values become Python's while a pass is followed, where `_NothingElse` is not asked.
+
+    What else is asked of tensors that are no arguments is noted.
+    """
+
+    def __init__(self, model: nn.Module, reads: Reads) -> None:
+        super().__init__()
+        self._model, self._reads = model, reads
 
     def __torch_function__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (Tensor.tolist, Tensor.numpy, Tensor.data_ptr) and type(args[0]) is not _Proxy:
-            raise NotTraceableError(f"it looks at values ({func.__name__})")
+        if args and isinstance(args[0], Tensor):
+            if func in _VALUES:
+                raise self._reads.refusal(f"it looks at values ({func.__name__})")
+            if func in _PROPERTIES:
+                self._note(args[0], _PROPERTIES[func], args[1:])
         return func(*args, **(kwargs or {}))
+
+    def _note(self, tensor: Tensor, name: str, given: tuple[Any, ...]) -> None:
+        for module in modules_of(self._model):
+            for registry in (module.__dict__["_parameters"], module.__dict__["_buffers"]):
+                for called, each in registry.items():
+                    if each is tensor:
+                        self._reads.note_property(module, called, name, *given)
+                        return
+        self._reads.note_property(tensor, "", name, *given)
 
 
 class _NothingElse(TorchDispatchMode):  # type: ignore[no-untyped-call, unused-ignore]
     """Nothing is computed while a pass is followed: it would not be done again by the graph."""
 
+    def __init__(self, reads: Reads) -> None:
+        super().__init__()  # type: ignore[no-untyped-call, unused-ignore]
+        self._reads = reads
+
     def __torch_dispatch__(
         self, func: Any, _types: Any, _args: Any = (), _kwargs: Any = None
     ) -> Any:
-        raise NotTraceableError(f"it computes with tensors that are no arguments ({func})")
+        raise self._reads.refusal(f"it computes with tensors that are no arguments ({func})")
 
 
-def _attributes(model: nn.Module) -> list[tuple[nn.Module, dict[str, Any]]]:
-    return [(module, dict(module.__dict__)) for module in model.modules()]
+_Before = list[tuple[nn.Module, dict[str, Any], dict[str, Any]]]
 
 
-def _restore_attributes(before: list[tuple[nn.Module, dict[str, Any]]]) -> list[str]:
+def _attributes(model: nn.Module) -> _Before:
+    """Return for each module its own dict and those of what it registers, and copies of them."""
+    kept: _Before = []
+    for module in modules_of(model):
+        own = module.__dict__
+        inside = (own, *(own[name] for name in looks.REGISTRIES))
+        kept += ((module, each, dict(each)) for each in inside)
+    return kept
+
+
+def _restore_attributes(before: _Before) -> list[str]:
     """Undo what a pass has set; return the names of it."""
-    changed = []
-    for module, attributes in before:
-        now, missing = module.__dict__, object()
-        for name in {*now, *attributes}:
-            if now.get(name, missing) is not attributes.get(name, missing):
-                changed.append(f"{name_of(type(module))}.{name}")
-        if changed:
+    changed, missing = [], object()
+    for module, now, then in before:
+        names = [n for n in {*now, *then} if now.get(n, missing) is not then.get(n, missing)]
+        changed += [f"{name_of(type(module))}.{name}" for name in names]
+        if names:
             now.clear()
-            now.update(attributes)
+            now.update(then)
     return sorted(changed)
 
 
@@ -177,54 +268,3 @@ def _restore_generators(states: tuple[Any, ...]) -> None:
     torch.set_rng_state(torch.frombuffer(bytearray(own), dtype=torch.uint8))
     random.setstate(pythons)
     np.random.set_state(numpys)  # noqa: NPY002 (see above)
-
-
-_IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
-
-
-class _Proxy(fx.Proxy):
-    """A value of the pass; `a += b` writes over it, so that others who have it see the sum."""
-
-
-for _name in _IN_PLACE:
-    _function = getattr(operator, f"i{_name}")
-
-    def _in_place(self: _Proxy, other: Any, function: Any = _function) -> fx.Proxy:
-        return self.tracer.create_proxy("call_function", function, (self, other), {})
-
-    setattr(_Proxy, f"__i{_name}__", _in_place)
-
-
-class _Tracer(fx.Tracer):
-    """Follows the call; modules of PyTorch and of ours, and those with hooks, stay whole."""
-
-    proxy_buffer_attributes = True
-
-    def __init__(self, forward: Callable[..., Any], call: Call) -> None:
-        super().__init__()
-        self._forward_pass, self._call = forward, call
-        self._modes = modes()
-
-    def create_args_for_root(self, *_root_and_its_arguments: Any) -> Any:
-        """Make a placeholder per tensor, and let all other arguments be what they were."""
-        proxies = [
-            self.create_proxy("placeholder", f"tensor_{i}", (), {})
-            for i in range(self._call.tensors)
-        ]
-        args, kwargs = self._call.filled(proxies)
-        return lambda root: self._forward_pass(root, *args, **kwargs), [self.root]
-
-    def proxy(self, node: fx.Node) -> fx.Proxy:
-        """Return the value of a node."""
-        return _Proxy(node, self)
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Tell whether a module is one node of the graph."""
-        ours = type(m).__module__.startswith("vectorized_ops.torch.")
-        return ours or has_hooks(m) or super().is_leaf_module(m, module_qualified_name)
-
-    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
-        """Add a node, under the modes that held when the pass began."""
-        if modes() != self._modes:
-            raise NotTraceableError("it switches gradients or autocast on or off on its way")
-        return super().create_node(*args, **kwargs)

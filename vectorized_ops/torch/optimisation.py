@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from torch import nn
@@ -22,7 +20,7 @@ from vectorized_ops.torch._classes import (
     set_class,
 )
 from vectorized_ops.torch._passes import OptimizationWarning
-from vectorized_ops.torch._tracing import TENSOR, Call
+from vectorized_ops.torch._tracing import TENSOR, Call, parameters_of
 from vectorized_ops.torch.lrn import LocalResponseNorm
 from vectorized_ops.torch.memory import keep_memory as keep_all_memory
 
@@ -60,14 +58,14 @@ def optimize(model: Model, keep_memory: bool = True) -> Model:
     addition becomes one operation with the ReLU behind it. A pass that cannot be followed, because
     it looks at values, draws random numbers outside of tensors, or sets attributes for example,
     keeps its operations (OptimizationWarning says why), and only the modules in `SINGLY` are
-    exchanged. Activations become channels_last.
+    exchanged. Activations become channels_last, results are in the order of what was given.
 
     Modules, parameters and buffers stay the same objects under the same names, so an optimizer made
     before goes on working and so does `state_dict`. The model's class becomes a subclass of what it
     was. `train()`, `eval()`, hooks, exchanged modules and other arguments are noticed, and so is
-    whatever the pass has read: attributes, globals. Then it is followed anew. What torch.fx is
-    blind for is not: a pass that asks whether something is a tensor is better left as it is. A
-    layer with hooks or methods of its own is called as it is.
+    whatever the pass has read: attributes, globals. Then it is followed anew, but not for ever: see
+    docs/torch.md, also for what is not noticed. A layer with hooks or methods of its own is called
+    as it is.
 
     Where PyTorch's own operations are to be seen, as by autocast, torch.compile, torch.jit.trace,
     torch.func or hooks of all modules, the plain model runs. `plain(model)` is the way back.
@@ -141,7 +139,6 @@ def _in_place_of(kind: type, kinds: dict[type[nn.Module], type[nn.Module]]) -> A
 def _try_usual_call(model: nn.Module) -> None:
     """Follow the call with a tensor for everything that has to be given."""
     kind = kind_of(model)
-    parameters = inspect.signature(partial(kind.forward, model)).parameters.values()
-    needed = [p for p in parameters if p.default is p.empty]
-    if not is_watched() and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed):
+    needed = [p for p in parameters_of(model, kind).values() if p.default is p.empty]
+    if needed and not is_watched() and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed):
         passes_of(model).find(model, kind, Call((TENSOR,) * len(needed), ()))

@@ -191,6 +191,61 @@ def test_changed_chain_or_layer_is_refused() -> None:
         from_torch(nn.Sequential(DoubledConvolution(3, 2, 3)), (8, 8, 3))
 
 
+def test_gradient_hooks_are_refused() -> None:
+    layer = nn.Conv2d(3, 2, 3)
+    layer.register_full_backward_pre_hook(lambda *_: None)
+    with pytest.raises(NetworkError, match="module '0': Conv2d with hooks or a forward"):
+        from_torch(nn.Sequential(layer), (8, 8, 3))
+
+
+def _frozen() -> nn.Module:
+    layer = nn.Conv2d(3, 2, 3)
+    layer.bias.requires_grad_(False)  # type: ignore[union-attr]
+    return layer
+
+
+def _without_weight() -> nn.Module:
+    layer: Any = nn.BatchNorm2d(3)
+    layer.weight = None
+    return layer
+
+
+def _with_statistics_of(dtype: torch.dtype) -> nn.Module:
+    layer: Any = nn.BatchNorm2d(3)
+    layer.running_var = layer.running_var.to(dtype)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (_frozen(), r"module '0': bias is frozen .*expected .*requires_grad_\(\)"),
+        (nn.Conv2d(3, 2, 3, dtype=torch.bfloat16), r"'0': weight is torch.bfloat16.*float\(\)"),
+        (nn.Conv2d(3, 2, 3, dtype=torch.float64), r"'0': weight is torch.float64.*float\(\)"),
+        (nn.Conv2d(3, 2, 3, dtype=torch.complex64), "'0': weight is torch.complex64.*expected"),
+        (nn.Conv2d(3, 2, 3, device="meta"), "'0': weight is on the device meta.*load_state_dict"),
+        (_with_statistics_of(torch.float16), "'0': running_var is torch.float16"),
+        (_without_weight(), "'0': weight is None: expected a tensor"),
+    ],
+)
+def test_tensors_that_a_network_cannot_take_are_named(layer: nn.Module, message: str) -> None:
+    with pytest.raises(NetworkError, match=message):
+        from_torch(nn.Sequential(layer), (8, 8, 3))
+
+
+class WithoutHash(type):
+    def __eq__(cls, other: object) -> bool:
+        return cls is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_layer_of_a_class_without_a_hash_is_named() -> None:
+    kind: Any = WithoutHash("Odd", (nn.ReLU,), {})
+    with pytest.raises(NetworkError, match="module '0': Odd is not supported"):
+        from_torch(nn.Sequential(kind()), (8, 8, 3))
+
+
 def test_module_that_stands_in_two_places_is_two_layers() -> None:
     relu = nn.ReLU()
     module = nn.Sequential(nn.Conv2d(2, 2, 1), relu, nn.Conv2d(2, 2, 1), relu)

@@ -167,3 +167,21 @@ def test_signature_and_names_are_those_of_the_model() -> None:
     assert model.forward.__doc__ == "Say what it does."
     assert type(model).__qualname__ == "OptimizedSigned"
     assert optimized_class(Signed) is type(model)
+
+
+class Static(nn.Module):
+    @staticmethod
+    def forward(images: Tensor) -> Tensor:
+        return images * 2
+
+
+class WrittenInC(nn.Module):
+    forward = torch.relu
+
+
+@pytest.mark.parametrize("kind", [Static, WrittenInC])
+def test_a_forward_pass_may_be_no_method(kind: Any) -> None:
+    model = optimize(kind(), keep_memory=False)
+    assert torch.equal(model(IMAGES), kind()(IMAGES))
+    with torch.device("meta"), torch.autocast("cpu"):
+        assert torch.equal(model(IMAGES), kind()(IMAGES))

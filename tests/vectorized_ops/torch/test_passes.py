@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import sys
 import warnings
+import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -154,10 +157,112 @@ def test_a_pass_that_cannot_be_followed_is_tried_a_few_times_and_warned_of_once(
     assert len(tried) == 2
 
 
-def test_not_more_than_a_few_passes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_passes, "_KEPT", 1)
+def test_not_more_than_a_few_kinds_of_calls_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_passes, "_MOST_KEPT", 4)
     model: Any = optimize(Weighted(), keep_memory=False)
-    for _ in range(12):
-        model.conv = nn.Conv2d(3, 4, 1)
+    convolutions = [nn.Conv2d(3, 4, 1) for _ in range(8)]
+    for model.conv in convolutions:
         model(IMAGES)
-    assert len(passes_of(model)._known) == 8
+    assert len(passes_of(model)._kinds) == 4
+
+
+def test_a_layer_that_was_replaced_goes() -> None:
+    """Also before the next call, as in the plain model."""
+    model: Any = optimize(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), keep_memory=False)
+    model(IMAGES)
+    for images in (IMAGES, None):
+        old = weakref.ref(model[0])
+        model[0] = nn.Conv2d(3, 4, 3)
+        if images is not None:
+            model(images)
+        gc.collect()
+        assert old() is None
+    model(IMAGES)
+    assert len(passes_of(model)._kinds) == 1
+
+
+def test_the_model_goes() -> None:
+    model: Any = optimize(Weighted(), keep_memory=False)
+    model(IMAGES)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+class Given(nn.Module):
+    def forward(self, images: Tensor, alpha: float = 1.0, *more: Any, step: int = 0) -> Tensor:
+        return torch.relu(images) * alpha + sum(more) * step
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("alpha", lambda model, number: model(IMAGES, 0.1 * number)),
+        ("step", lambda model, number: model(IMAGES, 2.0, 1, step=number)),
+        ("more", lambda model, number: model(IMAGES, 2.0, number, step=2)),
+        ("more", lambda model, number: model(IMAGES, 2.0, 1, number, step=2)),
+    ],
+)
+def test_an_argument_that_always_changes_is_followed_no_more(
+    name: str, given: Callable[[Any, int], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs, tried = optimize(Given(), keep_memory=False), Given(), []
+
+    def counted(*what: Any) -> Any:
+        tried.append(what)
+        return trace(*what)
+
+    monkeypatch.setattr(_passes, "trace", counted)
+    with pytest.warns(OptimizationWarning, match=f"followed no more: it is given {name}, which"):
+        for number in range(40):
+            assert torch.equal(given(ours, number), given(theirs, number))
+    assert len(tried) == 24
+    assert given(ours, 3) is not None
+    assert len(tried) == 24
+    passes = passes_of(ours)
+    assert sum(len(kind.known) for kind in passes._kinds.values()) <= 25
+
+
+def test_a_pass_that_served_many_calls_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_passes, "_WORTH", 2)
+    model = optimize(Given(), keep_memory=False)
+    for number in range(30):
+        for _ in range(3):
+            model(IMAGES, float(number))
+    assert fusion_of(model).refused == ""
+
+
+def test_a_model_that_is_ever_another_is_followed_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_passes, "_MOST_IN_ALL", 5)
+    model: Any = optimize(nn.Sequential(nn.ReLU(), nn.ReLU()), keep_memory=False)
+    with pytest.warns(OptimizationWarning, match="its modules, their flags and hooks"):
+        for _ in range(6):
+            model[1] = nn.ReLU()
+            assert torch.equal(model(IMAGES), IMAGES.relu())
+
+
+def test_zeros_are_told_apart_by_their_signs() -> None:
+    model = optimize(Given(), keep_memory=False)
+    for zero in (0.0, -0.0):
+        torch.testing.assert_close(1 / model(IMAGES, zero), 1 / Given()(IMAGES, zero))
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layers = nn.ModuleDict({name: nn.Conv2d(3, 3, 1) for name in ("one", "other")})
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.relu(self.layers["one"](images))
+
+
+def test_layers_that_change_names_are_taken_by_them() -> None:
+    ours, theirs = optimize(Named(), keep_memory=False), Named()
+    for model in (ours, theirs):
+        model(IMAGES)
+        one, other = model.layers.values()
+        model.layers.clear()
+        model.layers.update({"other": one, "one": other})
+    torch.testing.assert_close(ours(IMAGES), theirs(IMAGES))

@@ -6,10 +6,13 @@ import copy
 import cProfile
 import gc
 import math
+import os
 import random
 import sys
+import time
 from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+from enum import IntEnum
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +41,26 @@ class Constants:
 
 def scaled(images: Tensor) -> Tensor:
     return images * FACTOR * Constants.factor * Constants.table["weights"][1] * SETTINGS.factor
+
+
+class Factor(IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+def by_default(value: float, factors: list[float] = [1.0]) -> float:  # noqa: B006
+    return value * factors[0]
+
+
+def imported() -> float:
+    import settings_of_tests  # type: ignore[import-not-found]
+
+    return float(settings_of_tests.factor)
+
+
+sys.modules["settings_of_tests"] = OTHERS = ModuleType("settings_of_tests")
+OTHERS.factor = 1.0  # type: ignore[attr-defined]
+NUMPYS = np.float64(1.0)
 
 
 def in_a_closure() -> tuple[Callable[[Tensor], Tensor], Callable[[float], None]]:
@@ -88,7 +111,11 @@ class Reading(Above):
         self.activation: Callable[[Tensor], Tensor] = torch.relu
         self.multiply, self.change = in_a_closure()
         self.hold, self.multiplied = Hold(), Hold().multiplied
-        self.constants = Constants
+        self.constants, self.norm = Constants, nn.BatchNorm2d(3)
+        self.seen = self.conv.seen = 1.0  # type: ignore[assignment]
+        self.table, self.bytes, self.enum = {"factor": 1.0}, bytearray([1]), Factor.ONE
+        self.proxy = MappingProxyType(self.table)
+        self.first = self.second = nn.Parameter(torch.ones(1))
         self.register_parameter("shift", None)
         self.register_buffer("steps", torch.zeros(1))
 
@@ -115,7 +142,12 @@ class Reading(Above):
             out = out + self.shift
         if hasattr(self, "bonus"):
             out = out * self.bonus
-        return out + self.steps
+        out = out * vars(self)["seen"] * self.__dict__["seen"] * self.conv.__dict__["seen"]
+        out = out * (2 if self.conv.weight.requires_grad else 1) * self.proxy["factor"]
+        out = out * sum(p.requires_grad for p in self.norm.parameters()) * self.bytes[0]
+        out = out * len(list(self.norm.buffers())) * self.second * NUMPYS * self.enum
+        out = out * by_default(1.0) * imported() * float(os.environ.get("READING", "1"))
+        return out * (2 if torch.backends.cudnn.benchmark else 1) + self.steps
 
 
 def replaced(name: str, value: Any) -> Callable[[Any, pytest.MonkeyPatch], None]:
@@ -166,6 +198,22 @@ CHANGES: dict[str, Callable[[Any, pytest.MonkeyPatch], None]] = {
         Constants.table, "weights", [1.0, 4.0]
     ),
     "of a module": patched(SETTINGS, "factor", 2.0),
+    "by vars": replaced("seen", 2.0),
+    "by vars of a layer": lambda model, _: setattr(model.conv, "seen", 2.0),
+    "whether it is trained": lambda model, _: model.conv.weight.requires_grad_(False),
+    "whether one is trained": lambda model, _: model.norm.weight.requires_grad_(False),
+    "one buffer more": lambda model, _: model.norm.register_buffer("more", torch.ones(1)),
+    "in a proxy": lambda model, _: model.table.update(factor=2.0),
+    "in bytes": lambda model, _: model.bytes.__setitem__(0, 2),
+    "second name of a parameter": replaced("second", nn.Parameter(torch.full((1,), 2.0))),
+    "number of NumPy": lambda _model, patch: patch.setitem(globals(), "NUMPYS", np.float64(2)),
+    "enumeration": replaced("enum", Factor.TWO),
+    "default": lambda _model, patch: patch.setattr(by_default, "__defaults__", ([2.0],)),
+    "of a module imported inside": patched(OTHERS, "factor", 2.0),
+    "environment": lambda _model, patch: patch.setenv("READING", "2"),
+    "setting of PyTorch": lambda _model, patch: patch.setattr(
+        torch.backends.cudnn, "benchmark", True
+    ),
     "buffer": replaced("steps", torch.ones(1)),
     "buffer in place": lambda model, _: model.steps.add_(2),
 }
@@ -214,6 +262,7 @@ class Doing(nn.Module):
         self.register_buffer("steps", torch.zeros(1))
         self.own, self.hold = torch.ones(1), Hold()
         self.setter = SimpleNamespace(inner=Setter())
+        self.numbers = iter(range(1, 100))
         self.random, self.draw = random.Random(0), np.random.default_rng(0).random
 
     def forward(self, images: Tensor) -> Tensor:
@@ -262,6 +311,23 @@ def steps(model: Any, images: Tensor) -> Tensor:
     return images * model.steps
 
 
+def keeps_errors(_model: Any, images: Tensor) -> Tensor:
+    try:
+        return images if images.sum() > 0 else -images
+    except Exception:  # noqa: BLE001 (as programs do)
+        return images * 3
+
+
+def counts_a_buffer(model: Any, images: Tensor) -> Any:
+    model.steps += 1
+    return images * model.steps
+
+
+def says(_model: Any, images: Tensor) -> Tensor:
+    print(images.shape)
+    return images
+
+
 SIDE_EFFECTS: dict[str, tuple[Callable[[Any, Tensor], Tensor], str]] = {
     "list": (keeps, "it changes Doing.kept"),
     "object": (counts, "it changes Doing.state"),
@@ -273,11 +339,38 @@ SIDE_EFFECTS: dict[str, tuple[Callable[[Any, Tensor], Tensor], str]] = {
     "values": (lambda model, images: images * model.own.tolist()[0], "looks at values"),
     "array": (lambda model, images: images * model.own.numpy()[0], "looks at values|aten.detach"),
     "arithmetic": (lambda model, images: images * (model.own + 1), "computes with tensors"),
-    "random": (lambda model, images: images * model.random.random(), "Doing.random, with a random"),
+    "random": (
+        lambda model, images: images * model.random.random(),
+        "Doing.random, with a random generator",
+    ),
     "drawn": (lambda model, images: images * model.draw(), "Doing.draw, with a random"),
+    "iterator": (lambda model, images: images * next(model.numbers), "numbers, with an iterator"),
+    "clock": (lambda _, images: images * (time.time() > 0), "it reads the clock"),
+    "says": (says, "it says something"),
+    "keeps errors": (keeps_errors, "it asks whether gt is true"),
+    "length": (lambda _, images: images * len(images), "it asks for the length"),
+    "buffer": (counts_a_buffer, "it sets Doing.steps"),
+    "globals": (lambda _, images: images * globals()["FACTOR"], "looks through all globals"),
+    "type": (lambda _, x: x * 2 if type(x) is Tensor else x, "asks for the type of tensors"),
+    "unusual": (
+        lambda _, images: images * HOSTILE.factor,
+        r"HOSTILE\.factor, which raises RuntimeError",
+    ),
     "large": (lambda model, images: images * LARGE[3], "LARGE, too large to be compared"),
 }
 LARGE = list(range(10_000))
+
+
+class Hostile:
+    """Answers nobody but those who know its names."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "factor":
+            raise RuntimeError(f"nobody may ask for {name}")
+        return 2.0
+
+
+HOSTILE = Hostile()
 
 
 @pytest.mark.parametrize("what", SIDE_EFFECTS)
@@ -358,3 +451,42 @@ def test_profilers_go_on_afterwards() -> None:
         Hold().of_global()
     codes = [entry.code for entry in profiler.getstats()]
     assert Hold.of_global.__code__ in codes
+
+
+class Asking(nn.Module):
+    """Asks what its values are."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        out = torch.relu(images)
+        factor = 2 * isinstance(images, Tensor) + 4 * torch.is_tensor(out)
+        factor += 8 * hasattr(images, "nonsense") + 16 * isinstance(out, (list, tuple))
+        return out * factor
+
+
+def test_values_are_tensors_to_whoever_asks() -> None:
+    ours = optimize(Asking(), keep_memory=False)
+    assert fusion_of(ours).refused == ""
+    assert torch.equal(ours(IMAGES), Asking()(IMAGES))
+    assert isinstance.__module__ == "builtins"
+    assert type(isinstance).__name__ == "builtin_function_or_method"
+
+
+class Keeping(nn.Module):
+    """Has a parameter in a list, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.ones(1))
+        self.kept = [self.first]
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images * self.kept[0] + self.first
+
+
+def test_a_tensor_that_is_held_elsewhere_stays() -> None:
+    ours, plain = optimize(Keeping(), keep_memory=False), Keeping()
+    for model in (ours, plain):
+        model(IMAGES)
+        model.first = nn.Parameter(torch.full((1,), 3.0))
+    with pytest.warns(OptimizationWarning, match="not a member"):
+        torch.testing.assert_close(ours(IMAGES), plain(IMAGES))
