@@ -252,6 +252,8 @@ def _supervise(
             limit_seconds=limit_seconds,
             on_failure=tell,
         )
+        if company is not None:
+            company.show_life(limit_seconds)
         ending = watching.watch()
         for (rank, what), lacks in listener.lacking.items():
             display.note(f"missing: worker {rank}: {what}: {lacks}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +27,8 @@ port, secret = int(sys.argv[1]), sys.argv[2].encode()
 names = ["rank 3", "rank 5", "rank 7"]
 other = OtherRank(1, [("127.0.0.1", port)], secret, names, say, say, 10)
 say("here")
+if len(sys.argv) > 3:
+    other.show_life(float(sys.argv[3]))
 if sys.stdin.readline() == "fork\\n":
     if os.fork():
         os.kill(os.getpid(), 9)
@@ -51,8 +54,8 @@ class Watched:
             lambda error: self.left[rank].append(str(error)),
         )
 
-    def join(self) -> None:
-        self.process = self.start(SECRET)
+    def join(self, *limit_seconds: str) -> None:
+        self.process = self.start(SECRET, *limit_seconds)
         assert self.heard() == "here"
         addresses = [("127.0.0.1", self.port)]
         self.third = OtherRank(2, addresses, SECRET, NAMES, *self.ears(2), 10)
@@ -63,9 +66,9 @@ class Watched:
         assert self.process.stdout is not None
         return self.process.stdout.readline().rstrip("\n")
 
-    def start(self, secret: bytes) -> subprocess.Popen[str]:
+    def start(self, secret: bytes, *limit_seconds: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", OTHER, str(self.port), secret],
+            [sys.executable, "-c", OTHER, str(self.port), secret, *limit_seconds],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -81,7 +84,7 @@ def watched() -> Iterator[Watched]:
         if hasattr(group, part):
             getattr(group, part).close()
     if hasattr(group, "process"):
-        group.process.kill()
+        group.process.kill()  # also where it is stopped
         group.process.communicate()
 
 
@@ -100,6 +103,45 @@ def test_killed_rank_is_told_to_all_others_at_once(watched: Watched) -> None:
     assert time.monotonic() - killed < 1
     text = f"rank 5 is gone: its process {watched.process.pid} on {socket.gethostname()} has ended"
     assert watched.lost == {0: [text], 2: [text]}
+
+
+def test_rank_that_stands_still_is_told_to_all_others_after_the_limit(watched: Watched) -> None:
+    watched.join("1")
+    watched.first.show_life(1.0)
+    watched.third.show_life(60.0)
+    _soon(lambda: watched.first._links[1].identity > 0)
+    watched.process.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    _soon(lambda: bool(watched.lost[0] and watched.lost[2]), 60)
+    assert time.monotonic() - stopped >= 1
+    (told,) = watched.lost[0]
+    assert told.startswith(
+        f"rank 5 is gone: its process {watched.process.pid} is stopped (state T), and has given no "
+        "sign of life for 1 s: "
+    )
+    assert watched.lost[2] == [told]
+    watched.process.send_signal(signal.SIGCONT)
+    assert watched.heard().startswith("rank 3 is gone: its connection")
+
+
+def test_first_rank_that_stands_still_is_told_by_the_others(watched: Watched) -> None:
+    watched.join()
+    watched.first.show_life(60.0)
+    watched.third.show_life(1.0)
+    _soon(lambda: watched.third._link.identity > 0)
+    assert watched.first._heartbeat is not None
+    watched.first._heartbeat.close()
+    _soon(lambda: bool(watched.lost[2]), 60)
+    says = f"rank 3 is gone: its process {os.getpid()} has given no sign of life for 1 s: "
+    assert watched.lost[2][0].startswith(says)
+
+
+def test_rank_that_has_given_no_sign_of_life_yet_is_not_expected_to(watched: Watched) -> None:
+    """It may be reading its checkpoint."""
+    watched.join()
+    watched.first.show_life(0.1)
+    time.sleep(0.5)
+    assert watched.lost == {0: [], 2: []}
 
 
 def test_killed_rank_is_told_although_a_process_forked_of_it_lives(watched: Watched) -> None:

@@ -452,6 +452,28 @@ def test_worker_that_is_stopped_is_named_on_all_hosts(
     assert re.search(rf"error: task 1 \(\S+\) is gone: {named}", err), err
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("nothing_stays")
+@pytest.mark.parametrize(
+    ("way", "method", "number"),
+    [("mpi", "seasgd", 1), ("mpi", "seasgd", 0), ("gloo", "sync_easgd", 1)],
+)
+def test_host_that_stands_still_as_a_whole_is_named_by_the_others(
+    made: Hosts, folder: Path, way: str, method: str, number: int
+) -> None:
+    """Also where its workers would be missed at the next meeting only."""
+    limit = ("--set", "exchange.timeout_seconds=4")
+    with under_way(made, folder, way, method, *limit) as process:
+        (task,) = _processes(folder, f"KNLTRAIN_TASK_RANK={number}", absent="knltrain.launch")
+        workers = [_processes(folder, f"KNLTRAIN_RANK={2 * number + n}\0")[0] for n in range(2)]
+        for each in (task, *workers):
+            os.kill(each, signal.SIGSTOP)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    named = rf"error: task {number} \(\S+\) is gone: its process {task} is stopped \(state T\)"
+    assert re.search(named, err), err
+
+
 @pytest.mark.usefixtures("nothing_stays")
 @pytest.mark.parametrize(
     ("way", "method"),
