@@ -367,7 +367,8 @@ def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Inc
     checkpoint = latest_checkpoint(run_folder)
     way_out = "make room for it, in another runs_folder perhaps, and train again"
     if checkpoint is not None:
-        way_out = f"make room and go on from {checkpoint.name} by --resume {run_folder}"
+        go_on = f"go on from {checkpoint.name} by --resume {run_folder}"
+        way_out = f"make room, or the folder writable, and {go_on}"
     return Incomplete(
         f"the run has come to its end, but its {' and its '.join(lost)} could not be written "
         f"to {run_folder} (see above): {way_out}",
