@@ -26,15 +26,18 @@ class PeerLink:
     """A TCP connection that carries messages, each in a frame: its length, its code, itself.
 
     Both ends have proved who they are: ``own`` and ``others`` are the seals of their frames.
-    `rank`, `where` and `identity` (of a process) are what the user knows of the other end. One that
-    has not answered the kernel for ``silence_seconds`` counts as gone; `given_up` is why this end
-    has given it up.
+    `own_address` and `other_address` are those of the ends; `rank`, `where` and `identity` (of a
+    process) are what the user knows of the other one. One that has not answered the kernel for
+    ``silence_seconds`` counts as gone; `given_up` is why this end has given it up. Raises OSError
+    if the other end has gone already.
     """
 
     def __init__(
         self, connection: socket.socket, silence_seconds: int, own: Seal, others: Seal
     ) -> None:
         self.connection, self.rank, self.where = connection, 0, ""
+        self.own_address = str(connection.getsockname()[0])
+        self.other_address = str(connection.getpeername()[0])
         self.identity = 0
         self.given_up: str | None = None
         self._own, self._others = own, others

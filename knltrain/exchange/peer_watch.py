@@ -233,14 +233,17 @@ class FirstRank(PeerWatch):
         A rank may have given up waiting, and come once more: the first that brings its card counts.
         """
         said = link.messages()
-        if said is not None and self._links.get(link.rank) is link:
-            said = self._feel(link, said)
-        while self._links.get(link.rank) is link and said and is_note(said[0]):
-            self.on_note(said.pop(0)["note"])
         if said == []:
             return
         if self._links.get(link.rank) is not link:
-            self._admit(link, said)
+            if not self._admit(link, said):
+                return
+            said = (said or [])[1:]
+        if said is not None:
+            said = self._feel(link, said)
+        while said and is_note(said[0]):
+            self.on_note(said.pop(0)["note"])
+        if said == []:
             return
         self._selector.unregister(link.connection)
         link.close()
@@ -259,7 +262,7 @@ class FirstRank(PeerWatch):
     def _awaited(self) -> list[int]:
         return [rank for rank in range(1, len(self.names)) if rank not in self.cards]
 
-    def _admit(self, link: PeerLink, said: list[Any] | None) -> None:
+    def _admit(self, link: PeerLink, said: list[Any] | None) -> bool:
         """Take the card of one that has proved itself, if it is the first of its rank."""
         try:
             brought = checked(said[0] if said else None, _INTRODUCTION)
@@ -267,15 +270,16 @@ class FirstRank(PeerWatch):
             brought = None
         if brought is None or link.rank not in self._awaited():
             self._door.turn_out(link.connection)
-            return
+            return False
         self._door.admitted(link)
         link.where = brought["where"]
         self._links[link.rank] = link
-        self.own_addresses.add(str(link.connection.getsockname()[0]))
-        self.their_addresses.add(str(link.connection.getpeername()[0]))
+        self.own_addresses.add(link.own_address)
+        self.their_addresses.add(link.other_address)
         self.cards[link.rank] = brought["card"]
         if not self._awaited():
             self._door.shut()
+        return True
 
 
 @final
@@ -307,12 +311,12 @@ class OtherRank(PeerWatch):
     @property
     def first_address(self) -> str:
         """The address by which rank 0 has been reached."""
-        return str(self._link.connection.getpeername()[0])
+        return self._link.other_address
 
     @property
     def own_address(self) -> str:
         """The address of this computer that leads to rank 0."""
-        return str(self._link.connection.getsockname()[0])
+        return self._link.own_address
 
     def word(self, limit_seconds: float) -> Any:
         """Return what rank 0 says next; ExchangeTimeout if it does not within the limit.

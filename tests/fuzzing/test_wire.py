@@ -70,6 +70,11 @@ class _Tcp:
     def setsockopt(self, *_: object) -> None:
         pass
 
+    def getsockname(self) -> tuple[str, int]:
+        return "127.0.0.1", 1
+
+    getpeername = getsockname
+
 
 STEPS = st.lists(
     st.tuples(

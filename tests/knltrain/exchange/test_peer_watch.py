@@ -3,15 +3,21 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from knltrain.errors import ExchangeTimeout, PeerLost
+from knltrain.exchange.control_message import encoded
 from knltrain.exchange.handshake import ANSWER_BYTES, confirmed, hello
+from knltrain.exchange.handshake import OTHER as OTHER_END
+from knltrain.exchange.peer_link import PeerLink
+from knltrain.exchange.peer_news import last_words
 from knltrain.exchange.peer_watch import FirstRank, OtherRank
 from knltrain.exchange.visitor import MOST_VISITORS
 
@@ -280,6 +286,33 @@ def test_first_rank_that_says_what_it_may_not_is_lost(watched: Watched, said: ob
     _soon(lambda: bool(watched.lost[2]))
     assert watched.lost[2][0].startswith("rank 3 is gone: it said what no rank says: ")
     assert watched.third.word(10) is None
+
+
+def test_what_comes_with_a_card_is_heard_though_its_rank_has_gone_since(watched: Watched) -> None:
+    """Also where the kernel knows no address of the other end any more: the connection is reset."""
+    said = hello(1)
+    with socket.create_connection(("127.0.0.1", watched.port)) as gone:
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.sendall(said)
+        handshake, proof = confirmed(SECRET, said, gone.recv(100))
+        seal = handshake.seal(OTHER_END)
+        words = ({"where": "elsewhere", "card": 1}, last_words(1, False, "its disk is full"))
+        texts = [encoded(each) for each in words]
+        frames = [len(text).to_bytes(4, "big") + seal.code(text) + text for text in texts]
+        held = watched.first._hear
+        here = threading.Event()
+        watched.first._hear = lambda link: here.wait(60) and held(link)  # type: ignore[assignment]
+        gone.sendall(proof + b"".join(frames))
+        _soon(lambda: 1 in [link.rank for link in _links_of(watched.first)])
+    here.set()
+    _soon(lambda: bool(watched.lost[0]))
+    assert watched.lost[0] == ["rank 5 is gone: its disk is full"]
+    assert watched.first._thread.is_alive()
+
+
+def _links_of(first: FirstRank) -> list[PeerLink]:
+    found = [key.data for key in first._selector.get_map().values()]
+    return [each for each in found if isinstance(each, PeerLink)]
 
 
 def test_waiting_for_all_ends_with_what_has_failed(watched: Watched) -> None:
