@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -34,6 +35,8 @@ from knltrain.exchange.transport import Team
 from knltrain.files.durable import sync
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.optimizer import StateArray
+
+_PARTIAL, _STUCK = ".partial", ".stuck-"
 
 
 @final
@@ -140,9 +143,12 @@ class CheckpointWriter:
         sync(partial / DESCRIPTION)
 
     def _clear_partial_folders(self) -> None:
-        """Remove what is no checkpoint; what cannot be removed is in nobody's way."""
+        """Remove what is no checkpoint; what cannot be removed goes out of everybody's way."""
         for left_over in self._run_folder.glob(".checkpoint-*.partial"):
             shutil.rmtree(left_over, ignore_errors=True)
+            if left_over.exists() and _STUCK not in left_over.name:
+                with suppress(OSError):
+                    left_over.rename(_free_name(left_over))
 
     def _prune(self, step: int) -> None:
         """Remove what is too old, and what lies beyond `step`: steps that are now taken anew.
@@ -161,7 +167,14 @@ class CheckpointWriter:
 
 def _hidden(folder: Path, role: str = "") -> Path:
     """A name beside a checkpoint's for what is none; the next checkpoint removes what has it."""
-    return folder.with_name(f".{folder.name}{role}.partial")
+    return folder.with_name(f".{folder.name}{role}{_PARTIAL}")
+
+
+def _free_name(left_over: Path) -> Path:
+    """A hidden name that nothing has, for a folder that cannot be removed now."""
+    stem = left_over.name.removesuffix(_PARTIAL)
+    names = (f"{stem}{_STUCK}{number}{_PARTIAL}" for number in itertools.count(1))
+    return next(free for name in names if not (free := left_over.with_name(name)).exists())
 
 
 def _write_worker(path: Path, state: WorkerState) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -45,31 +47,30 @@ def train(
     from knltrain.launch.signals import run_begins
 
     with run_begins():  # first of all: what is imported now takes its time
-        _train(config, workers, overrides, name, run_folder, accepts_other_data)
+        from knltrain.config import load_config
+        from knltrain.launch import training
+
+        if config is not None:
+            chosen = load_config(config, (*overrides, *_own_overrides(workers, name)))
+            _carry_out(partial(training.train, chosen))
+        else:
+            assert run_folder is not None
+            _carry_out(partial(training.resume, run_folder, overrides, accepts_other_data))
 
 
-def _train(
-    config: Path | None,
-    workers: str | None,
-    overrides: tuple[str, ...],
-    name: str | None,
-    run_folder: Path | None,
-    accepts_other_data: bool,
-) -> None:
-    from knltrain.config import load_config
+def _own_overrides(workers: str | None, name: str | None) -> list[str]:
+    """What options say as --set does; empty words are wrong ones, where KEY= takes the key away."""
+    own = [] if workers is None else [f"workers={workers or json.dumps(workers)}"]
+    return own + ([] if name is None else [f"name={json.dumps(name)}"])
+
+
+def _carry_out(run: Callable[[], Path]) -> None:
+    """Carry out a run, which returns its folder, and tell its outcome."""
     from knltrain.errors import Incomplete, RunFolderError
-    from knltrain.launch import training
     from knltrain.launch.signals import run_is_over
 
     try:
-        if config is not None:
-            # Empty words are wrong ones; KEY= alone would take away what CONFIG says.
-            own = [] if workers is None else [f"workers={workers or json.dumps(workers)}"]
-            own += [] if name is None else [f"name={json.dumps(name)}"]
-            run_folder = training.train(load_config(config, (*overrides, *own)))
-        else:
-            assert run_folder is not None
-            training.resume(run_folder, overrides, accepts_other_data)
+        run_folder = run()
     except Incomplete as error:
         # The outcome may say no more than the error itself.
         with run_is_over(), suppress(RunFolderError):

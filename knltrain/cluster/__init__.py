@@ -3,7 +3,7 @@
 That is, but for what `affinity` reads there of the machine.
 """
 
-from knltrain.cluster.job_end import job_end
+from knltrain.cluster.job_end import JobEnd
 from knltrain.cluster.job_secret import JobSecret
 from knltrain.cluster.mpi_job import MpiJob, launched_mpi_job, telling_mpi
 from knltrain.cluster.task import Task, this_task
@@ -18,13 +18,13 @@ from knltrain.cluster.worker import MeetingPoint, WorkerIdentity, worker_identit
 
 __all__ = [
     "PROCESSOR_SETTINGS",
+    "JobEnd",
     "JobSecret",
     "MeetingPoint",
     "MpiJob",
     "Task",
     "WorkerIdentity",
     "check_compiling_settings",
-    "job_end",
     "launched_mpi_job",
     "processor_settings",
     "set_unless_set",

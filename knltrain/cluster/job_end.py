@@ -2,33 +2,73 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
+from typing import Final, final
+
+ASK_SECONDS: Final = 300.0
+"""How long at most Slurm's word counts: an administrator may give a job more time, or less."""
+
+LEAST_ASK_SECONDS: Final = 30.0
 
 _LEFT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 """Slurm's [days-][hours:]minutes:seconds."""
 
+_UNLIMITED = "UNLIMITED"
 _PATIENCE_SECONDS = 20.0
 
 
-def job_end(environment: Mapping[str, str] | None = None) -> float | None:
-    """Seconds since 1970 at which the job's time is up; None in no job, or in one without a limit.
+@final
+class JobEnd:
+    """When the job's time is up, as Slurm said last.
 
-    Slurm tells it from version 23.02 on (SLURM_JOB_END_TIME); of an older one squeue is asked.
+    Slurm tells it at the start from version 23.02 on (SLURM_JOB_END_TIME); of an older one squeue
+    is asked. Later squeue is asked anew, the sooner the nearer the end is, by a thread: nobody
+    waits for its answer.
     """
-    values = os.environ if environment is None else environment
-    told = values.get("SLURM_JOB_END_TIME", "")
-    if told.isdigit():
-        return float(told)
-    job = values.get("SLURM_JOB_ID")
-    if not job:
-        return None
-    now = time.time()
-    left = seconds_left(_asked_squeue(job, values))
-    return None if left is None else now + left
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = dict(os.environ if environment is None else environment)
+        self._job = self._environment.get("SLURM_JOB_ID")
+        self._end: float | None = None
+        told = self._environment.get("SLURM_JOB_END_TIME", "")
+        if told.isdigit():
+            self._end = float(told)
+        elif self._job:
+            self._ask()
+        self._ask_at = time.monotonic() + self._pause_seconds() if self._job else math.inf
+
+    def __call__(self) -> float | None:
+        """Seconds since 1970; None in no job, or in one without a limit that is known."""
+        if time.monotonic() >= self._ask_at:
+            self._ask_at = math.inf
+            threading.Thread(target=self._ask_anew, name="end of the job", daemon=True).start()
+        return self._end
+
+    def _pause_seconds(self) -> float:
+        """Half of the time that is left, within limits."""
+        if self._end is None:
+            return ASK_SECONDS
+        return min(max((self._end - time.time()) / 2, LEAST_ASK_SECONDS), ASK_SECONDS)
+
+    def _ask_anew(self) -> None:
+        self._ask()
+        self._ask_at = time.monotonic() + self._pause_seconds()
+
+    def _ask(self) -> None:
+        """Take what squeue says, if that is a time or that there is none."""
+        now = time.time()
+        told = _asked_squeue(str(self._job), self._environment)
+        left = seconds_left(told)
+        if left is not None:
+            self._end = now + left
+        elif told.strip() == _UNLIMITED:
+            self._end = None
 
 
 def seconds_left(text: str) -> float | None:

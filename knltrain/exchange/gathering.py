@@ -104,6 +104,12 @@ class Gathering:
         if watch is not None:
             watch.note(note)
 
+    def show_life(self, limit_seconds: float) -> None:
+        """Give signs of life from now on; who ceases to for so long counts as gone."""
+        watch = self._watch()
+        if watch is not None:
+            watch.show_life(limit_seconds)
+
     def leave(self, in_peace: bool = True, why: str | None = None) -> None:
         """End the connections; the others are told ``why`` where this is not in peace."""
         watch = self._watch()

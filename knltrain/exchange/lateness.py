@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 from knltrain.exchange import process
-
-LONGEST_LOOK_SECONDS = 1.0
-"""No more than this counts as waiting between two looks: in the rest this process was stopped too,
-as when a scheduler suspends a whole job."""
+from knltrain.exchange.stillness import Stillness
 
 _LOOK_SECONDS = 0.25
 _STARVED_SHARE = 0.25
@@ -23,8 +20,8 @@ class Lateness:
 
     def __init__(self, holder: Callable[[int], int]) -> None:
         self._holder = holder
-        self._looked, self._due = time.monotonic(), 0.0
-        self._still_seconds: dict[int, float] = {}
+        self._due = 0.0
+        self._stillness: Stillness[int] = Stillness()
         self._delays: dict[int, float] = {}
 
     def look(self, ranks: Sequence[int]) -> None:
@@ -33,19 +30,14 @@ class Lateness:
         if now < self._due:
             return
         self._due = now + _LOOK_SECONDS
-        passed, self._looked = min(now - self._looked, LONGEST_LOOK_SECONDS), now
-        self._still_seconds = {
-            rank: self._still_seconds.get(rank, 0.0) + passed
-            for rank in ranks
-            if self.standstill(rank) is not None
-        }
+        self._stillness.look([rank for rank in ranks if self.standstill(rank) is not None])
         for rank in ranks:
             if rank not in self._delays:
                 self._delays[rank] = self._delay_seconds(rank)
 
     def still_for(self, seconds: float) -> list[int]:
         """The ranks that have stood still for so long, as far as this process has not."""
-        return [rank for rank, still in self._still_seconds.items() if still >= seconds]
+        return self._stillness.still_for(seconds)
 
     def starved(self, ranks: Sequence[int], seconds: float) -> list[int]:
         """Those ranks that have lacked cores in the ``seconds`` since they were last asked for."""

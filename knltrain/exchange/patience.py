@@ -14,8 +14,9 @@ from typing import final
 
 from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost, RunAborted
 from knltrain.exchange import process
-from knltrain.exchange.lateness import LONGEST_LOOK_SECONDS, Lateness
+from knltrain.exchange.lateness import Lateness
 from knltrain.exchange.segment import Segment, lost_worker
+from knltrain.exchange.stillness import OwnTime
 
 _SHORTEST_NAP_SECONDS = 50e-6
 _LONGEST_NAP_SECONDS = 200e-6
@@ -131,12 +132,10 @@ def nap_until(
     """
     nap_seconds = _SHORTEST_NAP_SECONDS
     late_seconds = checked_seconds = 0.0
-    looked = time.monotonic()
+    own_time = OwnTime()
     while not look():
         check()
-        now = time.monotonic()
-        late_seconds += min(now - looked, LONGEST_LOOK_SECONDS)
-        looked = now
+        late_seconds += own_time.passed()
         if late_seconds - checked_seconds >= _LIVENESS_SECONDS:
             checked_seconds = late_seconds
             check_alive()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import select
 import socket
 import struct
 import threading
@@ -24,15 +25,21 @@ _HEAD_BYTES = _LENGTH.size + CODE_BYTES
 class PeerLink:
     """A TCP connection that carries messages, each in a frame: its length, its code, itself.
 
-    Both ends have proved who they are: ``own`` and ``others`` are the seals of their frames. `rank`
-    and `where` are what the user knows of the other end. One that has not answered the kernel for
-    ``silence_seconds`` counts as gone.
+    Both ends have proved who they are: ``own`` and ``others`` are the seals of their frames.
+    `own_address` and `other_address` are those of the ends; `rank`, `where` and `identity` (of a
+    process) are what the user knows of the other one. One that has not answered the kernel for
+    ``silence_seconds`` counts as gone; `given_up` is why this end has given it up. Raises OSError
+    if the other end has gone already.
     """
 
     def __init__(
         self, connection: socket.socket, silence_seconds: int, own: Seal, others: Seal
     ) -> None:
         self.connection, self.rank, self.where = connection, 0, ""
+        self.own_address = str(connection.getsockname()[0])
+        self.other_address = str(connection.getpeername()[0])
+        self.identity = 0
+        self.given_up: str | None = None
         self._own, self._others = own, others
         self._received = b""
         self._telling = threading.Lock()
@@ -52,6 +59,20 @@ class PeerLink:
         text = encoded(message)
         with self._telling, suppress(OSError):
             self.connection.sendall(_LENGTH.pack(len(text)) + self._own.code(text) + text)
+
+    def tell_in_passing(self, message: Any) -> None:
+        """The same, unless that would have to wait until the other end reads."""
+        writable = select.poll()
+        with suppress(OSError, ValueError):
+            writable.register(self.connection, select.POLLOUT)
+            if writable.poll(0):
+                self.tell(message)
+
+    def give_up(self, why: str) -> None:
+        """Have `messages` end: the other end is no use any more; any thread may."""
+        self.given_up = why
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def messages(self) -> list[Any] | None:
         """Wait for messages; None when the connection has ended, or carries something else."""

@@ -5,43 +5,36 @@ that ends, however it ends; of a computer that is cut off, the kernel of rank 0 
 `SILENCE_SECONDS`. Rank 0 tells all others. A rank that leaves in peace says so before it closes,
 and one that fails may say why. What ranks have to know of each other before they begin goes the
 same way: every rank brings a card, and rank 0 says a word to all. Who comes has to prove that it
-knows a secret, and so has rank 0 (`handshake`); strangers are turned away.
+knows a secret, and so has rank 0 (`handshake`); strangers are turned away (`door`). Ranks that are
+to show that they run give signs of life (`heartbeat`), without which rank 0 takes one for gone, and
+the others rank 0.
 """
 
 from __future__ import annotations
 
-import os
 import queue
 import selectors
 import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, final
 
 from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost
+from knltrain.exchange import process
 from knltrain.exchange.coming import link_to_first
 from knltrain.exchange.control_message import MessageError, checked
-from knltrain.exchange.handshake import HandshakeError
+from knltrain.exchange.door import SILENCE_SECONDS, Door
+from knltrain.exchange.heartbeat import Heartbeat
 from knltrain.exchange.peer_link import PeerLink, close_in_forked_processes
-from knltrain.exchange.visitor import (
-    MOST_VISITORS,
-    VISIT_SECONDS,
-    Visitor,
-    VisitorLog,
-    crowding,
-)
-
-SILENCE_SECONDS = 10
-LONGEST_WHY = 2**14
-"""Characters of a reason that others are told: a message has room for these, whatever they are."""
+from knltrain.exchange.peer_news import is_note, last_words, news_in, silent_for, whereabouts
+from knltrain.exchange.visitor import Visitor
 
 _PAUSE_SECONDS = 0.02
 
 _INTRODUCTION = {"where": (str,), "card": (dict, list, str, int, float, bool, type(None))}
-_NEWS = {"rank": (int,), "where": (str,), "left": (bool,)}
 
 Noted = Callable[[dict[str, Any]], None]
 """Called, from a thread of the watch, with a note of another rank."""
@@ -63,6 +56,7 @@ class PeerWatch(ABC):
         self._has_lost = False
         self._closing = False
         self.on_note: Noted = _nobody_reads
+        self._heartbeat: Heartbeat | None = None
 
     @abstractmethod
     def note(self, note: dict[str, Any]) -> None:
@@ -72,9 +66,49 @@ class PeerWatch(ABC):
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
         """Leave; others take one that does not leave in peace for lost, and are told ``why``."""
 
+    def show_life(self, limit_seconds: float) -> None:
+        """Give signs of life from now on, and take whoever ceases to for so long for gone.
+
+        Only who has given one is expected to.
+        """
+        identity = process.own_identity()
+
+        def beat() -> None:
+            for link in self._links_by_rank().values():
+                link.tell_in_passing({"beat": identity})
+
+        def silent(rank: int) -> None:
+            if (link := self._links_by_rank().get(rank)) is not None:
+                link.give_up(silent_for(limit_seconds, link.identity))
+
+        self._heartbeat = Heartbeat(limit_seconds, beat, self._links_by_rank, silent)
+        for rank, link in self._links_by_rank().items():
+            if link.identity:  # its first sign came before
+                self._heartbeat.heard(rank)
+
+    @abstractmethod
+    def _links_by_rank(self) -> dict[int, PeerLink]:
+        """The links to those that are there."""
+
+    def _end_heartbeat(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.close()
+
+    def _feel(self, link: PeerLink, said: Iterable[Any]) -> list[Any]:
+        """Take in the signs of life in what was said; return the rest."""
+        rest = []
+        for each in said:
+            if isinstance(each, dict) and type(each.get("beat")) is int:
+                link.identity = each["beat"]
+                if self._heartbeat is not None:
+                    self._heartbeat.heard(link.rank)
+            else:
+                rest.append(each)
+        return rest
+
     def _take(self, news: dict[str, Any]) -> None:
         """Tell what has become of a rank."""
-        name = self.names[self._news(news)["rank"]]
+        name = self.names[news_in(news, len(self.names))["rank"]]
         if self._closing:
             return
         if news["left"]:
@@ -83,13 +117,6 @@ class PeerWatch(ABC):
             self._has_lost = True
             why = news.get("why") or f"its {news['where']} has ended"
             self._on_lost(PeerLost(f"{name} is gone: {why}"))
-
-    def _news(self, said: Any) -> dict[str, Any]:
-        """What was said, if that is news of a rank; else MessageError."""
-        rank = checked(said, _NEWS)["rank"]
-        if not 0 <= rank < len(self.names) or type(said.get("why")) not in (str, type(None)):
-            raise MessageError(f"news of rank {rank}: expected one of {len(self.names)}")
-        return dict(said)
 
 
 @final
@@ -111,21 +138,18 @@ class FirstRank(PeerWatch):
         on_left: Told,
     ) -> None:
         super().__init__(names, on_lost, on_left)
-        self._listener, self._secret = listener, secret
         self._address = _address(listener)
         self._links: dict[int, PeerLink] = {}
-        self._visitors: dict[socket.socket, Visitor] = {}
-        self._strangers = VisitorLog()
         self.cards: dict[int, Any] = {}
         self.own_addresses: set[str] = set()
         self.their_addresses: set[str] = set()
         self._last_words: dict[str, Any] | None = None
         self._selector = selectors.DefaultSelector()
+        self._door = Door(listener, secret, len(names), self._selector)
         self._wake, self._woken = socket.socketpair()
-        for each in (listener, self._wake, self._woken):
+        for each in (self._wake, self._woken):
             close_in_forked_processes(each)
             each.setblocking(False)
-        self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._serve, name="peer watch", daemon=True)
         self._thread.start()
@@ -171,8 +195,9 @@ class FirstRank(PeerWatch):
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
         """Leave: from now on nobody watches."""
         if in_peace or why is not None:
-            self._last_words = _last_words(0, in_peace, why)
+            self._last_words = last_words(0, in_peace, why)
         self._closing = True
+        self._end_heartbeat()
         with suppress(OSError):
             self._wake.send(b".")
         if threading.current_thread() is not self._thread:
@@ -181,14 +206,14 @@ class FirstRank(PeerWatch):
     def _serve(self) -> None:
         try:
             while not self._closing:
-                for key, _ in self._selector.select(VISIT_SECONDS if self._visitors else None):
-                    if key.fileobj is self._listener:
-                        self._let_in()
+                for key, _ in self._selector.select(self._door.pause_seconds):
+                    if key.data is self._door:
+                        self._door.let_in()
                     elif isinstance(key.data, Visitor):
-                        self._greet(key.data)
+                        self._door.greet(key.data, self._awaited())
                     elif key.data is not None:
                         self._hear(key.data)
-                self._turn_away()
+                self._door.turn_away_the_late()
         except BaseException:
             self._last_words = None
             self._take({"rank": 0, "where": "watch over the others", "left": False})
@@ -198,95 +223,63 @@ class FirstRank(PeerWatch):
                 if self._last_words is not None:
                     link.tell(self._last_words)
                 link.close()
-            for connection in (*self._visitors, self._listener, self._wake, self._woken):
-                connection.close()
+            for each in (self._door, self._wake, self._woken):
+                each.close()
             self._selector.close()
 
-    def _let_in(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:  # it went again, or there are too many open files: later, then
-            time.sleep(_PAUSE_SECONDS)
-            return
-        visitor = Visitor(connection, self._secret)
-        self._visitors[connection] = visitor
-        self._selector.register(connection, selectors.EVENT_READ, visitor)
-        most = max(MOST_VISITORS, 2 * len(self.names))
-        if (one := crowding(self._visitors.values(), most)) is not None:
-            self._close(one.connection)
-            self._strangers.turned_away(one, f"more than {most} connections have proved nothing")
-
-    def _turn_away(self) -> None:
-        """Close connections that do not prove in time who comes."""
-        for connection, visitor in list(self._visitors.items()):
-            if time.monotonic() > visitor.deadline:
-                self._close(connection)
-                self._strangers.turned_away(visitor, f"it proved nothing in {VISIT_SECONDS:g} s")
-
-    def _close(self, connection: socket.socket) -> None:
-        self._selector.unregister(connection)
-        self._visitors.pop(connection, None)
-        connection.close()
-
-    def _greet(self, visitor: Visitor) -> None:
-        """Hear a visitor, and from then on its link; nothing that it says ends more than that.
-
-        It may have been closed a moment ago, to make room. A rank may have given up waiting, and
-        come once more: the first that brings its card counts.
-        """
-        if visitor.connection not in self._visitors:
-            return
-        try:
-            link = visitor.hear(self._awaited(), SILENCE_SECONDS)
-        except HandshakeError as error:
-            self._close(visitor.connection)
-            self._strangers.turned_away(visitor, str(error))
-        except (OSError, EOFError):
-            self._close(visitor.connection)
-        else:
-            if link is not None:
-                self._selector.modify(link.connection, selectors.EVENT_READ, link)
-
     def _hear(self, link: PeerLink) -> None:
+        """Take in what a link says; it may be none of a rank yet.
+
+        A rank may have given up waiting, and come once more: the first that brings its card counts.
+        """
         said = link.messages()
-        while self._links.get(link.rank) is link and said and _is_note(said[0]):
-            self.on_note(said.pop(0)["note"])
         if said == []:
             return
         if self._links.get(link.rank) is not link:
-            self._admit(link, said)
+            if not self._admit(link, said):
+                return
+            said = (said or [])[1:]
+        if said is not None:
+            said = self._feel(link, said)
+        while said and is_note(said[0]):
+            self.on_note(said.pop(0)["note"])
+        if said == []:
             return
-        self._close(link.connection)
-        news = {"rank": link.rank, "where": link.where, "left": False}
+        self._selector.unregister(link.connection)
+        link.close()
+        news = {"rank": link.rank, "where": link.where, "left": False, "why": link.given_up}
         with suppress(MessageError):
-            last = self._news(said[-1] if said else None)
+            last = news_in(said[-1] if said else None, len(self.names))
             if last["rank"] == link.rank:  # nobody speaks for others
                 news = last
         del self._links[link.rank]
         self._tell_all(news)
         self._take(news)
 
+    def _links_by_rank(self) -> dict[int, PeerLink]:
+        return dict(self._links)
+
     def _awaited(self) -> list[int]:
         return [rank for rank in range(1, len(self.names)) if rank not in self.cards]
 
-    def _admit(self, link: PeerLink, said: list[Any] | None) -> None:
+    def _admit(self, link: PeerLink, said: list[Any] | None) -> bool:
         """Take the card of one that has proved itself, if it is the first of its rank."""
         try:
             brought = checked(said[0] if said else None, _INTRODUCTION)
         except MessageError:
             brought = None
         if brought is None or link.rank not in self._awaited():
-            self._close(link.connection)
-            return
-        del self._visitors[link.connection]
+            self._door.turn_out(link.connection)
+            return False
+        self._door.admitted(link)
         link.where = brought["where"]
         self._links[link.rank] = link
-        self.own_addresses.add(str(link.connection.getsockname()[0]))
-        self.their_addresses.add(str(link.connection.getpeername()[0]))
+        self.own_addresses.add(link.own_address)
+        self.their_addresses.add(link.other_address)
         self.cards[link.rank] = brought["card"]
         if not self._awaited():
-            self._selector.unregister(self._listener)
-            self._listener.close()
+            self._door.shut()
+        return True
 
 
 @final
@@ -311,19 +304,19 @@ class OtherRank(PeerWatch):
         self._rank = rank
         self._words: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._link = link_to_first(addresses, secret, rank, attempt_seconds, SILENCE_SECONDS)
-        self._link.tell({"where": _whereabouts(), "card": card})
+        self._link.tell({"where": whereabouts(), "card": card})
         self._thread = threading.Thread(target=self._serve, name="peer watch", daemon=True)
         self._thread.start()
 
     @property
     def first_address(self) -> str:
         """The address by which rank 0 has been reached."""
-        return str(self._link.connection.getpeername()[0])
+        return self._link.other_address
 
     @property
     def own_address(self) -> str:
         """The address of this computer that leads to rank 0."""
-        return str(self._link.connection.getsockname()[0])
+        return self._link.own_address
 
     def word(self, limit_seconds: float) -> Any:
         """Return what rank 0 says next; ExchangeTimeout if it does not within the limit.
@@ -344,8 +337,9 @@ class OtherRank(PeerWatch):
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
         """Leave; others take one that does not leave in peace for lost, and are told ``why``."""
         self._closing = True
+        self._end_heartbeat()
         if in_peace or why is not None:
-            self._link.tell(_last_words(self._rank, in_peace, why))
+            self._link.tell(last_words(self._rank, in_peace, why))
         with suppress(OSError):
             self._link.connection.shutdown(socket.SHUT_RDWR)
         if threading.current_thread() is not self._thread:
@@ -357,15 +351,18 @@ class OtherRank(PeerWatch):
         end = {"rank": 0, "where": where, "left": False}
         try:
             while (said := self._link.messages()) is not None:
-                for news in said:
+                for news in self._feel(self._link, said):
                     self._heed(news)
                     if news.get("rank") == 0:
                         return
-            self._take(end)
+            self._take({**end, "why": self._link.given_up})
         except MessageError as error:
             self._take({**end, "why": f"it said what no rank says: {error}"})
         finally:
             self._words.put(None)
+
+    def _links_by_rank(self) -> dict[int, PeerLink]:
+        return {0: self._link}
 
     def _heed(self, said: Any) -> None:
         """Take in what rank 0 says; MessageError if it is nothing that it may say."""
@@ -373,7 +370,7 @@ class OtherRank(PeerWatch):
             raise MessageError(f"a {type(said).__name__}: expected an object")
         if "word" in said:
             self._words.put(said["word"])
-        elif _is_note(said):
+        elif is_note(said):
             self.on_note(said["note"])
         elif "names" in said:
             names = said["names"]
@@ -386,23 +383,8 @@ class OtherRank(PeerWatch):
             self._take(said)
 
 
-def _is_note(said: Any) -> bool:
-    return isinstance(said, dict) and isinstance(said.get("note"), dict)
-
-
 def _nobody_reads(note: dict[str, Any]) -> None:
     """Drop a note where none is expected."""
-
-
-def _last_words(rank: int, in_peace: bool, why: str | None) -> dict[str, Any]:
-    """What any other end takes, whatever text ``why`` is."""
-    if why is not None:
-        why = why[:LONGEST_WHY].encode("utf-8", "backslashreplace").decode("utf-8")
-    return {"rank": rank, "where": _whereabouts(), "left": in_peace, "why": why}
-
-
-def _whereabouts() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _address(listener: socket.socket) -> str:

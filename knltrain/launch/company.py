@@ -133,6 +133,13 @@ class Company:
                 found.append(self._notes.get_nowait())
         return found
 
+    def show_life(self, limit_seconds: float) -> None:
+        """Have the others see that this process runs: now its workers are under way.
+
+        Who has begun so, and gives no sign of life for ``limit_seconds``, is lost.
+        """
+        self._found().show_life(limit_seconds)
+
     def give_up(self, why: str) -> None:
         """Tell the others at once that this part of the run fails: its end may take long."""
         if self._gathering is not None:

@@ -19,8 +19,9 @@ _MINUTE: Final = 60.0
 class Preemption:
     """Asks for checkpoints of a run while it is on, as `[preemption]` and `[checkpoint]` say.
 
-    What comes by the clock and by the job, which ends at `job_end` (seconds since 1970), is asked
-    for by the first process of a run only: `leads`. `note` shows the user a line.
+    What comes by the clock and by the job, of which `job_end` tells when it ends (seconds since
+    1970, None where it does not), is asked for by the first process of a run only: `leads`. `note`
+    shows the user a line.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class Preemption:
         note: Callable[[str], None],
         *,
         leads: bool = True,
-        job_end: float | None = None,
+        job_end: Callable[[], float | None] | None = None,
     ) -> None:
         self._chosen = config.preemption
         self._period_seconds = config.checkpoint.every_minutes * _MINUTE if leads else 0.0
@@ -105,10 +106,11 @@ class Preemption:
         return self._asked_by if late else None
 
     def _job_ends(self) -> bool:
-        if self._job_end is None:
+        end = None if self._job_end is None else self._job_end()
+        if end is None:
             return False
         reserve_seconds = self._chosen.reserve_seconds + 2 * self._write_seconds
-        return time.time() >= self._job_end - reserve_seconds
+        return time.time() >= end - reserve_seconds
 
     def _stop(self, number: signal.Signals, why: str) -> None:
         self._asked_by, self._asked_at, self._asked_why = number, time.monotonic(), why

@@ -100,6 +100,6 @@ def _write_whole(path: Path, text: str) -> None:
         write_whole(path, text)
     except OSError as error:
         raise RunFolderError(
-            f"cannot write '{path}': {error.strerror}: make the folder writable, or copy it to a "
-            "place that is"
+            f"cannot write '{path}': {error.strerror}: make room, or the folder writable, or copy "
+            "it elsewhere"
         ) from error

@@ -15,7 +15,7 @@ from typing import Final
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
 from knltrain.build import check_resumable
 from knltrain.checkpoint import folder_at, latest_checkpoint
-from knltrain.cluster import MeetingPoint, Task, WorkerIdentity, job_end, this_task
+from knltrain.cluster import JobEnd, MeetingPoint, Task, WorkerIdentity, this_task
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import (
@@ -34,7 +34,7 @@ from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
 from knltrain.launch.preemption import Preemption
-from knltrain.launch.progress import ProgressDisplay, display_on
+from knltrain.launch.progress import PlainDisplay, ProgressDisplay, display_on
 from knltrain.launch.rounds import Rounds
 from knltrain.launch.run_folder import create_run_folder, held, read_config, write_config
 from knltrain.launch.shared_memory import Placed, shared_memory
@@ -123,7 +123,8 @@ def resume(
         if part.site.leads:
             steps, data = part.total_steps, part.data
             found = check_resumable(part.config, run_folder, steps, data, accepts_other_data)
-            part = part.noting(found)
+            for note in found:  # at once: what has been set aside is so whatever comes next
+                PlainDisplay(sys.stdout).note(f"note: {note}")
             write_config(run_folder, part.config)
         folder = run_folder if part.site.leads else None
         return _carry_out(part, folder, company, memory, (), heeding, resume=True)
@@ -251,6 +252,8 @@ def _supervise(
             limit_seconds=limit_seconds,
             on_failure=tell,
         )
+        if company is not None:
+            company.show_life(limit_seconds)
         ending = watching.watch()
         for (rank, what), lacks in listener.lacking.items():
             display.note(f"missing: worker {rank}: {what}: {lacks}")
@@ -262,8 +265,8 @@ def _preemption(orders: _Orders, company: Company | None, display: ProgressDispl
     config, leads = orders.plan.config, orders.plan.site.leads
     end = None
     if leads and config.preemption.heed_job_end:
-        end = job_end()
-        if end is None:
+        end = JobEnd()
+        if end() is None:
             display.note(
                 "note: preemption.heed_job_end: this is no job of Slurm with a time limit, or "
                 "neither SLURM_JOB_END_TIME nor squeue tells it"
@@ -364,7 +367,8 @@ def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Inc
     checkpoint = latest_checkpoint(run_folder)
     way_out = "make room for it, in another runs_folder perhaps, and train again"
     if checkpoint is not None:
-        way_out = f"make room and go on from {checkpoint.name} by --resume {run_folder}"
+        go_on = f"go on from {checkpoint.name} by --resume {run_folder}"
+        way_out = f"make room, or the folder writable, and {go_on}"
     return Incomplete(
         f"the run has come to its end, but its {' and its '.join(lost)} could not be written "
         f"to {run_folder} (see above): {way_out}",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from knltrain.exchange.lateness import LONGEST_LOOK_SECONDS
+from knltrain.exchange.stillness import Stillness
 from knltrain.launch.worker_process import WorkerProcess
 
 LOOK_SECONDS: Final = 0.05
@@ -22,7 +22,7 @@ class Standstill:
 
     worker: WorkerProcess
     how: str
-    seconds: float = 0.0
+    seconds: float
 
     @property
     def told(self) -> str:
@@ -43,7 +43,8 @@ class Vitals:
         self._all = len(workers)
         self._alone = alone
         self._looked = self._looked_for_standstills = time.monotonic()
-        self._standstills: dict[int, Standstill] = {}
+        self._stillness: Stillness[int] = Stillness()
+        self._standstills: list[Standstill] = []
 
     def look(self, alive: Sequence[WorkerProcess]) -> None:
         """See how those that are not known to have ended are now."""
@@ -57,19 +58,15 @@ class Vitals:
 
     def still_for(self, seconds: float) -> list[Standstill]:
         """Those that have stood still for so long and do so now, the longest first."""
-        found = [each for each in self._standstills.values() if each.seconds >= seconds]
+        found = [each for each in self._standstills if each.seconds >= seconds]
         return sorted(found, key=lambda each: -each.seconds)
 
     def _look_for_standstills(self, alive: Sequence[WorkerProcess]) -> None:
-        now = time.monotonic()
-        passed = min(now - self._looked_for_standstills, LONGEST_LOOK_SECONDS)
-        self._looked_for_standstills = now
-        found = {}
-        for worker in alive:
-            if (how := worker.sight.standstill()) is not None:
-                before = self._standstills.get(worker.rank)
-                found[worker.rank] = Standstill(worker, how, before.seconds if before else 0.0)
-        if not (self._alone and len(found) == self._all):
-            for each in found.values():
-                each.seconds += passed
-        self._standstills = found
+        self._looked_for_standstills = time.monotonic()
+        told = ((worker, worker.sight.standstill()) for worker in alive)
+        found = [(worker, how) for worker, how in told if how is not None]
+        suspended = self._alone and len(found) == self._all
+        self._stillness.look([worker.rank for worker, _ in found], counts=not suspended)
+        self._standstills = [
+            Standstill(worker, how, self._stillness.seconds(worker.rank)) for worker, how in found
+        ]

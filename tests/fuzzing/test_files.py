@@ -27,27 +27,10 @@ from knltrain.report import draw_curves, summary
 from vectorized_ops.numba import choices
 from vectorized_ops.numba.cache_folder import CacheFolder
 
+from ..small_run import RUN_TOML
 from .rounds import altered, bounded_memory, fuzzed
 
-RUN = b"""
-workers = 2
-name = "run"
-[network]
-name = "lenet"
-[data]
-name = "digits"
-train_images = 96
-[train]
-epochs = 2
-batch = 16
-[learning_rate]
-base = 0.01
-[exchange]
-method = "sync_easgd"
-[checkpoint]
-every_epochs = 1
-keep = 100
-"""
+RUN = f'name = "run"{RUN_TOML}[exchange]\nmethod = "sync_easgd"\n'.encode()
 
 
 @fuzzed(altered([RUN, b"a = {b = [1, {c = 2}]}\n", b"a.b.c = 1\n[a.d]\n"]), examples=100)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from knltrain.errors import PeerLost, SegmentError
 from knltrain.exchange.collectives import GroupSegment
 from knltrain.exchange.control_message import MessageError, decoded, encoded
-from knltrain.exchange.handshake import Seal, confirmed, hello
+from knltrain.exchange.handshake import OTHER, Seal, confirmed, hello
 from knltrain.exchange.peer_link import PeerLink
 from knltrain.exchange.peer_watch import FirstRank, OtherRank
 from knltrain.exchange.segment import Segment
@@ -30,6 +30,8 @@ MESSAGES = (
     b'{"rank": 1, "where": "process 1 on a", "left": true, "why": "no room"}',
     b'{"names": ["a", "b"]}',
     b'{"word": {"refused": null, "agreed": [[0, 0]], "token": "a"}}',
+    b'{"beat": 123456789}',
+    b'{"note": {"ask": 1, "stops": true}}',
 )
 
 
@@ -68,10 +70,15 @@ class _Tcp:
     def setsockopt(self, *_: object) -> None:
         pass
 
+    def getsockname(self) -> tuple[str, int]:
+        return "127.0.0.1", 1
+
+    getpeername = getsockname
+
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["says", "greets", "proves", "has proved", "leaves"]),
+        st.sampled_from(["says", "greets", "proves", "has proved", "is in", "leaves"]),
         st.integers(0, 2**32 - 1) | st.integers(0, 3),
         altered(MESSAGES) | st.binary(max_size=100),
     ),
@@ -86,6 +93,7 @@ def test_strangers_and_ranks_in_any_order(_: Path, steps: list[tuple[str, int, b
     listener = socket.create_server(("127.0.0.1", 0))
     address = ("127.0.0.1", listener.getsockname()[1])
     first = FirstRank(listener, SECRET, ["a", "b", "c"], lost.append, lost.append)
+    first.show_life(0.01)
     open_: list[socket.socket] = []
     try:
         for what, rank, said in steps:
@@ -106,7 +114,10 @@ def test_strangers_and_ranks_in_any_order(_: Path, steps: list[tuple[str, int, b
 def _visit(
     address: tuple[str, int], what: str, rank: int, said: bytes, open_: list[socket.socket]
 ) -> None:
-    """One visitor of that kind; one that has proved itself is rank 1, and says anything then."""
+    """One visitor of that kind; one that has proved itself is rank 1, and says anything then.
+
+    One that is in has brought its card, and what it says it has sealed.
+    """
     if what == "leaves":
         if open_:
             open_.pop().close()
@@ -116,7 +127,7 @@ def _visit(
     if what == "says":
         connection.sendall(said)
         return
-    greeting = hello(1 if what == "has proved" else rank)
+    greeting = hello(1 if what in ("has proved", "is in") else rank)
     connection.sendall(greeting)
     if what == "greets":
         return
@@ -124,7 +135,13 @@ def _visit(
     if what == "proves" or len(answer) < 48:
         connection.sendall(said[:32])
         return
-    connection.sendall(confirmed(SECRET, greeting, answer)[1] + said)
+    handshake, proof = confirmed(SECRET, greeting, answer)
+    if what == "is in":
+        seal = handshake.seal(OTHER)
+        said = b"".join(
+            len(text).to_bytes(4, "big") + seal.code(text) + text for text in (MESSAGES[0], said)
+        )
+    connection.sendall(proof + said)
 
 
 COUNT = 300

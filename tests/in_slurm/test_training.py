@@ -35,6 +35,7 @@ base = 0.02
 pin = false
 """
 GLOO = "--set exchange.between_nodes=gloo"
+OUT = "job.out"
 SECONDS = 240.0
 REST_SECONDS = 5.0
 
@@ -47,6 +48,7 @@ class Slurm(Protocol):
     def log_of(self, job: str) -> str: ...
 
 
+Start = Callable[..., str]
 Submit = Callable[..., tuple[str, str]]
 
 
@@ -57,20 +59,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def submit(slurm_cluster: Slurm, folder: Path) -> Submit:
-    """Submits a script as a user does, in a folder of runs; returns the state and the output."""
+def start(slurm_cluster: Slurm, folder: Path) -> Start:
+    """Submits a script as a user does, in a folder of runs; returns the number of the job."""
     if len(physical_cores(read_topology(), read_allowed().cpus)) < 2:
         pytest.skip("two tasks with a core each need two cores")
 
-    def submitted(script: str, *words: str, options: str = "") -> tuple[str, str]:
-        out = folder / "job.out"
+    def started(script: str, *words: str, options: str = "") -> str:
         # All nodes of these tests are this machine, whose names of theirs nobody can resolve.
         environment = {
             "MASTER_ADDR": "127.0.0.1",
             "KNLTRAIN": str(Path(sys.executable).with_name("knltrain")),
             "PYTHONPATH": str(ROOT),
         }
-        partition = ("--partition=two", f"--chdir={folder}", f"--output={out}")
+        partition = ("--partition=two", f"--chdir={folder}", f"--output={folder / OUT}")
         done = slurm_cluster(
             "sbatch",
             "--parsable",
@@ -81,15 +82,34 @@ def submit(slurm_cluster: Slurm, folder: Path) -> Submit:
             **environment,
         )
         assert done.returncode == 0, done.stderr
-        job = done.stdout.strip()
-        state = wait_for(slurm_cluster, job)
-        told = out.read_text() if out.exists() else ""
-        if state != "COMPLETED":
-            told += slurm_cluster("scontrol", "show", "job", job).stdout
-            told += slurm_cluster.log_of(job)
-        return state, told
+        return str(done.stdout.strip())
+
+    return started
+
+
+@pytest.fixture
+def submit(slurm_cluster: Slurm, folder: Path, start: Start) -> Submit:
+    """The same until the job has ended; returns its state and its output."""
+
+    def submitted(script: str, *words: str, options: str = "") -> tuple[str, str]:
+        return ended(slurm_cluster, folder, start(script, *words, options=options))
 
     return submitted
+
+
+def ended(slurm: Slurm, folder: Path, job: str) -> tuple[str, str]:
+    """The state in which a job has ended, and its output."""
+    state = wait_for(slurm, job)
+    told = said(folder)
+    if state != "COMPLETED":
+        told += slurm("scontrol", "show", "job", job).stdout
+        told += slurm.log_of(job)
+    return state, told
+
+
+def said(folder: Path) -> str:
+    """What a job has written up to now."""
+    return (folder / OUT).read_text() if (folder / OUT).exists() else ""
 
 
 def wait_for(slurm: Slurm, job: str) -> str:
@@ -172,17 +192,45 @@ def test_high_bandwidth_memory_that_is_not_there_is_told(submit: Submit, folder:
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    "by_slurm",
+    [
+        pytest.param(False, id="told to stop"),
+        pytest.param(True, id="by its time limit", marks=pytest.mark.long),
+    ],
+)
 def test_run_that_is_longer_than_its_job_goes_on_in_the_next(
-    submit: Submit, folder: Path, slurm_cluster: Slurm
+    start: Start, folder: Path, slurm_cluster: Slurm, by_slurm: bool
 ) -> None:
-    steps = 20_000
-    words = ("--set", f"train.steps={steps}")
-    # Slurm looks at time limits twice a minute: the signal comes with the first look.
-    state, out = submit("requeue.sbatch", "run.toml", *words, options="--time=1")
+    """It does not end by itself before it is told, and then after a few steps more.
+
+    Slurm looks at time limits twice a minute, and signals up to half a minute too early. What it
+    does then is what `scancel --signal` does.
+    """
+    words = ("--set", "train.steps=100000000", "--set", "evaluation.every_epochs=0")
+    options = "--time=1 --signal=USR1@15" if by_slurm else "--time=60"
+    job = start("requeue.sbatch", "run.toml", *words, options=options)
+    run = folder / f"runs/knltrain-{job}"
+    metrics, config = run / "metrics-0.jsonl", run / "config.toml"
+    soon(slurm_cluster, job, lambda: metrics.exists() and bool(metrics.read_text()))
+    if not by_slurm:
+        assert slurm_cluster("scancel", "--signal=USR1", job).returncode == 0
+    soon(slurm_cluster, job, lambda: "stopped by SIGUSR1" in said(folder))
+    (kept,) = run.glob("checkpoint-*")
+    steps = int(kept.name.partition("-")[2]) + 4
+    config.write_text(config.read_text().replace("steps = 100000000", f"steps = {steps}"))
+    state, out = ended(slurm_cluster, folder, job)
     assert state == "COMPLETED", out[-2000:]
-    (ended,) = (folder / "runs").glob("knltrain-*/result.json")  # an early signal leaves others
-    assert result(folder, ended.parent.name)["steps"] == steps
-    assert "stopped by SIGUSR1" in out
+    assert result(folder, run.name)["steps"] == steps
+    assert out.count("stopped by SIGUSR1") == 1
+
+
+def soon(slurm: Slurm, job: str, look: Callable[[], bool]) -> None:
+    """Wait until what a job in the queue, or one that runs, is to do can be seen."""
+    deadline = time.monotonic() + SECONDS
+    while not look():
+        assert time.monotonic() < deadline, (job, slurm.state_of(job), slurm.log_of(job))
+        time.sleep(0.1)
 
 
 def test_run_that_fails_does_not_go_back_to_the_queue(submit: Submit, folder: Path) -> None:

@@ -17,6 +17,8 @@ from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
 
+from ..small_run import RUN_TOML
+
 ROOT = Path(__file__).parents[2]
 
 Start: TypeAlias = Callable[..., subprocess.Popen[str]]
@@ -61,22 +63,7 @@ def two_cores() -> None:
 @pytest.fixture(scope="session")
 def run_toml() -> str:
     """A run of two workers that takes 6 steps per epoch and writes checkpoints after each."""
-    return """
-workers = 2
-[network]
-name = "lenet"
-[data]
-name = "digits"
-train_images = 96
-[train]
-epochs = 2
-batch = 16
-[learning_rate]
-base = 0.01
-[checkpoint]
-every_epochs = 1
-keep = 100
-"""
+    return RUN_TOML
 
 
 @pytest.fixture(scope="session")

@@ -264,11 +264,32 @@ def test_old_checkpoint_that_cannot_be_removed_does_not_matter(
 
     with monkeypatch.context() as patched:
         patched.setattr(writer_module.shutil.os, "unlink", refuse)
-        for step in (3, 4, 4, 5):
+        for step in (3, 4, 4, 4, 5, 3, 4, 4, 5):
             keeps.save(state(step))
     assert [step for step, _ in by_step(tmp_path)] == [4, 5]
     keeps.save(state(6))
     assert names_in(tmp_path) == ["checkpoint-5", "checkpoint-6"]
+
+
+def test_unfinished_checkpoint_that_cannot_be_removed_is_in_nobodys_way(
+    writer, state, tmp_path, monkeypatch
+):
+    """As where a network file system keeps the file that a killed computer had open."""
+    keeps = writer(keep=1)
+
+    def refuse(_path, **options):
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer_module.shutil.os, "unlink", refuse)
+        for name in (".checkpoint-2.partial", ".checkpoint-2.stuck-1.partial"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "file").touch()
+        keeps.save(state(2))
+    assert newest_whole(tmp_path) == (tmp_path / "checkpoint-2", [])
+    keeps.save(state(3))
+    assert names_in(tmp_path) == ["checkpoint-2", "checkpoint-3"]
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize("failing", [1, 2])

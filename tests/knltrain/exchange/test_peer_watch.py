@@ -1,16 +1,23 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from knltrain.errors import ExchangeTimeout, PeerLost
+from knltrain.exchange.control_message import encoded
 from knltrain.exchange.handshake import ANSWER_BYTES, confirmed, hello
+from knltrain.exchange.handshake import OTHER as OTHER_END
+from knltrain.exchange.peer_link import PeerLink
+from knltrain.exchange.peer_news import last_words
 from knltrain.exchange.peer_watch import FirstRank, OtherRank
 from knltrain.exchange.visitor import MOST_VISITORS
 
@@ -26,6 +33,8 @@ port, secret = int(sys.argv[1]), sys.argv[2].encode()
 names = ["rank 3", "rank 5", "rank 7"]
 other = OtherRank(1, [("127.0.0.1", port)], secret, names, say, say, 10)
 say("here")
+if len(sys.argv) > 3:
+    other.show_life(float(sys.argv[3]))
 if sys.stdin.readline() == "fork\\n":
     if os.fork():
         os.kill(os.getpid(), 9)
@@ -51,8 +60,8 @@ class Watched:
             lambda error: self.left[rank].append(str(error)),
         )
 
-    def join(self) -> None:
-        self.process = self.start(SECRET)
+    def join(self, *limit_seconds: str) -> None:
+        self.process = self.start(SECRET, *limit_seconds)
         assert self.heard() == "here"
         addresses = [("127.0.0.1", self.port)]
         self.third = OtherRank(2, addresses, SECRET, NAMES, *self.ears(2), 10)
@@ -63,9 +72,9 @@ class Watched:
         assert self.process.stdout is not None
         return self.process.stdout.readline().rstrip("\n")
 
-    def start(self, secret: bytes) -> subprocess.Popen[str]:
+    def start(self, secret: bytes, *limit_seconds: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", OTHER, str(self.port), secret],
+            [sys.executable, "-c", OTHER, str(self.port), secret, *limit_seconds],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -81,7 +90,7 @@ def watched() -> Iterator[Watched]:
         if hasattr(group, part):
             getattr(group, part).close()
     if hasattr(group, "process"):
-        group.process.kill()
+        group.process.kill()  # also where it is stopped
         group.process.communicate()
 
 
@@ -100,6 +109,45 @@ def test_killed_rank_is_told_to_all_others_at_once(watched: Watched) -> None:
     assert time.monotonic() - killed < 1
     text = f"rank 5 is gone: its process {watched.process.pid} on {socket.gethostname()} has ended"
     assert watched.lost == {0: [text], 2: [text]}
+
+
+def test_rank_that_stands_still_is_told_to_all_others_after_the_limit(watched: Watched) -> None:
+    watched.join("1")
+    watched.first.show_life(1.0)
+    watched.third.show_life(60.0)
+    _soon(lambda: watched.first._links[1].identity > 0)
+    watched.process.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    _soon(lambda: bool(watched.lost[0] and watched.lost[2]), 60)
+    assert time.monotonic() - stopped >= 1
+    (told,) = watched.lost[0]
+    assert told.startswith(
+        f"rank 5 is gone: its process {watched.process.pid} is stopped (state T), and has given no "
+        "sign of life for 1 s: "
+    )
+    assert watched.lost[2] == [told]
+    watched.process.send_signal(signal.SIGCONT)
+    assert watched.heard().startswith("rank 3 is gone: its connection")
+
+
+def test_first_rank_that_stands_still_is_told_by_the_others(watched: Watched) -> None:
+    watched.join()
+    watched.first.show_life(60.0)
+    watched.third.show_life(1.0)
+    _soon(lambda: watched.third._link.identity > 0)
+    assert watched.first._heartbeat is not None
+    watched.first._heartbeat.close()
+    _soon(lambda: bool(watched.lost[2]), 60)
+    says = f"rank 3 is gone: its process {os.getpid()} has given no sign of life for 1 s: "
+    assert watched.lost[2][0].startswith(says)
+
+
+def test_rank_that_has_given_no_sign_of_life_yet_is_not_expected_to(watched: Watched) -> None:
+    """It may be reading its checkpoint."""
+    watched.join()
+    watched.first.show_life(0.1)
+    time.sleep(0.5)
+    assert watched.lost == {0: [], 2: []}
 
 
 def test_killed_rank_is_told_although_a_process_forked_of_it_lives(watched: Watched) -> None:
@@ -238,6 +286,33 @@ def test_first_rank_that_says_what_it_may_not_is_lost(watched: Watched, said: ob
     _soon(lambda: bool(watched.lost[2]))
     assert watched.lost[2][0].startswith("rank 3 is gone: it said what no rank says: ")
     assert watched.third.word(10) is None
+
+
+def test_what_comes_with_a_card_is_heard_though_its_rank_has_gone_since(watched: Watched) -> None:
+    """Also where the kernel knows no address of the other end any more: the connection is reset."""
+    said = hello(1)
+    with socket.create_connection(("127.0.0.1", watched.port)) as gone:
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.sendall(said)
+        handshake, proof = confirmed(SECRET, said, gone.recv(100))
+        seal = handshake.seal(OTHER_END)
+        words = ({"where": "elsewhere", "card": 1}, last_words(1, False, "its disk is full"))
+        texts = [encoded(each) for each in words]
+        frames = [len(text).to_bytes(4, "big") + seal.code(text) + text for text in texts]
+        held = watched.first._hear
+        here = threading.Event()
+        watched.first._hear = lambda link: here.wait(60) and held(link)  # type: ignore[assignment]
+        gone.sendall(proof + b"".join(frames))
+        _soon(lambda: 1 in [link.rank for link in _links_of(watched.first)])
+    here.set()
+    _soon(lambda: bool(watched.lost[0]))
+    assert watched.lost[0] == ["rank 5 is gone: its disk is full"]
+    assert watched.first._thread.is_alive()
+
+
+def _links_of(first: FirstRank) -> list[PeerLink]:
+    found = [key.data for key in first._selector.get_map().values()]
+    return [each for each in found if isinstance(each, PeerLink)]
 
 
 def test_waiting_for_all_ends_with_what_has_failed(watched: Watched) -> None:

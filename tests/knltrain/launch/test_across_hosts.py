@@ -452,6 +452,53 @@ def test_worker_that_is_stopped_is_named_on_all_hosts(
     assert re.search(rf"error: task 1 \(\S+\) is gone: {named}", err), err
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("nothing_stays")
+@pytest.mark.parametrize(
+    ("way", "method", "number"),
+    [("mpi", "seasgd", 1), ("mpi", "seasgd", 0), ("gloo", "sync_easgd", 1)],
+)
+def test_host_that_stands_still_as_a_whole_is_named_by_the_others(
+    made: Hosts, folder: Path, way: str, method: str, number: int
+) -> None:
+    """Also where its workers would be missed at the next meeting only."""
+    limit = ("--set", "exchange.timeout_seconds=4")
+    with under_way(made, folder, way, method, *limit) as process:
+        (task,) = _processes(folder, f"KNLTRAIN_TASK_RANK={number}", absent="knltrain.launch")
+        workers = [_processes(folder, f"KNLTRAIN_RANK={2 * number + n}\0")[0] for n in range(2)]
+        for each in (task, *workers):
+            os.kill(each, signal.SIGSTOP)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    named = rf"error: task {number} \(\S+\) is gone: its process {task} is stopped \(state T\)"
+    assert re.search(named, err), err
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("nothing_stays")
+def test_run_that_is_suspended_on_all_hosts_goes_on(made: Hosts, folder: Path) -> None:
+    """One host goes on after the other, as a scheduler has them."""
+    limit = ("--set", "exchange.timeout_seconds=4")
+    with under_way(made, folder, "mpi", "seasgd", *limit) as process:
+        of_hosts = [_processes(folder, f"KNLTRAIN_TASK_RANK={n}") for n in range(NODES)]
+        for each in (each for host in of_hosts for each in host):
+            os.kill(each, signal.SIGSTOP)
+        time.sleep(6)
+        metrics = folder / "runs/run/metrics-0.jsonl"
+        before = metrics.read_text()
+        for host in of_hosts:
+            for each in host:
+                os.kill(each, signal.SIGCONT)
+            time.sleep(1)
+        deadline = time.monotonic() + 60
+        while metrics.read_text() == before:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(6)
+        assert process.poll() is None, process.communicate()
+
+
 @pytest.mark.usefixtures("nothing_stays")
 @pytest.mark.parametrize(
     ("way", "method"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import secrets
 import select
 import threading
@@ -167,6 +168,32 @@ def test_others_hear_of_a_failure_before_what_failed_has_come_to_its_end() -> No
 
     told, _ = together(work)
     assert told.endswith("is gone: worker 3 failed: killed")
+
+
+def test_process_that_stands_still_is_lost_and_named() -> None:
+    stood_still, noticed = threading.Event(), threading.Event()
+
+    def work(company: Company) -> str | None:
+        watch = company._found()._watch()
+        assert watch is not None
+        company.show_life(0.5 if company.site.leads else 60.0)
+        (link,) = watch._links_by_rank().values()
+        assert watch._heartbeat is not None
+        while not link.identity:
+            time.sleep(0.01)
+        if company.site.node == 1:
+            watch._heartbeat.close()
+            stood_still.set()
+            assert noticed.wait(60)
+            return None
+        assert stood_still.wait(60)
+        assert select.select([company.lost_fd], [], [], 60)[0]
+        noticed.set()
+        return str(company.lost)
+
+    told, _ = together(work)
+    says = r"task 1 \(.*\) is gone: its process \d+ has given no sign of life for 0\.5 s: "
+    assert re.match(says, told), told
 
 
 def test_others_hear_of_a_failure_by_a_descriptor_and_in_words() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,7 +92,7 @@ def test_first_signal_after_the_clock_has_asked_is_no_second_one(
 ) -> None:
     """Schedulers send it just when the run writes its checkpoint."""
     notes: list[str] = []
-    made = _made(asked, notes, job_end=clock.now, preemption={"heed_job_end": True})
+    made = _made(asked, notes, job_end=lambda: 1000.0, preemption={"heed_job_end": True})
     made.go_on()
     clock.now += 1
     assert made.takes(signal.SIGTERM)
@@ -193,13 +194,17 @@ def test_clock_asks_for_nothing_where_it_is_not_to(
 def test_end_of_the_job_is_heeded_by_twice_what_a_checkpoint_takes_and_a_reserve(
     asked: Asked, clock: Clock
 ) -> None:
+    """As it is known by then: it may have been put off."""
+    ends = SimpleNamespace(at=1050.0)
     made = _made(
         asked,
-        job_end=1100.0,
+        job_end=lambda: ends.at,
         preemption={"heed_job_end": True, "reserve_seconds": 30.0},
         checkpoint={"every_minutes": 0.0},
     )
     made.hears(KEPT)
+    made.go_on()
+    ends.at = 1100.0
     for clock.now, expected in ((1065.0, 0), (1066.5, 1), (1070.0, 1)):
         made.go_on()
         assert len(asked.found) == expected

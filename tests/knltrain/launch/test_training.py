@@ -20,7 +20,7 @@ from affinity import PlacementError, parse_cpulist
 from knltrain.build.names import network_named
 from knltrain.config import load_config
 from knltrain.config.methods import METHODS
-from knltrain.errors import ConfigError, KnltrainError, RunStopped
+from knltrain.errors import ConfigError, KnltrainError, RunFolderError, RunStopped
 from knltrain.launch import training
 from knltrain.launch.signals import run_begins
 from knltrain.launch.supervisor import Ending
@@ -295,6 +295,19 @@ def test_a_run_goes_on_from_before_a_damaged_checkpoint_which_is_kept(
     assert "now called checkpoint-12.damaged; the newest whole one is checkpoint-6" in out
     assert (run / "checkpoint-12.damaged").is_dir()
     _assert_same_end(two_at_once[0], run)
+
+
+def test_what_was_set_aside_is_told_though_the_run_does_not_begin(
+    two_at_once: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = two_at_once[0].with_name("run-damaged-and-full")
+    shutil.copytree(two_at_once[0], run)
+    (run / "checkpoint-12/center.safetensors").write_bytes(b"")
+    (run / "config.toml.partial").mkdir()  # in the way of the new one
+    with pytest.raises(RunFolderError, match=r"config\.toml"):
+        training.resume(run, ["placement.pin=false"])
+    assert (run / "checkpoint-12.damaged").is_dir()
+    assert "now called checkpoint-12.damaged; the newest whole one" in capfd.readouterr().out
 
 
 def test_evaluate_finds_what_the_run_found(
