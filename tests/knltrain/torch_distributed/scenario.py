@@ -137,10 +137,11 @@ def pending(group: Any) -> list[list[bool]]:
     beside.join()
     group._wait_for_pending_works()
     found.append([one.is_completed() for one in asked])
-    works = [slow(), slow()]
-    called = works[0].get_future().then(lambda _: group._wait_for_pending_works())
+    first = slow()
+    called = first.get_future().then(lambda _: group._wait_for_pending_works())
+    behind = slow()
     called.wait()
-    found.append([one.is_completed() for one in works])
+    found.append([one.is_completed() for one in (first, behind)])
     return found
 
 
