@@ -1,8 +1,9 @@
 # ruff: noqa: E402 (what is set before torch's tests are imported decides what they are)
 """One rank that runs PyTorch's generic tests of backends: `generic_rank.py BACKEND RANK RANKS`.
 
-Reads lines `TEST FOLDER`, answers each with a line of JSON: how the test went. The tests come with
-torch. Those written for GPUs run on the CPU, those for one backend alone run for all.
+Says that it is ready, reads lines `TEST FOLDER`, answers each with a line of JSON: how the test
+went. A line `stop` ends the test that runs. The tests come with torch. Those written for GPUs run
+on the CPU, those for one backend alone run for all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import random
 import select
 import signal
 import sys
-import time
 import traceback
 import types
 import unittest
@@ -27,7 +27,11 @@ from typing import Any
 BACKEND, RANK, RANKS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 LIMIT_SECONDS = 20
 TEST_SECONDS = 150
+LARGEST_IMAGE, IMAGE_AXES = 20, 4
+TRACE_SECONDS = 140
+"""After how long a test shows where it is."""
 PIPE_BYTES = 60_000
+STOP = "stop\n"
 
 os.environ.update(BACKEND="gloo", WORLD_SIZE=str(RANKS), INIT_METHOD="file:///nowhere")
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
@@ -74,7 +78,7 @@ def on_the_cpu(device: Any) -> Any:
 
 
 class OnTheCpu(TorchFunctionMode):
-    """Turns calls for GPUs into calls for the CPU."""
+    """Turns calls for GPUs into calls for the CPU, with images of a size for that."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -84,6 +88,8 @@ class OnTheCpu(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if "device" in kwargs:
             kwargs["device"] = on_the_cpu(kwargs["device"])
+        if function is torch.ones and len(args) == IMAGE_AXES:
+            args = tuple(min(size, LARGEST_IMAGE) for size in args)
         if function is torch.Tensor.to and len(args) > 1:
             args = args[0], on_the_cpu(args[1]), *args[2:]
         return function(*args, **kwargs)
@@ -198,17 +204,22 @@ def in_a_child(name: str, folder: Path) -> tuple[str, str]:
     child = os.fork()
     if not child:
         os.close(read)
+        faulthandler.dump_traceback_later(TRACE_SECONDS)
         os.write(write, json.dumps(outcome(name, folder)).encode()[:PIPE_BYTES])
         os._exit(0)
     os.close(write)
-    deadline = time.monotonic() + TEST_SECONDS
     with os.fdopen(read) as answer:
-        if not select.select([answer], [], [], deadline - time.monotonic())[0]:
+        ready = select.select([answer, sys.stdin], [], [], TEST_SECONDS)[0]
+        if answer not in ready:
             os.kill(child, signal.SIGKILL)
         said = answer.read()
     os.waitpid(child, 0)
-    way, why = json.loads(said) if said else ("hung or died", f"nothing said in {TEST_SECONDS} s")
-    return way, why
+    if said:
+        way, why = json.loads(said)
+        return way, why
+    if ready and ready != [answer]:
+        return "stopped", "another rank failed"
+    return "hung or died", f"nothing said in {TEST_SECONDS} s" if not ready else "died"
 
 
 def load_kernels() -> None:
@@ -232,7 +243,11 @@ def main() -> None:
     faulthandler.enable()
     torch.set_num_threads(1)
     load_kernels()
+    answers.write(json.dumps(("passed", "")) + "\n")
+    answers.flush()
     for line in sys.stdin:
+        if line == STOP:  # came when this rank was done already
+            continue
         name, folder = line.split()
         answers.write(json.dumps(in_a_child(name, Path(folder))) + "\n")
         answers.flush()
