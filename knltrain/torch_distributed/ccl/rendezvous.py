@@ -87,7 +87,8 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
         _leave(share, watch, in_peace=False, why=str(error) or None)
         raise
     beside = GlooCollectives(gloo, rank, ranks, limit_seconds, lambda: share.error)
-    collectives, order = OnecclCollectives(communicator, beside), Order("ccl beside")
+    collectives = OnecclCollectives(communicator, gloo, limit_seconds, lambda: share.error)
+    order = Order("ccl beside")
     leave = partial(_leave_both, order, share, watch)
     return CclProcessGroup(collectives, share, beside, order, gloo, leave)
 
