@@ -1,8 +1,8 @@
 # ruff: noqa: E402 (what is set before torch's tests are imported decides what they are)
 """One rank that runs PyTorch's generic tests of backends: `generic_rank.py BACKEND RANK RANKS`.
 
-Reads lines `TEST FOLDER`, answers each with a line of JSON: how the test went. The tests come with
-torch. Those written for GPUs run on the CPU, those for one backend alone run for all.
+Reads lines `TEST FOLDER`, answers each with a line of JSON: how the test went. A line `stop` ends the
+test that runs. The tests come with torch. Those written for GPUs run on the CPU, those for one backend alone run for all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import random
 import select
 import signal
 import sys
-import time
 import traceback
 import types
 import unittest
@@ -26,8 +25,9 @@ from typing import Any
 
 BACKEND, RANK, RANKS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 LIMIT_SECONDS = 20
-TEST_SECONDS = 150
+TEST_SECONDS = 60
 PIPE_BYTES = 60_000
+STOP = "stop\n"
 
 os.environ.update(BACKEND="gloo", WORLD_SIZE=str(RANKS), INIT_METHOD="file:///nowhere")
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
@@ -201,14 +201,18 @@ def in_a_child(name: str, folder: Path) -> tuple[str, str]:
         os.write(write, json.dumps(outcome(name, folder)).encode()[:PIPE_BYTES])
         os._exit(0)
     os.close(write)
-    deadline = time.monotonic() + TEST_SECONDS
     with os.fdopen(read) as answer:
-        if not select.select([answer], [], [], deadline - time.monotonic())[0]:
+        ready = select.select([answer, sys.stdin], [], [], TEST_SECONDS)[0]
+        if answer not in ready:
             os.kill(child, signal.SIGKILL)
         said = answer.read()
     os.waitpid(child, 0)
-    way, why = json.loads(said) if said else ("hung or died", f"nothing said in {TEST_SECONDS} s")
-    return way, why
+    if said:
+        way, why = json.loads(said)
+        return way, why
+    if ready and ready != [answer]:
+        return "stopped", "another rank failed"
+    return "hung or died", f"nothing said in {TEST_SECONDS} s" if not ready else "died"
 
 
 def load_kernels() -> None:
@@ -233,6 +237,8 @@ def main() -> None:
     torch.set_num_threads(1)
     load_kernels()
     for line in sys.stdin:
+        if line == STOP:  # came when this rank was done already
+            continue
         name, folder = line.split()
         answers.write(json.dumps(in_a_child(name, Path(folder))) + "\n")
         answers.flush()

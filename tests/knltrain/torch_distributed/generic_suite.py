@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import math
 import os
 import selectors
 import subprocess
@@ -18,7 +19,9 @@ from pathlib import Path
 
 RANK = Path(__file__).with_name("generic_rank.py")
 REPOSITORY = Path(__file__).parents[3]
-LIMIT_SECONDS = 200
+LIMIT_SECONDS = 90
+GRACE_SECONDS = 3
+"""How long ranks go on once another has failed."""
 
 
 def names() -> list[str]:
@@ -50,17 +53,14 @@ class Suite:
         if not self._processes:
             self._processes = [self._started(rank) for rank in range(self._ranks)]
         folder = self._new_folder()
-        for process in self._processes:
-            assert process.stdin is not None
-            process.stdin.write(f"{name} {folder}\n")
-            process.stdin.flush()
+        self._say_to_all(f"{name} {folder}")
         said = self._answers()
         if len(said) < self._ranks:
             self.end()
             said.append(
                 ("hung or died", f"of {self._ranks} ranks, {said} answered: {self._last()}")
             )
-        ways = ("hung or died", "failed", "skipped", "passed")
+        ways = ("hung or died", "failed", "skipped", "stopped", "passed")
         return min(said, key=lambda each: ways.index(each[0]))
 
     def end(self) -> None:
@@ -74,20 +74,31 @@ class Suite:
 
     def _answers(self) -> list[tuple[str, str]]:
         said: list[tuple[str, str]] = []
-        deadline = time.monotonic() + LIMIT_SECONDS
+        deadline, stop_at = time.monotonic() + LIMIT_SECONDS, math.inf
         with selectors.DefaultSelector() as waiting:
             for process in self._processes:
                 assert process.stdout is not None
                 waiting.register(process.stdout, selectors.EVENT_READ)
             while waiting.get_map() and (left := deadline - time.monotonic()) > 0:
-                for key, _ in waiting.select(left):
+                if time.monotonic() > stop_at:
+                    stop_at = math.inf
+                    self._say_to_all("stop")
+                for key, _ in waiting.select(min(left, max(stop_at - time.monotonic(), 0))):
                     line = key.fileobj.readline()  # type: ignore[union-attr]
                     waiting.unregister(key.fileobj)
                     if not line:
                         return said
                     way, why = json.loads(line)
                     said.append((way, why))
+                    if way != "passed":
+                        stop_at = min(stop_at, time.monotonic() + GRACE_SECONDS)
         return said
+
+    def _say_to_all(self, line: str) -> None:
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
 
     def _last(self) -> list[str]:
         """What the ranks have printed last."""
