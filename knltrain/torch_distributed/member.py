@@ -16,6 +16,7 @@ from torch import Tensor
 
 from knltrain.errors import CollectiveError
 from knltrain.exchange.collectives import Collectives
+from knltrain.torch_distributed.serving import step_aside
 from knltrain.torch_distributed.staging import Staging
 from knltrain.torch_distributed.tracing import leave_alone
 from knltrain.torch_distributed.work import Operation, is_profiled
@@ -123,6 +124,10 @@ class Member(_ProcessGroup):  # type: ignore[misc]
             raise CollectiveError(DESTROYED)
         return self._collectives, self._queue
 
+    def queues(self) -> Sequence[Queue]:
+        """Return all that keep operations in order; CollectiveError if the group is left."""
+        return [self.way()[1]]
+
     def root_of(self, options: Any) -> int:
         """Return the rank that ``options`` name as the root; CollectiveError if there is none."""
         root = int(options.rootRank)
@@ -145,6 +150,35 @@ class Member(_ProcessGroup):  # type: ignore[misc]
     def _end_coalescing(self, _device: Any) -> Operation:
         """Return what is done when all operations so far are, but for messages."""
         return self.submit("barrier", [], [], None)
+
+    def _wait_for_pending_works(self) -> None:
+        """Return when all operations called so far are done, well or not, but for messages."""
+        step_aside()
+        limit = self._limit_seconds
+        for end in [queue.put(Operation([]), False, limit) for queue in self.queues()]:
+            end.wait()
+
+    def _has_hooks(self) -> bool:
+        """Tell that the group calls nobody when an operation is done: its future does."""
+        return False
+
+    def _register_on_completion_hook(self, _hook: Any) -> None:
+        raise CollectiveError(
+            f"a group of '{self._backend}' calls no hook when operations are done: use the future "
+            "of each (work.get_future().then)"
+        )
+
+    def split_group(self, *_given: Any, **_named: Any) -> Any:
+        """Refuse it, CollectiveError: torch would look for a backend in C++, and crash."""
+        raise CollectiveError(
+            f"a group of '{self._backend}' cannot be split: make one of some ranks with new_group"
+        )
+
+    def merge_remote_group(self, *_given: Any, **_named: Any) -> Any:
+        """Refuse it, CollectiveError, as ``split_group``."""
+        raise CollectiveError(
+            f"a group of '{self._backend}' cannot be merged: make one of all ranks with new_group"
+        )
 
     def shutdown(self) -> None:
         """Leave the group; what is under way has some seconds to finish."""

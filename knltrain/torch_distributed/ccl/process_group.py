@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -64,6 +64,11 @@ class CclProcessGroup(Movements, Reductions):
         """Return what does operations that this thread asks for, and in which order."""
         by_oneccl = super().way()
         return by_oneccl if self._share.is_at_home() else (self._beside, self._order)
+
+    def queues(self) -> Sequence[Queue]:
+        """Return all that keep operations in order; CollectiveError if the group is left."""
+        super().way()
+        return [self._share, self._order]
 
     def shutdown(self) -> None:
         """Leave the group; what is under way has some seconds to finish."""

@@ -119,7 +119,29 @@ def backend_of_the_cpu() -> Found:
         "devices": [str(device) for device in group._device_types],
         "name": group._get_backend(torch.device("cpu"))._get_backend_name(),
         "counted": group._get_sequence_number_for_group() - before,
+        "hooks": group._has_hooks(),
+        "pending": pending(group),
     }
+
+
+def pending(group: Any) -> list[list[bool]]:
+    """Which operations are done once all have been waited for, asked here and by what one calls."""
+    found: list[list[bool]] = []
+
+    def slow() -> Any:
+        return group.perform("slow", lambda *_: time.sleep(0.2), [], None, [])
+
+    asked = [slow()]
+    beside = threading.Thread(target=lambda: asked.append(slow()))
+    beside.start()
+    beside.join()
+    group._wait_for_pending_works()
+    found.append([one.is_completed() for one in asked])
+    works = [slow(), slow()]
+    called = works[0].get_future().then(lambda _: group._wait_for_pending_works())
+    called.wait()
+    found.append([one.is_completed() for one in works])
+    return found
 
 
 def profiled(rank: int) -> Found:
@@ -217,6 +239,9 @@ def refused(ranks: int) -> Found:
         "sparse maximum": lambda: dist.all_reduce(torch.zeros(3, 4).to_sparse(), dist.ReduceOp.MAX),
         "root": lambda: dist.group.WORLD.broadcast(torch.zeros(3), 5),
         "monitored": lambda: dist.group.WORLD.monitored_barrier(),
+        "split": lambda: dist.group.WORLD.split_group([0]),
+        "merged": lambda: dist.group.WORLD.merge_remote_group(dist.HashStore(), 1),
+        "hook": lambda: dist.group.WORLD._register_on_completion_hook(print),
         "too few": lambda: dist.group.WORLD.allgather([torch.zeros(3)], torch.zeros(3)),
         "dtype": lambda: dist.all_reduce(torch.zeros(3, dtype=torch.float8_e4m3fn)),
         "mean of integers": lambda: dist.all_reduce(

@@ -11,7 +11,13 @@ def test_operations_of_a_group_are_done_in_order(common: Any, differences: Any) 
 
 def test_group_says_what_it_serves_and_counts_what_it_does(common: Any, backend: str) -> None:
     for found in (one["backend"] for one in common):
-        assert found == {"devices": ["cpu"], "name": backend, "counted": 1}
+        assert found["devices"] == ["cpu"]
+        assert (found["name"], found["counted"], found["hooks"]) == (backend, 1, False)
+
+
+def test_operations_are_waited_for_whoever_asked_for_them(common: Any) -> None:
+    for found in (one["backend"] for one in common):
+        assert found["pending"] == [[True, True]] * 2
 
 
 def test_operations_are_shown_by_the_profiler_of_torch(common: Any, backend: str) -> None:

@@ -71,6 +71,8 @@ def test_refusals_come_before_anybody_waits_and_the_group_goes_on(common: Any) -
         assert "no MAX of sparse tensors: expected SUM" in found["sparse maximum"]
         assert "root 5: expected a rank of the group, 0 to 1" in found["root"]
         assert "torch has for gloo alone" in found["monitored"]
+        assert all("new_group" in found[name] for name in ("split", "merged"))
+        assert "use the future" in found["hook"]
         assert "got 1 tensors: expected 2, one for each rank" in found["too few"]
         assert "torch.float8_e4m3fn cannot be reduced" in found["dtype"]
         assert "there is no AVG of torch.int32" in found["mean of integers"]
