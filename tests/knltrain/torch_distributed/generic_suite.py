@@ -6,11 +6,13 @@ Prints a line for each test, and which passed: with names behind, those tests al
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import json
 import math
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,8 @@ from pathlib import Path
 
 RANK = Path(__file__).with_name("generic_rank.py")
 REPOSITORY = Path(__file__).parents[3]
-LIMIT_SECONDS = 90
+START_SECONDS = 300
+LIMIT_SECONDS = 180
 GRACE_SECONDS = 3
 """How long ranks go on once another has failed."""
 
@@ -51,30 +54,36 @@ class Suite:
     def run(self, name: str) -> tuple[str, str]:
         """How a test went: the worst that any rank says of it, and why."""
         if not self._processes:
-            self._processes = [self._started(rank) for rank in range(self._ranks)]
+            self._start()
         folder = self._new_folder()
         self._say_to_all(f"{name} {folder}")
-        said = self._answers()
+        said = self._answers(LIMIT_SECONDS)
         if len(said) < self._ranks:
             self.end()
-            said.append(
-                ("hung or died", f"of {self._ranks} ranks, {said} answered: {self._last()}")
-            )
+            said.append(("hung or died", f"of {self._ranks} ranks, {said} answered"))
         ways = ("hung or died", "failed", "skipped", "stopped", "passed")
-        return min(said, key=lambda each: ways.index(each[0]))
+        way, why = min(said, key=lambda each: ways.index(each[0]))
+        return way, why if way != "hung or died" else f"{why}: {self._last()}"
 
     def end(self) -> None:
         for process in self._processes:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with the child that does the test
             process.wait()
             for stream in (process.stdin, process.stdout):
                 assert stream is not None
                 stream.close()
         self._processes = []
 
-    def _answers(self) -> list[tuple[str, str]]:
+    def _start(self) -> None:
+        self._processes = [self._started(rank) for rank in range(self._ranks)]
+        if len(self._answers(START_SECONDS)) < self._ranks:
+            self.end()
+            raise RuntimeError(f"ranks of {self._backend} did not start: {self._last()}")
+
+    def _answers(self, limit_seconds: float) -> list[tuple[str, str]]:
         said: list[tuple[str, str]] = []
-        deadline, stop_at = time.monotonic() + LIMIT_SECONDS, math.inf
+        deadline, stop_at = time.monotonic() + limit_seconds, math.inf
         with selectors.DefaultSelector() as waiting:
             for process in self._processes:
                 assert process.stdout is not None
@@ -97,8 +106,9 @@ class Suite:
     def _say_to_all(self, line: str) -> None:
         for process in self._processes:
             assert process.stdin is not None
-            process.stdin.write(line + "\n")
-            process.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):  # it has died, and does not answer
+                process.stdin.write(line + "\n")
+                process.stdin.flush()
 
     def _last(self) -> list[str]:
         """What the ranks have printed last."""
@@ -114,6 +124,7 @@ class Suite:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                process_group=0,
                 env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
             )
 
