@@ -1,9 +1,9 @@
 # ruff: noqa: E402 (what is set before torch's tests are imported decides what they are)
 """One rank that runs PyTorch's generic tests of backends: `generic_rank.py BACKEND RANK RANKS`.
 
-Reads lines `TEST FOLDER`, answers each with a line of JSON: how the test went; a line before all says
-that it is ready. A line `stop` ends the test that runs. The tests come with torch. Those written for
-GPUs run on the CPU, those for one backend alone run for all.
+Says that it is ready, reads lines `TEST FOLDER`, answers each with a line of JSON: how the test
+went. A line `stop` ends the test that runs. The tests come with torch. Those written for GPUs run
+on the CPU, those for one backend alone run for all.
 """
 
 from __future__ import annotations
