@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, final
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -30,7 +30,6 @@ _OPERATIONS: dict[int, Any] = {
 }
 
 
-@final
 class GlooCollectives(Collectives):
     """See `Collectives`; ``gloo`` is a process group of the same ranks.
 
@@ -53,9 +52,8 @@ class GlooCollectives(Collectives):
         self, address: int, count: int, kind: str, operation: int, limit: float | None = None
     ) -> None:
         """See `Collectives`, as for all others."""
-        options, tensor = dist.AllreduceOptions(), tensor_at(address, count, kind)
-        options.reduceOp = _OPERATIONS[operation]
-        self._do("allreduce", limit, [tensor], options)
+        tensor, reduction = tensor_at(address, count, kind), _OPERATIONS[operation]
+        self._do("allreduce", limit, dist.AllreduceOptions(), [tensor], reduceOp=reduction)
         if operation == MEAN:
             tensor.div_(self.ranks)
 
@@ -90,9 +88,7 @@ class GlooCollectives(Collectives):
     def broadcast(self, memory: Memory, root: int, limit: float | None = None) -> None:
         """See `Collectives`."""
         if memory[1]:
-            options = dist.BroadcastOptions()
-            options.rootRank = root
-            self._do("broadcast", limit, [bytes_at(memory)], options)
+            self._do("broadcast", limit, dist.BroadcastOptions(), [bytes_at(memory)], rootRank=root)
 
     def all_gather(
         self, source: Memory, targets: Sequence[Memory], limit: float | None = None
@@ -100,7 +96,7 @@ class GlooCollectives(Collectives):
         """See `Collectives`."""
         if len({bytes_ for _, bytes_ in targets}) == 1:
             outputs = [[bytes_at(target) for target in targets]]
-            self._do("allgather", limit, outputs, [bytes_at(source)], AllgatherOptions())
+            self._do("allgather", limit, AllgatherOptions(), outputs, [bytes_at(source)])
             return
         bytes_at(targets[self.rank]).copy_(bytes_at(source))
         for root, target in enumerate(targets):
@@ -110,19 +106,17 @@ class GlooCollectives(Collectives):
         self, source: Memory, targets: Sequence[Memory], root: int, limit: float | None = None
     ) -> None:
         """See `Collectives`."""
-        options = dist.GatherOptions()
-        options.rootRank = root
         wanted = [list(map(bytes_at, targets))] if self.rank == root else []
-        self._do("gather", limit, wanted, [bytes_at(source)], options)
+        given = [bytes_at(source)]
+        self._do("gather", limit, dist.GatherOptions(), wanted, given, rootRank=root)
 
     def scatter(
         self, sources: Sequence[Memory], target: Memory, root: int, limit: float | None = None
     ) -> None:
         """See `Collectives`."""
-        options = dist.ScatterOptions()
-        options.rootRank = root
         given = [list(map(bytes_at, sources))] if self.rank == root else []
-        self._do("scatter", limit, [bytes_at(target)], given, options)
+        wanted = [bytes_at(target)]
+        self._do("scatter", limit, dist.ScatterOptions(), wanted, given, rootRank=root)
 
     def all_to_all(
         self, sources: Sequence[Memory], targets: Sequence[Memory], limit: float | None = None
@@ -132,7 +126,7 @@ class GlooCollectives(Collectives):
         begin, whole = row_for(targets)
         to, of = ([bytes_ for _, bytes_ in each] for each in (sources, targets))
         given, taken = bytes_at((source, sum(to))), bytes_at((begin, sum(of)))
-        self._do("alltoall_base", limit, taken, given, of, to, dist.AllToAllOptions())
+        self._do("alltoall_base", limit, dist.AllToAllOptions(), taken, given, of, to)
         take_apart(whole, targets)
 
     def barrier(self, limit: float | None = None) -> None:
@@ -140,13 +134,16 @@ class GlooCollectives(Collectives):
         one = torch.zeros(1, dtype=torch.int32, device="cpu")
         self.all_reduce(one.data_ptr(), 1, "int32", MIN, limit)
 
-    def _do(self, method: str, limit: float | None, *arguments: Any) -> None:
-        """Have gloo give up before others do: its call returns."""
+    def _do(
+        self, method: str, limit: float | None, options: Any, *arguments: Any, **wanted: Any
+    ) -> None:
+        """Call gloo with the ``options`` that are ``wanted``, and have it give up before others."""
         seconds = self.timeout_seconds if limit is None else limit
-        options = arguments[-1]
         options.timeout = timedelta(seconds=max(seconds - _EARLIER_SECONDS, seconds / 2))
+        for name, value in wanted.items():
+            setattr(options, name, value)
         try:
-            getattr(self._gloo, method)(*arguments).wait()
+            getattr(self._gloo, method)(*arguments, options).wait()
         except RuntimeError as error:
             time.sleep(_EARLIER_SECONDS)  # the watch may know more
             failure = self._failure()

@@ -42,6 +42,9 @@ _KEY = "ccl"
 _TOKEN_BYTES = 16
 _SAID = {"boot": (str,), "addresses": (list,), "port": (int,), "token": (str,), "id": (str,)}
 _ATTEMPT_SECONDS = 5.0
+_WORK_SECONDS = 30.0
+"""What oneCCL may take at least to make something, which is work: a group's limit, of a second
+perhaps, is for ranks that are late."""
 
 Made = TypeVar("Made")
 
@@ -87,7 +90,8 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
         _leave(share, watch, in_peace=False, why=str(error) or None)
         raise
     beside = GlooCollectives(gloo, rank, ranks, limit_seconds, lambda: share.error)
-    collectives, order = OnecclCollectives(communicator, beside), Order("ccl beside")
+    collectives = OnecclCollectives(communicator, gloo, limit_seconds, lambda: share.error)
+    order = Order("ccl beside")
     leave = partial(_leave_both, order, share, watch)
     return CclProcessGroup(collectives, share, beside, order, gloo, leave)
 
@@ -237,7 +241,7 @@ def _in_turn(share: Share, make: Callable[[], Made], limit_seconds: float) -> Ma
     """Make something with oneCCL, in turn with the operations of this process's other groups."""
     made: list[Made] = []
     making = Operation([], lambda: made.append(make()))
-    share.put(making, is_awaited=True, limit=limit_seconds).wait()
+    share.put(making, is_awaited=True, limit=max(limit_seconds, _WORK_SECONDS)).wait()
     return made[0]
 
 

@@ -122,6 +122,25 @@ def gather_and_scatter(size: int) -> Case:
     return run
 
 
+def means_and_bits(group: Any) -> list[torch.Tensor]:
+    """Reduce and reduce-scatter as no sums: what is given by ranks other than the root is kept."""
+    rank, ranks, found = group.rank(), group.size(), list[torch.Tensor]()
+    for op, dtype in ((ReduceOp.AVG, torch.float32), (ReduceOp.BOR, torch.int64)):
+        given, part = values(rank, 60 * ranks, dtype), torch.zeros(60, dtype=dtype)
+        whole = given.clone()
+        if is_gloo(group):
+            is_mean = op == ReduceOp.AVG
+            dist.all_reduce(whole, ReduceOp.SUM if is_mean else op, group=group)
+            whole = whole / ranks if is_mean else whole
+            part = whole.chunk(ranks)[rank]
+        else:
+            reduce_scatter_single(part, given, op, group=group)
+            dist.reduce(whole, op=op, group_dst=ranks - 1, group=group)
+        found += [whole if rank == ranks - 1 else given, part]
+        assert is_gloo(group) or rank == ranks - 1 or torch.equal(whole, given)
+    return found
+
+
 def all_to_all(size: int) -> Case:
     def run(group: Any) -> list[torch.Tensor]:
         rank, ranks = group.rank(), group.size()
@@ -338,6 +357,7 @@ CASES: dict[str, Case] = {
         for op in (ReduceOp.SUM, ReduceOp.AVG)
         for size in (1, 1000, 200_003)
     },
+    "reduce means and bits": means_and_bits,
     "all_reduce of nothing": all_reduce(torch.float32, ReduceOp.SUM, 0),
     "objects": objects,
     "coalesced": coalesced,

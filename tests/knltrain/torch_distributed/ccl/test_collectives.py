@@ -15,7 +15,6 @@ import torch.distributed as dist
 
 from knltrain.errors import CollectiveError, KnltrainError, PeerLost
 from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
-from knltrain.torch_distributed.ccl.gloo_collectives import GlooCollectives
 from vectorized_ops.reference.reduction import MEAN, OR, SUM
 
 
@@ -31,6 +30,10 @@ class Doubling:
         self.calls.append(f"{count} {kind}")
         array = _array(address, count, kind)
         array += array
+
+    def reduce(self, source: int, target: int, count: int, kind: str, *_: int) -> None:
+        assert target == source
+        self.all_reduce(source, count, kind)
 
 
 class Gloo:
@@ -66,8 +69,7 @@ def _array(address: int, count: int, kind: str) -> npt.NDArray[Any]:
 def collectives() -> tuple[OnecclCollectives, Doubling, Gloo]:
     communicator, gloo = Doubling(), Gloo()
     made: Any = communicator
-    beside = GlooCollectives(gloo, 0, 2, 5, gloo.failure)
-    return OnecclCollectives(made, beside), communicator, gloo
+    return OnecclCollectives(made, gloo, 5, gloo.failure), communicator, gloo
 
 
 def test_mean_is_a_sum_that_is_divided(collectives: Any) -> None:

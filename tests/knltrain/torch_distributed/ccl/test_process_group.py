@@ -35,7 +35,8 @@ def _group(communicator: Any) -> CclProcessGroup:
     )
     share = Share(Lane(), "the group of ranks 0")
     beside = GlooCollectives(gloo, 0, 1, 20, lambda: None)
-    collectives, order = OnecclCollectives(communicator, beside), Order("beside")
+    collectives = OnecclCollectives(communicator, gloo, 20, lambda: None)
+    order = Order("beside")
 
     def leave() -> None:
         order.close(10)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +42,19 @@ def test_rank_that_does_not_come_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         create_process_group(options(dist.HashStore(), 0, 2), None)
     with pytest.raises(ExchangeTimeout, match="in vain for the first rank"):
         create_process_group(options(dist.HashStore(), 1, 2), None)
+
+
+def test_oneccl_may_take_longer_than_ranks_may_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = SimpleNamespace(rank=0, ranks=1)
+
+    def slow(*_: Any) -> Any:
+        time.sleep(0.6)
+        return made
+
+    monkeypatch.setattr(rendezvous, "library", lambda: None)
+    monkeypatch.setattr(rendezvous, "unique_id", lambda: b"x")
+    monkeypatch.setattr(rendezvous, "Communicator", slow)
+    create_process_group(options(dist.HashStore(), 0, 1), None).shutdown()
 
 
 def test_address_of_an_earlier_group_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
