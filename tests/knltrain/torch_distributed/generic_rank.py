@@ -26,7 +26,7 @@ from typing import Any
 
 BACKEND, RANK, RANKS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 LIMIT_SECONDS = 20
-TEST_SECONDS = 150
+TEST_SECONDS = 300
 LARGEST_IMAGE, IMAGE_AXES = 20, 4
 TRACE_SECONDS = 140
 """After how long a test shows where it is."""
