@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from interleaving.seam import Seam
 
-from knltrain.exchange import patience, process, visiting, waiting, words
+from knltrain.exchange import patience, process, stillness, visiting, waiting, words
 from knltrain.exchange.soft_memory import box, buffer, stripes
 from vectorized_ops.reference import vectors
 
@@ -51,7 +51,8 @@ def install(seam: Seam, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(words, "_sched_yield", lambda: None)
     patch.setattr(process, "own_identity", seam.own_identity)
     patch.setattr(process, "is_alive", seam.is_alive)
-    patch.setattr(patience, "time", SimpleNamespace(monotonic=seam.seconds, sleep=seam.sleep))
+    for module in (patience, stillness):
+        patch.setattr(module, "time", SimpleNamespace(monotonic=seam.seconds, sleep=seam.sleep))
     for module in (patience, buffer, box):
         patch.setattr(module, "nap_until", seam.nap_until)
     for module, settings in LOOKS.items():
