@@ -11,7 +11,7 @@ import copy
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
@@ -246,9 +246,15 @@ def _asks(function: Callable[..., Any] | None, seen: set[int]) -> bool:
     seen.add(id(function))
     names = _names_of(function.__code__)
     chains, _ = looks.names_in(function.__code__)
-    called = (looks.global_of(function.__globals__, chain) for chain in chains)
-    asks = not names.isdisjoint((*_VIEWS, *_ORDERS, *_DRAWN))
+    called = [looks.global_of(function.__globals__, chain) for chain in chains]
+    asks = not names.isdisjoint((*_VIEWS, *_ORDERS)) or any(map(_is_drawing, called))
     return asks or any(_asks(each, seen) for each in called)
+
+
+def _is_drawing(value: Any) -> bool:
+    """Tell whether a global is a function that draws for each value, and writes over none."""
+    is_function = isinstance(value, (FunctionType, BuiltinFunctionType))
+    return is_function and value.__name__ in _DRAWN and not value.__name__.endswith("_")
 
 
 def _names_of(code: Any) -> set[str]:

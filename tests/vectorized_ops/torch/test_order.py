@@ -303,8 +303,20 @@ def test_hooks_see_views_where_a_pass_is_not_followed() -> None:
     near(*seen)
 
 
+class Initialised(Layers):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.5)
+        nn.init.normal_(self.conv.weight)
+        self.dense.weight.data.normal_()
+
+    def forward(self, images: Tensor) -> Any:
+        return self.dropout(self.maps(images).mean((2, 3)))
+
+
 def test_who_asks_for_order_is_known_by_its_functions() -> None:
     assert not asks_for_order(nn.Sequential(nn.Conv2d(1, 1, 1), nn.Flatten()))
     assert not asks_for_order(Layers())
+    assert not asks_for_order(Initialised())
     assert asks_for_order(nn.Sequential(Viewing()))
     assert asks_for_order(ViewingInAFunction())
