@@ -70,3 +70,12 @@ def modes() -> tuple[object, ...]:
         torch.is_autocast_enabled("cpu"),
         torch.get_default_dtype(),
     )
+
+
+def saving() -> Any:
+    """Return what autograd does with the tensors that it saves, as set by a block; None if nothing.
+
+    Checkpoints (`torch.utils.checkpoint`) work by it.
+    """
+    top: Any = torch._C._autograd._top_saved_tensors_default_hooks
+    return top(True)

@@ -14,13 +14,15 @@ from vectorized_ops.torch._ambient import has_global_hooks, in_plain_order, is_w
 from vectorized_ops.torch._looks import PASSES
 from vectorized_ops.torch._order import (
     asks_for_order,
+    entered,
     is_in_plain_order,
+    left,
     order_of,
     ordered,
 )
 from vectorized_ops.torch._passes import PREFIX, Passes
 from vectorized_ops.torch._reads import KIND
-from vectorized_ops.torch._rows import is_plain, pixelwise
+from vectorized_ops.torch._rows import is_plain
 from vectorized_ops.torch._tracing import Call, bound_forward
 
 
@@ -103,12 +105,13 @@ def _computed(model: nn.Module, kind: Any, args: Any, kwargs: Any) -> Any:
         with in_plain_order():
             return bound_forward(model, kind)(*args, **kwargs)
     with order_of((args, kwargs)):
-        images = [pixelwise(tensor) if _are_images(tensor) else tensor for tensor in tensors]
+        images = [entered(tensor) if _are_images(tensor) else tensor for tensor in tensors]
         if followed is not None:
-            return followed(model, *images)
-        if call is not None and tensors and is_plain(tensors[0]):
-            args, kwargs = call.filled(images)
-        return ordered(bound_forward(model, kind)(*args, **kwargs))
+            return left(followed(model, *images), tensors, images)
+        if call is None or not tensors or not is_plain(tensors[0]):
+            return ordered(bound_forward(model, kind)(*args, **kwargs))
+        args, kwargs = call.filled(images)
+        return left(bound_forward(model, kind)(*args, **kwargs), tensors, images)
 
 
 def _are_images(tensor: Tensor) -> bool:

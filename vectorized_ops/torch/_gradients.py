@@ -24,7 +24,7 @@ def one_by_one(backward: Backward) -> Backward:
 
     @functools.wraps(backward)
     def passed(ctx: Any, *gradients: Tensor | None) -> Any:
-        if not any(gradient is not None and _is_batched(gradient) for gradient in gradients):
+        if not any(gradient is not None and is_batched(gradient) for gradient in gradients):
             return backward(ctx, *gradients)
         level = max(_level(gradient) for gradient in gradients if gradient is not None)
         results = [passed(ctx, *each) for each in _unstacked(gradients, level)]
@@ -53,7 +53,8 @@ def _with_gradient(tensor: Tensor) -> Tensor:
     return tensor if tensor.requires_grad else tensor.detach().requires_grad_()
 
 
-def _is_batched(gradient: Tensor) -> bool:
+def is_batched(gradient: Tensor) -> bool:
+    """Tell whether a gradient is a batch of them."""
     return functorch.is_batchedtensor(gradient) or functorch.is_legacy_batchedtensor(gradient)
 
 

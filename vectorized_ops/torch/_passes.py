@@ -157,13 +157,16 @@ class Passes:
         if here.followed >= _MOST_FOLLOWED or self._followed >= _MOST_IN_ALL:
             self._give_up(model, here, kind, call)
             return None
-        here.followed += 1
-        self._followed += 1
         with _ONE_FOLLOWS:
+            here = self._kinds.get(key, here)
+            if (found := here.find(call)) is not None:  # which another thread has followed
+                return found.forward
+            here.followed += 1
+            self._followed += 1
             new = self._follow(model, kind, call)
-        here.keep(new)
-        here.refused += new.forward is None
-        self._forget()
+            here.keep(new)
+            here.refused += new.forward is None
+            self._forget()
         return new.forward
 
     def _forget(self) -> None:

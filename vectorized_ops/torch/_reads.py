@@ -11,6 +11,7 @@ import contextlib
 import gc
 import inspect
 import sys
+import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -121,8 +122,10 @@ class Reads:
         more after the block, as programs and finalizers may keep errors to themselves.
         """
 
+        thread = threading.get_ident()
+
         def noting(module: Any, name: str) -> Any:
-            if id(module) in modules:
+            if id(module) in modules and threading.get_ident() == thread:
                 if name not in looks.OF_EVERY_MODULE:
                     self._note_attribute(module, name)
                 elif name in _INSIDE and looks.is_of_program(sys._getframe(1), _INSIDE[name]):

@@ -6,6 +6,8 @@ import builtins
 import contextlib
 import operator
 import sys
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, Protocol
@@ -17,7 +19,7 @@ from torch.nn import functional
 
 from vectorized_ops.torch import _looks as looks
 from vectorized_ops.torch._alterations import has_hooks
-from vectorized_ops.torch._ambient import modes
+from vectorized_ops.torch._ambient import modes, saving
 from vectorized_ops.torch._reads import Reads
 from vectorized_ops.torch._snapshots import weakly
 
@@ -105,7 +107,7 @@ class Tracer(fx.Tracer):
     def __init__(self, forward: Callable[..., Any], call: Given, reads: Reads) -> None:
         super().__init__()
         self._forward_pass, self._call, self._reads = forward, call, reads
-        self._modes = modes()
+        self._modes, self._saving, self._thread = modes(), saving(), threading.get_ident()
 
     def create_args_for_root(self, *_root_and_its_arguments: Any) -> Any:
         """Make a placeholder per tensor, and let all other arguments be what they were."""
@@ -120,6 +122,18 @@ class Tracer(fx.Tracer):
         """Return the value of a node."""
         return Value(node, self)
 
+    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Make a node of a module that is called, or follow it; other threads just call it."""
+        if threading.get_ident() != self._thread:
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """Return the value of a module's tensor; to other threads the tensor."""
+        if threading.get_ident() != self._thread:
+            return attr_val
+        return super().getattr(attr, attr_val, parameter_proxy_cache)
+
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Tell whether a module is one node of the graph."""
         ours = type(m).__module__.startswith("vectorized_ops.torch.")
@@ -133,12 +147,18 @@ class Tracer(fx.Tracer):
             return a.value
         if isinstance(a, Tensor):
             self._reads.held[id(a)] = a
+        if isinstance(a, dict) and type(a) is not dict:
+            if type(a) is not OrderedDict:
+                raise self.refusal(f"it makes a {type(a).__name__}")
+            return self.create_node("call_function", OrderedDict, (super().create_arg(a),), {})
         return super().create_arg(a)
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         """Add a node, under the modes that held when the pass began."""
         if modes() != self._modes:
             raise self._reads.refusal("it switches gradients or autocast on or off on its way")
+        if saving() != self._saving:
+            raise self._reads.refusal("it saves tensors in a way of its own (as checkpoints do)")
         return super().create_node(*args, **kwargs)
 
     def refusal(self, text: str) -> Exception:

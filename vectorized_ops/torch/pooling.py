@@ -64,7 +64,9 @@ def adaptive_avg_pool2d(images: Tensor, output_size: Any) -> Tensor:
     `torch.nn.functional.adaptive_avg_pool2d` does the work for other sizes, and for anything but
     float32 on the CPU.
     """
-    if output_size not in (1, (1, 1), [1, 1]) or images.dim() != 4:
+    is_size = type(output_size) is int or isinstance(output_size, (tuple, list))
+    is_one = is_size and output_size in (1, (1, 1), [1, 1]) and pair(output_size) is not None
+    if not is_one or images.dim() != 4 or images.numel() == 0:
         return functional.adaptive_avg_pool2d(images, output_size)
     return avg_pool2d(images, (images.shape[2], images.shape[3]))
 

@@ -110,6 +110,10 @@ def test_statistics_without_a_variance_are_pytorchs_error() -> None:
         lambda f, x: f.local_response_norm(x, 2.0),
         lambda f, x: f.batch_norm(x, torch.ones(3), torch.ones(3), momentum=None, training=True),
         lambda f, x: f.adaptive_avg_pool2d(x, (None, 1)),
+        lambda f, x: f.adaptive_avg_pool2d(x, True),
+        lambda f, x: f.adaptive_avg_pool2d(x, 1.0),
+        lambda f, x: f.adaptive_avg_pool2d(x, torch.tensor(1)),
+        lambda f, x: f.adaptive_avg_pool2d(x[:, :, :0], (1, 1)).isnan().float(),
     ],
 )
 def test_strange_arguments_give_what_they_give_to_pytorch(call: Callable[..., Tensor]) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import copy
 import gc
 import sys
+import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from vectorized_ops.torch import OptimizationWarning, _passes, _reads, fusion_of
 from vectorized_ops.torch._classes import passes_of
 from vectorized_ops.torch._snapshots import snapshot
 from vectorized_ops.torch._tracing import trace
+from vectorized_ops.torch._values import Tracer
 
 IMAGES = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 
@@ -123,6 +126,53 @@ def test_threads_follow_one_after_the_other() -> None:
         sys.setswitchinterval(interval)
     assert {fusion_of(model).refused for model in models} == {""}
     assert "__getattribute__" not in nn.Module.__dict__
+
+
+def test_threads_call_models_while_one_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    following, go_on = threading.Event(), threading.Event()
+    ours, theirs = optimize(Weighted(), keep_memory=False), Weighted()
+    expected, is_leaf = theirs(IMAGES), Tracer.is_leaf_module
+
+    def slow(*given: Any) -> bool:
+        following.set()
+        go_on.wait(30)
+        return is_leaf(*given)
+
+    monkeypatch.setattr(Tracer, "is_leaf_module", slow)
+    with ThreadPoolExecutor(2) as pool:
+        follows = pool.submit(optimize, Weighted(), keep_memory=False)
+        try:
+            assert following.wait(30)
+            assert torch.equal(theirs(IMAGES), expected)
+            called = pool.submit(ours, IMAGES)
+        finally:
+            go_on.set()
+    assert not fusion_of(follows.result()).refused
+    for found in (called.result(), ours(IMAGES), follows.result()(IMAGES)):
+        torch.testing.assert_close(found, expected)
+
+
+def test_what_another_thread_follows_is_not_followed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, followed = optimize(Weighted(), keep_memory=False), []
+    expected = model(IMAGES)
+    together = threading.Barrier(4)
+
+    def slow(*given: Any) -> Any:
+        followed.append(given)
+        time.sleep(0.05)
+        return trace(*given)
+
+    monkeypatch.setattr(_passes, "trace", slow)
+    model.eval()
+
+    def call(_number: int) -> Tensor:
+        together.wait(30)
+        return model(IMAGES)
+
+    with ThreadPoolExecutor(4) as pool:
+        for out in pool.map(call, range(4)):
+            torch.testing.assert_close(out, expected)
+    assert len(followed) == 1
 
 
 class Undecided(nn.Module):

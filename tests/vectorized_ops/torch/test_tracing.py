@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from vectorized_ops.torch._alterations import has_hooks
 from vectorized_ops.torch._reads import NotTraceableError, Reads
@@ -73,7 +74,18 @@ def under_autocast(model: Any, x: Tensor) -> Tensor:
         return model.layer(x)
 
 
+def at_a_checkpoint(model: Any, x: Tensor) -> Tensor:
+    return checkpoint(model.layer, x, use_reentrant=False)
+
+
+def saved_elsewhere(model: Any, x: Tensor) -> Tensor:
+    with torch.autograd.graph.save_on_cpu():
+        return model.layer(x)
+
+
 REFUSED = {
+    "saves tensors in a way of its own": at_a_checkpoint,
+    "as checkpoints do": saved_elsewhere,
     "sets Model.calls": sets_attribute,
     "sets Linear.last": keeps_output,
     "switches gradients": without_gradients,
