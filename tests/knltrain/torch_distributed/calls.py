@@ -38,10 +38,11 @@ class Form:
 
 def forms() -> Iterator[Form]:
     # In torch 2.8 gloo takes no short form of gather and scatter: others than the root cannot say
-    # in them that they give or want nothing.
+    # in them that they give or want nothing. In that of reduce_scatter it sums whatever is asked.
+    wrong = {"gather": "root", "scatter": "root", "reduce_scatter": "op"}
     is_oldest = torch.__version__.startswith("2.8.")
     for method in METHODS:
-        left_out = [("root",)] if is_oldest and method in ("gather", "scatter") else []
+        left_out = [(wrong[method],)] if is_oldest and method in wrong else []
         said = getattr(dist.ProcessGroup, method, None)
         for line in ((said and said.__doc__) or "").splitlines():
             found = re.match(

@@ -21,7 +21,7 @@ class Group:
 def test_every_form_of_call_that_gloo_takes_is_taken(common: Any) -> None:
     found = list(calls.forms())
     assert {form.method for form in found} > {"allreduce", "gather", "send", "barrier"}
-    assert len(found) >= 25  # of torch 2.8; 2.13 has more
+    assert len(found) > 20
     assert [one["calls"] for one in common] == [[], []]
 
 
