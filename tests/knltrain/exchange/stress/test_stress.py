@@ -22,7 +22,7 @@ SIZES = (3, 900, 17_000, 140_000)
 """Less than a cache line, uneven stripes, stripes of pages, two pieces for those who come alone."""
 BOX_BYTES, SHARED_SIZE = 2**20, 6_000
 ENDLESS = 10**9
-LONG = (pytest.mark.slow, pytest.mark.timeout(3600))
+LONG = (pytest.mark.long, pytest.mark.timeout(3600))
 """Minutes, where nothing else runs; where the cores are shared every round may wait for a turn."""
 LIMIT_SECONDS = 20
 """Of a wait for what takes a second at most; the time limit of the workers is three times that."""
