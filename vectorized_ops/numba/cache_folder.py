@@ -45,9 +45,9 @@ class CacheFolder:
 
     def __init__(self, path: Path, is_shared: bool = False) -> None:
         self.path = path
-        self.file_mode, self.folder_mode = (0o664, 0o775) if is_shared else (0o600, 0o700)
-        """What is made gets these, less the umask."""
         self._is_shared = is_shared
+        self._file_mode, self.folder_mode = (0o664, 0o775) if is_shared else (0o600, 0o700)
+        """What is made gets these, less the umask."""
         self._locks: int | None = None
         self._touched = self._tidied = False
 
@@ -89,7 +89,7 @@ class CacheFolder:
         be created asks the server.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-        os.close(os.open(self.path / f"{name}{_ENTRY}", flags, self.file_mode))
+        os.close(os.open(self.path / f"{name}{_ENTRY}", flags, self._file_mode))
         try:
             return self._content(name)
         except UntrustedError:
@@ -101,15 +101,21 @@ class CacheFolder:
         """Put an entry in place of what there may be; OSError where that fails."""
         self.make()
         self.check()
-        partial = self.path / f"{name}.{uuid.uuid4().hex}{_PARTIAL}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        os.close(os.open(partial, flags, self.file_mode))
+        place = self.path / f"{name}{_ENTRY}"
+        partial = self.new_file_beside(place)
         try:
             partial.write_bytes(hashlib.sha256(content).digest() + content)
-            partial.replace(self.path / f"{name}{_ENTRY}")
+            partial.replace(place)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
+
+    def new_file_beside(self, place: Path) -> Path:
+        """Make an empty file to be written, and put in a place when it is whole; OSError."""
+        partial = place.with_name(f"{place.stem}.{uuid.uuid4().hex}{_PARTIAL}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        os.close(os.open(partial, flags, self._file_mode))
+        return partial
 
     def lock(self, name: str) -> bool:
         """Try to become the one who makes an entry; False if another process is at it.
@@ -121,7 +127,7 @@ class CacheFolder:
             self.make()
             self.check()
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._locks = os.open(self.path / _LOCKS, flags, self.file_mode)
+            self._locks = os.open(self.path / _LOCKS, flags, self._file_mode)
         try:
             fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(name))
         except (BlockingIOError, PermissionError):

@@ -13,7 +13,6 @@ import json
 import os
 import statistics
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -102,14 +101,12 @@ def _remember(path: Path, question: str, choice: Choice, names: list[str]) -> Ch
         folder = kernels_in(CACHE_FOLDER)
         folder.make()
         path.parent.mkdir(mode=folder.folder_mode, exist_ok=True)
-        partial = path.with_name(f"{path.stem}.{uuid.uuid4().hex}.partial")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        partial = folder.new_file_beside(path)
         try:
-            os.close(os.open(partial, flags, folder.file_mode))
             partial.write_text(text, encoding="utf-8")
             if _read(path, names) is None:
                 path.unlink(missing_ok=True)
             os.link(partial, path)  # fails if another process was faster
         finally:
-            partial.unlink(missing_ok=True)
+            partial.unlink()
     return _read(path, names) or choice

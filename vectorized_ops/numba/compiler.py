@@ -90,10 +90,11 @@ def _base() -> Path:
 def cache_is_writable() -> bool:
     """Tell whether compiled kernels can be kept; where not, what is missing is compiled anew."""
     try:
-        kernels_in(cache_folder()).make()
+        folder = kernels_in(cache_folder())
+        folder.make()
     except OSError:
         return False
-    return os.access(cache_folder(), os.W_OK)
+    return os.access(folder.path, os.W_OK)
 
 
 def cache_refusal() -> str | None:
