@@ -18,6 +18,7 @@ from knltrain.exchange.node_shared import NodeShared
 from knltrain.exchange.segment import Segment
 
 from ..small_run import RUN_TOML
+from ..still_clock import clock as clock
 
 ROOT = Path(__file__).parents[2]
 

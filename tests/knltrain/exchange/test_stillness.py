@@ -1,21 +1,8 @@
 from __future__ import annotations
 
-import time
-
-import pytest
-
 from knltrain.exchange.stillness import LONGEST_LOOK_SECONDS, OwnTime, Stillness
 
-
-class Clock:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seconds = 100.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.seconds)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+from ...still_clock import Clock
 
 
 def test_time_in_which_this_process_was_stopped_does_not_pass(clock: Clock) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import cast
 
 import pytest
 
 from knltrain.launch.vitals import Vitals
 from knltrain.launch.worker_process import WorkerProcess
+
+from ...still_clock import Clock
 
 LONG = 0.5
 """More seconds than from one look to the next."""
@@ -28,17 +29,6 @@ class Seen:
 
     def is_ending(self) -> bool:
         return self.ends
-
-
-class Clock:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seconds = 100.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.seconds)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
 
 
 def workers(count: int) -> list[Seen]:
