@@ -119,7 +119,7 @@ def _add_sets(topology: XmlElement, text: str) -> None:
 
 
 def _memories_in(element: XmlElement, around: list[int]) -> Iterator[tuple[XmlElement, list[int]]]:
-    """The memories below it, each with the cpus of the innermost object around that has some."""
+    """The memories below it, each with the cpus of the object that is no memory around it."""
     here = around if element.get("type") in ("MemCache", "NUMANode") else _cpus(element)
     for child in element.tagged("object"):
         if child.get("type") in ("NUMANode", "Node"):

@@ -77,9 +77,8 @@ def snapshot(value: Any, functions: Callable[[FunctionType], None] | None = None
 
     Numbers equal those of the same type and sign. Containers and objects are looked into, and so
     are the attributes of programs' classes; tensors, modules and functions are the same or not.
-    Functions that are found are handed to
-    `functions`. Raises TooLargeError, and GeneratorError for random generators and iterators, also
-    inside; and whatever the program's objects raise.
+    Functions that are found are handed to `functions`. Raises TooLargeError, and GeneratorError for
+    random generators and iterators, also inside; and whatever the program's objects raise.
     """
     return _Look(functions).at(value)
 
