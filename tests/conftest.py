@@ -1,4 +1,8 @@
-"""Every test leaves the machine as it found it: no process, no shared memory."""
+"""Every test leaves the machine as it found it: no process, no shared memory.
+
+``scripts/test`` runs tests side by side, in processes of pytest-xdist. Those of a file, or of a
+folder that starts something for all its files, stay together.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +23,44 @@ PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_SECONDS = 2.0
 """A process that was just killed needs a moment until it is gone."""
 
+PATIENCE_WITH_OTHERS_SECONDS = 120.0
+"""A named file in shared memory may be that of a test beside this one, needed to its end."""
+
+STARTED_ONCE = ("tests/in_slurm", "tests/knltrain/torch_distributed")
+"""Folders whose fixtures start daemons or groups of processes, once for a session."""
+
+LONGEST = ("tests/in_hbm_vm", "tests/knltrain/torch_distributed", "tests/knltrain/launch")
+"""What begins first where tests run side by side, so that nobody waits for it at the end."""
+
 SHARED_MEMORY = Path("/dev/shm")
+IN_SHARED_MEMORY = f"files in {SHARED_MEMORY}"
 HUGE_PAGE_POOLS = Path("/sys/kernel/mm/hugepages")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hands out whole files, or folders, in the order in which they were collected."""
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return next((it for it in STARTED_ONCE if file.startswith(it)), file)
+
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first where tests run side by side."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        ranks = {folder: rank for rank, folder in enumerate(LONGEST)}
+        items.sort(
+            key=lambda item: min(
+                (rank for folder, rank in ranks.items() if item.nodeid.startswith(folder)),
+                default=len(ranks),
+            )
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -70,7 +111,7 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     left = _left_after_a_while(
         {
             "processes": lambda: _living_children(processes),
-            "files in /dev/shm": lambda: _own_files(_files() - files),
+            IN_SHARED_MEMORY: lambda: _own_files(_files() - files),
             "shared memory of this process": lambda: _mapped_segments() - segments,
         }
     )
@@ -82,9 +123,13 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _left_after_a_while(looks: dict[str, Callable[[], set[str]]]) -> dict[str, set[str]]:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    began = time.monotonic()
     while left := {what: found for what, look in looks.items() if (found := look())}:
-        if time.monotonic() > deadline:
+        if time.monotonic() > began + (
+            PATIENCE_WITH_OTHERS_SECONDS
+            if set(left) == {IN_SHARED_MEMORY} and "PYTEST_XDIST_WORKER" in os.environ
+            else PATIENCE_SECONDS
+        ):
             break
         gc.collect()
         time.sleep(0.02)

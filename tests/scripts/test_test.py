@@ -15,7 +15,7 @@ SAYS_ITS_ARGUMENTS = '#!/bin/sh\necho "$0" "$@"\n'
 @pytest.mark.parametrize(
     ("arguments", "variables", "expected"),
     [
-        (["-k", "one"], {}, ".venv/bin/python -m pytest -k one"),
+        (["-k", "one"], {}, ".venv/bin/python -m pytest --numprocesses 2 -k one"),
         (["--ipex", "-x"], {}, ".venv-ipex/bin/python -m pytest -m ipex or oldest_torch -x"),
         (["--ipex"], {"IPEX_VENV": "other"}, "other/bin/python -m pytest -m ipex or oldest_torch"),
     ],
