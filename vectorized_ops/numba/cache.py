@@ -178,9 +178,11 @@ def _rebuilt(content: bytes | None, target_context: Any) -> Any:
 
 
 def _text_of(kind: Any) -> str:
-    """Describe a type of Numba's; it names a named tuple without saying where that is from."""
+    """Describe a type of Numba's, which names a named tuple without its module and fields."""
     python = getattr(kind, "instance_class", None)
-    return f"{kind} {python.__module__}.{python.__qualname__}" if python else str(kind)
+    if python is None:
+        return str(kind)
+    return f"{kind} {python.__module__}.{python.__qualname__} {getattr(python, '_fields', ())}"
 
 
 def _tell_unshared(error: OSError) -> None:

@@ -23,7 +23,10 @@ from typing import Final, final
 
 DIGEST_LENGTH: Final = 16
 UNUSED_SECONDS: Final = 30 * 86_400.0
-"""After so long without use a folder of other kernels is removed."""
+"""After so long without use an entry is removed, and a folder of other versions' entries."""
+
+MOST_BYTES: Final = 1 << 30
+"""Of what is more, the entries that were not used for longest are removed."""
 
 _LOCKS, _ENTRY, _PARTIAL = "locks", ".kernel", ".partial"
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
@@ -142,9 +145,9 @@ class CacheFolder:
     def remove_unused(self, now: float) -> None:
         """Remove what nobody has used for `UNUSED_SECONDS`, at time `now` in seconds; once only.
 
-        That is, neighbours of this folder that hold kernels of other sources or versions, and what
-        killed processes have left in it. A process that still wants them finds nothing, and
-        compiles.
+        That is, entries, neighbours of this folder that hold those of other versions, and what
+        killed processes have left in it; then of the entries the oldest, for as long as they have
+        more than `MOST_BYTES`. A process that still wants them finds nothing, and compiles.
         """
         if self._tidied:
             return
@@ -155,8 +158,20 @@ class CacheFolder:
                 _remove(path)
         for path in self.path.glob(f"*{_PARTIAL}"):
             if _age(path, now) > UNUSED_SECONDS:
-                with suppress(OSError):
-                    path.unlink()
+                _unlink(path)
+        self._remove_oldest(now)
+
+    def _remove_oldest(self, now: float) -> None:
+        entries = []
+        for path in self.path.glob(f"*{_ENTRY}"):
+            with suppress(OSError):  # another process was faster
+                found = path.stat()
+                entries.append((now - found.st_mtime, found.st_size, path))
+        kept_bytes = 0
+        for age, size, path in sorted(entries):
+            kept_bytes += size
+            if age > UNUSED_SECONDS or kept_bytes > MOST_BYTES:
+                _unlink(path)
 
     def _content(self, name: str) -> bytes | None:
         self.check()
@@ -165,8 +180,11 @@ class CacheFolder:
         with os.fdopen(os.open(path, flags), "rb") as file:
             self._check(path, os.fstat(file.fileno()))
             found = _checked(file.read())
+            if found is not None:
+                _touch(path)
         if found is not None and not self._touched:
-            self._touch()
+            self._touched = True
+            _touch(self.path / _LOCKS)
         return found
 
     def _check(self, path: Path, found: os.stat_result) -> None:
@@ -188,13 +206,6 @@ class CacheFolder:
             raise UntrustedError(
                 f"{path} belongs to user {owner}: expected {trusted}, whose code may be run"
             )
-
-    def _touch(self) -> None:
-        self._touched = True
-        locks = self.path / _LOCKS
-        if _age(locks, time.time()) > _TOUCH_SECONDS:
-            with suppress(OSError):  # it may be read-only here
-                os.utime(locks)
 
 
 def _way_out(mode: int, is_shared: bool) -> str:
@@ -218,6 +229,18 @@ def _age(path: Path, now: float) -> float:
         return now - path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _touch(path: Path) -> None:
+    """Note that it was used; now and then is enough."""
+    with suppress(OSError):  # it may be read-only here, or another user's
+        if _age(path, time.time()) > _TOUCH_SECONDS:
+            os.utime(path)
+
+
+def _unlink(path: Path) -> None:
+    with suppress(OSError):  # it is another user's
+        path.unlink(missing_ok=True)
 
 
 def _remove(folder: Path) -> None:

@@ -1,8 +1,9 @@
 """Which implementation of an operation is fastest here: measured once, then remembered on disk.
 
-An answer holds for one processor, number of threads and state of the sources; each lies in a file
-of its own beside the compiled kernels. Of processes that measure at the same time the first to
-write decides for all, so that the ranks of a run choose alike.
+An answer holds for one processor and number of threads and, where the question says it, one state
+of the sources. Each lies in a file of its own beside the compiled kernels. Of processes that
+measure at the same time the first to write decides for all, so that the ranks of a run choose
+alike.
 """
 
 from __future__ import annotations

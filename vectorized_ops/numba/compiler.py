@@ -1,8 +1,4 @@
-"""The one place that says how Numba compiles our kernels, and for which processor.
-
-Kernels are built from several files (vector emitters, tiles), so the folder that keeps them
-compiled carries a digest of all of them.
-"""
+"""The one place that says how Numba compiles our kernels, for which processor, and where to."""
 
 from __future__ import annotations
 
@@ -27,6 +23,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 SETTINGS: Any = numba.config
 """Numba makes its settings at run time, out of sight of a type checker."""
+
+_FORMAT = 2
+"""That of a kernel's file, and of the digest in its name."""
 
 _AVX512_PROCESSORS = (
     "knl", "knm", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake", "icelake-client",
@@ -64,13 +63,11 @@ def target_selects_bytes() -> bool:
 def cache_folder() -> Path:
     """Return the folder of compiled kernels: below NUMBA_CACHE_DIR, or ~/.cache/knltrain.
 
-    Its name is a digest of the sources, intrinsics among them, and of the versions that compile.
+    Its name is a digest of the versions that compile; each kernel in it is named by all else.
     """
-    package = Path(__file__).parents[1]  # the matrices of Winograd's transforms lie beside us
-    sources = sorted([*package.glob("*.py"), *package.glob("numba/*.py")])
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
     versions = numba.__version__, llvmlite.__version__, np.__version__
-    digest.update(repr((versions, sysconfig.get_config_var("EXT_SUFFIX"))).encode())
+    made_by = _FORMAT, versions, sysconfig.get_config_var("EXT_SUFFIX")
+    digest = hashlib.sha256(repr(made_by).encode())
     return _base() / digest.hexdigest()[:DIGEST_LENGTH]
 
 
@@ -130,7 +127,7 @@ def kernels_in(path: Path) -> CacheFolder:
 
 
 CACHE_FOLDER: Final = cache_folder()
-"""That of this process, as the sources were when it started."""
+"""That of this process."""
 
 
 def _compile(function: Function, **options: Any) -> Function:

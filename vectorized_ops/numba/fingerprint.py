@@ -2,7 +2,8 @@
 
 Numba's own key sees a kernel's code and closure, but neither the values of globals nor the kernels
 that it calls, and the closure by pickles that differ from process to process where kernels are in
-it. Here all of that is followed to its end.
+it. Here all of that is followed to its end, and nothing else: who changes one function changes the
+fingerprints of the kernels that are compiled by it, and of no other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import _lru_cache_wrapper
+from functools import _lru_cache_wrapper, cached_property
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, final
 
@@ -22,6 +23,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 from numba.core.types import Type
 
+_OURS = ("knltrain", "vectorized_ops")
 _PLAIN = (type(None), bool, int, float, complex, Fraction, str, bytes, type(Ellipsis), np.dtype)
 
 
@@ -29,22 +31,42 @@ def fingerprint(function: Callable[..., Any]) -> str:
     """Return 64 hexadecimal digits that tell Python functions apart by all that is compiled.
 
     That is: its code, closure, defaults, the globals that it names, and all of this again for the
-    kernels, intrinsics and functions among them that are of the same top-level package. Source
-    positions and files do not count, nor does what is found as an attribute of a module or class.
-    Raises TypeError for a value that is of no kind known here: what else it holds may differ from
-    process to process, and change within one.
+    kernels, intrinsics and functions among them that are of our packages or of its own top-level
+    package. Of such a package's classes and modules that are met on the way counts what is found
+    under a name that occurs in the code, and all methods by which Python itself calls an object.
+    Source positions, files and docstrings do not count. Raises TypeError for a value that is of no
+    kind known here: what else it holds may differ from process to process, and change within one.
     """
-    text = _Walk(function).text(function)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(Walk(function).whole().encode()).hexdigest()
 
 
 @final
-class _Walk:
+class Walk:
     """Follows references, each function once: kernels may call themselves."""
 
     def __init__(self, root: Callable[..., Any]) -> None:
-        self._package = _package(root)
+        self._root = root
+        self._packages = {_package(root), *_OURS}
         self._seen: dict[int, int] = {}
+        self._names: set[str] = set()
+        self._holders: dict[str, type | ModuleType] = {}
+        self.followed: list[FunctionType] = []
+        """What was met so far, in this order."""
+
+    def whole(self) -> str:
+        """Describe the root and all that it leads to.
+
+        Which attributes count depends on the names in the code, and these on which attributes
+        count: so it goes on until there is nothing new.
+        """
+        parts, known = [self.text(self._root)], set[str]()
+        while fresh := {name: it for name, it in self._attributes().items() if name not in known}:
+            known.update(fresh)
+            parts += (
+                f"{name} = {self._attribute(it)}"
+                for name, it in sorted(fresh.items(), key=lambda named: named[0])
+            )
+        return str(parts)
 
     def text(self, value: Any) -> str:
         """Describe any value that a kernel may refer to."""
@@ -56,17 +78,50 @@ class _Walk:
         if isinstance(value, _lru_cache_wrapper):
             return f"cached {self.text(value.__wrapped__)}"
         if isinstance(value, FunctionType):
-            ours = _package(value) == self._package
+            ours = self._is_ours(value)
             return self._function(value) if ours else f"function {_name(value)}"
         if isinstance(value, CodeType):
             return self._code(value)
         if isinstance(value, ModuleType):
-            return f"module {value.__name__}"
+            return f"module {self._held_by(value, value.__name__)}"
         if isinstance(value, (Type, ir.Type, ir.Constant)):
             return f"{type(value).__name__} {value}"
         if isinstance(value, type):
-            return f"class {value.__module__}.{value.__qualname__}"
+            return f"class {self._class(value)}"
         return self._data(value)
+
+    def _attributes(self) -> dict[str, Any]:
+        """The attributes that count, as far as is known, by their full names."""
+        found: dict[str, Any] = {}
+        for holder, value in self._holders.items():
+            kinds = value.__mro__ if isinstance(value, type) else (value,)
+            for kind in filter(self._is_ours, kinds):
+                for name, it in vars(kind).items():
+                    if name in self._names or _is_called_by_python(name, it):
+                        found.setdefault(f"{holder}.{name}", it)
+        return found
+
+    def _attribute(self, value: Any) -> str:
+        if isinstance(value, (staticmethod, classmethod)):
+            return self.text(value.__func__)
+        if isinstance(value, property):
+            return self._items((value.fget, value.fset))
+        if isinstance(value, cached_property):
+            return self.text(value.func)
+        if inspect.isdatadescriptor(value):
+            return "field"
+        return self.text(value)
+
+    def _class(self, kind: type) -> str:
+        return self._held_by(kind, f"{kind.__module__}.{kind.__qualname__}")
+
+    def _held_by(self, holder: type | ModuleType, name: str) -> str:
+        if self._is_ours(holder):
+            self._holders[name] = holder
+        return name
+
+    def _is_ours(self, value: Any) -> bool:
+        return _package(value) in self._packages
 
     def _function(self, function: FunctionType) -> str:
         if _package(function) == "numba":
@@ -74,7 +129,10 @@ class _Walk:
         if id(function) in self._seen:
             return f"function {self._seen[id(function)]} again"
         self._seen[id(function)] = len(self._seen)
-        parts = [_name(function), self._code(function.__code__), self.text(function.__defaults__)]
+        self.followed.append(function)
+        self._names |= _names(function.__code__)
+        defaults = function.__defaults__, function.__kwdefaults__
+        parts = [_name(function), self._code(_undocumented(function)), self._items(defaults)]
         for variable, found in sorted(_references(function), key=lambda named: named[0]):
             parts.append(f"{variable} = {self.text(found)}")
         return f"function {parts}"
@@ -84,7 +142,11 @@ class _Walk:
         return f"{code.co_code!r} {names!r} {self._items(code.co_consts)}"
 
     def _data(self, value: Any) -> str:
-        kind = type(value).__name__
+        kind = (
+            type(value).__name__
+            if type(value).__module__ == "builtins"
+            else self._class(type(value))
+        )
         if isinstance(value, _PLAIN):
             return f"{kind} {value!r}"
         if isinstance(value, (tuple, list)):
@@ -101,17 +163,32 @@ class _Walk:
             fields = (field.name for field in dataclasses.fields(value))
             return f"{kind} {[(name, self.text(getattr(value, name))) for name in fields]}"
         raise TypeError(
-            f"a kernel refers to {value!r}, a {kind}: expected a number, text, array, type, "
-            "function, dataclass, or a tuple, list, set or dictionary of these, by which another "
-            "process can know the kernel again; pass anything else to it as an argument"
+            f"a kernel refers to {value!r}, a {type(value).__name__}: expected a number, text, "
+            "array, type, function, dataclass, or a tuple, list, set or dictionary of these, by "
+            "which another process can know the kernel again; pass anything else to it as an "
+            "argument"
         )
 
     def _items(self, values: Any) -> str:
         return f"[{', '.join(map(self.text, values))}]"
 
 
-def _package(function: Callable[..., Any]) -> str:
-    return function.__module__.partition(".")[0]
+def _package(value: Any) -> str:
+    name = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    return str(name).partition(".")[0]
+
+
+def _is_called_by_python(name: str, value: Any) -> bool:
+    """As `__init__`, and what tells the fields of a named tuple."""
+    return name == "_fields" or (isinstance(value, FunctionType) and name.startswith("__"))
+
+
+def _undocumented(function: FunctionType) -> CodeType:
+    """Its code, in which the docstring comes first among the constants, if it has one."""
+    code, text = function.__code__, function.__doc__
+    if text is not None and code.co_consts[:1] == (text,):
+        return code.replace(co_consts=(None, *code.co_consts[1:]))
+    return code
 
 
 def _name(function: FunctionType) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, zeros_images_last
 from vectorized_ops.numba.choices import Choice, chosen
+from vectorized_ops.numba.compiling.sources import digest_of_imports
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.numba.strassen_convolution import StrassenConvolution, strassen_takes
@@ -121,7 +122,8 @@ def _choose(shape: ConvolutionShape, made: dict[str, Any]) -> dict[str, Choice]:
             for name, operation in made.items()
             if hasattr(operation, direction)
         }
-        choices[direction] = chosen(f"{direction} {shape}", candidates)
+        question = f"{direction} {shape} {digest_of_imports(__name__)}"
+        choices[direction] = chosen(question, candidates)
     for operation in made.values():  # what they measured with, for those of a whole network
         operation.use_scratch(aligned_zeros((0,)))
     return choices

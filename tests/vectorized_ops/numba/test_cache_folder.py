@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import vectorized_ops
+from vectorized_ops.numba import cache_folder
 from vectorized_ops.numba.cache_folder import UNUSED_SECONDS, CacheFolder, UntrustedError
 
 ROOT = Path(vectorized_ops.__file__).parents[1]
@@ -190,6 +191,45 @@ def test_what_killed_processes_left_goes_after_long(folder: CacheFolder) -> None
     os.utime(old, (1.0, 1.0))
     folder.remove_unused(time.time())
     assert names(folder) == ["a.kernel", "new.partial"]
+
+
+def age(path: Path, seconds: float, now: float) -> None:
+    os.utime(path, (now - seconds, now - seconds))
+
+
+def test_entries_go_when_nobody_has_used_them_for_long(folder: CacheFolder) -> None:
+    now = time.time()
+    for name, part in {"old": 1.1, "young": 0.9, "read": 1.1}.items():
+        folder.write(name, b"one")
+        age(folder.path / f"{name}.kernel", part * UNUSED_SECONDS, now)
+    assert CacheFolder(folder.path).read("read") == b"one"
+    folder.remove_unused(now)
+    assert names(folder) == ["read.kernel", "young.kernel"]
+
+
+def test_of_too_many_bytes_those_go_that_were_not_used_for_longest(
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    for number, name in enumerate("abcd"):
+        folder.write(name, bytes(1000))
+        age(folder.path / f"{name}.kernel", 3600.0 * (number % 3), now)
+    monkeypatch.setattr(cache_folder, "MOST_BYTES", 3200)
+    folder.remove_unused(now)
+    assert names(folder) == ["a.kernel", "b.kernel", "d.kernel"]
+
+
+def test_what_another_user_keeps_cannot_be_removed_and_nobody_minds(
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    folder.write("a", b"one")
+    age(folder.path / "a.kernel", 2 * UNUSED_SECONDS, time.time())
+    monkeypatch.setattr(Path, "unlink", refused)
+    folder.remove_unused(time.time())
+    assert folder.read("a") == b"one"
 
 
 def test_reading_counts_as_use(folder: CacheFolder) -> None:

@@ -2,17 +2,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import llvmlite.binding
@@ -329,33 +325,6 @@ def test_bytes_are_selected_as_the_host_can_without_settings(
         features = {"avx512f": True, "avx512bw": True, "avx512vl": has}
         monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", lambda it=features: it)
         assert compiler.target_selects_bytes() is has
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Iterator[tuple[Path, ModuleType]]:
-    """A copy of the package's sources, and its compiler module."""
-    package = tmp_path / "vectorized_ops"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    spec = importlib.util.spec_from_file_location("copy", package / "numba" / "compiler.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield package, module
-
-
-@pytest.mark.parametrize("source", ["numba/_tiles.py", "numba/dense.py", "winograd.py"])
-def test_kernels_are_cached_elsewhere_when_a_source_changes(
-    source: str, copy: tuple[Path, ModuleType]
-) -> None:
-    package, module = copy
-    before = module.cache_folder()
-    assert before == compiler.cache_folder()
-    text = (package / source).read_text()
-    (package / source).write_text(text + "\n")
-    assert module.cache_folder() != before
-    (package / source).write_text(text)
-    assert module.cache_folder() == before
 
 
 def test_kernels_are_cached_below_the_folder_that_the_user_chose(

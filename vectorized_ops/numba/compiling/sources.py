@@ -1,0 +1,42 @@
+"""The sources that a module stands on, as one short text."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def digest_of_imports(name: str) -> str:
+    """Return a digest of the sources of a module and of all in its package that it imports.
+
+    `name` is the full name of a module of an imported package. What is imported only within
+    functions counts, too. The same for the life of a process, whatever is edited meanwhile.
+    """
+    package = name.partition(".")[0]
+    root = Path(str(sys.modules[package].__file__)).parents[1]
+    digests: dict[Path, str] = {}
+    waiting = [name]
+    while waiting:
+        place = root.joinpath(*waiting.pop().split("."))
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file not in digests and file.is_file():  # else it names something in a module
+                source = file.read_bytes()
+                digests[file] = hashlib.sha256(source).hexdigest()
+                waiting += (it for it in _imports(source) if it.partition(".")[0] == package)
+    text = repr(sorted((str(file.relative_to(root)), it) for file, it in digests.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _imports(source: bytes) -> Iterator[str]:
+    """Names of modules, and of what is imported from them, which may be modules."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
