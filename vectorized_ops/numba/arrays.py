@@ -167,7 +167,8 @@ def _flatten(images: Any, distance: int, area: int, channels: int, number: int, 
     for c in numba.prange(channels):
         for pixel in range(area):
             begin, target = pixel * distance + c * number, (c * area + pixel) * number
-            out[target : target + number] = images[begin : begin + number]
+            for image in range(number):
+                out[target + image] = images[begin + image]
 
 
 @parallel_kernel

@@ -44,8 +44,11 @@ class KernelCache(_Cache):
     Numba asks and compiles under its one lock, so of the threads of a process only one is here.
     """
 
-    def __init__(self, dispatcher: Any, folder: CacheFolder) -> None:
+    def __init__(
+        self, dispatcher: Any, folder: CacheFolder, made_by: Callable[..., Any] | None
+    ) -> None:
         self._function: Callable[..., Any] = dispatcher.py_func
+        self.made_by = made_by
         self._options = sorted(dispatcher.targetoptions.items())
         self._folder = folder
         self._fingerprint: str | None = None
@@ -141,6 +144,8 @@ class KernelCache(_Cache):
         """Name the entry by what its machine code depends on, processor and settings included."""
         if self._fingerprint is None:
             self._fingerprint = fingerprint(self._function)
+            if self.made_by is not None:
+                self._fingerprint += fingerprint(self.made_by)
         arguments, _ = sigutils.normalize_signature(sig)  # type: ignore[no-untyped-call]
         types = [_text_of(kind) for kind in arguments]
         settings = [(name, repr(getattr(config, name))) for name in _SETTINGS]
@@ -153,10 +158,18 @@ _folders: dict[Path, CacheFolder] = {}
 _told: set[str] = set()
 
 
-def keep(dispatcher: Any, folder: Path, is_shared: bool = False) -> None:
-    """Let the kernel of a fresh `dispatcher` be loaded from `folder`, and be kept there."""
+def keep(
+    dispatcher: Any,
+    folder: Path,
+    is_shared: bool = False,
+    made_by: Callable[..., Any] | None = None,
+) -> None:
+    """Let the kernel of a fresh `dispatcher` be loaded from `folder`, and be kept there.
+
+    `made_by` is a function that has made what is compiled of the dispatcher's.
+    """
     known = _folders.setdefault(folder, CacheFolder(folder, is_shared))
-    cache = KernelCache(dispatcher, known)
+    cache = KernelCache(dispatcher, known, made_by)
     dispatcher._cache = cache
     dispatcher._compiler.compile = cache.guarded(dispatcher._compiler.compile)
 

@@ -110,6 +110,6 @@ def _square(
             partial[piece] = _sum_of_squares(values, bound, sums)
     for s in range(len(out)):
         total = 0.0
-        for piece in range(first[s], first[s + 1]):
-            total += partial[piece]
+        for number in range(first[s], first[s + 1]):
+            total += partial[number]
         out[s] = total

@@ -17,6 +17,7 @@ import numpy as np
 
 from vectorized_ops.numba.cache import keep
 from vectorized_ops.numba.cache_folder import DIGEST_LENGTH, CacheFolder, UntrustedError
+from vectorized_ops.numba.compiling.parallel_loops import with_parallel_loops
 from vectorized_ops.numba.fingerprint import fingerprint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -130,13 +131,17 @@ CACHE_FOLDER: Final = cache_folder()
 """That of this process."""
 
 
-def _compile(function: Function, **options: Any) -> Function:
+def _compile(function: Function, as_compiled: Any = None) -> Function:
+    """`as_compiled(function)` is what Numba compiles in its place."""
     if function.__closure__:
         # Numba names machine code by this and by how many functions a process has compiled before.
         # Two kernels of one factory, compiled in two processes, would be one to the linker.
         function.__qualname__ += f"_{fingerprint(function)[:12]}"
-    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    keep(dispatcher, CACHE_FOLDER, is_shared=bool(SETTINGS.CACHE_DIR))
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    dispatcher = numba.njit(**options)(function)
+    if as_compiled is not None:
+        dispatcher._compiler._get_implementation = lambda *_: as_compiled(function)
+    keep(dispatcher, CACHE_FOLDER, is_shared=bool(SETTINGS.CACHE_DIR), made_by=as_compiled)
     return dispatcher  # type: ignore[no-any-return]
 
 
@@ -147,4 +152,4 @@ def kernel(function: Function) -> Function:
 
 def parallel_kernel(function: Function) -> Function:
     """Compile `function` with `numba.prange` loops spread over Numba's threads."""
-    return _compile(function, parallel=True)
+    return _compile(function, with_parallel_loops)

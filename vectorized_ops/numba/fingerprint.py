@@ -72,7 +72,9 @@ class Walk:
         """Describe any value that a kernel may refer to."""
         if isinstance(value, Dispatcher):
             options = sorted(value.targetoptions.items())
-            return f"kernel {options!r} {self._function(value.py_func)}"
+            cache: Any = vars(value).get("_cache")
+            made_by = self.text(getattr(cache, "made_by", None))
+            return f"kernel {options!r} {made_by} {self._function(value.py_func)}"
         if isinstance(value, _Intrinsic):
             return f"intrinsic {self._function(value._defn)}"
         if isinstance(value, _lru_cache_wrapper):

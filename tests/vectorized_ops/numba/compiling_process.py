@@ -29,10 +29,10 @@ def square(x: float) -> float:
 
 @parallel_kernel
 def squares(values: Any) -> float:
-    total = 0.0
+    found = np.empty(len(values))
     for i in numba.prange(len(values)):
-        total += square(values[i])
-    return total
+        found[i] = square(values[i])
+    return found.sum()
 
 
 def factory(number: int) -> Callable[..., Any]:
