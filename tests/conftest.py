@@ -29,7 +29,13 @@ PATIENCE_WITH_OTHERS_SECONDS = 120.0
 STARTED_ONCE = ("tests/in_slurm", "tests/knltrain/torch_distributed")
 """Folders whose fixtures start daemons or groups of processes, once for a session."""
 
-LONGEST = ("tests/in_hbm_vm", "tests/knltrain/torch_distributed", "tests/knltrain/launch")
+LONGEST = (
+    "tests/in_hbm_vm",
+    "tests/knltrain/torch_distributed",
+    "tests/vectorized_ops/numba/test_winograd_convolution",
+    "tests/knltrain/bench/nodes",
+    "tests/knltrain/launch",
+)
 """What begins first where tests run side by side, so that nobody waits for it at the end."""
 
 SHARED_MEMORY = Path("/dev/shm")

@@ -153,10 +153,15 @@ def late_last(transport: Transport) -> Arrays:
 
 
 def late_but_comes(transport: Transport) -> Arrays:
-    """The last worker lets the others wait half a second, in which it must be running."""
+    """The last worker lets the others wait until a little after both have been suspended."""
     transport.barrier()
     print("waiting", flush=True)
     if transport.rank == transport.workers - 1:
+        began = before = now = time.monotonic()
+        while now - before < 2 and now - began < 3:
+            before = now
+            time.sleep(0.01)
+            now = time.monotonic()
         for _ in range(50):
             time.sleep(0.01)
     transport.barrier()

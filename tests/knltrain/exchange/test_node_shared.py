@@ -62,12 +62,12 @@ def test_abort_by_the_parent_wakes_waiting_workers(
 
 
 def test_suspension_of_the_whole_job_does_not_count_as_waiting(start: Any) -> None:
-    peers = start("late_but_comes", 2, argument="1.8")
+    peers = start("late_but_comes", 2, argument="4.2")
     assert [peers.hear(rank) for rank in (0, 1)] == ["waiting", "waiting"]
     wait_until(lambda: sleeping(peers.processes[0].pid))
     for process in peers.processes:
         process.send_signal(signal.SIGSTOP)
-    time.sleep(2.0)
+    time.sleep(4.5)
     for process in peers.processes:
         process.send_signal(signal.SIGCONT)
     assert all("error" not in result for result in peers.results())
