@@ -26,6 +26,8 @@ PATIENCE_SECONDS = 2.0
 PATIENCE_WITH_OTHERS_SECONDS = 120.0
 """A named file in shared memory may be that of a test beside this one, needed to its end."""
 
+SIDE_BY_SIDE = "PYTEST_XDIST_WORKER" in os.environ
+
 STARTED_ONCE = ("tests/in_slurm", "tests/knltrain/torch_distributed")
 """Folders whose fixtures start daemons or groups of processes, once for a session."""
 
@@ -59,7 +61,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first where tests run side by side."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if SIDE_BY_SIDE:
         ranks = {folder: rank for rank, folder in enumerate(LONGEST)}
         items.sort(
             key=lambda item: min(
@@ -131,11 +133,9 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 def _left_after_a_while(looks: dict[str, Callable[[], set[str]]]) -> dict[str, set[str]]:
     began = time.monotonic()
     while left := {what: found for what, look in looks.items() if (found := look())}:
-        if time.monotonic() > began + (
-            PATIENCE_WITH_OTHERS_SECONDS
-            if set(left) == {IN_SHARED_MEMORY} and "PYTEST_XDIST_WORKER" in os.environ
-            else PATIENCE_SECONDS
-        ):
+        may_be_theirs = SIDE_BY_SIDE and set(left) == {IN_SHARED_MEMORY}
+        patience = PATIENCE_WITH_OTHERS_SECONDS if may_be_theirs else PATIENCE_SECONDS
+        if time.monotonic() > began + patience:
             break
         gc.collect()
         time.sleep(0.02)

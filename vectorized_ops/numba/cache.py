@@ -47,9 +47,9 @@ class KernelCache(_Cache):
     def __init__(
         self, dispatcher: Any, folder: CacheFolder, made_by: Callable[..., Any] | None
     ) -> None:
-        self._function: Callable[..., Any] = dispatcher.py_func
+        self._function = dispatcher.py_func
+        self._dispatcher = dispatcher
         self.made_by = made_by
-        self._options = sorted(dispatcher.targetoptions.items())
         self._folder = folder
         self._fingerprint: str | None = None
         self._claims: list[tuple[str, bool]] = []  # being compiled: name, whether it is locked
@@ -143,13 +143,11 @@ class KernelCache(_Cache):
     def _name(self, sig: Any, codegen: Any) -> str:
         """Name the entry by what its machine code depends on, processor and settings included."""
         if self._fingerprint is None:
-            self._fingerprint = fingerprint(self._function)
-            if self.made_by is not None:
-                self._fingerprint += fingerprint(self.made_by)
+            self._fingerprint = fingerprint(self._dispatcher)
         arguments, _ = sigutils.normalize_signature(sig)  # type: ignore[no-untyped-call]
         types = [_text_of(kind) for kind in arguments]
         settings = [(name, repr(getattr(config, name))) for name in _SETTINGS]
-        made_from = self._fingerprint, self._options, types, codegen.magic_tuple(), settings
+        made_from = self._fingerprint, types, codegen.magic_tuple(), settings
         digest = hashlib.sha256(repr(made_from).encode()).hexdigest()[:32]
         return f"{self._function.__name__}-{digest}"
 

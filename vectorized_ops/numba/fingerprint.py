@@ -144,11 +144,7 @@ class Walk:
         return f"{code.co_code!r} {names!r} {self._items(code.co_consts)}"
 
     def _data(self, value: Any) -> str:
-        kind = (
-            type(value).__name__
-            if type(value).__module__ == "builtins"
-            else self._class(type(value))
-        )
+        kind = self._class(type(value))
         if isinstance(value, _PLAIN):
             return f"{kind} {value!r}"
         if isinstance(value, (tuple, list)):

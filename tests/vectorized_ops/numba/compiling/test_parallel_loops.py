@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,9 @@ import pytest
 
 from vectorized_ops.numba.compiler import SETTINGS, kernel, parallel_kernel
 from vectorized_ops.numba.compiling.parallel_loops import with_parallel_loops
+from vectorized_ops.numba.fingerprint import fingerprint
 
 ROOT = Path(__file__).parents[4]
-
-
-@pytest.fixture(autouse=True)
-def threads_stay_as_they_were() -> Iterator[None]:
-    threads = numba.get_num_threads()
-    yield
-    numba.set_num_threads(threads)
 
 
 @kernel
@@ -134,6 +128,14 @@ def test_without_numba_it_is_the_same_in_python() -> None:
     compiled = np.zeros(4)
     in_two_loops(values, compiled, 3.0)
     np.testing.assert_array_equal(out, compiled)
+
+
+def test_how_loops_are_compiled_counts_in_the_names_of_kernels() -> None:
+    def fill(out: Any) -> None:
+        for i in numba.prange(len(out)):
+            out[i] = 1
+
+    assert fingerprint(parallel_kernel(fill)) != fingerprint(kernel(fill))
 
 
 PROGRAM = """

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -24,11 +25,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    __import__("made_up")
-    monkeypatch.delitem(sys.modules, "made_up", raising=False)
-    monkeypatch.setitem(sys.modules, "made_up", __import__("made_up"))
-    digest_of_imports.cache_clear()
+    module = ModuleType("made_up")
+    module.__file__ = str(folder / "__init__.py")
+    monkeypatch.setitem(sys.modules, "made_up", module)
     return folder
 
 
