@@ -8,18 +8,20 @@ pass. Memory is (H, W, C, N); all arrays are flat.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
-from vectorized_ops.numba._correlation_tiles import correlation_moments_tile
+from vectorized_ops.numba._correlation_tiles import CORRELATION
 from vectorized_ops.numba._lanes import AVX512, LANES
 from vectorized_ops.numba._row_tiles import copy_tile, transpose_rows_tile
 from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.tile_functions import NO_TILE, TileFunction, call_tile
 from vectorized_ops.numba.moments import SUMMED_VALUES, SUMS, join_sums
 
 TILE_COLUMNS = 2
@@ -141,95 +143,116 @@ def weights_step(blocks: int, rows: int, channels: int) -> int:
     return (vectors | 1) * LANES
 
 
+class Tiles(NamedTuple):
+    """The functions of tiles of so many rows, `TILE_COLUMNS` vectors wide, and one vector."""
+
+    rows: int
+    wide: int
+    narrow: int
+
+
+def tiles_of(function: TileFunction, rows: int, columns: Collection[int], *more: int) -> Tiles:
+    """Return the tiles of so many rows, as far as their numbers of columns are wanted.
+
+    `more` are the constants that `function` has beside rows and columns.
+    """
+    wide, narrow = (
+        function.address(rows, count, *more) if count in columns else NO_TILE
+        for count in (TILE_COLUMNS, 1)
+    )
+    return Tiles(rows, wide, narrow)
+
+
+def columns_of(images: int) -> tuple[int, ...]:
+    """Return of how many vectors the tiles are that cover so many images."""
+    vectors = images // LANES
+    return (TILE_COLUMNS,) * (vectors >= TILE_COLUMNS) + (1,) * (vectors % TILE_COLUMNS)
+
+
 @functools.cache
-def correlation_kernel(rows: int) -> Callable[..., None]:
-    """Return the kernel whose tiles have so many rows."""
+def correlation_kernel(rows: int, images: int) -> Callable[..., None]:
+    """Return the kernel with tiles of so many rows, for so many images."""
+    return partial(_correlate, tiles_of(CORRELATION, rows, columns_of(images)))
 
-    @parallel_kernel
-    def correlate(
-        out: Any,
-        out_distance: int,
-        images: int,
-        filters: int,
-        groups: int,
-        inputs: Any,
-        group_step: int,
-        packed: Any,
-        steps: int,
-        bias: Any,
-        segments: Any,
-        first: Any,
-        count: Any,
-        classes: Any,
-        bases: Any,
-        mask: Any,
-        mask_distance: int,
-        mode: int,
-        at_once: int,
-        by_pixels: int,
-        by_blocks: int,
-        with_moments: bool,
-        sums: Any,
-        pivots: Any,
-        totals: Any,
-        real: Any,
-        real_images: int,
-    ) -> None:
-        """Write results; with moments also those of them, each thread its own (see `moments`)."""
-        pixels, blocks = len(classes), (filters + rows - 1) // rows
-        for thread in numba.prange(by_pixels * by_blocks):
-            mine, share = thread // by_blocks, thread % by_blocks
-            last_pixel = part(pixels, mine + 1, by_pixels)
-            first_block = part(groups * blocks, share, by_blocks)
-            last_block = part(groups * blocks, share + 1, by_blocks)
-            first_pixel, summed = part(pixels, mine, by_pixels), 0
-            # The blocks of filters of a pixel take turns in fetching the pixel that comes for it.
-            turns = max(1, last_block - first_block)
-            coming_step = (images + turns - 1) // turns
-            own_sums, own_pivots = sums[thread], pivots[thread]
-            if with_moments:
-                own_sums[:] = 0.0
-                totals[thread] = 0.0
-            for begin in range(first_pixel, last_pixel, at_once):
-                for item in range(first_block, last_block):
-                    group = item // blocks
-                    done = max(0, item % blocks * rows - (filters - rows))
-                    k = group * filters + item % blocks * rows - done
-                    for pixel in range(begin, min(begin + at_once, last_pixel)):
-                        kind = classes[pixel]
-                        source = bases[pixel] + group * group_step
-                        coming = bases[min(pixel + at_once, pixels - 1)] + group * group_step
-                        coming += (item - first_block) * (group_step // images) * coming_step
-                        target = pixel * out_distance + k * images
-                        masked = pixel * mask_distance + k * images
-                        lane, fresh = 0, pixel == first_pixel
-                        while lane + TILE_COLUMNS * LANES <= images:
-                            correlation_moments_tile(
-                                rows, TILE_COLUMNS, out, target + lane, images, bias, k,
-                                packed, item * steps * rows, inputs, source + lane,
-                                segments, first[kind], count[kind], mask, masked + lane, mode, done,
-                                inputs, coming, coming_step, with_moments, own_sums, k * SUMS,
-                                own_pivots, k, fresh and lane == 0, real, lane,
-                            )  # fmt: skip
-                            lane += TILE_COLUMNS * LANES
-                        if lane < images:
-                            correlation_moments_tile(
-                                rows, 1, out, target + lane, images, bias, k,
-                                packed, item * steps * rows, inputs, source + lane,
-                                segments, first[kind], count[kind], mask, masked + lane, mode, done,
-                                inputs, coming, coming_step, with_moments, own_sums, k * SUMS,
-                                own_pivots, k, fresh and lane == 0, real, lane,
-                            )  # fmt: skip
-                summed += min(at_once, last_pixel - begin)
-                enough = begin == first_pixel or summed * images >= SUMMED_VALUES
-                if with_moments and (enough or begin + at_once >= last_pixel):
-                    for item in range(first_block, last_block):
-                        k = item // blocks * filters + item % blocks * rows
-                        join_sums(
-                            own_sums, own_pivots, totals[thread], k,
-                            min(k + rows, (item // blocks + 1) * filters), summed, real_images,
+
+@parallel_kernel
+def _correlate(
+    tiles: Any,
+    out: Any,
+    out_distance: int,
+    images: int,
+    filters: int,
+    groups: int,
+    inputs: Any,
+    group_step: int,
+    packed: Any,
+    steps: int,
+    bias: Any,
+    segments: Any,
+    first: Any,
+    count: Any,
+    classes: Any,
+    bases: Any,
+    mask: Any,
+    mask_distance: int,
+    mode: int,
+    at_once: int,
+    by_pixels: int,
+    by_blocks: int,
+    with_moments: bool,
+    sums: Any,
+    pivots: Any,
+    totals: Any,
+    real: Any,
+    real_images: int,
+) -> None:
+    """Write results; with moments also those of them, each thread its own (see `moments`)."""
+    rows, pixels = tiles.rows, len(classes)
+    blocks = (filters + rows - 1) // rows
+    for thread in numba.prange(by_pixels * by_blocks):
+        mine, share = thread // by_blocks, thread % by_blocks
+        last_pixel = part(pixels, mine + 1, by_pixels)
+        first_block = part(groups * blocks, share, by_blocks)
+        last_block = part(groups * blocks, share + 1, by_blocks)
+        first_pixel, summed = part(pixels, mine, by_pixels), 0
+        # The blocks of filters of a pixel take turns in fetching the pixel that comes for it.
+        turns = max(1, last_block - first_block)
+        coming_step = (images + turns - 1) // turns
+        own_sums, own_pivots = sums[thread], pivots[thread]
+        if with_moments:
+            own_sums[:] = 0.0
+            totals[thread] = 0.0
+        for begin in range(first_pixel, last_pixel, at_once):
+            for item in range(first_block, last_block):
+                group = item // blocks
+                done = max(0, item % blocks * rows - (filters - rows))
+                k = group * filters + item % blocks * rows - done
+                for pixel in range(begin, min(begin + at_once, last_pixel)):
+                    kind = classes[pixel]
+                    source = bases[pixel] + group * group_step
+                    coming = bases[min(pixel + at_once, pixels - 1)] + group * group_step
+                    coming += (item - first_block) * (group_step // images) * coming_step
+                    target = pixel * out_distance + k * images
+                    masked = pixel * mask_distance + k * images
+                    lane, fresh = 0, pixel == first_pixel
+                    while lane < images:
+                        wide = lane + TILE_COLUMNS * LANES <= images
+                        call_tile(
+                            tiles.wide if wide else tiles.narrow, out, target + lane, images,
+                            bias, k, packed, item * steps * rows, inputs, source + lane, segments,
+                            first[kind], count[kind], mask, masked + lane, mode, done, inputs,
+                            coming, coming_step, with_moments, own_sums, k * SUMS, own_pivots, k,
+                            fresh and lane == 0, real, lane,
                         )  # fmt: skip
-                    summed = 0
-            finish_stores()
-
-    return correlate
+                        lane += TILE_COLUMNS * LANES
+            summed += min(at_once, last_pixel - begin)
+            enough = begin == first_pixel or summed * images >= SUMMED_VALUES
+            if with_moments and (enough or begin + at_once >= last_pixel):
+                for item in range(first_block, last_block):
+                    k = item // blocks * filters + item % blocks * rows
+                    join_sums(
+                        own_sums, own_pivots, totals[thread], k,
+                        min(k + rows, (item // blocks + 1) * filters), summed, real_images,
+                    )  # fmt: skip
+                summed = 0
+        finish_stores()

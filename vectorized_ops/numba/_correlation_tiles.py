@@ -8,11 +8,12 @@ weight is one broadcast. Nothing is checked: the kernel that calls it answers fo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from numba import types
 
 from vectorized_ops.numba._lanes import Lanes, Value, tile
+from vectorized_ops.numba.compiling.tile_functions import TileFunction
 
 RELU, ADD, MASK, PAST = 1, 2, 4, 8
 """How results are written: ADD and MASK may be combined, and RELU and PAST."""
@@ -22,30 +23,13 @@ WAYS = (0, RELU, PAST, RELU | PAST, ADD, MASK, ADD | MASK)
 
 @tile
 def correlation_tile(
-    typingctx: Any,
-    rows: Any,
-    columns: Any,
-    out: Any,
-    out_index: Any,
-    images: Any,
-    bias: Any,
-    bias_index: Any,
-    weights: Any,
-    weights_index: Any,
-    inputs: Any,
-    inputs_index: Any,
-    segments: Any,
-    first: Any,
-    count: Any,
-    mask: Any,
-    mask_index: Any,
-    mode: Any,
-    done: Any,
-    coming: Any,
-    coming_index: Any,
-    coming_step: Any,
-) -> Any:
-    """Write `rows` x `columns` vectors of a correlation.
+    typingctx: Any, rows: Any, columns: Any, out: Any, out_index: Any, images: Any, bias: Any,
+    bias_index: Any, weights: Any, weights_index: Any, inputs: Any, inputs_index: Any,
+    segments: Any, first: Any, count: Any, mask: Any, mask_index: Any, mode: Any, done: Any,
+    coming: Any, coming_index: Any, coming_step: Any, wanted: Any, sums: Any, sums_index: Any,
+    pivots: Any, pivots_index: Any, fresh: Any, bits: Any, bits_index: Any,
+) -> Any:  # fmt: skip
+    """Write `rows` x `columns` vectors of a correlation; if `wanted`, add its moments to `sums`.
 
     out[out_index + i*images + j*LANES + lane] = bias[bias_index + i] + sum over the `count`
     segments from `first` on, and over their steps t, of
@@ -56,33 +40,9 @@ def correlation_tile(
     MASK then writes zero where `mask`, at mask_index instead of out_index, is <= 0. PAST stores
     past the caches, at whole vectors only. Meanwhile the second-level cache is asked, once a step,
     for what is wanted soon: coming[coming_index + place + t*coming_step], wherever that is.
-    """
-    height, width = rows.literal_value, columns.literal_value
-    index = types.int64
-    signature = types.void(
-        rows, columns, out, index, index, bias, index, weights, index, inputs, index, segments,
-        index, index, mask, index, index, index, coming, index, index,
-    )  # fmt: skip
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _correlate(Lanes(context, builder, signature), args, height, width)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@tile
-def correlation_moments_tile(
-    typingctx: Any, rows: Any, columns: Any, out: Any, out_index: Any, images: Any, bias: Any,
-    bias_index: Any, weights: Any, weights_index: Any, inputs: Any, inputs_index: Any,
-    segments: Any, first: Any, count: Any, mask: Any, mask_index: Any, mode: Any, done: Any,
-    coming: Any, coming_index: Any, coming_step: Any, wanted: Any, sums: Any, sums_index: Any,
-    pivots: Any, pivots_index: Any, fresh: Any, bits: Any, bits_index: Any,
-) -> Any:  # fmt: skip
-    """Write what `correlation_tile` does; if `wanted`, add its moments to `sums`.
-
-    Row i has there a vector of sums of x - pivot, x being a result before RELU, ADD and MASK, and
-    behind it a vector of their squares, pivots[pivots_index + i] being its pivot: if `fresh` it
+    Row i has in `sums` a vector of sums of x - pivot, x being a result before RELU, ADD and MASK,
+    and behind it a vector of their squares, pivots[pivots_index + i] being its pivot: if `fresh` it
     becomes the row's first result. Not counted are the first `done` rows, and images to which
     `bits` gives 0 instead of -1.
     """
@@ -106,6 +66,49 @@ def correlation_moments_tile(
     return signature, generate
 
 
+CORRELATION: Final = TileFunction(
+    correlation_tile, ("rows", "columns"), segments=types.int64, bits=types.int32
+)
+
+
+@tile
+def point_tile(
+    typingctx: Any, rows: Any, columns: Any, images: Any, out: Any, out_index: Any, weights: Any,
+    weights_index: Any, inputs: Any, inputs_index: Any, steps: Any, coming: Any, coming_index: Any,
+    coming_step: Any,
+) -> Any:  # fmt: skip
+    """Write `rows` x `columns` vectors of a product of weights and inputs; `images` is a constant.
+
+    out[out_index + i*images + j*LANES + lane] = sum over t < steps, steps >= 1, of
+    weights[weights_index + t*rows + i] * inputs[inputs_index + t*images + j*LANES + lane].
+    What is `coming` is asked for as in `correlation_tile`.
+    """
+    height, width, row = rows.literal_value, columns.literal_value, images.literal_value
+    index = types.int64
+    signature = types.void(
+        rows, columns, images, out, index, weights, index, inputs, index, index, coming, index,
+        index,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        results = sum_products(
+            lanes, args[9], [lanes.constant(0.0)] * (height * width), width,
+            lanes.pointer(5, *args[5:7]), lanes.pointer(7, *args[7:9]), lanes.integer(row),
+            lanes.pointer(10, *args[10:12]), args[12],
+        )  # fmt: skip
+        target = lanes.pointer(3, *args[3:5])
+        for number, value in enumerate(results):
+            i, j = divmod(number, width)
+            lanes.store(value, lanes.at(target, i * row + j * lanes.width))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+POINT: Final = TileFunction(point_tile, ("rows", "columns", "images"))
+
+
 def gather_moments(
     lanes: Lanes,
     results: list[Value],
@@ -116,7 +119,7 @@ def gather_moments(
     fresh: Value,
     real: Value,
 ) -> None:
-    """Emit the sums of moments of a tile's results, see `correlation_moments_tile`."""
+    """Emit the sums of moments of a tile's results, see `correlation_tile`."""
     builder = lanes.builder
     for i in range(len(results) // width):
         with builder.if_then(builder.icmp_signed("<=", done, lanes.integer(i))):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vectorized_ops.numba.compiling.tile_functions import NO_TILE, TileFunction
 from vectorized_ops.winograd import WinogradTransform, winograd_transform
 
 LOW, NARROW = 2, 1
@@ -53,6 +54,16 @@ def used_points(outputs: int, taps: int, ends: Ends) -> Any:
         down, across = transforms(outputs, taps, ends, kind)
         used[kind][np.ix_(down.numbers, across.numbers)] = True
     return used.reshape(4, side * side)
+
+
+def tiles_of_kinds(function: TileFunction, outputs: int, taps: int, ends: Ends) -> Any:
+    """Return an array (4,) of int64 with the address of a tile's function for each kind."""
+    addresses = np.full(4, NO_TILE, np.int64)
+    for kind in kinds(outputs, ends):
+        lines = ends.lines if kind & LOW else outputs
+        columns = ends.columns if kind & NARROW else outputs
+        addresses[kind] = function.address(outputs, taps, lines, columns)
+    return addresses
 
 
 class Items(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from vectorized_ops.numba.compiler import target_has_avx512
@@ -54,11 +54,14 @@ class Lanes:
         return self._builder
 
     def pointer(self, position: int, array: Value, *indices: Value) -> Value:
-        """Return the address of the flat element at the sum of `indices` of argument `position`."""
-        data = self._context.make_array(self._signature.args[position])(
-            self._context, self._builder, array
-        ).data
-        return self.at(data, *indices)
+        """Return the address of the flat element at the sum of `indices` of argument `position`.
+
+        It is an array, or in the function of a tile the address of one.
+        """
+        kind = self._signature.args[position]
+        if not isinstance(kind, types.CPointer):
+            array = self._context.make_array(kind)(self._context, self._builder, array).data
+        return self.at(array, *indices)
 
     def at(self, pointer: Value, *indices: Value) -> Value:
         """Return `pointer` moved by the sum of `indices` elements."""
@@ -267,6 +270,15 @@ class Lanes:
         target = self._builder.bitcast(pointer, _VECTOR.as_pointer())
         store = self._builder.store(value, target, align=4 * LANES)
         store.set_metadata("nontemporal", self._builder.module.add_metadata([_INT32(1)]))
+
+    def each(self, number: Value, body: Callable[[Value], None]) -> None:
+        """Run `body(i)` for i from 0 to before `number`, which is at least 1."""
+
+        def step(i: Value, _: list[Value]) -> list[Value]:
+            body(i)
+            return []
+
+        self.loop(number, [], step)
 
     def loop(
         self,

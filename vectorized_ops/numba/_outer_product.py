@@ -10,17 +10,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numba
 import numpy as np
 
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.numba._correlation import tile_rows
+from vectorized_ops.numba._correlation import tile_rows, tiles_of
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._outer_product_tiles import outer_product_tile, turn_tile
+from vectorized_ops.numba._outer_product_tiles import OUTER_PRODUCT, turn_tile
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.tile_functions import call_tile
 from vectorized_ops.shapes import ConvolutionShape
 
 PANEL_COLUMNS = 2
@@ -76,6 +78,11 @@ class Panels:
     starts: AnyArray
     widths: AnyArray
     of_filter: AnyArray
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """How many vectors wide some of them are."""
+        return tuple(sorted(set(self.widths.tolist())))
 
 
 def panels_of(filters: int, groups: int) -> Panels:
@@ -138,90 +145,85 @@ def turn_pixel(
 
 
 @functools.cache
-def outer_product_kernel(rows: int, images: int) -> Callable[..., None]:
-    """Return the kernel whose tiles have so many rows (channels) and sum over so many images."""
+def outer_product_kernel(rows: int, images: int, columns: tuple[int, ...]) -> Callable[..., None]:
+    """Return the kernel whose tiles have so many rows (channels) and sum over so many images.
 
-    @parallel_kernel
-    def weights_gradient(
-        inputs: Any,
-        inputs_distance: int,
-        gradient: Any,
-        gradient_distance: int,
-        sums: Any,
-        bias_sums: Any,
-        turned: Any,
-        starts: Any,
-        widths: Any,
-        filters: int,
-        channels: int,
-        groups: int,
-        size: tuple[int, int],
-        out_size: tuple[int, int],
-        taps: tuple[int, int],
-        stride: tuple[int, int],
-        padding: tuple[int, int],
-        dilation: tuple[int, int],
-        block: tuple[int, int],
-        by_pixels: int,
-        by_filters: int,
-    ) -> None:
-        """Fill `sums` and `bias_sums`, one row per share of the pixels; `channels` of a group."""
-        row_blocks, area = (channels + rows - 1) // rows, taps[0] * taps[1]
-        tile_size = rows * PANEL
-        across = (out_size[1] + block[1] - 1) // block[1]
-        blocks = (out_size[0] + block[0] - 1) // block[0] * across
-        panels = len(starts)
-        for thread in numba.prange(by_pixels * by_filters):
-            mine, share = thread // by_filters, thread % by_filters
-            own, panel = sums[mine], turned[thread]
-            first, last = part(panels, share, by_filters), part(panels, share + 1, by_filters)
-            own[first * row_blocks * area * tile_size : last * row_blocks * area * tile_size] = 0.0
-            bias_sums[mine, first * PANEL : last * PANEL] = 0.0
-            for number in range(part(blocks, mine, by_pixels), part(blocks, mine + 1, by_pixels)):
-                y, x = number // across * block[0], number % across * block[1]
-                height, width = min(block[0], out_size[0] - y), min(block[1], out_size[1] - x)
-                for column in range(first, last):
-                    vectors = widths[column]
-                    pixel_size = images * vectors * LANES
-                    for at in range(height * width):
-                        pixel = (y + at // width) * out_size[1] + x + at % width
-                        turn_pixel(
-                            panel, at * pixel_size, vectors, bias_sums[mine], column * PANEL,
-                            gradient, pixel * gradient_distance + starts[column] * images,
-                            filters, images, images,
+    `columns` are those of its panels.
+    """
+    return partial(_weights_gradient, tiles_of(OUTER_PRODUCT, rows, columns, images), images)
+
+
+@parallel_kernel
+def _weights_gradient(
+    tiles: Any,
+    images: int,
+    inputs: Any,
+    inputs_distance: int,
+    gradient: Any,
+    gradient_distance: int,
+    sums: Any,
+    bias_sums: Any,
+    turned: Any,
+    starts: Any,
+    widths: Any,
+    filters: int,
+    channels: int,
+    groups: int,
+    size: tuple[int, int],
+    out_size: tuple[int, int],
+    taps: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int],
+    block: tuple[int, int],
+    by_pixels: int,
+    by_filters: int,
+) -> None:
+    """Fill `sums` and `bias_sums`, one row per share of the pixels; `channels` of a group."""
+    rows, area = tiles.rows, taps[0] * taps[1]
+    row_blocks = (channels + rows - 1) // rows
+    tile_size = rows * PANEL
+    across = (out_size[1] + block[1] - 1) // block[1]
+    blocks = (out_size[0] + block[0] - 1) // block[0] * across
+    panels = len(starts)
+    for thread in numba.prange(by_pixels * by_filters):
+        mine, share = thread // by_filters, thread % by_filters
+        own, panel = sums[mine], turned[thread]
+        first, last = part(panels, share, by_filters), part(panels, share + 1, by_filters)
+        own[first * row_blocks * area * tile_size : last * row_blocks * area * tile_size] = 0.0
+        bias_sums[mine, first * PANEL : last * PANEL] = 0.0
+        for number in range(part(blocks, mine, by_pixels), part(blocks, mine + 1, by_pixels)):
+            y, x = number // across * block[0], number % across * block[1]
+            height, width = min(block[0], out_size[0] - y), min(block[1], out_size[1] - x)
+            for column in range(first, last):
+                vectors = widths[column]
+                pixel_size = images * vectors * LANES
+                for at in range(height * width):
+                    pixel = (y + at // width) * out_size[1] + x + at % width
+                    turn_pixel(
+                        panel, at * pixel_size, vectors, bias_sums[mine], column * PANEL,
+                        gradient, pixel * gradient_distance + starts[column] * images,
+                        filters, images, images,
+                    )  # fmt: skip
+                group = column * groups // panels
+                for row_block in range(row_blocks):
+                    c = group * channels + min(row_block * rows, channels - rows)
+                    for tap in range(area):
+                        top = y * stride[0] - padding[0] + tap // taps[1] * dilation[0]
+                        left = x * stride[1] - padding[1] + tap % taps[1] * dilation[1]
+                        y0, y1 = _inside(top, stride[0], size[0], height)
+                        x0, x1 = _inside(left, stride[1], size[1], width)
+                        if y0 >= y1 or x0 >= x1:
+                            continue
+                        target = ((column * row_blocks + row_block) * area + tap) * tile_size
+                        pixel = (top + y0 * stride[0]) * size[1] + left + x0 * stride[1]
+                        call_tile(
+                            tiles.wide if vectors == PANEL_COLUMNS else tiles.narrow,
+                            own, target, inputs, pixel * inputs_distance + c * images,
+                            stride[1] * inputs_distance, stride[0] * size[1] * inputs_distance,
+                            panel, (y0 * width + x0) * pixel_size, pixel_size,
+                            width * pixel_size, x1 - x0, y1 - y0,
                         )  # fmt: skip
-                    group = column * groups // panels
-                    for row_block in range(row_blocks):
-                        c = group * channels + min(row_block * rows, channels - rows)
-                        for tap in range(area):
-                            top = y * stride[0] - padding[0] + tap // taps[1] * dilation[0]
-                            left = x * stride[1] - padding[1] + tap % taps[1] * dilation[1]
-                            y0, y1 = _inside(top, stride[0], size[0], height)
-                            x0, x1 = _inside(left, stride[1], size[1], width)
-                            if y0 >= y1 or x0 >= x1:
-                                continue
-                            target = ((column * row_blocks + row_block) * area + tap) * tile_size
-                            pixel = (top + y0 * stride[0]) * size[1] + left + x0 * stride[1]
-                            if vectors == PANEL_COLUMNS:
-                                outer_product_tile(
-                                    rows, PANEL_COLUMNS, images, own, target,
-                                    inputs, pixel * inputs_distance + c * images,
-                                    stride[1] * inputs_distance,
-                                    stride[0] * size[1] * inputs_distance,
-                                    panel, (y0 * width + x0) * pixel_size, pixel_size,
-                                    width * pixel_size, x1 - x0, y1 - y0,
-                                )  # fmt: skip
-                            else:
-                                outer_product_tile(
-                                    rows, 1, images, own, target,
-                                    inputs, pixel * inputs_distance + c * images,
-                                    stride[1] * inputs_distance,
-                                    stride[0] * size[1] * inputs_distance,
-                                    panel, (y0 * width + x0) * pixel_size, pixel_size,
-                                    width * pixel_size, x1 - x0, y1 - y0,
-                                )  # fmt: skip
-
-    return weights_gradient
 
 
 @kernel

@@ -9,11 +9,12 @@ broadcast from where they lie, filters are lanes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from numba import types
 
 from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba.compiling.tile_functions import TileFunction
 
 UNROLLED = 4
 """Images per step of the innermost loop."""
@@ -61,46 +62,113 @@ def outer_product_tile(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        target = lanes.pointer(3, args[3], args[4])
         left, right = lanes.pointer(5, args[5], args[6]), lanes.pointer(9, args[9], args[10])
 
         def line(y: Value, sums: list[Value]) -> list[Value]:
-            left_line = lanes.at(left, lanes.product(y, args[8]))
-            right_line = lanes.at(right, lanes.product(y, args[12]))
-
-            def pixel(x: Value, sums: list[Value]) -> list[Value]:
-                left_pixel = lanes.at(left_line, lanes.product(x, args[7]))
-                right_pixel = lanes.at(right_line, lanes.product(x, args[11]))
-                ahead = lanes.at(left_pixel, args[7])
-
-                def image(n: Value, sums: list[Value]) -> list[Value]:
-                    for line_ahead in range(-(-height * UNROLLED // LINE_FLOATS)):
-                        place = lanes.product(n, height * UNROLLED), line_ahead * LINE_FLOATS
-                        lanes.prefetch(lanes.at(ahead, *place))
-                    for u in range(UNROLLED):
-                        values = lanes.at(left_pixel, lanes.product(n, UNROLLED), u)
-                        source = lanes.product(n, UNROLLED * width * LANES), u * width * LANES
-                        at_right = lanes.at(right_pixel, *source)
-                        vectors = [lanes.load(lanes.at(at_right, j * LANES)) for j in range(width)]
-                        results = []
-                        for i in range(height):
-                            value = lanes.broadcast(lanes.at(values, i * batch))
-                            for j in range(width):
-                                results.append(lanes.fma(value, vectors[j], sums[i * width + j]))
-                        sums = results
-                    return sums
-
-                return lanes.loop(batch // UNROLLED, sums, image)
-
-            return lanes.loop(args[13], sums, pixel)
+            at_left = lanes.at(left, lanes.product(y, args[8]))
+            at_right = lanes.at(right, lanes.product(y, args[12]))
+            return _sum_pixels(
+                lanes, sums, width, batch, at_left, args[7], at_right, args[11], args[13]
+            )
 
         nothing = [lanes.constant(0.0)] * (height * width)
-        for number, value in enumerate(lanes.loop(args[14], nothing, line)):
-            place = lanes.at(target, number * LANES)
-            lanes.store(lanes.add(lanes.load(place), value), place)
+        _add_to(lanes, lanes.loop(args[14], nothing, line), lanes.pointer(3, args[3], args[4]))
         return context.get_dummy_value()
 
     return signature, generate
+
+
+@tile
+def point_sums_tile(
+    typingctx: Any, rows: Any, columns: Any, images: Any, out: Any, out_index: Any, out_block: Any,
+    left: Any, left_index: Any, left_pixel: Any, right: Any, right_index: Any, right_pixel: Any,
+    pixels: Any, channels: Any,
+) -> Any:  # fmt: skip
+    """Add to the tiles of all `channels`, as `outer_product_tile` to one, products of one line.
+
+    Tiles lie `out_block` floats apart. Each has the `rows` channels that come next: the last ones
+    if fewer are left, of which the tile before has some as well.
+    """
+    height, width, batch = rows.literal_value, columns.literal_value, images.literal_value
+    index = types.int64
+    signature = types.void(
+        rows, columns, images, out, index, index, left, index, index, right, index, index, index,
+        index,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, left = lanes.pointer(3, *args[3:5]), lanes.pointer(6, *args[6:8])
+        right = lanes.pointer(9, *args[9:11])
+        last = builder.sub(args[13], lanes.integer(height))
+        blocks = lanes.quotient(lanes.sum(args[13], height - 1), height)
+
+        def block(number: Value) -> None:
+            row = lanes.product(number, height)
+            row = builder.select(builder.icmp_signed("<", row, last), row, last)
+            sums = _sum_pixels(
+                lanes, [lanes.constant(0.0)] * (height * width), width, batch,
+                lanes.at(left, lanes.product(row, batch)), args[8], right, args[11], args[12],
+            )  # fmt: skip
+            _add_to(lanes, sums, lanes.at(target, lanes.product(number, args[5])))
+
+        lanes.each(blocks, block)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _sum_pixels(
+    lanes: Lanes,
+    sums: list[Value],
+    width: int,
+    batch: int,
+    left: Value,
+    left_step: Value,
+    right: Value,
+    right_step: Value,
+    pixels: Value,
+) -> list[Value]:
+    """Emit the sums of a tile and of its products over a line of pixels, and over the images."""
+    height = len(sums) // width
+
+    def pixel(x: Value, sums: list[Value]) -> list[Value]:
+        left_pixel = lanes.at(left, lanes.product(x, left_step))
+        right_pixel = lanes.at(right, lanes.product(x, right_step))
+        ahead = lanes.at(left_pixel, left_step)
+
+        def image(n: Value, sums: list[Value]) -> list[Value]:
+            for line_ahead in range(-(-height * UNROLLED // LINE_FLOATS)):
+                place = lanes.product(n, height * UNROLLED), line_ahead * LINE_FLOATS
+                lanes.prefetch(lanes.at(ahead, *place))
+            for u in range(UNROLLED):
+                values = lanes.at(left_pixel, lanes.product(n, UNROLLED), u)
+                source = lanes.product(n, UNROLLED * width * LANES), u * width * LANES
+                at_right = lanes.at(right_pixel, *source)
+                vectors = [lanes.load(lanes.at(at_right, j * LANES)) for j in range(width)]
+                results = []
+                for i in range(height):
+                    value = lanes.broadcast(lanes.at(values, i * batch))
+                    for j in range(width):
+                        results.append(lanes.fma(value, vectors[j], sums[i * width + j]))
+                sums = results
+            return sums
+
+        return lanes.loop(batch // UNROLLED, sums, image)
+
+    return lanes.loop(pixels, sums, pixel)
+
+
+def _add_to(lanes: Lanes, sums: list[Value], target: Value) -> None:
+    for number, value in enumerate(sums):
+        place = lanes.at(target, number * LANES)
+        lanes.store(lanes.add(lanes.load(place), value), place)
+
+
+_SHAPE = ("rows", "columns", "images")
+
+OUTER_PRODUCT: Final = TileFunction(outer_product_tile, _SHAPE)
+POINT_SUMS: Final = TileFunction(point_sums_tile, _SHAPE)
 
 
 @tile

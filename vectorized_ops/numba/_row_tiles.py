@@ -6,7 +6,7 @@ Strides and indices count float32 elements. Bounds are the caller's business.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numba
 import numpy as np
@@ -16,6 +16,7 @@ from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba._outer_product_tiles import transposed
 from vectorized_ops.numba._tiles import sum_lanes
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.tile_functions import TileFunction
 
 _INT = types.int64
 
@@ -69,6 +70,9 @@ def transpose_rows_tile(
         return context.get_dummy_value()
 
     return signature, generate
+
+
+TRANSPOSE_ROWS: Final = TileFunction(transpose_rows_tile, ("columns",))
 
 
 @tile

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numba
 
@@ -28,14 +29,15 @@ from vectorized_ops.numba._correlation import TILE_COLUMNS, block_size, weights_
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba._row_tiles import transpose_rows_tile
 from vectorized_ops.numba._strassen_tiles import (
-    finished_tile,
+    FINISHED,
+    PARTIAL,
     inputs_sums_tile,
-    partial_tile,
     weights_sums_tile,
 )
 from vectorized_ops.numba._streaming import finish_stores
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.tile_functions import call_tile
 from vectorized_ops.numba.moments import SUMMED_VALUES, join_sums
 
 PARTS = 8
@@ -103,168 +105,180 @@ def _pack_transposed(
     weights_sums_tile(out, begin + (channels - 1) * rows, step, own, 0, LANES, 2 * LANES, 3 * LANES)
 
 
+class StrassenTiles(NamedTuple):
+    """The functions of tiles of so many rows.
+
+    Partial sums are `fresh` or go on from one; results are `finished` from one, or `joined` from
+    two.
+    """
+
+    rows: int
+    fresh: int
+    partial: int
+    finished: int
+    joined: int
+
+
 @functools.cache
 def strassen_kernel(rows: int) -> Callable[..., None]:
     """Return the kernel whose tiles have so many rows."""
-    write_pair = _pair_kernel(rows)
+    partial_sums = (PARTIAL.address(rows, TILE_COLUMNS, starts) for starts in (0, 1))
+    results = (FINISHED.address(rows, TILE_COLUMNS, starts) for starts in (1, 2))
+    return partial(_convolve_pairs, StrassenTiles(rows, *partial_sums, *results))
 
-    @parallel_kernel
-    def convolve(
-        out: Any,
-        out_distance: int,
-        images: int,
-        filters: int,
-        pixels: int,
-        inputs: Any,
-        distance: int,
-        channels: int,
-        packed: Any,
-        bias: Any,
-        mask: Any,
-        mask_distance: int,
-        mode: int,
-        scratch: Any,
-        at_once: int,
-        by_pixels: int,
-        by_blocks: int,
-        with_moments: bool,
-        sums: Any,
-        pivots: Any,
-        totals: Any,
-        real: Any,
-        real_images: int,
-    ) -> None:
-        """Write results; `filters` and `channels` are halves, `scratch` has a row per thread."""
-        pairs, blocks, half = (pixels + 1) // 2, (filters + rows - 1) // rows, channels * images
-        size, step = block_size(rows, channels), weights_step(blocks, rows, channels)
-        distances = distance, out_distance, mask_distance
-        for thread in numba.prange(by_pixels * by_blocks):
-            mine, share = thread // by_blocks, thread % by_blocks
-            first_pair, last_pair = part(pairs, mine, by_pixels), part(pairs, mine + 1, by_pixels)
-            first_block = part(blocks, share, by_blocks)
-            last_block = part(blocks, share + 1, by_blocks)
-            own, own_sums, own_pivots, summed = scratch[thread], sums[thread], pivots[thread], 0
-            turns = max(1, last_block - first_block)
-            coming_step = (images + turns - 1) // turns
-            if with_moments:
-                own_sums[:] = 0.0
-                totals[thread] = 0.0
-            for begin in range(first_pair, last_pair, at_once):
-                end = min(begin + at_once, last_pair)
-                for pair in range(begin, min(end, pixels // 2)):
-                    inputs_sums_tile(
-                        own, (pair - begin) * INPUT_SUMS * half, half, inputs,
-                        2 * pair * distance, (2 * pair + 1) * distance, half, half // LANES,
+
+@parallel_kernel
+def _convolve_pairs(
+    tiles: Any,
+    out: Any,
+    out_distance: int,
+    images: int,
+    filters: int,
+    pixels: int,
+    inputs: Any,
+    distance: int,
+    channels: int,
+    packed: Any,
+    bias: Any,
+    mask: Any,
+    mask_distance: int,
+    mode: int,
+    scratch: Any,
+    at_once: int,
+    by_pixels: int,
+    by_blocks: int,
+    with_moments: bool,
+    sums: Any,
+    pivots: Any,
+    totals: Any,
+    real: Any,
+    real_images: int,
+) -> None:
+    """Write results; `filters` and `channels` are halves, `scratch` has a row per thread."""
+    rows = tiles.rows
+    pairs, blocks, half = (pixels + 1) // 2, (filters + rows - 1) // rows, channels * images
+    size, step = block_size(rows, channels), weights_step(blocks, rows, channels)
+    distances = distance, out_distance, mask_distance
+    for thread in numba.prange(by_pixels * by_blocks):
+        mine, share = thread // by_blocks, thread % by_blocks
+        first_pair, last_pair = part(pairs, mine, by_pixels), part(pairs, mine + 1, by_pixels)
+        first_block = part(blocks, share, by_blocks)
+        last_block = part(blocks, share + 1, by_blocks)
+        own, own_sums, own_pivots, summed = scratch[thread], sums[thread], pivots[thread], 0
+        turns = max(1, last_block - first_block)
+        coming_step = (images + turns - 1) // turns
+        if with_moments:
+            own_sums[:] = 0.0
+            totals[thread] = 0.0
+        for begin in range(first_pair, last_pair, at_once):
+            end = min(begin + at_once, last_pair)
+            for pair in range(begin, min(end, pixels // 2)):
+                inputs_sums_tile(
+                    own, (pair - begin) * INPUT_SUMS * half, half, inputs,
+                    2 * pair * distance, (2 * pair + 1) * distance, half, half // LANES,
+                )  # fmt: skip
+            for block in range(first_block, last_block):
+                done = max(0, (block + 1) * rows - filters)
+                k = block * rows - done
+                for pair in range(begin, end):
+                    coming = min(2 * (pair + at_once), pixels - 2) * distance
+                    coming += (block - first_block) * channels * coming_step
+                    _write_pair(
+                        tiles, 2 * pair, 2 * pair + 1 < pixels, distances, out, images, filters, k,
+                        done, inputs, channels, own, (pair - begin) * INPUT_SUMS * half,
+                        at_once * INPUT_SUMS * half, packed, block * size, step, coming,
+                        coming_step, bias, mask, mode, with_moments, own_sums, own_pivots,
+                        pair == first_pair, real,
                     )  # fmt: skip
+            summed += min(2 * end, pixels) - 2 * begin
+            enough = begin == first_pair or summed * images >= SUMMED_VALUES
+            if with_moments and (enough or end == last_pair):
                 for block in range(first_block, last_block):
-                    done = max(0, (block + 1) * rows - filters)
-                    k = block * rows - done
-                    for pair in range(begin, end):
-                        coming = min(2 * (pair + at_once), pixels - 2) * distance
-                        coming += (block - first_block) * channels * coming_step
-                        write_pair(
-                            2 * pair, 2 * pair + 1 < pixels, distances, out, images, filters, k,
-                            done, inputs, channels, own, (pair - begin) * INPUT_SUMS * half,
-                            at_once * INPUT_SUMS * half, packed, block * size, step, coming,
-                            coming_step, bias, mask, mode, with_moments, own_sums, own_pivots,
-                            pair == first_pair, real,
-                        )  # fmt: skip
-                summed += min(2 * end, pixels) - 2 * begin
-                enough = begin == first_pair or summed * images >= SUMMED_VALUES
-                if with_moments and (enough or end == last_pair):
-                    for block in range(first_block, last_block):
-                        for k in (block * rows, filters + block * rows):
-                            last = min(k + rows, filters if k < filters else 2 * filters)
-                            join_sums(
-                                own_sums, own_pivots, totals[thread], k, last, summed, real_images
-                            )
-                    summed = 0
-            finish_stores()
-
-    return convolve
+                    for k in (block * rows, filters + block * rows):
+                        last = min(k + rows, filters if k < filters else 2 * filters)
+                        join_sums(
+                            own_sums, own_pivots, totals[thread], k, last, summed, real_images
+                        )
+                summed = 0
+        finish_stores()
 
 
-@functools.cache
-def _pair_kernel(rows: int) -> Callable[..., None]:
-    tile = rows * TILE_COLUMNS * LANES
-
-    @kernel
-    def write_pair(
-        pixel: int, whole: bool, distances: tuple[int, int, int], out: Any, images: int,
-        filters: int, k: int, done: int, inputs: Any, channels: int, own: Any, input_sums: int,
-        partial: int, packed: Any, weights: int, step: int, coming: int,
-        coming_step: int, bias: Any, mask: Any, mode: int, wanted: bool, sums: Any, pivots: Any,
-        fresh: bool, real: Any,
-    ) -> None:  # fmt: skip
-        """Write filters from `k` on, of both halves, at two pixels, or unless `whole` at one."""
-        half, far = channels * images, filters + k
-        first, second = pixel * distances[0], (pixel + 1) * distances[0]
-        out_first, out_second = pixel * distances[1], (pixel + 1) * distances[1]
-        mask_first, mask_second = pixel * distances[2], (pixel + 1) * distances[2]
-        one, two = partial + tile, partial + 2 * tile
-        a11, a12, s4, a22 = weights, weights + step, weights + 2 * step, weights + 3 * step
-        s1, s2, s3, a21 = (
-            weights + 4 * step, weights + 5 * step, weights + 6 * step, weights + 7 * step,
+@kernel
+def _write_pair(
+    tiles: Any, pixel: int, whole: bool, distances: tuple[int, int, int], out: Any, images: int,
+    filters: int, k: int, done: int, inputs: Any, channels: int, own: Any, input_sums: int,
+    partial: int, packed: Any, weights: int, step: int, coming: int,
+    coming_step: int, bias: Any, mask: Any, mode: int, wanted: bool, sums: Any, pivots: Any,
+    fresh: bool, real: Any,
+) -> None:  # fmt: skip
+    """Write filters from `k` on, of both halves, at two pixels, or unless `whole` at one."""
+    tile = tiles.rows * TILE_COLUMNS * LANES
+    half, far = channels * images, filters + k
+    first, second = pixel * distances[0], (pixel + 1) * distances[0]
+    out_first, out_second = pixel * distances[1], (pixel + 1) * distances[1]
+    mask_first, mask_second = pixel * distances[2], (pixel + 1) * distances[2]
+    one, two = partial + tile, partial + 2 * tile
+    a11, a12, s4, a22 = weights, weights + step, weights + 2 * step, weights + 3 * step
+    s1, s2, s3, a21 = (
+        weights + 4 * step, weights + 5 * step, weights + 6 * step, weights + 7 * step,
+    )  # fmt: skip
+    for lane in range(0, images, TILE_COLUMNS * LANES):
+        call_tile(
+            tiles.fresh, own, partial, 0, 0, packed, a11, inputs, first + lane,
+            images, channels, inputs, coming, coming_step,
         )  # fmt: skip
-        for lane in range(0, images, TILE_COLUMNS * LANES):
-            partial_tile(
-                rows, TILE_COLUMNS, 0, own, partial, 0, 0, packed, a11, inputs, first + lane,
-                images, channels, inputs, coming, coming_step,
-            )  # fmt: skip
-            finished_tile(
-                rows, TILE_COLUMNS, 1, own, partial, 0, packed, a12, inputs, first + half + lane,
-                images, channels, inputs, coming + half, coming_step,
-                out, out_first + k * images + lane, k, bias, mask, mask_first + k * images + lane,
-                mode, done, wanted, sums, pivots, fresh and lane == 0, real, lane,
-            )  # fmt: skip
-            if not whole:
-                partial_tile(
-                    rows, TILE_COLUMNS, 0, own, partial, 0, 0, packed, a21, inputs, first + lane,
-                    images, channels, inputs, coming, 0,
-                )  # fmt: skip
-                finished_tile(
-                    rows, TILE_COLUMNS, 1, own, partial, 0, packed, a22, inputs,
-                    first + half + lane, images, channels, inputs, coming, 0,
-                    out, out_first + far * images + lane, far, bias, mask,
-                    mask_first + far * images + lane, mode, done, wanted, sums,
-                    pivots, fresh and lane == 0, real, lane,
-                )  # fmt: skip
-                continue
-            t1 = input_sums + lane
-            t2, t3, t4 = t1 + half, t1 + 2 * half, t1 + 3 * half
-            coming_second = coming + distances[0]
-            partial_tile(
-                rows, TILE_COLUMNS, 1, own, one, partial, 0, packed, s2, own, t2,
-                images, channels, inputs, coming_second, coming_step,
-            )  # fmt: skip
-            partial_tile(
-                rows, TILE_COLUMNS, 0, own, two, 0, 0, packed, s1, own, t1,
-                images, channels, inputs, coming_second + half, coming_step,
-            )  # fmt: skip
-            finished_tile(
-                rows, TILE_COLUMNS, 2, own, one, two, packed, s4, inputs, second + half + lane,
-                images, channels, inputs, coming, 0,
-                out, out_second + k * images + lane, k, bias, mask,
-                mask_second + k * images + lane, mode, done, wanted, sums, pivots,
-                False, real, lane,
-            )  # fmt: skip
-            partial_tile(
-                rows, TILE_COLUMNS, 1, own, one, one, 0, packed, s3, own, t3,
+        call_tile(
+            tiles.finished, own, partial, 0, packed, a12, inputs, first + half + lane,
+            images, channels, inputs, coming + half, coming_step,
+            out, out_first + k * images + lane, k, bias, mask, mask_first + k * images + lane,
+            mode, done, wanted, sums, pivots, fresh and lane == 0, real, lane,
+        )  # fmt: skip
+        if not whole:
+            call_tile(
+                tiles.fresh, own, partial, 0, 0, packed, a21, inputs, first + lane,
                 images, channels, inputs, coming, 0,
             )  # fmt: skip
-            finished_tile(
-                rows, TILE_COLUMNS, 1, own, one, 0, packed, a22, own, t4,
-                images, channels, inputs, coming, 0,
+            call_tile(
+                tiles.finished, own, partial, 0, packed, a22, inputs,
+                first + half + lane, images, channels, inputs, coming, 0,
                 out, out_first + far * images + lane, far, bias, mask,
-                mask_first + far * images + lane, mode, done, wanted, sums, pivots,
-                fresh and lane == 0, real, lane,
+                mask_first + far * images + lane, mode, done, wanted, sums,
+                pivots, fresh and lane == 0, real, lane,
             )  # fmt: skip
-            finished_tile(
-                rows, TILE_COLUMNS, 2, own, one, two, packed, a22, own, t4,
-                images, 0, inputs, coming, 0,
-                out, out_second + far * images + lane, far, bias, mask,
-                mask_second + far * images + lane, mode, done, wanted, sums, pivots,
-                False, real, lane,
-            )  # fmt: skip
-
-    return write_pair
+            continue
+        t1 = input_sums + lane
+        t2, t3, t4 = t1 + half, t1 + 2 * half, t1 + 3 * half
+        coming_second = coming + distances[0]
+        call_tile(
+            tiles.partial, own, one, partial, 0, packed, s2, own, t2,
+            images, channels, inputs, coming_second, coming_step,
+        )  # fmt: skip
+        call_tile(
+            tiles.fresh, own, two, 0, 0, packed, s1, own, t1,
+            images, channels, inputs, coming_second + half, coming_step,
+        )  # fmt: skip
+        call_tile(
+            tiles.joined, own, one, two, packed, s4, inputs, second + half + lane,
+            images, channels, inputs, coming, 0,
+            out, out_second + k * images + lane, k, bias, mask,
+            mask_second + k * images + lane, mode, done, wanted, sums, pivots,
+            False, real, lane,
+        )  # fmt: skip
+        call_tile(
+            tiles.partial, own, one, one, 0, packed, s3, own, t3,
+            images, channels, inputs, coming, 0,
+        )  # fmt: skip
+        call_tile(
+            tiles.finished, own, one, 0, packed, a22, own, t4,
+            images, channels, inputs, coming, 0,
+            out, out_first + far * images + lane, far, bias, mask,
+            mask_first + far * images + lane, mode, done, wanted, sums, pivots,
+            fresh and lane == 0, real, lane,
+        )  # fmt: skip
+        call_tile(
+            tiles.joined, own, one, two, packed, a22, own, t4,
+            images, 0, inputs, coming, 0,
+            out, out_second + far * images + lane, far, bias, mask,
+            mask_second + far * images + lane, mode, done, wanted, sums, pivots,
+            False, real, lane,
+        )  # fmt: skip

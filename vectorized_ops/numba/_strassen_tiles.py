@@ -7,7 +7,7 @@ floats; bounds are the caller's business.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from numba import types
 
@@ -18,6 +18,7 @@ from vectorized_ops.numba._correlation_tiles import (
     sum_products,
 )
 from vectorized_ops.numba._lanes import Lanes, Value, tile
+from vectorized_ops.numba.compiling.tile_functions import TileFunction
 
 _INT = types.int64
 
@@ -128,7 +129,7 @@ def finished_tile(
     """Write the sum of a `partial_tile`, of steps >= 0 and plus bias[number + i], as results.
 
     They go to out[out_index + i*images + j*LANES + lane]; mask, ways and moments are those of
-    `correlation_moments_tile`, `sums` and `pivots` being of all filters.
+    `correlation_tile`, `sums` and `pivots` being of all filters.
     """
     signature = types.void(
         rows, columns, starts, partial, _INT, _INT, weights, _INT, inputs, _INT, _INT, _INT,
@@ -160,6 +161,12 @@ def finished_tile(
         return context.get_dummy_value()
 
     return signature, generate
+
+
+_OF_A_SUM = ("rows", "columns", "starts")
+
+PARTIAL: Final = TileFunction(partial_tile, _OF_A_SUM)
+FINISHED: Final = TileFunction(finished_tile, _OF_A_SUM, bits=types.int32)
 
 
 def _sums_of(lanes: Lanes, partial: list[Value], vectors: int) -> list[Value]:

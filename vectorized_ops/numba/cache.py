@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from numba.core import config, sigutils
 from numba.core.caching import _Cache
@@ -38,70 +38,137 @@ class KernelCacheWarning(UserWarning):
 
 
 @final
-class KernelCache(_Cache):
-    """The cache of one kernel, in the words by which Numba's dispatcher asks for it.
+class SharedKernels:
+    """Kernels by name, of which each is made by one process while the others wait for it.
 
-    Numba asks and compiles under its one lock, so of the threads of a process only one is here.
+    Kernels are made under Numba's one lock, so of the threads of a process only one is here.
     """
 
-    def __init__(
-        self, dispatcher: Any, folder: CacheFolder, made_by: Callable[..., Any] | None
-    ) -> None:
-        self._function = dispatcher.py_func
-        self._dispatcher = dispatcher
-        self.made_by = made_by
+    def __init__(self, folder: CacheFolder) -> None:
         self._folder = folder
-        self._fingerprint: str | None = None
-        self._claims: list[tuple[str, bool]] = []  # being compiled: name, whether it is locked
+        self._claims: list[_Claim] = []
+        """What this process is making, each for the one before."""
 
     @property
-    def cache_path(self) -> str:
+    def path(self) -> Path:
         """The folder of all kernels."""
-        return str(self._folder.path)
+        return self._folder.path
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the kernel for a signature, waiting if another process is at it.
+    def obtain(
+        self, name: str, told: tuple[str, str], rebuild: Callable[[bytes], Any]
+    ) -> Any | None:
+        """Return the kernel, by `rebuild` of what was kept, waiting if another process is at it.
 
-        None means that Numba is to compile it now.
+        None means that this process is to make it now, and then to call `keep`, or `give_up`. It
+        is `told` of as these two: what it is, and for which signature.
         """
-        target_context.refresh()
-        name = self._name(sig, target_context.codegen())
         JOURNAL.begin()
-        found = _rebuilt(self._folder.read(name), target_context)
+        found = _rebuilt(self._folder.read(name), rebuild)
         if found is None:
-            found = self._claim(name, target_context)
+            found = self._claim(name, told, rebuild)
         if found is not None:
-            JOURNAL.end(self._function.__name__, str(sig), compiled=False)
+            JOURNAL.end(*told, compiled=False)
         return found
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what Numba has compiled, and let those who wait for it have it."""
-        name, _ = self._claims[-1]
+    def keep(self, content: bytes | None) -> None:
+        """Keep the last one that was to be made, unless it is None, and let others have it."""
+        claim = self._claims[-1]
         try:
-            content = _reduced(data)
             if content is None:
-                _tell(f"{self._function.__qualname__} cannot be kept: it holds addresses")
+                _tell(f"{claim.told[0]} cannot be kept: it holds addresses")
             else:
-                self._folder.write(name, content)
+                self._folder.write(claim.name, content)
                 self._folder.remove_unused(time.time())
         except OSError as error:
             _tell_unshared(error)
         finally:
             self._let_go()
-        JOURNAL.end(self._function.__name__, str(sig), compiled=True)
+        JOURNAL.end(*claim.told, compiled=True)
+
+    def give_up(self) -> None:
+        """Let nobody wait for the last one that was to be made: that failed."""
+        self._let_go()
+        JOURNAL.give_up()
+
+    def _claim(self, name: str, told: tuple[str, str], rebuild: Callable[[bytes], Any]) -> Any:
+        """Return the kernel as soon as it is there, or None when this process is to make it."""
+        pause, deadline, locked = 0.005, time.monotonic() + PATIENCE_SECONDS, False
+        while time.monotonic() < deadline:
+            try:
+                locked = self._folder.lock(name)
+                content = self._folder.read_anew(name)
+            except OSError as error:
+                _tell_unshared(error)
+                break
+            found = _rebuilt(content, rebuild)
+            if found is not None or locked:
+                self._claims.append(_Claim(name, told, locked))
+                if found is not None:
+                    self._let_go()
+                return found
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        else:
+            _tell(f"another process has been compiling {name} for {PATIENCE_SECONDS:.0f} seconds")
+        self._claims.append(_Claim(name, told, locked))
+        return None
+
+    def _let_go(self) -> None:
+        claim = self._claims.pop()
+        if claim.locked:
+            self._folder.unlock(claim.name)
+
+
+class _Claim(NamedTuple):
+    name: str
+    told: tuple[str, str]
+    locked: bool
+
+
+@final
+class KernelCache(_Cache):
+    """The cache of one kernel, in the words by which Numba's dispatcher asks for it."""
+
+    def __init__(
+        self, dispatcher: Any, shared: SharedKernels, made_by: Callable[..., Any] | None
+    ) -> None:
+        self._function = dispatcher.py_func
+        self._dispatcher = dispatcher
+        self.made_by = made_by
+        self._shared = shared
+        self._fingerprint: str | None = None
+
+    @property
+    def cache_path(self) -> str:
+        """The folder of all kernels."""
+        return str(self._shared.path)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the kernel for a signature, or None: Numba is to compile it now."""
+        target_context.refresh()
+
+        def rebuild(content: bytes) -> Any:
+            rebuilt: Any = CompileResult._rebuild
+            return rebuilt(target_context, *pickle.loads(content))
+
+        name = self._name(sig, target_context.codegen())
+        return self._shared.obtain(name, (self._function.__name__, str(sig)), rebuild)
+
+    def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ARG002 (of Numba's form)
+        """Keep what Numba has compiled, and let those who wait for it have it."""
+        self._shared.keep(_reduced(data))
 
     def guarded(self, compile_kernel: Callable[..., Any]) -> Callable[..., Any]:
         """Return Numba's `compile_kernel` such that nobody waits for what failed."""
 
-        def compile_or_let_go(*args: Any) -> Any:
+        def compile_or_give_up(*args: Any) -> Any:
             try:
                 return compile_kernel(*args)
             except BaseException:
-                self._let_go()
-                JOURNAL.give_up()
+                self._shared.give_up()
                 raise
 
-        return compile_or_let_go
+        return compile_or_give_up
 
     def enable(self) -> None:
         """Do nothing: it is always on."""
@@ -112,48 +179,31 @@ class KernelCache(_Cache):
     def flush(self) -> None:
         """Do nothing: what has changed is found under another name."""
 
-    def _claim(self, name: str, target_context: Any) -> Any:
-        """Return the kernel as soon as it is there, or None when this process is to compile it."""
-        pause, deadline, locked = 0.005, time.monotonic() + PATIENCE_SECONDS, False
-        while time.monotonic() < deadline:
-            try:
-                locked = self._folder.lock(name)
-                content = self._folder.read_anew(name)
-            except OSError as error:
-                _tell_unshared(error)
-                break
-            found = _rebuilt(content, target_context)
-            if found is not None or locked:
-                self._claims.append((name, locked))
-                if found is not None:
-                    self._let_go()
-                return found
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        else:
-            _tell(f"another process has been compiling {name} for {PATIENCE_SECONDS:.0f} seconds")
-        self._claims.append((name, locked))
-        return None
-
-    def _let_go(self) -> None:
-        name, locked = self._claims.pop()
-        if locked:
-            self._folder.unlock(name)
-
     def _name(self, sig: Any, codegen: Any) -> str:
-        """Name the entry by what its machine code depends on, processor and settings included."""
         if self._fingerprint is None:
             self._fingerprint = fingerprint(self._dispatcher)
         arguments, _ = sigutils.normalize_signature(sig)  # type: ignore[no-untyped-call]
         types = [_text_of(kind) for kind in arguments]
-        settings = [(name, repr(getattr(config, name))) for name in _SETTINGS]
-        made_from = self._fingerprint, types, codegen.magic_tuple(), settings
-        digest = hashlib.sha256(repr(made_from).encode()).hexdigest()[:32]
-        return f"{self._function.__name__}-{digest}"
+        return entry_name(self._function.__name__, (self._fingerprint, types), codegen)
 
 
-_folders: dict[Path, CacheFolder] = {}
+def entry_name(kernel: str, made_from: object, codegen: Any) -> str:
+    """Name an entry by what its machine code depends on, processor and settings included.
+
+    `made_from` has a representation that is the same in every process.
+    """
+    settings = [(name, repr(getattr(config, name))) for name in _SETTINGS]
+    depends_on = made_from, codegen.magic_tuple(), settings
+    return f"{kernel}-{hashlib.sha256(repr(depends_on).encode()).hexdigest()[:32]}"
+
+
+_shared: dict[Path, SharedKernels] = {}
 _told: set[str] = set()
+
+
+def shared_kernels(folder: Path, is_shared: bool = False) -> SharedKernels:
+    """Return the kernels of a folder, of which there is one in a process; see `CacheFolder`."""
+    return _shared.setdefault(folder, SharedKernels(CacheFolder(folder, is_shared)))
 
 
 def keep(
@@ -166,8 +216,7 @@ def keep(
 
     `made_by` is a function that has made what is compiled of the dispatcher's.
     """
-    known = _folders.setdefault(folder, CacheFolder(folder, is_shared))
-    cache = KernelCache(dispatcher, known, made_by)
+    cache = KernelCache(dispatcher, shared_kernels(folder, is_shared), made_by)
     dispatcher._cache = cache
     dispatcher._compiler.compile = cache.guarded(dispatcher._compiler.compile)
 
@@ -178,12 +227,11 @@ def _reduced(compiled: Any) -> bytes | None:
     return dumps(compiled._reduce())  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _rebuilt(content: bytes | None, target_context: Any) -> Any:
+def _rebuilt(content: bytes | None, rebuild: Callable[[bytes], Any]) -> Any:
     if content is None:
         return None
     try:
-        payload = pickle.loads(content)
-        return CompileResult._rebuild(target_context, *payload)  # type: ignore[no-untyped-call]
+        return rebuild(content)
     except Exception:  # noqa: BLE001  (whatever is wrong with it, it can be compiled anew)
         return None
 

@@ -132,7 +132,7 @@ class Convolution(ScratchUser):
                 source, distance, size, self.shape.padding, pixel, bordered, whole, self._threads
             )
             source, distance, size = bordered, pixel, whole
-        outer_product_kernel(rows, self._images)(
+        outer_product_kernel(rows, self._images, panels.columns)(
             source, distance, *pixels(gradient), sums, bias_sums, turned,
             panels.starts, panels.widths, shape.filters, channels, shape.groups,
             size, (shape.lines, shape.pixels), shape.kernel,
@@ -175,7 +175,7 @@ class Convolution(ScratchUser):
         by_pixels, by_blocks = split_threads(
             self._threads, len(tables.classes), shape.groups * blocks
         )
-        correlation_kernel(rows)(
+        correlation_kernel(rows, images)(
             *target, images, filters, shape.groups, source, channels * images,
             packed, channels * shape.kernel[0] * shape.kernel[1], bias, tables.segments,
             tables.first, tables.count, tables.classes, tables.bases, *masking, mode,

@@ -183,7 +183,9 @@ class WinogradConvolution(ScratchUser):
             piece.reshape(self._threads, -1) for piece in pieces[2:]
         )
         items = self._gradients
-        square_sums_kernel(self._outputs, self._taps, rows, self._piece, items.ends)(
+        square_sums_kernel(
+            self._outputs, self._taps, rows, self._piece, items.ends, panels.columns
+        )(
             *pixels(images), images.shape[1:3], shape.channels, *pixels(gradient),
             gradient.shape[1:3], shape.filters, self._images, shape.padding, panels.starts,
             panels.widths, sums, bias_sums, transformed, turned, turned_points, self._zeros,
@@ -218,12 +220,12 @@ class WinogradConvolution(ScratchUser):
         source, distance = pixels(inputs)
         target, masking, mode = destination(out, mask, mode, source)
         items = self._results[backward]
-        square_kernel(self._outputs, self._taps, rows, items.ends)(
+        square_kernel(self._outputs, self._taps, rows, items.ends, self._images)(
             source, distance, inputs.shape[1:3], channels, points, bias, *target,
             out.shape[1:3], filters, self._images, padding, *masking, mode,
             transformed.reshape(self._threads, -1),
             products.reshape(self._threads, -1), self._zeros,
-            np.array([0, 0, channels]), self._at_once(filters, channels, out.shape), items.table,
+            self._at_once(filters, channels, out.shape), items.table,
             items.parts,
         )  # fmt: skip
 

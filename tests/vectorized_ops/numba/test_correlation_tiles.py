@@ -23,6 +23,9 @@ ANYWHERE = 2**44
 """What is only asked for may lie outside of all memory."""
 
 
+NO_BITS = np.zeros(1, np.int32)
+
+
 @kernel
 def narrow(
     out: Any, bias: Any, weights: Any, inputs: Any, segments: Any, first: int, count: int,
@@ -30,7 +33,7 @@ def narrow(
 ) -> None:  # fmt: skip
     correlation_tile(
         3, 1, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
-        mode, done, inputs, ANYWHERE, ANYWHERE,
+        mode, done, inputs, ANYWHERE, ANYWHERE, False, out, 0, out, 0, False, NO_BITS, 0,
     )  # fmt: skip
 
 
@@ -41,7 +44,7 @@ def wide(
 ) -> None:  # fmt: skip
     correlation_tile(
         3, 2, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
-        mode, done, inputs, ANYWHERE, ANYWHERE,
+        mode, done, inputs, ANYWHERE, ANYWHERE, False, out, 0, out, 0, False, NO_BITS, 0,
     )  # fmt: skip
 
 
@@ -49,7 +52,7 @@ def wide(
 def aligned(out: Any, bias: Any, weights: Any, inputs: Any, segments: Any, mode: int) -> None:
     correlation_tile(
         3, 2, out, 0, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, 0, 4, out, 0, mode, 0,
-        inputs, 0, 1,
+        inputs, 0, 1, False, out, 0, out, 0, False, NO_BITS, 0,
     )  # fmt: skip
 
 

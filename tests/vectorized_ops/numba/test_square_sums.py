@@ -145,7 +145,7 @@ def test_products_of_points_are_summed_over_tiles_and_images(
     sums = garbage(shares, points * columns * 2 * ROWS * PANEL)
     bias_sums = garbage(shares, columns * PANEL)
     items = items_of(gradient.shape[:2], outputs, taps, IMAGES, piece, shares)
-    square_sums_kernel(outputs, taps, ROWS, piece, items.ends)(
+    square_sums_kernel(outputs, taps, ROWS, piece, items.ends, panels.columns)(
         images.reshape(-1), CHANNELS * IMAGES, images.shape[:2], CHANNELS, gradient.reshape(-1),
         FILTERS * IMAGES, gradient.shape[:2], FILTERS, IMAGES, (1, 0), panels.starts,
         panels.widths, sums, bias_sums,

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba import _square_tiles as tiles
 from vectorized_ops.numba._correlation_tiles import ADD, MASK, PAST, RELU
-from vectorized_ops.numba._ends import LOW, NARROW
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.compiling.tile_functions import TileFunction, call_tile
 from vectorized_ops.winograd import WinogradTransform, winograd_transform
 
 UNTOUCHED = 77
@@ -25,49 +24,37 @@ ENDS = [(m, r, a, b) for m, r in SIZES for a, b in ((m, m), (1, m), (m, m - 1), 
 HEIGHT, WIDTH = 5, 7
 
 
-@functools.cache
-def kernels(outputs: int, taps: int, lines: int, columns: int) -> dict[str, Any]:
-    """Kernels that run one tile each; two vectors of each pixel or point where there may be."""
+@kernel
+def read_inputs(tile: int, out: Any, point: int, images: Any, y: int, x: int, zeros: Any) -> None:
+    call_tile(
+        tile, out, 5, point, images, LANES, y, x, HEIGHT, WIDTH, 7 * LANES, zeros, 2, 3 * LANES,
+        4 * LANES, 2,
+    )  # fmt: skip
 
-    @kernel
-    def read_inputs(
-        out: Any, point: int, images: Any, y: int, x: int, zeros: Any, kind: int
-    ) -> None:
-        tiles.square_input_tile(
-            outputs, taps, lines, columns, kind, out, 5, point, images, LANES, y, x, HEIGHT, WIDTH,
-            7 * LANES, zeros, 2, 3 * LANES, 4 * LANES, 2,
-        )  # fmt: skip
 
-    @kernel
-    def write_outputs(
-        points: Any, point: int, bias: Any, out: Any, mask: Any, mode: int, kind: int
-    ) -> None:
-        tiles.square_output_tile(
-            outputs, taps, lines, columns, kind, points, 16, point, bias, 1, out, 16, WIDTH * LANES,
-            LANES, mask, 2, (WIDTH + 1) * LANES, LANES, mode,
-        )  # fmt: skip
+@kernel
+def write_outputs(
+    tile: int, points: Any, point: int, bias: Any, out: Any, mask: Any, mode: int
+) -> None:
+    call_tile(
+        tile, points, 16, point, bias, out, 16, 8 * WIDTH * LANES, 8 * LANES, mask, 2,
+        8 * (WIDTH + 1) * LANES, 8 * LANES, mode, 2, 3 * LANES, 4 * LANES, 2,
+    )  # fmt: skip
 
-    @kernel
-    def read_weights(out: Any, point: int, weights: Any) -> None:
-        tiles.square_weights_tile(outputs, taps, out, 5, point, weights)
 
-    @kernel
-    def read_gradient(out: Any, point: int, pixels: Any, pixel: int, kind: int) -> None:
-        tiles.square_gradient_tile(
-            outputs, taps, lines, columns, kind, out, 5, point, pixels, pixel, 2
-        )
+@kernel
+def read_weights(tile: int, out: Any, point: int, weights: Any) -> None:
+    call_tile(tile, out, 5, point, weights, LANES)
 
-    @kernel
-    def write_taps(weights: Any, sums: Any, point: int) -> None:
-        tiles.square_taps_tile(outputs, taps, weights, sums, 3, point)
 
-    return {
-        "input": read_inputs,
-        "output": write_outputs,
-        "weights": read_weights,
-        "gradient": read_gradient,
-        "taps": write_taps,
-    }
+@kernel
+def read_gradient(tile: int, out: Any, point: int, pixels: Any, pixel: int) -> None:
+    call_tile(tile, out, 5, point, pixels, pixel, 2)
+
+
+@kernel
+def write_taps(tile: int, weights: Any, sums: Any, point: int) -> None:
+    call_tile(tile, weights, sums, 3, point)
 
 
 def maps(outputs: int, taps: int) -> list[np.ndarray]:
@@ -80,7 +67,6 @@ def maps(outputs: int, taps: int) -> list[np.ndarray]:
 class Kind(NamedTuple):
     """What is expected of a kind of tile: the maps down and across, and its points' places."""
 
-    number: int
     down: WinogradTransform
     across: WinogradTransform
 
@@ -90,6 +76,9 @@ class Kind(NamedTuple):
         left, right = (matrix.T if turned else matrix for matrix in matrices)
         return np.einsum("ai,ijl,bj->abl", left, values.astype(np.float64), right)
 
+    def address(self, function: TileFunction, outputs: int, taps: int) -> int:
+        return function.address(outputs, taps, self.down.outputs, self.across.outputs)
+
     @property
     def places(self) -> tuple[np.ndarray, ...]:
         return np.ix_(self.down.numbers, self.across.numbers)
@@ -97,13 +86,9 @@ class Kind(NamedTuple):
 
 def kinds(outputs: int, taps: int, lines: int, columns: int) -> list[Kind]:
     return [
-        Kind(
-            low + narrow,
-            winograd_transform(outputs, taps, down),
-            winograd_transform(outputs, taps, across),
-        )
-        for low, down in {0: outputs, LOW * (lines < outputs): lines}.items()
-        for narrow, across in {0: outputs, NARROW * (columns < outputs): columns}.items()
+        Kind(winograd_transform(outputs, taps, down), winograd_transform(outputs, taps, across))
+        for down in {outputs, lines}
+        for across in {outputs, columns}
     ]
 
 
@@ -133,8 +118,8 @@ def test_inputs_outside_the_image_are_zeros_whatever_lies_there(
     zeros = np.zeros(6 * LANES, np.float32)
     for kind in kinds(outputs, taps, lines, columns):
         out = np.full(5 + size * size * point, UNTOUCHED, np.float32)
-        run = kernels(outputs, taps, lines, columns)["input"]
-        run(out, point, image.reshape(-1), *corner, zeros, kind.number)
+        tile = kind.address(tiles.SQUARE_INPUT, outputs, taps)
+        read_inputs(tile, out, point, image.reshape(-1), *corner, zeros)
         expected = np.full_like(out, UNTOUCHED)
         seen = bordered[y : y + kind.down.points, x : x + kind.across.points]
         wanted = kind.mapped("input_map", seen)
@@ -150,24 +135,30 @@ def test_outputs_that_exist_are_written_and_nothing_else(
     outputs: int, taps: int, lines: int, columns: int, mode: int
 ) -> None:
     size = outputs + taps - 1
-    points, bias = whole_numbers(size, size, 2 * LANES), np.array([99, -2], np.float32)
-    mask = whole_numbers(2 + 40 * LANES)
+    # Two filters of two vectors each, between others.
+    points, bias = whole_numbers(size, size, 6 * LANES), np.array([-2, 99], np.float32)
+    mask = whole_numbers(2 + HEIGHT * (WIDTH + 1) * 8 * LANES)
     mask[2:5] = np.nan, 0, -0.0
     flat = np.concatenate([np.full(16, 9), points.reshape(-1)]).astype(np.float32)
     for kind in kinds(outputs, taps, lines, columns):
-        out = aligned_zeros((16 + HEIGHT * WIDTH * LANES,))
+        out = aligned_zeros((16 + HEIGHT * WIDTH * 8 * LANES,))
         out[...] = expected = whole_numbers(len(out))
-        run = kernels(outputs, taps, lines, columns)["output"]
-        run(flat, 2 * LANES, bias, out, mask, mode, kind.number)
-        values = kind.mapped("output_map", points[kind.places][..., :LANES]) - 2
-        for i, j in np.ndindex(kind.down.outputs, kind.across.outputs):
-            target = expected[16 + (i * WIDTH + j) * LANES :][:LANES]
-            value = target + values[i, j] if mode & ADD else values[i, j]
-            if mode & RELU:
-                value = np.maximum(value, 0)
-            if mode & MASK:
-                value = np.where(mask[2 + (i * (WIDTH + 1) + j) * LANES :][:LANES] <= 0, 0, value)
-            target[...] = value
+        tile = kind.address(tiles.SQUARE_OUTPUT, outputs, taps)
+        write_outputs(tile, flat, 6 * LANES, bias, out, mask, mode)
+        shape = kind.down.outputs, kind.across.outputs
+        taken = points[kind.places].reshape(-1, kind.across.points, 2, 3 * LANES)[..., : 2 * LANES]
+        values = kind.mapped("output_map", taken.reshape(*taken.shape[:2], -1))
+        values = values.reshape(*shape, 2, 2 * LANES) + bias[:, None]
+        written = expected[16:].reshape(HEIGHT, WIDTH, 2, 4 * LANES)
+        target = written[: shape[0], : shape[1], :, : 2 * LANES]
+        if mode & ADD:
+            values += target
+        if mode & RELU:
+            values = np.maximum(values, 0)
+        if mode & MASK:
+            masks = mask[2:].reshape(HEIGHT, WIDTH + 1, 2, 4 * LANES)
+            values[masks[: shape[0], : shape[1], :, : 2 * LANES] <= 0] = 0
+        target[...] = values
         assert_array_equal(out, expected)
 
 
@@ -175,7 +166,8 @@ def test_outputs_that_exist_are_written_and_nothing_else(
 def test_weights_become_points(outputs: int, taps: int) -> None:
     size, weights = outputs + taps - 1, whole_numbers(taps, taps, LANES)
     out = np.full((size * size, 3 * LANES), UNTOUCHED, np.float32)
-    kernels(outputs, taps, outputs, outputs)["weights"](out, 3 * LANES, weights)
+    behind = np.concatenate([np.full(LANES, np.nan, np.float32), weights.reshape(-1)])
+    read_weights(tiles.SQUARE_WEIGHTS.address(outputs, taps), out, 3 * LANES, behind)
     expected = mapped(maps(outputs, taps)[1], weights).reshape(-1, LANES)
     assert_allclose(out[:, 5 : 5 + LANES], expected, rtol=0, atol=1e-6)
     assert (np.delete(out, range(5, 5 + LANES), axis=1) == UNTOUCHED).all()
@@ -188,8 +180,8 @@ def test_gradient_of_outputs_becomes_points_by_the_adjoint(
     size, pixels = outputs + taps - 1, whole_numbers(outputs, outputs, 3 * LANES)
     for kind in kinds(outputs, taps, lines, columns):
         out = np.full((size, size, 4 * LANES), UNTOUCHED, np.float32)
-        run = kernels(outputs, taps, lines, columns)["gradient"]
-        run(out, 4 * LANES, pixels, 3 * LANES, kind.number)
+        tile = kind.address(tiles.SQUARE_GRADIENT, outputs, taps)
+        read_gradient(tile, out, 4 * LANES, pixels, 3 * LANES)
         seen = pixels[: kind.down.outputs, : kind.across.outputs, : 2 * LANES]
         expected = np.full_like(out, UNTOUCHED)
         expected[..., 5 : 5 + 2 * LANES][kind.places] = kind.mapped("output_map", seen, turned=True)
@@ -202,7 +194,7 @@ def test_points_become_gradients_of_weights_by_the_adjoint(outputs: int, taps: i
     sums = whole_numbers(size, size, 2 * LANES)
     weights = np.full((taps * taps + 1, LANES), UNTOUCHED, np.float32)
     flat = np.concatenate([[9, 9, 9], sums.reshape(-1)]).astype(np.float32)
-    kernels(outputs, taps, outputs, outputs)["taps"](weights, flat, 2 * LANES)
+    write_taps(tiles.SQUARE_TAPS.address(outputs, taps), weights, flat, 2 * LANES)
     expected = mapped(maps(outputs, taps)[1].T, sums[..., :LANES]).reshape(-1, LANES)
     assert_allclose(weights[:-1], expected, rtol=0, atol=2e-6 * np.abs(expected).max())
     assert (weights[-1] == UNTOUCHED).all()

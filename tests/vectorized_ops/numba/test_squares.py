@@ -89,13 +89,13 @@ def test_items_of_all_threads_and_turns_make_one_map(
     expected = correlated(images, weights, padding) + bias[:, None]
     out, points = garbage(*expected.shape), 16
     items = items_of(expected.shape[:2], 2, side, number, PIECE, threads)
-    square_kernel(2, side, ROWS, items.ends)(
+    square_kernel(2, side, ROWS, items.ends, number)(
         images.reshape(-1), channels * number, images.shape[:2], channels,
         packed(weights, 2, False).reshape(-1), bias, out.reshape(-1), filters * number,
         expected.shape[:2], filters, number, padding, out.reshape(-1), 0, 0,
         garbage(threads, points * (at_once * channels * PIECE + GAP)),
         garbage(threads, points * (at_once * filters * PIECE + GAP)),
-        aligned_zeros((filters * number,)), np.array([0, 0, channels]), at_once,
+        aligned_zeros((filters * number,)), at_once,
         items.table, items.parts,
     )  # fmt: skip
     assert_array_equal(out, expected)

@@ -44,7 +44,7 @@ def kernels_of_taps(out: Any, taps: Any) -> None:
 
 @kernel
 def weights_points(out: Any, taps: Any) -> None:
-    square_weights_tile(OUTPUTS, TAPS, out, LANES, WIDTH * LANES, taps)
+    square_weights_tile(OUTPUTS, TAPS, out, LANES, WIDTH * LANES, taps, 0)
 
 
 @kernel

@@ -1,0 +1,135 @@
+"""Register tiles as functions in machine code, called by their addresses.
+
+A tile is compiled for constants: how many rows it has, how many columns. In the code of a kernel it
+would make a kernel of each, all of which Numba types, lowers and optimises. As a function of its
+own it takes a tenth of a second, and the kernel that calls it is one for all constants.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any, Final, final
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+from vectorized_ops.numba.cache import entry_name, shared_kernels
+from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS
+from vectorized_ops.numba.fingerprint import fingerprint
+
+NO_TILE: Final = 0
+"""Stands for the address of a tile that is never called."""
+
+
+@final
+class TileFunction:
+    """Functions that do what a `tile` does when a kernel calls it, one for each set of constants.
+
+    The constants are those parameters of the tile of which it reads `literal_value`. `elements` are
+    the types in those arrays that it is given whose elements are no float32.
+    """
+
+    def __init__(self, tile: Any, constants: tuple[str, ...], **elements: types.Type) -> None:
+        self._define = tile._defn
+        self._constants, self._elements = constants, elements
+        self._fingerprint: str | None = None
+        self._addresses: dict[tuple[int, ...], int] = {}
+        self._libraries: list[Any] = []  # they own the machine code
+
+    def address(self, *constants: int) -> int:
+        """Return the address of the function for these values of the constants, for `call_tile`."""
+        if constants not in self._addresses:
+            self._addresses[constants] = self._made(constants)
+        return self._addresses[constants]
+
+    @global_compiler_lock  # type: ignore[untyped-decorator]
+    def _made(self, constants: tuple[int, ...]) -> int:
+        target = cpu_target.target_context
+        target.refresh()
+        codegen = target.codegen()
+        if self._fingerprint is None:
+            kinds = sorted((name, str(kind)) for name, kind in self._elements.items())
+            self._fingerprint = f"{fingerprint(self._define)} {fingerprint(emitted)} {kinds}"
+        kernel = self._define.__name__
+        name = entry_name(kernel, (self._fingerprint, self._constants, constants), codegen)
+        shared = shared_kernels(CACHE_FOLDER, bool(SETTINGS.CACHE_DIR))
+
+        def rebuild(content: bytes) -> Any:
+            return codegen.unserialize_library(pickle.loads(content))
+
+        library = shared.obtain(name, (kernel, str(constants)), rebuild)
+        if library is None:
+            try:
+                library = codegen.create_library(name)
+                library.enable_object_caching()
+                given = dict(zip(self._constants, constants, strict=True))
+                module = library.create_ir_module(name)
+                emitted(self._define, given, self._elements, target, module, name)
+                library.add_ir_module(module)
+                library.finalize()
+                content = pickle.dumps(library.serialize_using_object_code())
+            except BaseException:
+                shared.give_up()
+                raise
+            shared.keep(content)
+        self._libraries.append(library)
+        return int(library.get_pointer_to_function(name))
+
+
+def emitted(
+    define: Any,
+    constants: dict[str, int],
+    elements: dict[str, types.Type],
+    target: Any,
+    module: ir.Module,
+    name: str,
+) -> ir.Function:
+    """Add to a module the function `name` with the code of a tile for its `constants`.
+
+    It is given all other arguments of the tile in their order, of arrays the addresses of their
+    data. `elements` are as in `TileFunction`.
+    """
+    _, *parameters = inspect.signature(define).parameters
+    given = [
+        types.literal(constants[one])
+        if one in constants
+        else types.CPointer(elements.get(one, types.float32))
+        for one in parameters
+    ]
+    signature, generate = define(None, *given)
+    passed = [target.get_value_type(it) for it in signature.args if not _is_constant(it)]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), passed), name)
+    builder, values = ir.IRBuilder(function.append_basic_block()), iter(function.args)
+    arguments = [None if _is_constant(it) else next(values) for it in signature.args]
+    generate(target, builder, signature, arguments)
+    builder.ret_void()
+    return function
+
+
+def _is_constant(kind: types.Type) -> bool:
+    return isinstance(kind, types.Literal)
+
+
+@intrinsic
+def call_tile(typingctx: Any, address: Any, *arguments: Any) -> Any:  # noqa: ARG001
+    """Call the function of a tile at an address, with all arguments but its constants."""
+    signature = types.void(types.int64, types.StarArgTuple(arguments))
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        passed = []
+        for number, kind in enumerate(signature.args[1]):
+            value = builder.extract_value(values[1], number)
+            if isinstance(kind, types.Array):
+                value = context.make_array(kind)(context, builder, value).data
+            elif isinstance(kind, types.Integer):
+                value = context.cast(builder, value, kind, types.int64)
+            passed.append(value)
+        shape = ir.FunctionType(ir.VoidType(), [value.type for value in passed])
+        builder.call(builder.inttoptr(values[0], shape.as_pointer()), passed)
+        return context.get_dummy_value()
+
+    return signature, generate
