@@ -247,8 +247,10 @@ def weights_gradient(
             row, block = piece % tiles * ROWS, piece // tiles * chunk
             source, begin, rows = gradient, row * number, min(ROWS, outputs - row)
             if rows < ROWS:  # a tile reads ROWS rows
-                edges[thread, : rows * number] = gradient[begin : begin + rows * number]
-                source, begin = edges[thread], 0
+                source = edges[thread]
+                for i in range(rows * number):
+                    source[i] = gradient[begin + i]
+                begin = 0
             _write_piece(
                 source, begin, number, turned, block, min(block + chunk, blocks),
                 weights_out, row, rows, past_caches, spare[thread],

@@ -71,6 +71,7 @@ def copy_with_borders(
                 x, begin = column - padding[1], (line * pixels + column) * pixel
                 if 0 <= y < size[0] and 0 <= x < size[1]:
                     source = (y * size[1] + x) * distance
-                    out[begin : begin + pixel] = inputs[source : source + pixel]
+                    for i in range(pixel):
+                        out[begin + i] = inputs[source + i]
                 else:
                     out[begin : begin + pixel] = np.float32(0.0)

@@ -13,7 +13,7 @@ from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.clipping import GradientScale, within
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
-from vectorized_ops.numba.sgd import LINE, follow
+from vectorized_ops.numba.sgd import LINE, follow, segment_of
 from vectorized_ops.segments import Segments
 
 
@@ -79,7 +79,7 @@ def _move(
     for thread in numba.prange(threads):
         start = part(lines, thread, threads) * LINE
         end = min(part(lines, thread + 1, threads) * LINE, size)
-        s = np.searchsorted(bounds, start, side="right") - 1
+        s = segment_of(start, bounds)
         while start < end:
             stop = min(bounds[s + 1], end)
             w, g = parameters[start:stop], gradient[start:stop]

@@ -17,6 +17,7 @@ import numpy as np
 
 from vectorized_ops.numba.cache import keep
 from vectorized_ops.numba.cache_folder import DIGEST_LENGTH, CacheFolder, UntrustedError
+from vectorized_ops.numba.compiling.kernel_dispatcher import KernelDispatcher
 from vectorized_ops.numba.compiling.parallel_loops import with_parallel_loops
 from vectorized_ops.numba.fingerprint import fingerprint
 
@@ -137,10 +138,10 @@ def _compile(function: Function, as_compiled: Any = None) -> Function:
         # Numba names machine code by this and by how many functions a process has compiled before.
         # Two kernels of one factory, compiled in two processes, would be one to the linker.
         function.__qualname__ += f"_{fingerprint(function)[:12]}"
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-    dispatcher = numba.njit(**options)(function)
-    if as_compiled is not None:
-        dispatcher._compiler._get_implementation = lambda *_: as_compiled(function)
+    options = {
+        "nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True,
+    }  # fmt: skip
+    dispatcher: Any = KernelDispatcher(function, options, as_compiled)
     keep(dispatcher, CACHE_FOLDER, is_shared=bool(SETTINGS.CACHE_DIR), made_by=as_compiled)
     return dispatcher  # type: ignore[no-any-return]
 

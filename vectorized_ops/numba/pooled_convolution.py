@@ -241,10 +241,21 @@ def _backward_weights(
             )  # fmt: skip
     for k in numba.prange(filters):
         for c in range(weights_out.shape[1]):
-            flat = weights_out[k, c].reshape(-1)
-            for tap in range(len(flat)):
-                flat[tap] = taps[:, k, c, tap].sum()
-        bias_out[k] = taps[:, k, 0, -1].sum()
+            for row in range(weights_out.shape[2]):
+                for column in range(weights_out.shape[3]):
+                    tap = row * weights_out.shape[3] + column
+                    weights_out[k, c, row, column] = _total(taps, k, c, tap)
+        bias_out[k] = _total(taps, k, 0, taps.shape[3] - 1)
+
+
+@kernel
+def _total(taps: Any, k: int, c: int, tap: int) -> Any:
+    """Return the sum of a tap over threads and lanes."""
+    total = np.float32(0.0)
+    for thread in range(taps.shape[0]):
+        for lane in range(LANES):
+            total += taps[thread, k, c, tap, lane]
+    return total
 
 
 @kernel

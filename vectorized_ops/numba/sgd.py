@@ -94,7 +94,7 @@ def _move_share(
     lines = (size + LINE - 1) // LINE
     start = part(lines, thread, threads) * LINE
     end = min(part(lines, thread + 1, threads) * LINE, size)
-    s = np.searchsorted(bounds, start, side="right") - 1
+    s = segment_of(start, bounds)
     while start < end:
         stop = min(bounds[s + 1], end)
         w, g, v = parameters[start:stop], gradient[start:stop], velocity[start:stop]
@@ -152,6 +152,19 @@ def _descend(
             parameters[i] -= (np.float32(1.0) + momentum) * after - momentum * before
         else:
             parameters[i] -= after
+
+
+@kernel
+def segment_of(place: int, bounds: Any) -> int:
+    """Return the number of the segment that a place lies in; segment s begins at bounds[s]."""
+    low, high = 0, len(bounds)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if bounds[middle] <= place:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @kernel

@@ -1,0 +1,106 @@
+"""Dispatchers of kernels, of which each is optimised and made into machine code only once.
+
+Numba compiles a function that another one calls by itself: optimised, in machine code, with a
+wrapper for calls from Python; then it links it into the caller, and optimises it there again. Here
+what a kernel calls is linked into it as it is, and Python's wrapper is made for what Python calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+from numba.core import compiler as numba_compiler
+from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.dispatcher import _FunctionCompiler
+from numba.core.registry import CPUDispatcher
+
+compiler: Any = numba_compiler  # Numba has no types for these three.
+Dispatcher: Any = CPUDispatcher
+FunctionCompiler: Any = _FunctionCompiler
+
+
+@final
+class KernelDispatcher(Dispatcher):  # type: ignore[misc]
+    """What Python calls as a kernel. Kernels that name it call a `LinkedDispatcher` of its function.
+
+    Numba compiles `as_compiled(function)`, if it is given, in place of the function.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: dict[str, Any],
+        as_compiled: Callable[[Any], Any] | None = None,
+    ) -> None:
+        super().__init__(py_func=function, targetoptions=options)
+        if as_compiled is not None:
+            self._compiler._get_implementation = lambda *_: as_compiled(function)
+        self._linked = LinkedDispatcher(function, options, as_compiled)
+        self.typingctx._remove_global(self)
+        self.typingctx.insert_global(self, self._numba_type_)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return types.Dispatcher(self._linked)
+
+
+@final
+class LinkedDispatcher(Dispatcher):  # type: ignore[misc]
+    """What stands for a kernel in the code of others: it is compiled for them, and never called."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: dict[str, Any],
+        as_compiled: Callable[[Any], Any] | None,
+    ) -> None:
+        super().__init__(py_func=function, targetoptions=options)
+        self._keys: dict[tuple[Any, ...], object] = {}
+        self._compiler = _LinkedCompiler(
+            function, self.targetdescr, options, {}, compiler.Compiler
+        )
+        if as_compiled is not None:
+            self._compiler._get_implementation = lambda *_: as_compiled(function)
+
+    def add_overload(self, compiled: Any) -> None:
+        """Make the code known to those that call it, by a key that stands for an address."""
+        arguments = tuple(compiled.signature.args)
+        self.overloads[arguments] = compiled
+        key = self._keys[arguments] = object()
+        self.targetctx.insert_user_function(key, compiled.fndesc, [compiled.library])
+
+    def get_overload(self, arguments: tuple[Any, ...]) -> object:
+        """Return the key of the code for the types of arguments."""
+        return self._keys[tuple(arguments)]
+
+
+@final
+class _LinkedCompiler(FunctionCompiler):  # type: ignore[misc]
+    """Compiles into a library that is only ever linked into others."""
+
+    def _compile_core(self, arguments: Any, return_type: Any) -> Any:
+        flags = compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        target, function = self.targetdescr.target_context, self._get_implementation(arguments, {})
+        return compiler.compile_extra(
+            self.targetdescr.typing_context, target, function, arguments, return_type, flags, {},
+            library=_LinkedLibrary(target.codegen(), function.__qualname__),
+        )  # fmt: skip
+
+
+@final
+class _LinkedLibrary(JITCodeLibrary):
+    """Code that is neither optimised nor made into machine code."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Leave that to those that link it."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
