@@ -140,6 +140,10 @@ def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -
     from knltrain.backends.cpu import CpuBackend
 
     chosen = config.backend
+    if chosen.implementation == "numba":
+        from vectorized_ops.numba.choices import limit_tuning
+
+        limit_tuning(chosen.tuning, chosen.tuning_seconds)
     return CpuBackend(
         network, batch, threads, chosen.implementation, chosen.winograd, chosen.micro_batch
     )

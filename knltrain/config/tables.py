@@ -225,6 +225,16 @@ class BackendConfig(Table):
     threads: CountOrAuto = Field(
         default="auto", description="threads per worker; auto: one per core"
     )
+    tuning: Literal["auto", "full", "off"] = Field(
+        default="auto",
+        description="how numba chooses an algorithm for each layer and direction; auto: measure"
+        " those that may be the fastest; full: measure all; off: by what each is expected to take",
+    )
+    tuning_seconds: Positive = Field(
+        default=60.0,
+        description="what a worker may spend on measuring, with tuning = 'auto'; what is known from"
+        " earlier runs is not measured again",
+    )
 
     @model_validator(mode="after")
     def _engine_is_torchs(self) -> BackendConfig:

@@ -28,6 +28,7 @@ from knltrain.exchange.placed_window import window_remarks
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker import Observer, RunResult, Worker
+from vectorized_ops.numba.choices import TUNING
 from vectorized_ops.numba.journal import JOURNAL, told
 
 
@@ -129,6 +130,8 @@ class TellsParent(Observer):
         if len(JOURNAL.made) > self._told_kernels:
             self._told_kernels = len(JOURNAL.made)
             _log(told(JOURNAL.made), sys.stdout)
+            if TUNING.measured:
+                _log(TUNING.told(), sys.stdout)
 
     def _tell_placement(self) -> None:
         # Only after a step have the numerical libraries started all their threads, and touched

@@ -36,6 +36,7 @@ from knltrain.launch.site import Site
 from knltrain.network.parameters import aligned_zeros
 from knltrain.worker import RunProgress, Termination
 from knltrain.worker.requests import BoardRequests
+from vectorized_ops.numba.choices import TUNING
 from vectorized_ops.numba.compiler import CACHE_FOLDER, cache_is_writable, cache_refusal
 from vectorized_ops.numba.journal import JOURNAL, MadeKernel, told
 
@@ -49,12 +50,14 @@ class WarmUp:
     made: tuple[MadeKernel, ...]
     folder: Path
     seconds: float
+    tuning: str
 
     def lines(self) -> Iterator[str]:
         """What a user should see of it: the compiled kernels, those that took longest first."""
         compiled = (one for one in self.made if one.compiled)
         for one in sorted(compiled, key=lambda one: -one.seconds):
             yield f"{one.seconds:6.1f} s  {one.name}"
+        yield self.tuning
         yield f"{told(self.made)}; {self.seconds:.1f} s in all; kernel cache {self.folder}"
 
 
@@ -78,7 +81,7 @@ def warm_up(config: RunConfig) -> WarmUp:
         _take_step(plan.config, threads)
     _exchange(plan.config)
     seconds = time.perf_counter() - begun
-    return WarmUp(tuple(JOURNAL.made[before:]), CACHE_FOLDER, seconds)
+    return WarmUp(tuple(JOURNAL.made[before:]), CACHE_FOLDER, seconds, TUNING.told())
 
 
 def _take_step(config: RunConfig, threads: int) -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 import llvmlite.binding
 import numba
@@ -25,14 +26,56 @@ from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS, kernels_in
 from vectorized_ops.timing import mean_seconds
 
 ROUNDS = 5
-ENOUGH_SECONDS = 2.0
+ENOUGH_SECONDS = 0.5
 """After so long no further round is begun: large operations are measured well by one."""
+
+BEATEN = 1.2
+"""Who took so many times as long as the fastest, at its best, is measured no further."""
 
 LEAST_SECONDS = 2e-3
 """What takes less is repeated within one timing: calls and clocks must not choose."""
 
 MARGIN = 1.03
 """The first candidate is kept unless another is so much faster: noise must not choose."""
+
+HOPELESS = 1.4
+"""Who is expected to take so many times as long as the fastest is not tried."""
+
+TUNING_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Tuning:
+    """What a process may spend on choices, and has spent, in seconds.
+
+    `mode` is "auto": the hopeless are not tried, and with nothing left what is expected to be the
+    fastest is chosen; "off": so it is from the beginning; or "full": all are tried, for as long as
+    it takes.
+    """
+
+    mode: str = "auto"
+    seconds: float = TUNING_SECONDS
+    spent: float = 0.0
+    measured: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing may be measured any more."""
+        return self.mode == "off" or (self.mode == "auto" and self.spent >= self.seconds)
+
+    def told(self) -> str:
+        """How much has been measured, and how long that took."""
+        limit = f" of {self.seconds:g} s at most" if self.mode == "auto" else " s"
+        return f"tuning: {self.measured} choices measured in {self.spent:.1f}{limit}"
+
+
+TUNING: Final = Tuning()
+"""That of this process."""
+
+
+def limit_tuning(mode: str, seconds: float) -> None:
+    """Let this process spend so many seconds on choices from now on, in a mode of `Tuning`."""
+    TUNING.mode, TUNING.seconds, TUNING.spent, TUNING.measured = mode, seconds, 0.0, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +86,60 @@ class Choice:
     seconds: dict[str, float]
 
 
-def chosen(question: str, candidates: Mapping[str, Callable[[], object]]) -> Choice:
+def chosen(
+    question: str,
+    candidates: Mapping[str, Callable[[], object]],
+    expected: Mapping[str, float] | None = None,
+) -> Choice:
     """Return the remembered answer to `question`, or measure the candidates, which all compute it.
 
-    The first candidate is the plain one. Where nothing can be written the answer is not kept.
+    The first candidate is the plain one. `expected` tells what each is expected to take, in any
+    unit. Where nothing can be written the answer is not kept, nor what was not measured.
     """
-    names = list(candidates)
+    tried = _worth_trying(candidates, expected)
+    names = list(tried)
     if len(names) == 1:
         return Choice(names[0], {})
     path = _answer_path(question, names)
     known = _read(path, names)
     if known is not None:
         return known
-    seconds = _measure(candidates)
+    if TUNING.is_over:
+        return Choice(min(names, key=expected.__getitem__) if expected else names[0], {})
+    begin = time.perf_counter()
+    seconds = _measure(tried)
+    TUNING.spent += time.perf_counter() - begin
+    TUNING.measured += 1
     best = min(names, key=lambda name: seconds[name])
     plain = names[0]
     fastest = Choice(best if seconds[best] * MARGIN < seconds[plain] else plain, seconds)
     return _remember(path, question, fastest, names)
 
 
+def _worth_trying(
+    candidates: Mapping[str, Callable[[], object]], expected: Mapping[str, float] | None
+) -> Mapping[str, Callable[[], object]]:
+    if expected is None or TUNING.mode == "full":
+        return candidates
+    most = HOPELESS * min(expected[name] for name in candidates)
+    return {name: run for name, run in candidates.items() if expected[name] <= most}
+
+
 def _measure(candidates: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Run all in alternation, once unmeasured: compilation and first touch do not count."""
+    """Run all in alternation, once unmeasured: compilation and first touch do not count.
+
+    Who is clearly beaten by his fastest time takes no part in further rounds.
+    """
     for run in candidates.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in candidates}
-    begin = time.perf_counter()
+    begin, racing = time.perf_counter(), dict(candidates)
     for _ in range(ROUNDS):
-        for name, run in candidates.items():
+        for name, run in racing.items():
             times[name].append(mean_seconds(run, LEAST_SECONDS))
-        if time.perf_counter() - begin > ENOUGH_SECONDS:
+        fastest = min(min(measured) for measured in times.values())
+        racing = {name: run for name, run in racing.items() if min(times[name]) < BEATEN * fastest}
+        if len(racing) == 1 or time.perf_counter() - begin > ENOUGH_SECONDS:
             break
     return {name: statistics.median(measured) for name, measured in times.items()}
 

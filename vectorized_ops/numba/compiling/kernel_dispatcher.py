@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
+from numba.core import codegen as numba_codegen
 from numba.core import compiler as numba_compiler
-from numba.core import types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.dispatcher import _FunctionCompiler
-from numba.core.registry import CPUDispatcher
+from numba.core import dispatcher as numba_dispatcher
+from numba.core import registry, types
 
-compiler: Any = numba_compiler  # Numba has no types for these three.
-Dispatcher: Any = CPUDispatcher
-FunctionCompiler: Any = _FunctionCompiler
+compiler: Any = numba_compiler  # Numba has no types for these four.
+codegen: Any = numba_codegen
+dispatcher: Any = numba_dispatcher
+Dispatcher: Any = registry.CPUDispatcher
 
 
 @final
 class KernelDispatcher(Dispatcher):  # type: ignore[misc]
-    """What Python calls as a kernel. Kernels that name it call a `LinkedDispatcher` of its function.
+    """What Python calls as a kernel; kernels that name it call a `LinkedDispatcher`.
 
     Numba compiles `as_compiled(function)`, if it is given, in place of the function.
     """
@@ -58,9 +58,7 @@ class LinkedDispatcher(Dispatcher):  # type: ignore[misc]
     ) -> None:
         super().__init__(py_func=function, targetoptions=options)
         self._keys: dict[tuple[Any, ...], object] = {}
-        self._compiler = _LinkedCompiler(
-            function, self.targetdescr, options, {}, compiler.Compiler
-        )
+        self._compiler = _LinkedCompiler(function, self.targetdescr, options, {}, compiler.Compiler)
         if as_compiled is not None:
             self._compiler._get_implementation = lambda *_: as_compiled(function)
 
@@ -77,7 +75,7 @@ class LinkedDispatcher(Dispatcher):  # type: ignore[misc]
 
 
 @final
-class _LinkedCompiler(FunctionCompiler):  # type: ignore[misc]
+class _LinkedCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
     """Compiles into a library that is only ever linked into others."""
 
     def _compile_core(self, arguments: Any, return_type: Any) -> Any:
@@ -92,7 +90,7 @@ class _LinkedCompiler(FunctionCompiler):  # type: ignore[misc]
 
 
 @final
-class _LinkedLibrary(JITCodeLibrary):
+class _LinkedLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """Code that is neither optimised nor made into machine code."""
 
     def _optimize_functions(self, module: Any) -> None:

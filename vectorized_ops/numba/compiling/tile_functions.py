@@ -12,7 +12,7 @@ import pickle
 from typing import Any, Final, final
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import types as numba_types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
@@ -20,6 +20,9 @@ from numba.extending import intrinsic
 from vectorized_ops.numba.cache import entry_name, shared_kernels
 from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS
 from vectorized_ops.numba.fingerprint import fingerprint
+
+types: Any = numba_types
+"""Numba has no types for the making of its own."""
 
 NO_TILE: Final = 0
 """Stands for the address of a tile that is never called."""
@@ -33,7 +36,7 @@ class TileFunction:
     the types in those arrays that it is given whose elements are no float32.
     """
 
-    def __init__(self, tile: Any, constants: tuple[str, ...], **elements: types.Type) -> None:
+    def __init__(self, tile: Any, constants: tuple[str, ...], **elements: Any) -> None:
         self._define = tile._defn
         self._constants, self._elements = constants, elements
         self._fingerprint: str | None = None
@@ -83,7 +86,7 @@ class TileFunction:
 def emitted(
     define: Any,
     constants: dict[str, int],
-    elements: dict[str, types.Type],
+    elements: dict[str, Any],
     target: Any,
     module: ir.Module,
     name: str,
@@ -110,7 +113,7 @@ def emitted(
     return function
 
 
-def _is_constant(kind: types.Type) -> bool:
+def _is_constant(kind: Any) -> bool:
     return isinstance(kind, types.Literal)
 
 
