@@ -29,6 +29,7 @@ from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker import Observer, RunResult, Worker
 from vectorized_ops.numba.choices import TUNING
+from vectorized_ops.numba.compiling.all_cores import Compiled
 from vectorized_ops.numba.journal import JOURNAL, told
 
 
@@ -67,6 +68,13 @@ class TellsParent(Observer):
         self._told_images = self._told_kernels = 0
         self._lacking: dict[str, str] = {}
         self._told_seconds = 0.0
+
+    def compiled(self, kernel: Compiled) -> None:
+        """Tell how many kernels are left, and write down what each took."""
+        _log(f"compiled {kernel.name} in {kernel.seconds:.2f} s", sys.stdout)
+        if self._leads:
+            done, total, left = kernel.done, kernel.total, kernel.seconds_left
+            self._events.send("compiling", done=done, total=total, seconds_left=left)
 
     def started(self, worker: Worker) -> None:
         """Remember where the worker sets out; by now it has nearly all of its kernels."""

@@ -37,7 +37,7 @@ _FIELDS: Final[dict[str, dict[str, tuple[type, ...]]]] = {
 
 _F_GETPIPE_SZ: Final = 1032  # fcntl.F_GETPIPE_SZ, which Python 3.10 does not know everywhere
 
-_DISPENSABLE: Final = frozenset({"progress", "evaluation"})
+_DISPENSABLE: Final = frozenset({"progress", "evaluation", "compiling"})
 """What a parent that is suspended, or stuck in writing to a terminal, may miss."""
 
 

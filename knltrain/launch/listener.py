@@ -33,10 +33,12 @@ class Listener:
         self._write()
 
     def hear(self, rank: int, event: Event) -> None:
-        """Take in one event of worker `rank`: progress, evaluation, placement or unwritten."""
+        """Take in one event of worker `rank`, of the kinds that a run goes on after."""
         if event["event"] == "progress":
             self.progress = event
             self._display.progress(event)
+        elif event["event"] == "compiling":
+            self._display.compiling(event)
         elif event["event"] == "evaluation":
             self._display.evaluation(event)
         elif event["event"] == "placement":

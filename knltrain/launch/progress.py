@@ -23,6 +23,10 @@ class ProgressDisplay(ABC):
         """Show a `progress` event: step, total, loss, images_per_second."""
 
     @abstractmethod
+    def compiling(self, event: Event) -> None:
+        """Show a `compiling` event: how many kernels are done, of which total, seconds_left."""
+
+    @abstractmethod
     def evaluation(self, event: Event) -> None:
         """Show an `evaluation` event: step, accuracy, loss."""
 
@@ -67,6 +71,13 @@ class TerminalDisplay(ProgressDisplay):
             figures=_figures(event),
         )
 
+    def compiling(self, event: Event) -> None:
+        """Move the bar."""
+        done, total = event["done"], event["total"]
+        self._progress.update(
+            self._task, description="compiling kernels", completed=done, total=total
+        )
+
     def evaluation(self, event: Event) -> None:
         """Keep the accuracy beside the bar until the next one."""
         self._progress.update(self._task, accuracy=f"  accuracy {event['accuracy']:.2%}")
@@ -95,6 +106,7 @@ class PlainDisplay(ProgressDisplay):
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._tenth: int | None = None
+        self._compiled_tenth: int | None = None
 
     def progress(self, event: Event) -> None:
         """Print when another tenth of the steps is done, and for the first step told of."""
@@ -103,6 +115,15 @@ class PlainDisplay(ProgressDisplay):
             return
         self._tenth = tenth
         self.note(f"step {event['step']}/{event['total']}  {_figures(event)}")
+
+    def compiling(self, event: Event) -> None:
+        """Print when another tenth of the kernels is compiled, and for the first one."""
+        tenth = event["done"] * PLAIN_LINES // event["total"]
+        if tenth == self._compiled_tenth:
+            return
+        self._compiled_tenth = tenth
+        left = f"{event['total'] - event['done']} to go, about {event['seconds_left']:.0f} s"
+        self.note(f"compiling kernels {event['done']}/{event['total']}  {left}")
 
     def evaluation(self, event: Event) -> None:
         """Print accuracy and loss on the test images."""

@@ -12,10 +12,14 @@ from knltrain.evaluation import Evaluation
 if TYPE_CHECKING:
     from knltrain.worker.loop import Worker
     from knltrain.worker.result import RunResult
+    from vectorized_ops.numba.compiling.all_cores import Compiled
 
 
 class Observer(ABC):
     """Acts at the named moments of a worker's loop; does nothing where it is not overridden."""
+
+    def compiled(self, kernel: Compiled) -> None:
+        """A kernel was compiled for this worker, which is not built yet."""
 
     def started(self, worker: Worker) -> None:
         """Memory is set up and the workers are about to leave for the first step."""

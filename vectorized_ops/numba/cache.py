@@ -70,6 +70,20 @@ class SharedKernels:
             JOURNAL.end(*told, compiled=False)
         return found
 
+    def has(self, name: str) -> bool:
+        """Tell whether the kernel seems to be there."""
+        return self._folder.has(name)
+
+    def is_being_made(self, name: str) -> bool:
+        """Tell whether another process is making the kernel; no, where nobody can tell."""
+        try:
+            if not self._folder.lock(name):
+                return True
+        except OSError:
+            return False
+        self._folder.unlock(name)
+        return False
+
     def keep(self, content: bytes | None) -> None:
         """Keep the last one that was to be made, unless it is None, and let others have it."""
         claim = self._claims[-1]
@@ -151,7 +165,7 @@ class KernelCache(_Cache):
             rebuilt: Any = CompileResult._rebuild
             return rebuilt(target_context, *pickle.loads(content))
 
-        name = self._name(sig, target_context.codegen())
+        name = self.name_of(sig, target_context)
         return self._shared.obtain(name, (self._function.__name__, str(sig)), rebuild)
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ARG002 (of Numba's form)
@@ -179,12 +193,19 @@ class KernelCache(_Cache):
     def flush(self) -> None:
         """Do nothing: what has changed is found under another name."""
 
-    def _name(self, sig: Any, codegen: Any) -> str:
+    @property
+    def shared(self) -> SharedKernels:
+        """Those among which it is kept."""
+        return self._shared
+
+    def name_of(self, sig: Any, target_context: Any) -> str:
+        """Return the name of the entry for a signature."""
         if self._fingerprint is None:
             self._fingerprint = fingerprint(self._dispatcher)
         arguments, _ = sigutils.normalize_signature(sig)  # type: ignore[no-untyped-call]
         types = [_text_of(kind) for kind in arguments]
-        return entry_name(self._function.__name__, (self._fingerprint, types), codegen)
+        made_from = self._fingerprint, types
+        return entry_name(self._function.__name__, made_from, target_context.codegen())
 
 
 def entry_name(kernel: str, made_from: object, codegen: Any) -> str:

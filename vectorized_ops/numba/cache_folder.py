@@ -77,6 +77,13 @@ class CacheFolder:
         for folder in (self.path.parent, self.path):
             self._check(folder, folder.stat())
 
+    def has(self, name: str) -> bool:
+        """Tell whether there is an entry, whatever is in it."""
+        try:
+            return (self.path / f"{name}{_ENTRY}").stat().st_size > 0
+        except OSError:
+            return False
+
     def read(self, name: str) -> bytes | None:
         """Return the entry, or None where there is none, or a spoilt one, or none to trust."""
         try:

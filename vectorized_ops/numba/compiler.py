@@ -36,6 +36,14 @@ _AVX512_PROCESSORS = (
 )  # fmt: skip
 
 
+def target_name() -> str:
+    """Return the processor that kernels are compiled for, and what of it is used."""
+    features = SETTINGS.CPU_FEATURES
+    if features is None:
+        features = llvmlite.binding.get_host_cpu_features().flatten()
+    return f"{SETTINGS.CPU_NAME or llvmlite.binding.get_host_cpu_name()} {features}"
+
+
 def target_has_avx512() -> bool:
     """Tell whether kernels are compiled for a processor with AVX-512F (32 registers of 16 floats).
 

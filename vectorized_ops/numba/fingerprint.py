@@ -40,6 +40,13 @@ def fingerprint(function: Callable[..., Any]) -> str:
     return hashlib.sha256(Walk(function).whole().encode()).hexdigest()
 
 
+def code_size(function: Callable[..., Any]) -> int:
+    """Return the bytes of Python's code in all that a kernel is compiled from."""
+    walk = Walk(function)
+    walk.text(function)
+    return sum(len(one.__code__.co_code) for one in walk.followed)
+
+
 @final
 class Walk:
     """Follows references, each function once: kernels may call themselves."""

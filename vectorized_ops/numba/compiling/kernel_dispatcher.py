@@ -8,12 +8,16 @@ what a kernel calls is linked into it as it is, and Python's wrapper is made for
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 from numba.core import codegen as numba_codegen
 from numba.core import compiler as numba_compiler
 from numba.core import dispatcher as numba_dispatcher
 from numba.core import registry, types
+
+from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
+from vectorized_ops.numba.fingerprint import code_size
 
 compiler: Any = numba_compiler  # Numba has no types for these four.
 codegen: Any = numba_codegen
@@ -44,6 +48,29 @@ class KernelDispatcher(Dispatcher):  # type: ignore[misc]
     @property
     def _numba_type_(self) -> Any:
         return types.Dispatcher(self._linked)
+
+    def _compile_for_args(self, *arguments: Any) -> Any:
+        """Called for types that are new; what it returns is called in place of the kernel."""
+        recorder = active_recorder()
+        if recorder is None:
+            return super()._compile_for_args(*arguments)
+        kinds = tuple(map(self.typeof_pyval, arguments))
+        if (self, kinds) not in recorder.met:
+            recorder.met.add((self, kinds))
+            recorder.note(self._wanted(kinds))
+        is_plain = all(isinstance(kind, (types.Number, types.Boolean)) for kind in kinds)
+        return self.py_func if is_plain else _does_nothing
+
+    def _wanted(self, kinds: tuple[Any, ...]) -> WantedKernel:
+        self._compilation_chain_init_hook()
+        self.targetctx.refresh()
+        name, told = self._cache.name_of(kinds, self.targetctx), (self.py_func.__name__, str(kinds))
+        make, size = partial(self.compile, kinds), LEAST_SIZE + code_size(self)
+        return WantedKernel(name, told, size, make, self._cache.shared)
+
+
+def _does_nothing(*_: Any) -> float:
+    return 0.0
 
 
 @final

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from functools import partial
 from typing import Any, Final, final
 
 from llvmlite import ir
@@ -17,8 +18,9 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from vectorized_ops.numba.cache import entry_name, shared_kernels
+from vectorized_ops.numba.cache import SharedKernels, entry_name, shared_kernels
 from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS
+from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
 from vectorized_ops.numba.fingerprint import fingerprint
 
 types: Any = numba_types
@@ -26,6 +28,9 @@ types: Any = numba_types
 
 NO_TILE: Final = 0
 """Stands for the address of a tile that is never called."""
+
+_NOWHERE: Final = 1
+"""The address of what is only recorded."""
 
 
 @final
@@ -46,20 +51,33 @@ class TileFunction:
     def address(self, *constants: int) -> int:
         """Return the address of the function for these values of the constants, for `call_tile`."""
         if constants not in self._addresses:
+            recorder = active_recorder()
+            if recorder is not None:
+                if (self, constants) not in recorder.met:
+                    recorder.met.add((self, constants))
+                    recorder.note(self._wanted(constants))
+                return _NOWHERE
             self._addresses[constants] = self._made(constants)
         return self._addresses[constants]
+
+    def _wanted(self, constants: tuple[int, ...]) -> WantedKernel:
+        name, make = self._name(constants), partial(self._made, constants)
+        told = self._define.__name__, str(constants)
+        return WantedKernel(name, told, LEAST_SIZE, make, _shared())
+
+    def _name(self, constants: tuple[int, ...]) -> str:
+        if self._fingerprint is None:
+            kinds = sorted((name, str(kind)) for name, kind in self._elements.items())
+            self._fingerprint = f"{fingerprint(self._define)} {fingerprint(emitted)} {kinds}"
+        made_from = self._fingerprint, self._constants, constants
+        return entry_name(self._define.__name__, made_from, cpu_target.target_context.codegen())
 
     @global_compiler_lock  # type: ignore[untyped-decorator]
     def _made(self, constants: tuple[int, ...]) -> int:
         target = cpu_target.target_context
         target.refresh()
         codegen = target.codegen()
-        if self._fingerprint is None:
-            kinds = sorted((name, str(kind)) for name, kind in self._elements.items())
-            self._fingerprint = f"{fingerprint(self._define)} {fingerprint(emitted)} {kinds}"
-        kernel = self._define.__name__
-        name = entry_name(kernel, (self._fingerprint, self._constants, constants), codegen)
-        shared = shared_kernels(CACHE_FOLDER, bool(SETTINGS.CACHE_DIR))
+        kernel, name, shared = self._define.__name__, self._name(constants), _shared()
 
         def rebuild(content: bytes) -> Any:
             return codegen.unserialize_library(pickle.loads(content))
@@ -81,6 +99,10 @@ class TileFunction:
             shared.keep(content)
         self._libraries.append(library)
         return int(library.get_pointer_to_function(name))
+
+
+def _shared() -> SharedKernels:
+    return shared_kernels(CACHE_FOLDER, bool(SETTINGS.CACHE_DIR))
 
 
 def emitted(

@@ -1,0 +1,117 @@
+"""Compiles what a worker's steps need before it takes them, on all of its cores.
+
+A process of its own finds out which kernels these are, by a step without them, and makes those that
+are not kept yet in forks of itself: a worker may have threads and MPI, which no fork survives. That
+all are there is written down, so that the next worker of the kind does not ask again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from knltrain.build.names import build_backend, build_network, build_optimizer
+from knltrain.config import RunConfig
+
+if TYPE_CHECKING:
+    from vectorized_ops.numba.compiling.all_cores import Compiled
+
+MOST_PROCESSES: Final = 32
+"""More would wait for the longest kernel, with a hundred megabytes of memory each."""
+
+_COMPLETE: Final = "complete"
+
+
+def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Compiled]:
+    """Compile and keep the kernels of steps of so many images and threads; yield each.
+
+    There are none where they are known to be there, where nothing can be kept, and for backends
+    that have no kernels. What cannot be foreseen is compiled when it is called, as without this.
+    """
+    if config.backend.name != "cpu" or config.backend.implementation != "numba":
+        return
+    from vectorized_ops.numba.compiler import cache_has_locks, cache_is_writable, cache_refusal
+    from vectorized_ops.numba.compiling.all_cores import Compiled
+
+    request = {"config": config.model_dump(mode="json"), "images": images, "threads": threads}
+    mark = _mark(request)
+    if mark.exists() or not cache_is_writable() or cache_refusal() or not cache_has_locks():
+        return
+    with _helper(request) as helper:
+        assert helper.stdout is not None
+        for line in helper.stdout:
+            yield Compiled(**json.loads(line))
+    if helper.returncode == 0:
+        with suppress(OSError):
+            mark.parent.mkdir(exist_ok=True)
+            mark.touch()
+
+
+def _mark(request: dict[str, object]) -> Path:
+    """The file that tells that all kernels for a request are there."""
+    import vectorized_ops.numba
+    from vectorized_ops.numba.compiler import CACHE_FOLDER, target_name
+
+    sources = sorted(Path(*vectorized_ops.numba.__path__).rglob("*.py"))
+    states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
+    made_from = json.dumps(request, sort_keys=True), target_name(), states
+    digest = hashlib.sha256(repr(made_from).encode()).hexdigest()[:32]
+    return CACHE_FOLDER / _COMPLETE / digest
+
+
+def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
+    """The process that compiles: it says each kernel in a line."""
+    helper = subprocess.Popen(
+        [sys.executable, "-m", __name__, str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert helper.stdin is not None
+    with suppress(BrokenPipeError), helper.stdin as pipe:
+        json.dump(request, pipe)
+    return helper
+
+
+def _compile() -> int:
+    from vectorized_ops.numba.compiling.all_cores import compile_missing, die_with_parent
+    from vectorized_ops.numba.compiling.recording import recording
+
+    die_with_parent(int(sys.argv[1]))
+    request = json.load(sys.stdin)
+    config, threads = RunConfig.model_validate(request["config"]), int(request["threads"])
+    with recording() as recorder:
+        try:
+            _step(config, int(request["images"]), threads)
+        except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
+            print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)
+    for compiled in compile_missing(recorder.wanted, min(threads, MOST_PROCESSES)):
+        print(json.dumps(asdict(compiled)), flush=True)
+    return 0
+
+
+def _step(config: RunConfig, images: int, threads: int) -> None:
+    """Compute a gradient, step, and evaluate."""
+    from knltrain.data.dataset import Batch
+    from knltrain.network.parameters import aligned_zeros
+
+    network = build_network(config)
+    batch = Batch.allocate(images, network.input_shape)
+    parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
+    optimizer = build_optimizer(config, network)
+    backend = build_backend(config, network, images, threads)
+    backend.evaluate(batch, parameters)
+    backend.loss_and_gradient(batch, parameters, gradient)
+    optimizer.step(parameters, gradient, 0.0)
+
+
+if __name__ == "__main__":
+    sys.exit(_compile())

@@ -1,0 +1,122 @@
+"""Compiles many kernels at a time, each by a process of its own kind: forks of this one.
+
+Numba compiles under one lock of a process, and half of the work is Python. Forks have all that is
+imported, and take one kernel after another, the largest first. What processes elsewhere are
+compiling, with the same cache, is left to them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from vectorized_ops.numba.compiling.recording import WantedKernel
+
+_NUMBER: Final = struct.Struct("<I")
+_DONE: Final = struct.Struct("<Id")
+_PR_SET_PDEATHSIG: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel that is there now, what making it took, and how much is left.
+
+    `done` of `total` kernels are there; the others take about `seconds_left`.
+    """
+
+    name: str
+    signature: str
+    seconds: float
+    done: int
+    total: int
+    seconds_left: float
+
+
+def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[Compiled]:
+    """Compile those that are not in the cache, by so many processes; yield each that is ready.
+
+    The caller has no threads, or none that it needs again: it is forked. What cannot be compiled
+    is left out.
+    """
+    missing = [one for one in wanted if not one.shared.has(one.name)]
+    missing.sort(key=lambda one: -one.size)
+    if not missing:
+        return
+    jobs, done = _pipe_with(range(len(missing))), os.pipe()
+    children = [
+        _forked(lambda: _work(missing, jobs, done[1])) for _ in range(min(processes, len(missing)))
+    ]
+    os.close(jobs)
+    os.close(done[1])
+    begin, size = time.monotonic(), 0
+    try:
+        for count, (number, seconds) in enumerate(_records(done[0]), start=1):
+            size += missing[number].size
+            rest = sum(one.size for one in missing) - size
+            left = (time.monotonic() - begin) * rest / size
+            yield Compiled(*missing[number].told, seconds, count, len(missing), left)
+    finally:
+        os.close(done[0])
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when its `parent` ends, even if that has already ended."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _forked(work: Callable[[], None]) -> int:
+    parent, child = os.getpid(), os.fork()
+    if child:
+        return child
+    try:
+        die_with_parent(parent)
+        work()
+    finally:
+        os._exit(0)
+
+
+def _work(missing: Sequence[WantedKernel], jobs: int, done: int) -> None:
+    """Make kernels for as long as there are some; those that others make last."""
+    elsewhere = []
+    while number := os.read(jobs, _NUMBER.size):
+        (index,) = _NUMBER.unpack(number)
+        if missing[index].shared.is_being_made(missing[index].name):
+            elsewhere.append(index)
+        else:
+            _make(missing, index, done)
+    for index in elsewhere:
+        _make(missing, index, done)
+
+
+def _make(missing: Sequence[WantedKernel], index: int, done: int) -> None:
+    begin = time.perf_counter()
+    try:
+        missing[index].make()
+    except Exception:  # noqa: BLE001  (whoever needs it will fail in the same way, and tell)
+        return
+    os.write(done, _DONE.pack(index, time.perf_counter() - begin))
+
+
+def _pipe_with(numbers: Sequence[int]) -> int:
+    """A pipe from which each reader takes a number: there is room for thousands of them."""
+    reader, writer = os.pipe()
+    os.write(writer, b"".join(map(_NUMBER.pack, numbers)))
+    os.close(writer)
+    return reader
+
+
+def _records(pipe: int) -> Iterator[tuple[int, float]]:
+    while record := os.read(pipe, _DONE.size):
+        number, seconds = _DONE.unpack(record)
+        yield number, seconds

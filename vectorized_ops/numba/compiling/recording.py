@@ -1,0 +1,69 @@
+"""Which kernels some work needs: it is done without them, and they are noted instead of called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, final
+
+from vectorized_ops.numba.cache import SharedKernels
+
+LEAST_SIZE: Final = 1000
+"""Size of a kernel without any code, or of a tile, beside the bytes of Python's code in others."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedKernel:
+    """A kernel for one signature, under its name in the cache.
+
+    `make` loads it, or compiles and keeps it. Kernels of twice the `size` take about twice as long.
+    """
+
+    name: str
+    told: tuple[str, str]
+    size: int
+    make: Callable[[], object]
+    shared: SharedKernels
+
+
+@final
+class Recorder:
+    """The kernels that were wanted so far, each once, in the order of their first calls."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, WantedKernel] = {}
+        self.met: set[object] = set()
+        """What was noted, in the words of those who note."""
+
+    @property
+    def wanted(self) -> list[WantedKernel]:
+        """All of them."""
+        return list(self._wanted.values())
+
+    def note(self, kernel: WantedKernel) -> None:
+        """Note that it is wanted."""
+        self._wanted.setdefault(kernel.name, kernel)
+
+
+_recorders: list[Recorder] = []
+
+
+@contextmanager
+def recording() -> Iterator[Recorder]:
+    """Note the kernels that are called instead of calling them, wherever that is in the process.
+
+    Memory is left as it is, and results are zeros: what is then known of kernels, such as the
+    addresses of their tiles, is false. So this is for a process that does nothing else afterwards.
+    """
+    recorder = Recorder()
+    _recorders.append(recorder)
+    try:
+        yield recorder
+    finally:
+        _recorders.remove(recorder)
+
+
+def active_recorder() -> Recorder | None:
+    """Return that of the innermost `recording`, if there is one."""
+    return _recorders[-1] if _recorders else None
