@@ -22,16 +22,17 @@ from knltrain.build.names import build_backend, build_network, build_optimizer
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
-    from vectorized_ops.numba.compiling.all_cores import Compiled
+    from vectorized_ops.numba.compiling.all_cores import Progress
 
 MOST_PROCESSES: Final = 32
 """More would wait for the longest kernel, with a hundred megabytes of memory each."""
 
 _COMPLETE: Final = "complete"
+_MAIN: Final = "from knltrain.build.kernels import main; main()"
 
 
-def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Compiled]:
-    """Compile and keep the kernels of steps of so many images and threads; yield each.
+def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Progress]:
+    """Compile and keep the kernels of steps of so many images and threads; tell of each.
 
     There are none where they are known to be there, where nothing can be kept, and for backends
     that have no kernels. What cannot be foreseen is compiled when it is called, as without this.
@@ -39,7 +40,8 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Co
     if config.backend.name != "cpu" or config.backend.implementation != "numba":
         return
     from vectorized_ops.numba.compiler import cache_has_locks, cache_is_writable, cache_refusal
-    from vectorized_ops.numba.compiling.all_cores import Compiled
+    from vectorized_ops.numba.compiling.all_cores import Progress
+    from vectorized_ops.numba.journal import JOURNAL, MadeKernel
 
     request = {"config": config.model_dump(mode="json"), "images": images, "threads": threads}
     mark = _mark(request)
@@ -48,7 +50,10 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Co
     with _helper(request) as helper:
         assert helper.stdout is not None
         for line in helper.stdout:
-            yield Compiled(**json.loads(line))
+            found = json.loads(line)
+            progress = Progress(MadeKernel(**found.pop("made")), **found)
+            JOURNAL.made.append(progress.made)
+            yield progress
     if helper.returncode == 0:
         with suppress(OSError):
             mark.parent.mkdir(exist_ok=True)
@@ -70,7 +75,7 @@ def _mark(request: dict[str, object]) -> Path:
 def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
     """The process that compiles: it says each kernel in a line."""
     helper = subprocess.Popen(
-        [sys.executable, "-m", __name__, str(os.getpid())],
+        [sys.executable, "-c", _MAIN, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -81,7 +86,8 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
     return helper
 
 
-def _compile() -> int:
+def main() -> None:
+    """Compile what is asked for on standard input, and say each kernel in a line."""
     from vectorized_ops.numba.compiling.all_cores import compile_missing, die_with_parent
     from vectorized_ops.numba.compiling.recording import recording
 
@@ -93,9 +99,8 @@ def _compile() -> int:
             _step(config, int(request["images"]), threads)
         except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
             print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)
-    for compiled in compile_missing(recorder.wanted, min(threads, MOST_PROCESSES)):
-        print(json.dumps(asdict(compiled)), flush=True)
-    return 0
+    for progress in compile_missing(recorder.wanted, min(threads, MOST_PROCESSES)):
+        print(json.dumps(asdict(progress)), flush=True)
 
 
 def _step(config: RunConfig, images: int, threads: int) -> None:
@@ -111,7 +116,3 @@ def _step(config: RunConfig, images: int, threads: int) -> None:
     backend.evaluate(batch, parameters)
     backend.loss_and_gradient(batch, parameters, gradient)
     optimizer.step(parameters, gradient, 0.0)
-
-
-if __name__ == "__main__":
-    sys.exit(_compile())

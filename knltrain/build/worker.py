@@ -74,9 +74,9 @@ def build_worker(
     if isinstance(optimizer, InParts):
         optimizer = StepsMeanwhile(optimizer if team.rank == 0 else None)
     since, start = _start(task, optimizer, participation, run_folder if resume else None)
-    for kernel in compile_kernels(config, batches.images_per_worker, threads):
+    for progress in compile_kernels(config, batches.images_per_worker, threads):
         for observer in observers:
-            observer.compiled(kernel)
+            observer.compiling(progress)
     backend = build_backend(config, network, batches.images_per_worker, threads)
     own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
     return Worker(

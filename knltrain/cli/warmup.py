@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -13,10 +14,26 @@ from knltrain.cli.saying import say
 @click.command()
 @click.argument("config", type=CONFIG)
 @overrides_option
-def warmup(config: Path, overrides: tuple[str, ...]) -> None:
+@click.option(
+    "--explain", is_flag=True, help="Tell which kernels were compiled, and how long each took."
+)
+def warmup(config: Path, overrides: tuple[str, ...], explain: bool) -> None:
     """Compile the kernels that a run of CONFIG needs on this kind of processor, and keep them."""
     from knltrain.config import load_config
+    from knltrain.launch.progress import display_on
     from knltrain.launch.warmup import warm_up
 
-    for line in warm_up(load_config(config, overrides)).lines():
+    run = load_config(config, overrides)
+    with display_on(sys.stdout) as display:
+        warmed = warm_up(
+            run,
+            lambda progress: display.compiling(
+                {
+                    "done": progress.done,
+                    "total": progress.total,
+                    "seconds_left": progress.seconds_left,
+                }
+            ),
+        )
+    for line in (*(warmed.explained() if explain else ()), *warmed.lines()):
         say(line)

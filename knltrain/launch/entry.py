@@ -29,7 +29,7 @@ from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker import Observer, RunResult, Worker
 from vectorized_ops.numba.choices import TUNING
-from vectorized_ops.numba.compiling.all_cores import Compiled
+from vectorized_ops.numba.compiling.all_cores import Progress
 from vectorized_ops.numba.journal import JOURNAL, told
 
 
@@ -69,11 +69,10 @@ class TellsParent(Observer):
         self._lacking: dict[str, str] = {}
         self._told_seconds = 0.0
 
-    def compiled(self, kernel: Compiled) -> None:
-        """Tell how many kernels are left, and write down what each took."""
-        _log(f"compiled {kernel.name} in {kernel.seconds:.2f} s", sys.stdout)
+    def compiling(self, progress: Progress) -> None:
+        """Tell how many kernels are left."""
         if self._leads:
-            done, total, left = kernel.done, kernel.total, kernel.seconds_left
+            done, total, left = progress.done, progress.total, progress.seconds_left
             self._events.send("compiling", done=done, total=total, seconds_left=left)
 
     def started(self, worker: Worker) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from knltrain.build import (
     build_optimizer,
     written_for_the_wire,
 )
+from knltrain.build.kernels import compile_kernels
 from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
@@ -38,6 +39,7 @@ from knltrain.worker import RunProgress, Termination
 from knltrain.worker.requests import BoardRequests
 from vectorized_ops.numba.choices import TUNING
 from vectorized_ops.numba.compiler import CACHE_FOLDER, cache_is_writable, cache_refusal
+from vectorized_ops.numba.compiling.all_cores import Progress
 from vectorized_ops.numba.journal import JOURNAL, MadeKernel, told
 
 _EXCHANGED_VALUES: Final = 4096
@@ -53,20 +55,27 @@ class WarmUp:
     tuning: str
 
     def lines(self) -> Iterator[str]:
-        """What a user should see of it: the compiled kernels, those that took longest first."""
-        compiled = (one for one in self.made if one.compiled)
-        for one in sorted(compiled, key=lambda one: -one.seconds):
-            yield f"{one.seconds:6.1f} s  {one.name}"
+        """What a user should see of it."""
         yield self.tuning
         yield f"{told(self.made)}; {self.seconds:.1f} s in all; kernel cache {self.folder}"
 
+    def explained(self) -> Iterator[str]:
+        """The compiled kernels by name: how often for others, and what that took, longest first."""
+        seconds: dict[str, list[float]] = {}
+        for one in self.made:
+            if one.compiled:
+                seconds.setdefault(one.name, []).append(one.seconds)
+        yield "compiled  seconds  longest  kernel"
+        for name, each in sorted(seconds.items(), key=lambda named: -sum(named[1])):
+            yield f"{len(each):8}  {sum(each):7.2f}  {max(each):7.2f}  {name}"
 
-def warm_up(config: RunConfig) -> WarmUp:
-    """Make every kernel of a run, in this process, for the processor that it is on.
 
-    Does what each worker does in its first step and evaluation, with as many images and threads,
-    and an exchange between threads in place of workers. Raises what `plan_run` raises, and
-    KernelCacheError where nothing can be kept.
+def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None) -> WarmUp:
+    """Make every kernel of a run for the processor that this process is on; `tell` how it goes.
+
+    On all cores of a worker, those of a step; then does what each worker does in its first step and
+    evaluation, with as many images and threads, and an exchange between threads in place of
+    workers. Raises what `plan_run` raises, and KernelCacheError where nothing can be kept.
     """
     if (refusal := cache_refusal()) is not None:
         raise KernelCacheError(f"no kernel would be kept: {refusal}")
@@ -78,6 +87,9 @@ def warm_up(config: RunConfig) -> WarmUp:
     plan = plan_run(config, Site(nodes=config.total_nodes))
     begun, before = time.perf_counter(), len(JOURNAL.made)
     for threads in sorted({threads_of(plan.config, place) for place in plan.placements}):
+        images = plan.config.train.batch // plan.config.total_workers
+        for progress in compile_kernels(plan.config, images, threads):
+            tell(progress)
         _take_step(plan.config, threads)
     _exchange(plan.config)
     seconds = time.perf_counter() - begun

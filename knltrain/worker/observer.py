@@ -12,13 +12,13 @@ from knltrain.evaluation import Evaluation
 if TYPE_CHECKING:
     from knltrain.worker.loop import Worker
     from knltrain.worker.result import RunResult
-    from vectorized_ops.numba.compiling.all_cores import Compiled
+    from vectorized_ops.numba.compiling.all_cores import Progress
 
 
 class Observer(ABC):
     """Acts at the named moments of a worker's loop; does nothing where it is not overridden."""
 
-    def compiled(self, kernel: Compiled) -> None:
+    def compiling(self, progress: Progress) -> None:
         """A kernel was compiled for this worker, which is not built yet."""
 
     def started(self, worker: Worker) -> None:

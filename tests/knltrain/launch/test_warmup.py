@@ -204,11 +204,16 @@ def test_a_cache_that_others_may_write_is_refused(
         warm_up(load_config(folder / "run.toml", ()))
 
 
-def test_what_was_compiled_is_told_the_longest_first(tmp_path: Path) -> None:
-    made = [("a", True, 1.0), ("b", False, 0.5), ("c", True, 2.0)]
+def test_what_was_compiled_is_explained_by_name_the_longest_first(tmp_path: Path) -> None:
+    made = [("a", True, 1.0), ("b", False, 0.5), ("c", True, 2.0), ("a", True, 1.5)]
     kernels = tuple(MadeKernel(name, "()", *rest) for name, *rest in made)
-    assert list(WarmUp(kernels, tmp_path, 9.0).lines()) == [
-        "   2.0 s  c",
-        "   1.0 s  a",
-        f"kernels: 2 compiled in 3.0 s, 1 loaded in 0.5 s; 9.0 s in all; kernel cache {tmp_path}",
+    warmed = WarmUp(kernels, tmp_path, 9.0, "tuning: nothing")
+    assert list(warmed.lines()) == [
+        "tuning: nothing",
+        f"kernels: 3 compiled in 4.5 s, 1 loaded in 0.5 s; 9.0 s in all; kernel cache {tmp_path}",
+    ]
+    assert list(warmed.explained()) == [
+        "compiled  seconds  longest  kernel",
+        "       2     2.50     1.50  a",
+        "       1     2.00     2.00  c",
     ]

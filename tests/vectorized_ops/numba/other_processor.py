@@ -20,6 +20,7 @@ from numba.core.dispatcher import Dispatcher
 
 from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba.arrays import activations
+from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.dense import Dense
 
 THREE_BY_THREE: dict[str, Any] = {
@@ -148,10 +149,16 @@ def compiled_kernels() -> list[Any]:
     return [kernel for kernel in ours if kernel.signatures]
 
 
+def tiles() -> list[str]:
+    """The assembly of all tiles that are functions of their own."""
+    functions = (it for it in gc.get_objects() if isinstance(it, TileFunction))
+    return [library.get_asm_str() for it in functions for library in it._libraries]
+
+
 if __name__ == "__main__":
     compute, folder = globals()[sys.argv[1]], Path(sys.argv[2])
     found, expected = compute()
     np.savez(folder / "results.npz", found=found, expected=expected, lanes=LANES)
-    kernels = compiled_kernels()
-    text = "\n".join("\n".join(kernel.inspect_asm().values()) for kernel in kernels)
+    texts = [text for kernel in compiled_kernels() for text in kernel.inspect_asm().values()]
+    text = "\n".join((*texts, *tiles()))
     (folder / "assembly.txt").write_text(text, encoding="utf-8")

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numba
 import pytest
 
 from vectorized_ops.numba import choices
-from vectorized_ops.numba.choices import Choice, chosen
+from vectorized_ops.numba.choices import Choice, Tuning, chosen
 
 
 @pytest.fixture(autouse=True)
@@ -39,13 +40,62 @@ def test_the_fastest_is_chosen_and_its_rivals_are_told() -> None:
     found = chosen("q", {"plain": sleeping(0.02, calls), "quick": sleeping(0.001, calls)})
     assert found.name == "quick"
     assert found.seconds["plain"] > found.seconds["quick"] > 0
-    assert calls.count(0.02) == choices.ROUNDS + 1
+    assert calls.count(0.001) < calls.count(0.02) * 20
+    assert calls.count(0.02) == 2, "it was beaten in the first round"
+
+
+def test_who_is_not_clearly_beaten_is_measured_in_all_rounds() -> None:
+    calls: list[float] = []
+    chosen("q", {"plain": sleeping(0.0100, calls), "quick": sleeping(0.0099, calls)})
+    assert [calls.count(seconds) for seconds in (0.0100, 0.0099)] == [choices.ROUNDS + 1] * 2
+
+
+@pytest.fixture
+def tuning(monkeypatch: pytest.MonkeyPatch) -> Tuning:
+    """What the process may spend on choices, until the test's end."""
+    fresh = Tuning()
+    monkeypatch.setattr(choices, "TUNING", fresh)
+    return fresh
+
+
+def test_the_hopeless_are_not_tried_unless_all_is_to_be_measured(tuning: Tuning) -> None:
+    expected = {"plain": 1.0, "quick": 0.7, "slow": 1.5}
+    candidates = dict.fromkeys(("plain", "quick"), lambda: None)
+    found = chosen("q", {**candidates, "slow": must_not_run}, {**expected, "quick": 0.8})
+    assert set(found.seconds) == {"plain", "quick"}
+    alone = {"plain": must_not_run, "quick": must_not_run, "slow": must_not_run}
+    assert chosen("q", alone, expected) == Choice("quick", {})
+    tuning.mode = "full"
+    assert set(chosen("r", {**candidates, "slow": lambda: None}, expected).seconds) == set(expected)
+
+
+@pytest.mark.parametrize("limits", [{"mode": "off"}, {"seconds": 1.0, "spent": 1.5}])
+def test_what_may_not_be_measured_is_chosen_by_what_it_is_expected_to_take(
+    limits: dict[str, Any], tuning: Tuning, folder: Path
+) -> None:
+    for name, value in limits.items():
+        setattr(tuning, name, value)
+    candidates = {"plain": must_not_run, "quick": must_not_run}
+    assert chosen("q", candidates, {"plain": 1.0, "quick": 0.9}) == Choice("quick", {})
+    assert chosen("q", candidates) == Choice("plain", {})
+    assert not folder.exists()
+    tuning.mode = "full"
+    assert chosen("q", {"plain": lambda: None, "quick": lambda: None}).seconds
+
+
+def test_what_measuring_has_taken_is_told(tuning: Tuning) -> None:
+    chosen("q", {"plain": sleeping(0.05, []), "quick": lambda: None})
+    assert tuning.measured == 1
+    assert tuning.spent > 0.1
+    assert tuning.told() == f"tuning: 1 choices measured in {tuning.spent:.1f} of 60 s at most"
 
 
 def test_what_is_short_is_repeated_until_its_time_can_be_measured() -> None:
     calls: list[float] = []
-    found = chosen("q", {"plain": sleeping(choices.LEAST_SECONDS / 8, calls), "none": lambda: None})
-    assert calls.count(choices.LEAST_SECONDS / 8) > choices.ROUNDS + 1
+    found = chosen(
+        "q", dict.fromkeys(("plain", "twin"), sleeping(choices.LEAST_SECONDS / 8, calls))
+    )
+    assert len(calls) > 2 * (choices.ROUNDS + 1)
     assert found.seconds["plain"] >= choices.LEAST_SECONDS / 8
 
 

@@ -268,7 +268,10 @@ from vectorized_ops.numba.fingerprint import Walk
 PACKAGE = str(Path(sys.modules["vectorized_ops"].__file__).parent)
 MACHINERY = tuple(
     f"{PACKAGE}/numba/{name}.py"
-    for name in ("cache", "cache_folder", "compiler", "fingerprint", "journal")
+    for name in (
+        "cache", "cache_folder", "compiler", "compiling/kernel_dispatcher", "fingerprint",
+        "journal",
+    )
 )
 guarded, compiled, forgotten = KernelCache.guarded, [], set()
 
@@ -356,7 +359,7 @@ def test_what_is_not_filled_in_yet_does_not_count() -> None:
 
 def test_fingerprints_are_the_same_in_every_process() -> None:
     code = (
-        "from vectorized_ops.numba._correlation import correlation_kernel as make\n"
+        "from vectorized_ops.numba._winograd_kernels import forward_kernel as make\n"
         "from vectorized_ops.numba.fingerprint import fingerprint\n"
         "print(fingerprint(make(3).py_func), fingerprint(make(4).py_func))"
     )

@@ -17,29 +17,28 @@ from dataclasses import dataclass
 from typing import Final
 
 from vectorized_ops.numba.compiling.recording import WantedKernel
+from vectorized_ops.numba.journal import JOURNAL, MadeKernel
 
 _NUMBER: Final = struct.Struct("<I")
-_DONE: Final = struct.Struct("<Id")
+_DONE: Final = struct.Struct("<I?d")
 _PR_SET_PDEATHSIG: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """A kernel that is there now, what making it took, and how much is left.
+class Progress:
+    """The kernel that was made last, and how many are left.
 
     `done` of `total` kernels are there; the others take about `seconds_left`.
     """
 
-    name: str
-    signature: str
-    seconds: float
+    made: MadeKernel
     done: int
     total: int
     seconds_left: float
 
 
-def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[Compiled]:
-    """Compile those that are not in the cache, by so many processes; yield each that is ready.
+def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[Progress]:
+    """Compile those that are not in the cache, by so many processes; tell of each that is ready.
 
     The caller has no threads, or none that it needs again: it is forked. What cannot be compiled
     is left out.
@@ -56,11 +55,12 @@ def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[
     os.close(done[1])
     begin, size = time.monotonic(), 0
     try:
-        for count, (number, seconds) in enumerate(_records(done[0]), start=1):
+        for count, (number, compiled, seconds) in enumerate(_records(done[0]), start=1):
             size += missing[number].size
             rest = sum(one.size for one in missing) - size
             left = (time.monotonic() - begin) * rest / size
-            yield Compiled(*missing[number].told, seconds, count, len(missing), left)
+            made = MadeKernel(*missing[number].told, compiled, seconds)
+            yield Progress(made, count, len(missing), left)
     finally:
         os.close(done[0])
         for child in children:
@@ -100,12 +100,13 @@ def _work(missing: Sequence[WantedKernel], jobs: int, done: int) -> None:
 
 
 def _make(missing: Sequence[WantedKernel], index: int, done: int) -> None:
-    begin = time.perf_counter()
+    before = len(JOURNAL.made)
     try:
         missing[index].make()
     except Exception:  # noqa: BLE001  (whoever needs it will fail in the same way, and tell)
         return
-    os.write(done, _DONE.pack(index, time.perf_counter() - begin))
+    for made in JOURNAL.made[before:]:
+        os.write(done, _DONE.pack(index, made.compiled, made.seconds))
 
 
 def _pipe_with(numbers: Sequence[int]) -> int:
@@ -116,7 +117,7 @@ def _pipe_with(numbers: Sequence[int]) -> int:
     return reader
 
 
-def _records(pipe: int) -> Iterator[tuple[int, float]]:
+def _records(pipe: int) -> Iterator[tuple[int, bool, float]]:
     while record := os.read(pipe, _DONE.size):
-        number, seconds = _DONE.unpack(record)
-        yield number, seconds
+        number, compiled, seconds = _DONE.unpack(record)
+        yield number, compiled, seconds
