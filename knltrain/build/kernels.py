@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from knltrain.build.names import build_backend, build_network, build_optimizer
 from knltrain.config import RunConfig
+from knltrain.config.methods import METHODS
 
 if TYPE_CHECKING:
     from vectorized_ops.numba.compiling.all_cores import Progress
@@ -43,10 +44,10 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Pr
     from vectorized_ops.numba.compiling.all_cores import Progress
     from vectorized_ops.numba.journal import JOURNAL, MadeKernel
 
-    request = {"config": config.model_dump(mode="json"), "images": images, "threads": threads}
-    mark = _mark(request)
+    mark = _mark(config, images, threads)
     if mark.exists() or not cache_is_writable() or cache_refusal() or not cache_has_locks():
         return
+    request = {"config": config.model_dump(mode="json"), "images": images, "threads": threads}
     with _helper(request) as helper:
         assert helper.stdout is not None
         for line in helper.stdout:
@@ -60,16 +61,17 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Pr
             mark.touch()
 
 
-def _mark(request: dict[str, object]) -> Path:
-    """The file that tells that all kernels for a request are there."""
+def _mark(config: RunConfig, images: int, threads: int) -> Path:
+    """The file that tells that all kernels for such steps are there."""
     import vectorized_ops.numba
     from vectorized_ops.numba.compiler import CACHE_FOLDER, target_name
 
+    tables = config.network, config.backend, config.optimizer
+    by_layer = METHODS[config.exchange.method].along_trees
     sources = sorted(Path(*vectorized_ops.numba.__path__).rglob("*.py"))
     states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
-    made_from = json.dumps(request, sort_keys=True), target_name(), states
-    digest = hashlib.sha256(repr(made_from).encode()).hexdigest()[:32]
-    return CACHE_FOLDER / _COMPLETE / digest
+    made_from = repr((tables, by_layer, images, threads, target_name(), states))
+    return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
 
 
 def _helper(request: dict[str, object]) -> subprocess.Popen[str]:

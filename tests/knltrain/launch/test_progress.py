@@ -26,6 +26,33 @@ def test_a_file_gets_about_ten_lines_however_many_events_there_are() -> None:
     assert [int(line.split()[1].split("/")[0]) for line in lines] == [1, *range(10, 101, 10)]
 
 
+def _compiling(done: int) -> dict[str, Any]:
+    return {"done": done, "total": 40, "seconds_left": 80.4 - 2 * done}
+
+
+def test_a_file_is_told_how_many_kernels_are_left_to_compile() -> None:
+    stream = io.StringIO()
+    with PlainDisplay(stream) as display:
+        for done in range(1, 41):
+            display.compiling(_compiling(done))
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "compiling kernels 1/40  39 to go, about 78 s"
+    assert [int(line.split()[2].split("/")[0]) for line in lines] == [1, *range(4, 41, 4)]
+
+
+def test_a_terminal_shows_kernels_and_then_steps() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120)
+    with TerminalDisplay(console) as display:
+        display.compiling(_compiling(12))
+        display._progress.refresh()
+        assert "compiling kernels" in stream.getvalue()
+        assert "12/40" in stream.getvalue()
+        display.progress(_event(3))
+    assert "training" in stream.getvalue()
+    assert "3/100" in stream.getvalue()
+
+
 def test_a_file_gets_every_evaluation() -> None:
     stream = io.StringIO()
     with PlainDisplay(stream) as display:

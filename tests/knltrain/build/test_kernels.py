@@ -1,0 +1,79 @@
+"""Kernels that are compiled before a worker needs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knltrain.build.kernels import compile_kernels
+
+ROOT = Path(__file__).parents[3]
+COMPILE = """
+import sys
+from knltrain.build.kernels import compile_kernels
+from knltrain.config import RunConfig
+from vectorized_ops.numba.journal import JOURNAL
+config = RunConfig.model_validate_json(sys.argv[1])
+for images in (16, 16, 32):
+    told = list(compile_kernels(config, images, 2))
+    print(len(told) and told[-1].done == told[-1].total, sum(one.made.compiled for one in told))
+print(len(JOURNAL.made))
+"""
+
+
+def run(config, folder: Path, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE, config.model_dump_json()],
+        env={
+            **os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder), **environment,
+        },
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_kernels_of_a_step_are_compiled_once_and_for_other_images_only_what_differs(
+    config, tmp_path: Path
+) -> None:
+    first, again, more, made = run(
+        config(backend__name="cpu", backend__implementation="numba"), tmp_path
+    )
+    compiled = int(first.split()[1])
+    assert first == f"True {compiled}"
+    assert compiled > 10
+    assert again == "0 0"
+    assert int(more.split()[1]) < compiled / 4
+    assert int(made) == compiled + int(more.split()[1])
+    entries = len(list(tmp_path.glob("*/*.kernel")))
+    assert entries == int(made)
+    again = run(config(backend__name="cpu", backend__implementation="numba", seed=9), tmp_path)
+    assert again == ["0 0", "0 0", "0 0", "0"], "they are known to be there"
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        {"backend__name": "torch", "backend__implementation": "numba"},
+        {"backend__name": "cpu", "backend__implementation": "reference"},
+    ],
+)
+def test_who_has_no_kernels_starts_no_process(
+    config, backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert list(compile_kernels(config(**backend), 16, 1)) == []
+
+
+def test_where_nothing_can_be_kept_nothing_is_compiled_before(config, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = run(
+        config(backend__name="cpu", backend__implementation="numba"), tmp_path / "file" / "folder"
+    )
+    assert found == ["0 0", "0 0", "0 0", "0"]
