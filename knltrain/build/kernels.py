@@ -90,19 +90,26 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
 
 def main() -> None:
     """Compile what is asked for on standard input, and say each kernel in a line."""
-    from vectorized_ops.numba.compiling.all_cores import compile_missing, die_with_parent
-    from vectorized_ops.numba.compiling.recording import recording
+    from vectorized_ops.numba.compiling.all_cores import die_with_parent
 
     die_with_parent(int(sys.argv[1]))
     request = json.load(sys.stdin)
-    config, threads = RunConfig.model_validate(request["config"]), int(request["threads"])
+    config = RunConfig.model_validate(request["config"])
+    for progress in compile_for(config, int(request["images"]), int(request["threads"])):
+        print(json.dumps(asdict(progress)), flush=True)
+
+
+def compile_for(config: RunConfig, images: int, threads: int) -> Iterator[Progress]:
+    """Compile the kernels of a step by forks of this process, which can do nothing else then."""
+    from vectorized_ops.numba.compiling.all_cores import compile_missing
+    from vectorized_ops.numba.compiling.recording import recording
+
     with recording() as recorder:
         try:
-            _step(config, int(request["images"]), threads)
+            _step(config, images, threads)
         except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
             print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)
-    for progress in compile_missing(recorder.wanted, min(threads, MOST_PROCESSES)):
-        print(json.dumps(asdict(progress)), flush=True)
+    yield from compile_missing(recorder.wanted, min(threads, MOST_PROCESSES))
 
 
 def _step(config: RunConfig, images: int, threads: int) -> None:

@@ -24,7 +24,11 @@ from knltrain.doctor.machine import (
     shared_memory_finding,
     thread_placement_finding,
 )
-from knltrain.doctor.software import kernel_cache_finding, software_findings
+from knltrain.doctor.software import (
+    kernel_cache_finding,
+    kernel_packages_finding,
+    software_findings,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ def diagnose() -> Diagnosis:
     tested = self_test()
     findings.extend(_setting_findings())
     findings.extend(software_findings())
-    findings.append(kernel_cache_finding())
+    findings += [kernel_cache_finding(), kernel_packages_finding()]
     findings.append(self_test_finding(tested))
     return Diagnosis(worst_level(findings), tuple(findings), allowed, topology, tested)
 

@@ -72,6 +72,24 @@ def kernel_cache_finding() -> Finding:
     return Finding(subject, "ok", folder)
 
 
+def kernel_packages_finding() -> Finding:
+    """Which packages of ready kernels are used, and why others are not."""
+    subject = "kernel packages"
+    try:
+        from vectorized_ops.numba.compiler import cache_folder
+        from vectorized_ops.numba.compiling.packages import kernel_packages, packaged_processor
+    except ImportError:
+        return Finding(subject, "ok", "unknown, as Numba does not start")
+    packages = kernel_packages(cache_folder().name)
+    refusals = [package.refusal for package in packages if package.refusal]
+    if refusals:
+        way_out = "build them anew by scripts/build_kernels; until then kernels are compiled"
+        return Finding(subject, "warn", "; ".join(refusals), way_out)
+    used = ", ".join(str(package.root) for package in packages)
+    found = f"{used}, for {packaged_processor()}" if used else "not found, not required"
+    return Finding(subject, "ok", found)
+
+
 def hwloc_version(library: str = _HWLOC_LIBRARY) -> str | None:
     """Name and API version of the hwloc library that the dynamic linker finds, if any."""
     try:

@@ -12,7 +12,7 @@ import hashlib
 import pickle
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, final
 
@@ -22,6 +22,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from vectorized_ops.numba.cache_folder import CacheFolder
+from vectorized_ops.numba.compiling.packages import kernel_packages, packaged_processor
 from vectorized_ops.numba.fingerprint import fingerprint
 from vectorized_ops.numba.journal import JOURNAL
 
@@ -41,11 +42,12 @@ class KernelCacheWarning(UserWarning):
 class SharedKernels:
     """Kernels by name, of which each is made by one process while the others wait for it.
 
-    Kernels are made under Numba's one lock, so of the threads of a process only one is here.
+    Kernels are made under Numba's one lock, so of the threads of a process only one is here. What
+    `packages` have is taken from there, and not made.
     """
 
-    def __init__(self, folder: CacheFolder) -> None:
-        self._folder = folder
+    def __init__(self, folder: CacheFolder, packages: Sequence[CacheFolder] = ()) -> None:
+        self._folder, self._packages = folder, packages
         self._claims: list[_Claim] = []
         """What this process is making, each for the one before."""
 
@@ -55,7 +57,7 @@ class SharedKernels:
         return self._folder.path
 
     def obtain(
-        self, name: str, told: tuple[str, str], rebuild: Callable[[bytes], Any]
+        self, names: EntryNames, told: tuple[str, str], rebuild: Callable[[bytes], Any]
     ) -> Any | None:
         """Return the kernel, by `rebuild` of what was kept, waiting if another process is at it.
 
@@ -63,16 +65,20 @@ class SharedKernels:
         is `told` of as these two: what it is, and for which signature.
         """
         JOURNAL.begin()
-        found = _rebuilt(self._folder.read(name), rebuild)
+        found = _rebuilt(self._folder.read(names.own), rebuild)
+        for package in self._packages:
+            if found is None:
+                found = _rebuilt(package.read(names.packaged), rebuild)
         if found is None:
-            found = self._claim(name, told, rebuild)
+            found = self._claim(names.own, told, rebuild)
         if found is not None:
             JOURNAL.end(*told, compiled=False)
         return found
 
-    def has(self, name: str) -> bool:
+    def has(self, names: EntryNames) -> bool:
         """Tell whether the kernel seems to be there."""
-        return self._folder.has(name)
+        packaged = any(package.has(names.packaged) for package in self._packages)
+        return packaged or self._folder.has(names.own)
 
     def is_being_made(self, name: str) -> bool:
         """Tell whether another process is making the kernel; no, where nobody can tell."""
@@ -165,8 +171,8 @@ class KernelCache(_Cache):
             rebuilt: Any = CompileResult._rebuild
             return rebuilt(target_context, *pickle.loads(content))
 
-        name = self.name_of(sig, target_context)
-        return self._shared.obtain(name, (self._function.__name__, str(sig)), rebuild)
+        names = self.names_of(sig, target_context)
+        return self._shared.obtain(names, (self._function.__name__, str(sig)), rebuild)
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ARG002 (of Numba's form)
         """Keep what Numba has compiled, and let those who wait for it have it."""
@@ -198,24 +204,36 @@ class KernelCache(_Cache):
         """Those among which it is kept."""
         return self._shared
 
-    def name_of(self, sig: Any, target_context: Any) -> str:
-        """Return the name of the entry for a signature."""
+    def names_of(self, sig: Any, target_context: Any) -> EntryNames:
+        """Return the names of the entry for a signature."""
         if self._fingerprint is None:
             self._fingerprint = fingerprint(self._dispatcher)
         arguments, _ = sigutils.normalize_signature(sig)  # type: ignore[no-untyped-call]
         types = [_text_of(kind) for kind in arguments]
         made_from = self._fingerprint, types
-        return entry_name(self._function.__name__, made_from, target_context.codegen())
+        return entry_names(self._function.__name__, made_from, target_context.codegen())
 
 
-def entry_name(kernel: str, made_from: object, codegen: Any) -> str:
+class EntryNames(NamedTuple):
+    """The name of an entry in the cache, and in packages, which are for a processor by its name."""
+
+    own: str
+    packaged: str
+
+
+def entry_names(kernel: str, made_from: object, codegen: Any) -> EntryNames:
     """Name an entry by what its machine code depends on, processor and settings included.
 
     `made_from` has a representation that is the same in every process.
     """
     settings = [(name, repr(getattr(config, name))) for name in _SETTINGS]
-    depends_on = made_from, codegen.magic_tuple(), settings
-    return f"{kernel}-{hashlib.sha256(repr(depends_on).encode()).hexdigest()[:32]}"
+    magic = codegen.magic_tuple()
+
+    def named(*target: Any) -> str:
+        depends_on = made_from, target, settings
+        return f"{kernel}-{hashlib.sha256(repr(depends_on).encode()).hexdigest()[:32]}"
+
+    return EntryNames(named(*magic), named(magic[0], packaged_processor(), ""))
 
 
 _shared: dict[Path, SharedKernels] = {}
@@ -224,7 +242,14 @@ _told: set[str] = set()
 
 def shared_kernels(folder: Path, is_shared: bool = False) -> SharedKernels:
     """Return the kernels of a folder, of which there is one in a process; see `CacheFolder`."""
-    return _shared.setdefault(folder, SharedKernels(CacheFolder(folder, is_shared)))
+    if folder not in _shared:
+        packages = kernel_packages(folder.name)
+        for package in packages:
+            if package.refusal is not None and package.is_named:
+                _tell(f"packaged kernels are not used: {package.refusal}")
+        folders = [package.folder for package in packages if package.folder is not None]
+        _shared[folder] = SharedKernels(CacheFolder(folder, is_shared), folders)
+    return _shared[folder]
 
 
 def keep(

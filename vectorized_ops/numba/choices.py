@@ -16,6 +16,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ import llvmlite.binding
 import numba
 
 from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS, kernels_in
+from vectorized_ops.numba.compiling.packages import kernel_packages
 from vectorized_ops.numba.compiling.recording import active_recorder
 from vectorized_ops.timing import mean_seconds
 
@@ -91,20 +93,26 @@ def chosen(
     question: str,
     candidates: Mapping[str, Callable[[], object]],
     expected: Mapping[str, float] | None = None,
+    made_by: str = "",
 ) -> Choice:
     """Return the remembered answer to `question`, or measure the candidates, which all compute it.
 
     The first candidate is the plain one. `expected` tells what each is expected to take, in any
-    unit. Where nothing can be written the answer is not kept, nor what was not measured.
+    unit, and `made_by` the state of the sources that an answer holds for; answers in a package of
+    kernels hold for all. Where nothing can be written the answer is not kept, nor what was not
+    measured.
     """
     tried = _worth_trying(candidates, expected)
     names = list(tried)
     if len(names) == 1:
         return Choice(names[0], {})
-    path = _answer_path(question, names)
+    path = _answer_path(f"{question} {made_by}", names)
     known = _read(path, names)
     if known is not None:
         return known
+    packaged = _packaged().get(question) if TUNING.mode == "auto" else None
+    if packaged in names:
+        return Choice(packaged, {})
     if active_recorder() is not None:
         for run in tried.values():
             run()
@@ -146,6 +154,15 @@ def _measure(candidates: Mapping[str, Callable[[], object]]) -> dict[str, float]
         if len(racing) == 1 or time.perf_counter() - begin > ENOUGH_SECONDS:
             break
     return {name: statistics.median(measured) for name, measured in times.items()}
+
+
+@cache
+def _packaged() -> dict[str, str]:
+    """The answers in packages of kernels for this processor, the first one's above all."""
+    found: dict[str, str] = {}
+    for package in reversed(kernel_packages(CACHE_FOLDER.name)):
+        found |= package.choices()
+    return found
 
 
 def _answer_path(question: str, names: list[str]) -> Path:

@@ -75,10 +75,17 @@ def cache_folder() -> Path:
 
     Its name is a digest of the versions that compile; each kernel in it is named by all else.
     """
-    versions = numba.__version__, llvmlite.__version__, np.__version__
-    made_by = _FORMAT, versions, sysconfig.get_config_var("EXT_SUFFIX")
-    digest = hashlib.sha256(repr(made_by).encode())
+    digest = hashlib.sha256(f"{_FORMAT} {versions_told()}".encode())
     return _base() / digest.hexdigest()[:DIGEST_LENGTH]
+
+
+def versions_told() -> str:
+    """Return the versions of what compiles, in words."""
+    python = sysconfig.get_config_var("EXT_SUFFIX")
+    return (
+        f"numba {numba.__version__}, llvmlite {llvmlite.__version__}, numpy {np.__version__}, "
+        f"Python {python}"
+    )
 
 
 def _base() -> Path:

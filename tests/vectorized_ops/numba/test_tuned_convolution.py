@@ -23,7 +23,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **answers: str) -> list[tuple[str
     """Let the measurement answer so; return what was asked."""
     asked: list[tuple[str, list[str]]] = []
 
-    def chosen(question: str, candidates: dict[str, object], _: dict[str, float]) -> Choice:
+    def chosen(question: str, candidates: dict[str, object], *_: object) -> Choice:
         asked.append((question, list(candidates)))
         return Choice(answers[question.split()[0]], {})
 
@@ -102,9 +102,7 @@ def test_measured_for_real_every_direction_has_times_of_all_candidates() -> None
 def test_what_was_measured_with_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = ConvolutionShape(16, 32, 32, 64, 64, (3, 3), padding=(1, 1))
 
-    def chosen(
-        question: str, candidates: dict[str, Callable[[], None]], _: dict[str, float]
-    ) -> Choice:
+    def chosen(question: str, candidates: dict[str, Callable[[], None]], *_: object) -> Choice:
         for run in candidates.values():
             run()
         return Choice("winograd4", {})

@@ -43,7 +43,7 @@ def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[
     The caller has no threads, or none that it needs again: it is forked. What cannot be compiled
     is left out.
     """
-    missing = [one for one in wanted if not one.shared.has(one.name)]
+    missing = [one for one in wanted if not one.shared.has(one.names)]
     missing.sort(key=lambda one: -one.size)
     if not missing:
         return
@@ -91,7 +91,7 @@ def _work(missing: Sequence[WantedKernel], jobs: int, done: int) -> None:
     elsewhere = []
     while number := os.read(jobs, _NUMBER.size):
         (index,) = _NUMBER.unpack(number)
-        if missing[index].shared.is_being_made(missing[index].name):
+        if missing[index].shared.is_being_made(missing[index].names.own):
             elsewhere.append(index)
         else:
             _make(missing, index, done)

@@ -64,9 +64,12 @@ class KernelDispatcher(Dispatcher):  # type: ignore[misc]
     def _wanted(self, kinds: tuple[Any, ...]) -> WantedKernel:
         self._compilation_chain_init_hook()
         self.targetctx.refresh()
-        name, told = self._cache.name_of(kinds, self.targetctx), (self.py_func.__name__, str(kinds))
+        names, told = (
+            self._cache.names_of(kinds, self.targetctx),
+            (self.py_func.__name__, str(kinds)),
+        )
         make, size = partial(self.compile, kinds), LEAST_SIZE + code_size(self)
-        return WantedKernel(name, told, size, make, self._cache.shared)
+        return WantedKernel(names, told, size, make, self._cache.shared)
 
 
 def _does_nothing(*_: Any) -> float:

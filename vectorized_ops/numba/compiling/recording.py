@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, final
 
-from vectorized_ops.numba.cache import SharedKernels
+from vectorized_ops.numba.cache import EntryNames, SharedKernels
 
 LEAST_SIZE: Final = 1000
 """Size of a kernel without any code, or of a tile, beside the bytes of Python's code in others."""
@@ -15,12 +15,12 @@ LEAST_SIZE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class WantedKernel:
-    """A kernel for one signature, under its name in the cache.
+    """A kernel for one signature, under its names in the cache.
 
     `make` loads it, or compiles and keeps it. Kernels of twice the `size` take about twice as long.
     """
 
-    name: str
+    names: EntryNames
     told: tuple[str, str]
     size: int
     make: Callable[[], object]
@@ -43,7 +43,7 @@ class Recorder:
 
     def note(self, kernel: WantedKernel) -> None:
         """Note that it is wanted."""
-        self._wanted.setdefault(kernel.name, kernel)
+        self._wanted.setdefault(kernel.names.own, kernel)
 
 
 _recorders: list[Recorder] = []

@@ -18,7 +18,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from vectorized_ops.numba.cache import SharedKernels, entry_name, shared_kernels
+from vectorized_ops.numba.cache import EntryNames, SharedKernels, entry_names, shared_kernels
 from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
 from vectorized_ops.numba.fingerprint import fingerprint
@@ -61,28 +61,29 @@ class TileFunction:
         return self._addresses[constants]
 
     def _wanted(self, constants: tuple[int, ...]) -> WantedKernel:
-        name, make = self._name(constants), partial(self._made, constants)
+        names, make = self._names(constants), partial(self._made, constants)
         told = self._define.__name__, str(constants)
-        return WantedKernel(name, told, LEAST_SIZE, make, _shared())
+        return WantedKernel(names, told, LEAST_SIZE, make, _shared())
 
-    def _name(self, constants: tuple[int, ...]) -> str:
+    def _names(self, constants: tuple[int, ...]) -> EntryNames:
         if self._fingerprint is None:
             kinds = sorted((name, str(kind)) for name, kind in self._elements.items())
             self._fingerprint = f"{fingerprint(self._define)} {fingerprint(emitted)} {kinds}"
         made_from = self._fingerprint, self._constants, constants
-        return entry_name(self._define.__name__, made_from, cpu_target.target_context.codegen())
+        return entry_names(self._define.__name__, made_from, cpu_target.target_context.codegen())
 
     @global_compiler_lock  # type: ignore[untyped-decorator]
     def _made(self, constants: tuple[int, ...]) -> int:
         target = cpu_target.target_context
         target.refresh()
         codegen = target.codegen()
-        kernel, name, shared = self._define.__name__, self._name(constants), _shared()
+        kernel, names, shared = self._define.__name__, self._names(constants), _shared()
+        name = names.packaged  # of the function: what comes from a package has it, too
 
         def rebuild(content: bytes) -> Any:
             return codegen.unserialize_library(pickle.loads(content))
 
-        library = shared.obtain(name, (kernel, str(constants)), rebuild)
+        library = shared.obtain(names, (kernel, str(constants)), rebuild)
         if library is None:
             try:
                 library = codegen.create_library(name)

@@ -88,7 +88,7 @@ def test_while_it_is_recorded_nothing_is_compiled_and_nothing_written() -> None:
         assert sized(4) == 12, "what has to do with numbers alone is done"
     assert not values.any()
     assert [one.told[0] for one in recorder.wanted] == ["fill", "fill", "sized"]
-    assert len({one.name for one in recorder.wanted}) == 3
+    assert len({one.names for one in recorder.wanted}) == 3
     assert len(JOURNAL.made) == known
     recorder.wanted[0].make()
     fill(values, 1.0)
