@@ -50,11 +50,15 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Pr
     request = {"config": config.model_dump(mode="json"), "images": images, "threads": threads}
     with _helper(request) as helper:
         assert helper.stdout is not None
-        for line in helper.stdout:
-            found = json.loads(line)
-            progress = Progress(MadeKernel(**found.pop("made")), **found)
-            JOURNAL.made.append(progress.made)
-            yield progress
+        try:
+            for line in helper.stdout:
+                found = json.loads(line)
+                progress = Progress(MadeKernel(**found.pop("made")), **found)
+                JOURNAL.made.append(progress.made)
+                yield progress
+        except BaseException:
+            helper.kill()
+            raise
     if helper.returncode == 0:
         with suppress(OSError):
             mark.parent.mkdir(exist_ok=True)

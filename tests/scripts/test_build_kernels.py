@@ -1,0 +1,82 @@
+"""A package of ready kernels is made, and what it has is not compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vectorized_ops.numba.compiling.packages import packaged_processor
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts/build_kernels"
+
+
+def build(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, SCRIPT, *words], capture_output=True, text=True, cwd=ROOT
+    )
+
+
+@pytest.mark.slow
+def test_a_run_with_a_package_compiles_no_kernel_of_its_steps(
+    tmp_path: Path,
+) -> None:
+    processor = packaged_processor()
+    if processor is None:
+        pytest.skip("no packaged kernels are for this processor")
+    package = tmp_path / "package"
+    done = build("--networks", "lenet", "--tune", package, processor)
+    assert done.returncode == 0, done.stderr
+    kept = len(list(package.glob(f"{processor}/*.kernel")))
+    assert done.stdout == f"build_kernels: {kept} kernels for {processor}\n"
+    assert json.loads((package / "kernels.json").read_text())["processors"] == [processor]
+    assert (package / processor / "choices.json").exists()
+    settings = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "KNLTRAIN_KERNELS": str(package)}
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "knltrain",
+            "warmup",
+            ROOT / "configs/lenet_digits.toml",
+            "--explain",
+            "--set",
+            "workers=1",
+            "--set",
+            "train.batch=32",
+        ],
+        env={**os.environ, **settings, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "compiling kernels" not in run.stdout
+    compiled = {line.split()[-1] for line in run.stdout.splitlines() if line.startswith("   ")}
+    assert compiled <= {
+        "synchronous_elastic_update",
+        "watch",
+        "publish",
+        "read",
+        "publish_and_read",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["vax"], "unknown processor vax: expected sapphirerapids, znver4"),
+        (["--networks", "lenet,brain", "knl"], "unknown network brain: expected alexnet"),
+        (["--tune", "knl"], "--tune measures on this machine, whose processor"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(tmp_path: Path, words: list[str], told: str) -> None:
+    done = build(tmp_path / "package", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not (tmp_path / "package").exists()
