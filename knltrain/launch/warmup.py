@@ -91,7 +91,7 @@ def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None
         for progress in compile_kernels(plan.config, images, threads):
             tell(progress)
         _take_step(plan.config, threads)
-    _exchange(plan.config)
+    exchange_once(plan.config)
     seconds = time.perf_counter() - begun
     return WarmUp(tuple(JOURNAL.made[before:]), CACHE_FOLDER, seconds, TUNING.told())
 
@@ -115,7 +115,7 @@ def _take_step(config: RunConfig, threads: int) -> None:
         backend.close()
 
 
-def _exchange(config: RunConfig) -> None:
+def exchange_once(config: RunConfig) -> None:
     """Let all workers of the run on a node, as threads, exchange once."""
     workers, nodes, ends = int(config.workers), config.total_nodes, config.exchange.termination
     method = build_method(config, config.total_workers)

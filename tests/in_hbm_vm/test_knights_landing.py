@@ -5,9 +5,14 @@ Both without an HMAT table, as the firmware of the real ones: distances and the 
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from .conftest import Boot, Outcome
+from .conftest import REPOSITORY, Boot, Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -26,6 +31,10 @@ QUADRANT = {
     "strict": "affinity run --workers 2 --policy strict --need heap=300M -- rank.py heap 300",
     "refused": "affinity run --workers 2 --policy strict --need heap=600M -- rank.py heap 1",
     "segments": "affinity run --workers 2 --env RANKS={workers} -- rank.py segments 40 /tmp/rows",
+    "train": f"knltrain train {REPOSITORY / 'configs/lenet_digits.toml'} --workers 2 --name packed"
+    " --set train.epochs= --set train.steps=2 --set backend.threads=1"
+    " --set exchange.timeout_seconds=600 --set runs_folder=/tmp/runs",
+    "logs": "cat /tmp/runs/packed/worker-0.log /tmp/runs/packed/worker-1.log",
 }
 
 
@@ -35,8 +44,18 @@ def snc_4(boot: Boot) -> dict[str, Outcome]:
 
 
 @pytest.fixture(scope="module")
-def quadrant(boot: Boot) -> dict[str, Outcome]:
-    return boot("knl-quad-flat", QUADRANT, ["--no-hmat"])
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ready kernels: the emulated processor has the name of a Xeon Phi, and only AVX2."""
+    folder = tmp_path_factory.mktemp("kernels")
+    build = [sys.executable, REPOSITORY / "scripts/build_kernels", "--networks", "lenet"]
+    subprocess.run([*build, folder, "haswell"], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def quadrant(boot: Boot, package: Path) -> dict[str, Outcome]:
+    options = ["--bind", str(package), "--env", f"KNLTRAIN_KERNELS={package}"]
+    return boot("knl-quad-flat", QUADRANT, ["--no-hmat", *options])
 
 
 def test_snc_4_pairs_each_cluster_with_its_mcdram(snc_4: dict[str, Outcome]) -> None:
@@ -118,3 +137,15 @@ def test_quadrant_spill_fills_the_mcdram_first(quadrant: dict[str, Outcome]) -> 
 def test_quadrant_segments_are_in_mcdram(quadrant: dict[str, Outcome]) -> None:
     for rank in quadrant["segments"].ranks():
         assert rank["memfd"] == rank["shm"] == {"1": 40}
+
+
+def test_quadrant_trains_by_packaged_kernels_and_compiles_nothing(
+    quadrant: dict[str, Outcome],
+) -> None:
+    status, told, error = quadrant["train"]
+    assert (status, error) == (0, "")
+    assert "step 2/2" in told
+    counts = re.findall(r"kernels: (\d+) compiled in .*, (\d+) loaded", quadrant["logs"].told)
+    assert len(counts) >= 2
+    assert {compiled for compiled, _ in counts} == {"0"}
+    assert all(int(loaded) > 5 for _, loaded in counts)

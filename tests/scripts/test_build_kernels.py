@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ def build(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_run_with_a_package_compiles_no_kernel_of_its_steps(
+def test_a_run_with_a_package_compiles_nothing(
     tmp_path: Path,
 ) -> None:
     processor = packaged_processor()
@@ -39,32 +40,17 @@ def test_a_run_with_a_package_compiles_no_kernel_of_its_steps(
     settings = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "KNLTRAIN_KERNELS": str(package)}
     run = subprocess.run(
         [
-            sys.executable,
-            "-m",
-            "knltrain",
-            "warmup",
-            ROOT / "configs/lenet_digits.toml",
-            "--explain",
-            "--set",
-            "workers=1",
-            "--set",
-            "train.batch=32",
+            sys.executable, "-m", "knltrain", "warmup", ROOT / "configs/lenet_digits.toml",
+            "--set", "workers=2", "--set", "placement.pin=false",
         ],
         env={**os.environ, **settings, "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
         capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert "compiling kernels" not in run.stdout
-    compiled = {line.split()[-1] for line in run.stdout.splitlines() if line.startswith("   ")}
-    assert compiled <= {
-        "synchronous_elastic_update",
-        "watch",
-        "publish",
-        "read",
-        "publish_and_read",
-    }
+    assert re.search(r"kernels: 0 compiled .*, 1\d loaded", run.stdout)
 
 
 @pytest.mark.parametrize(

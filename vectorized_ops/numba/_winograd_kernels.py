@@ -90,16 +90,16 @@ def forward_kernel(height: int) -> Callable[..., None]:
         """Convolve, add bias, keep the 2x2 maxima.
 
         `places` are those of all filters' weights, channel by channel, in flat `weights`. Scratch:
-        by_channel (threads, 64, C*K padded), inputs (threads, 64, C', LANES) and products
-        (threads, 64, K', LANES).
+        by_channel (threads, 64, C*K padded), inputs (threads, 1 or more, 64, C', LANES) and
+        products (threads, 1 or more, 64, K', LANES), of which the first are used.
         """
         channels, filters = maps.channels, maps.filters
         across = (maps.width - TAPS + 1) // OUTPUTS
         tiles = (maps.height - TAPS + 1) // OUTPUTS * across
         blocks, threads = maps.number // LANES * tiles, products.shape[0]
-        input_rows, product_rows = inputs.shape[2], products.shape[2]
+        input_rows, product_rows = inputs.shape[3], products.shape[3]
         for thread in numba.prange(threads):
-            scratch, points, factors = products[thread], inputs[thread], by_channel[thread]
+            scratch, points, factors = products[thread, 0], inputs[thread, 0], by_channel[thread]
             first, last = part(blocks, thread, threads), part(blocks, thread + 1, threads)
             if first < last:
                 transform_weights(weights, places, factors)

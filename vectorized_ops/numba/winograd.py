@@ -77,7 +77,7 @@ class WinogradPooledConvolution:
         self._multiply(
             self._maps, *pixels(images), weights.reshape(-1), self._by_channel,
             self._weight_points, bias, *pixels(out), *pixels(which),
-            self._inputs[:, 0], self._outputs[:, 0], self._tables[2],
+            self._inputs, self._outputs, self._tables[2],
         )  # fmt: skip
 
     def backward(
