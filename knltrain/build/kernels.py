@@ -1,8 +1,9 @@
 """Compiles what a worker's steps need before it takes them, on all of its cores.
 
 A process of its own finds out which kernels these are, by a step without them, and makes those that
-are not kept yet in forks of itself: a worker may have threads and MPI, which no fork survives. That
-all are there is written down, so that the next worker of the kind does not ask again.
+are not kept yet in forks of itself: a worker may have threads and MPI, which no fork survives. One
+worker of a node starts it, on all cores that the job has there, while the others wait. That all are
+there is written down for the network: what another batch or optimizer needs beside is little.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -20,13 +22,17 @@ from typing import TYPE_CHECKING, Final
 
 from knltrain.build.names import build_backend, build_network, build_optimizer
 from knltrain.config import RunConfig
-from knltrain.config.methods import METHODS
 
 if TYPE_CHECKING:
     from vectorized_ops.numba.compiling.all_cores import Progress
 
 MOST_PROCESSES: Final = 32
 """More would wait for the longest kernel, with a hundred megabytes of memory each."""
+
+PATIENCE_SECONDS: Final = 300.0
+"""How long a worker waits for the one that compiles."""
+
+PAUSE_SECONDS: Final = 0.05
 
 _COMPLETE: Final = "complete"
 _MAIN: Final = "from knltrain.build.kernels import main; main()"
@@ -35,46 +41,64 @@ _MAIN: Final = "from knltrain.build.kernels import main; main()"
 def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Progress]:
     """Compile and keep the kernels of steps of so many images and threads; tell of each.
 
-    There are none where they are known to be there, where nothing can be kept, and for backends
-    that have no kernels. What cannot be foreseen is compiled when it is called, as without this.
+    There are none where they are known to be there, where nothing can be kept, for backends that
+    have no kernels, and where a package has them. What is not foreseen, or not in the package, is
+    compiled when it is called.
     """
     if config.backend.name != "cpu" or config.backend.implementation != "numba":
         return
-    from vectorized_ops.numba.compiler import cache_has_locks, cache_is_writable, cache_refusal
+    from vectorized_ops.numba.compiler import (
+        CACHE_FOLDER,
+        cache_has_locks,
+        cache_is_writable,
+        cache_refusal,
+        kernels_in,
+    )
     from vectorized_ops.numba.compiling.all_cores import Progress
+    from vectorized_ops.numba.compiling.packages import kernel_packages
     from vectorized_ops.numba.journal import JOURNAL, MadeKernel
 
-    mark = _mark(config, images, threads)
+    if any(package.folder is not None for package in kernel_packages(CACHE_FOLDER.name)):
+        return
+    mark, folder = _mark(config), kernels_in(CACHE_FOLDER)
     if mark.exists() or not cache_is_writable() or cache_refusal() or not cache_has_locks():
         return
-    request = {"config": config.model_dump(mode="json"), "images": images, "threads": threads}
-    with _helper(request) as helper:
-        assert helper.stdout is not None
-        try:
-            for line in helper.stdout:
-                found = json.loads(line)
-                progress = Progress(MadeKernel(**found.pop("made")), **found)
-                JOURNAL.made.append(progress.made)
-                yield progress
-        except BaseException:
-            helper.kill()
-            raise
-    if helper.returncode == 0:
-        with suppress(OSError):
-            mark.parent.mkdir(exist_ok=True)
-            mark.touch()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not folder.lock(mark.name):
+        if time.monotonic() > deadline:  # so that it compiles for itself what it calls
+            return
+        time.sleep(PAUSE_SECONDS)
+    try:
+        if mark.exists():
+            return
+        request = {"config": config.model_dump(mode="json"), "images": images, "threads": threads}
+        with _helper(request) as helper:
+            assert helper.stdout is not None
+            try:
+                for line in helper.stdout:
+                    found = json.loads(line)
+                    progress = Progress(MadeKernel(**found.pop("made")), **found)
+                    JOURNAL.made.append(progress.made)
+                    yield progress
+            except BaseException:
+                helper.kill()
+                raise
+        if helper.returncode == 0:
+            with suppress(OSError):
+                mark.parent.mkdir(mode=folder.folder_mode, exist_ok=True)
+                mark.touch()
+    finally:
+        folder.unlock(mark.name)
 
 
-def _mark(config: RunConfig, images: int, threads: int) -> Path:
-    """The file that tells that all kernels for such steps are there."""
+def _mark(config: RunConfig) -> Path:
+    """The file that tells that the kernels of a network are there."""
     import vectorized_ops.numba
     from vectorized_ops.numba.compiler import CACHE_FOLDER, target_name
 
-    tables = config.network, config.backend, config.optimizer
-    by_layer = METHODS[config.exchange.method].along_trees
     sources = sorted(Path(*vectorized_ops.numba.__path__).rglob("*.py"))
     states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
-    made_from = repr((tables, by_layer, images, threads, target_name(), states))
+    made_from = repr((config.network, config.backend.winograd, target_name(), states))
     return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
 
 
@@ -99,11 +123,14 @@ def main() -> None:
     die_with_parent(int(sys.argv[1]))
     request = json.load(sys.stdin)
     config = RunConfig.model_validate(request["config"])
-    for progress in compile_for(config, int(request["images"]), int(request["threads"])):
+    with suppress(OSError):  # the worker's own cores are enough
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    for progress in compile_for(config, int(request["images"]), int(request["threads"]), processes):
         print(json.dumps(asdict(progress)), flush=True)
 
 
-def compile_for(config: RunConfig, images: int, threads: int) -> Iterator[Progress]:
+def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:
     """Compile the kernels of a step by forks of this process, which can do nothing else then."""
     from vectorized_ops.numba.compiling.all_cores import compile_missing
     from vectorized_ops.numba.compiling.recording import recording
@@ -113,7 +140,7 @@ def compile_for(config: RunConfig, images: int, threads: int) -> Iterator[Progre
             _step(config, images, threads)
         except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
             print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)
-    yield from compile_missing(recorder.wanted, min(threads, MOST_PROCESSES))
+    yield from compile_missing(recorder.wanted, processes)
 
 
 def _step(config: RunConfig, images: int, threads: int) -> None:

@@ -39,22 +39,42 @@ def run(config, folder: Path, **environment: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_kernels_of_a_step_are_compiled_once_and_for_other_images_only_what_differs(
+def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_differs(
     config, tmp_path: Path
 ) -> None:
-    first, again, more, made = run(
-        config(backend__name="cpu", backend__implementation="numba"), tmp_path
-    )
+    numba = {"backend__name": "cpu", "backend__implementation": "numba"}
+    first, again, with_more_images, made = run(config(**numba), tmp_path)
     compiled = int(first.split()[1])
     assert first == f"True {compiled}"
     assert compiled > 10
-    assert again == "0 0"
-    assert int(more.split()[1]) < compiled / 4
-    assert int(made) == compiled + int(more.split()[1])
-    entries = len(list(tmp_path.glob("*/*.kernel")))
-    assert entries == int(made)
-    again = run(config(backend__name="cpu", backend__implementation="numba", seed=9), tmp_path)
-    assert again == ["0 0", "0 0", "0 0", "0"], "they are known to be there"
+    assert [again, with_more_images, int(made)] == ["0 0", "0 0", compiled]
+    assert len(list(tmp_path.glob("*/*.kernel"))) == compiled
+    assert run(config(**numba, seed=9), tmp_path) == ["0 0", "0 0", "0 0", "0"]
+    (mark,) = tmp_path.glob("*/complete/*")
+    mark.unlink()
+    assert run(config(**numba), tmp_path) == ["0 0", "0 0", "0 0", "0"], "they are all found"
+    assert mark.exists()
+    other, *_ = run(config(**numba, network={"name": "cifar-quick"}), tmp_path)
+    assert int(other.split()[1]) > 0
+
+
+def test_of_workers_that_start_at_once_one_compiles(config, tmp_path: Path) -> None:
+    numba = config(backend__name="cpu", backend__implementation="numba")
+    program = COMPILE.replace("(16, 16, 32)", "(16,)").replace(
+        "import sys", "import sys\nimport knltrain.build.kernels as kernels\n"
+        "kernels._MAIN = 'import time; time.sleep(2); print(end=str())'",
+    )  # fmt: skip
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, numba.model_dump_json()],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    assert [worker.communicate()[0] for worker in workers] == ["0 0\n0\n"] * 3
+    assert len(list(tmp_path.glob("*/complete/*"))) == 1
 
 
 @pytest.mark.parametrize(
