@@ -155,9 +155,7 @@ def test_a_killed_run_goes_on_from_the_own_step_of_each_worker(
     kept = run / f"checkpoint-{max(int(each.name[11:]) for each in run.glob('checkpoint-*'))}"
     step, begun = int(kept.name[11:]), _own_steps(kept)
     assert step % 600 == 0
-    assert (
-        2 * step <= sum(begun) <= 2 * step + 1
-    )  # worker 1 may stop late
+    assert 2 * step <= sum(begun) <= 2 * step + 1  # worker 1 may stop late
 
     length = ("--set", f"train.steps={step + 60}")
     _finish(start_knltrain("train", "--resume", str(run), *length, cwd=folder))
