@@ -44,7 +44,10 @@ FLOORS = {
 }
 SAME_PACKAGE_ON_TOP = {"knltrain.cli", "knltrain.__main__"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
-ENVIRONMENT_READERS = ("knltrain/cluster/", "affinity/")
+PACKAGED_KERNELS = "vectorized_ops/numba/compiling/packages.py"
+"""It serves programs without knltrain's cluster, too: Numba's own settings come in that way."""
+
+ENVIRONMENT_READERS = ("knltrain/cluster/", "affinity/", PACKAGED_KERNELS)
 
 
 def sources(root: Path) -> list[Path]:
@@ -167,7 +170,7 @@ def test_modules_import_from_lower_floors_only() -> None:
     assert floor_violations(ROOT) == []
 
 
-def test_environment_is_read_in_cluster_and_affinity_only() -> None:
+def test_environment_is_read_in_cluster_in_affinity_and_for_packaged_kernels_only() -> None:
     assert environment_readers(ROOT) == []
 
 

@@ -65,7 +65,9 @@ def test_both_have_the_data_and_the_marks_of_types(built: Path) -> None:
         inside = set(archive.namelist())
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
+    choices = "vectorized_ops/numba/compiling/choices"
     data = {"knltrain/data/digits.npz"}
+    data |= {f"{choices}/{path.name}" for path in (ROOT / choices).glob("*.json")}
     marks = {f"{package}/py.typed" for package in ("affinity", "knltrain", "vectorized_ops")}
     assert data | marks <= inside
     assert data | marks <= packed

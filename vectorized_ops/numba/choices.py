@@ -24,7 +24,11 @@ import llvmlite.binding
 import numba
 
 from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS, kernels_in
-from vectorized_ops.numba.compiling.packages import kernel_packages
+from vectorized_ops.numba.compiling.packages import (
+    choices_in,
+    kernel_packages,
+    packaged_processor,
+)
 from vectorized_ops.numba.compiling.recording import active_recorder
 from vectorized_ops.timing import mean_seconds
 
@@ -45,6 +49,9 @@ HOPELESS = 1.4
 """Who is expected to take so many times as long as the fastest is not tried."""
 
 TUNING_SECONDS = 60.0
+
+SHIPPED: Final = Path(__file__).parent / "compiling" / "choices"
+"""Answers by processor, which `scripts/build_kernels --tune` has measured."""
 
 
 @dataclass(slots=True)
@@ -98,15 +105,15 @@ def chosen(
     """Return the remembered answer to `question`, or measure the candidates, which all compute it.
 
     The first candidate is the plain one. `expected` tells what each is expected to take, in any
-    unit, and `made_by` the state of the sources that an answer holds for; answers in a package of
-    kernels hold for all. Where nothing can be written the answer is not kept, nor what was not
-    measured.
+    unit, and `made_by` the state of the sources that an answer holds for; answers that come with
+    knltrain, or in a package of kernels, hold for all. Where nothing can be written the answer is
+    not kept, nor what was not measured.
     """
     tried = _worth_trying(candidates, expected)
     names = list(tried)
     if len(names) == 1:
         return Choice(names[0], {})
-    path = _answer_path(f"{question} {made_by}", names)
+    path = _answer_path(question, names, made_by)
     known = _read(path, names)
     if known is not None:
         return known
@@ -158,20 +165,20 @@ def _measure(candidates: Mapping[str, Callable[[], object]]) -> dict[str, float]
 
 @cache
 def _packaged() -> dict[str, str]:
-    """The answers in packages of kernels for this processor, the first one's above all."""
-    found: dict[str, str] = {}
+    """The answers for this processor that knltrain has, and above them those of packages."""
+    found = choices_in(SHIPPED / f"{packaged_processor()}.json")
     for package in reversed(kernel_packages(CACHE_FOLDER.name)):
         found |= package.choices()
     return found
 
 
-def _answer_path(question: str, names: list[str]) -> Path:
+def _answer_path(question: str, names: list[str], made_by: str = "") -> Path:
     machine = (
         SETTINGS.CPU_NAME or llvmlite.binding.get_host_cpu_name(),
         SETTINGS.CPU_FEATURES or "",
         str(numba.get_num_threads()),
     )
-    key = "\n".join((*machine, question, *names))
+    key = "\n".join((*machine, question, made_by, *names))
     return CACHE_FOLDER / "choices" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
 

@@ -83,6 +83,29 @@ def test_what_may_not_be_measured_is_chosen_by_what_it_is_expected_to_take(
     assert chosen("q", {"plain": lambda: None, "quick": lambda: None}).seconds
 
 
+def test_what_is_known_of_the_processor_is_measured_only_where_all_is_to_be(
+    tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vax.json").write_text('{"q": "quick", "r": "gone"}')
+    monkeypatch.setattr(choices, "SHIPPED", tmp_path)
+    monkeypatch.setattr(choices, "packaged_processor", lambda: "vax")
+    monkeypatch.setattr(choices, "kernel_packages", lambda _: ())
+    monkeypatch.setattr(choices, "_packaged", choices._packaged.__wrapped__)
+    untried = {"plain": must_not_run, "quick": must_not_run}
+    assert chosen("q", untried, made_by="sources") == Choice("quick", {})
+    tried = {"plain": sleeping(0.01, []), "quick": lambda: None}
+    assert chosen("r", tried).seconds, "it is no candidate any more"
+    tuning.mode = "full"
+    assert chosen("q", tried).seconds
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "3", '"\\ud800"'])
+def test_answers_that_cannot_be_read_are_as_good_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "choices.json").write_text(text)
+    assert choices.choices_in(tmp_path / "choices.json") == {}
+    assert choices.choices_in(tmp_path / "none.json") == {}
+
+
 def test_what_measuring_has_taken_is_told(tuning: Tuning) -> None:
     chosen("q", {"plain": sleeping(0.05, []), "quick": lambda: None})
     assert tuning.measured == 1

@@ -58,13 +58,16 @@ class Package:
 
     def choices(self) -> dict[str, str]:
         """The algorithms that were measured to be the fastest, by question."""
-        if self.folder is None:
-            return {}
-        try:
-            found = json.loads((self.folder.path / CHOICES).read_text(encoding="utf-8"))
-            return {str(question): str(name) for question, name in found.items()}
-        except (OSError, ValueError, AttributeError, RecursionError):
-            return {}
+        return {} if self.folder is None else choices_in(self.folder.path / CHOICES)
+
+
+def choices_in(path: Path) -> dict[str, str]:
+    """Return the answers in a file by their questions; none where it is not there, or no such."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {str(question): str(name) for question, name in found.items()}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
 
 
 def packaged_processor() -> str | None:

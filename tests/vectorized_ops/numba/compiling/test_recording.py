@@ -1,0 +1,35 @@
+"""What is noted instead of called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vectorized_ops.numba.cache import EntryNames, SharedKernels
+from vectorized_ops.numba.cache_folder import CacheFolder
+from vectorized_ops.numba.compiling.recording import WantedKernel, active_recorder, recording
+
+
+def wanted(name: str, folder: Path) -> WantedKernel:
+    names = EntryNames(name, f"packaged-{name}")
+    return WantedKernel(names, (name, "()"), 1, list, SharedKernels(CacheFolder(folder)))
+
+
+def test_each_kernel_is_noted_once_in_the_order_of_first_calls(tmp_path: Path) -> None:
+    with recording() as recorder:
+        for name in ("b", "a", "b"):
+            recorder.note(wanted(name, tmp_path))
+    assert [one.names.own for one in recorder.wanted] == ["b", "a"]
+
+
+def test_the_innermost_recorder_takes_notes_and_none_does_afterwards() -> None:
+    assert active_recorder() is None
+    with recording() as outer:
+        with recording() as inner:
+            assert active_recorder() is inner
+        assert active_recorder() is outer
+        with pytest.raises(RuntimeError), recording():
+            raise RuntimeError("of the work")
+        assert active_recorder() is outer
+    assert active_recorder() is None
