@@ -71,7 +71,12 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Pr
     try:
         if mark.exists():
             return
-        request = {"config": config.model_dump(mode="json"), "images": images, "threads": threads}
+        request = {
+            "config": config.model_dump(mode="json"),
+            "images": images,
+            "threads": threads,
+            "cpus": sorted(_cpus()),
+        }
         with _helper(request) as helper:
             assert helper.stdout is not None
             try:
@@ -89,6 +94,20 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Pr
                 mark.touch()
     finally:
         folder.unlock(mark.name)
+
+
+def _cpus() -> set[int]:
+    """Where kernels may be compiled: where the process may run that has started all workers here.
+
+    Where that is none of knltrain's, as this worker alone.
+    """
+    own, parent = os.sched_getaffinity(0), os.getppid()
+    try:
+        if b"knltrain" in Path(f"/proc/{parent}/cmdline").read_bytes():
+            return own | os.sched_getaffinity(parent)
+    except OSError:
+        pass
+    return own
 
 
 def _mark(config: RunConfig) -> Path:
@@ -124,7 +143,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     config = RunConfig.model_validate(request["config"])
     with suppress(OSError):  # the worker's own cores are enough
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+        os.sched_setaffinity(0, request["cpus"])
     processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
     for progress in compile_for(config, int(request["images"]), int(request["threads"]), processes):
         print(json.dumps(asdict(progress)), flush=True)
