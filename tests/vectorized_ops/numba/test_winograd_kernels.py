@@ -81,8 +81,8 @@ def test_forward_pools_the_products_of_the_points(height: int, threads: int) -> 
     kernels.forward_kernel(height)(
         MAPS, *in_memory(images), weights.reshape(-1), np.resize(PLACES.T, PAIRS),
         aligned_zeros((threads, SQUARE, PAIRS)), bias, *out_memory, *which_memory,
-        aligned_zeros((threads, SQUARE, kernels.point_rows(CHANNELS), LANES)),
-        aligned_zeros((threads, SQUARE, kernels.point_rows(FILTERS), LANES)),
+        aligned_zeros((threads, 2, SQUARE, kernels.point_rows(CHANNELS), LANES)),
+        aligned_zeros((threads, 2, SQUARE, kernels.point_rows(FILTERS), LANES)),
         np.arange(CHANNELS) * LANES,
     )  # fmt: skip
     out, which = back(out_memory[0], out), back(which_memory[0], which)
