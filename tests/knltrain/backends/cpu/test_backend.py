@@ -235,7 +235,7 @@ def test_slices_of_what_is_normalised_over_the_batch_are_refused() -> None:
 
 
 def test_description_tells_the_plan_and_what_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def chosen(question: str, candidates: dict[str, object]) -> Choice:
+    def chosen(question: str, candidates: dict[str, object], *_: object) -> Choice:
         name = "winograd4" if "backward_data" in question else "direct"
         return Choice(name, dict.fromkeys(candidates, 0.25))
 
