@@ -24,6 +24,8 @@ from knltrain.build.names import build_backend, build_network, build_optimizer
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
+    from knltrain.data.dataset import Batch
+    from knltrain.network.network import Network
     from vectorized_ops.numba.compiling.all_cores import Progress
 
 MOST_PROCESSES: Final = 32
@@ -151,27 +153,29 @@ def main() -> None:
 
 def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:
     """Compile the kernels of a step by forks of this process, which can do nothing else then."""
+    from knltrain.data.dataset import Batch
     from vectorized_ops.numba.compiling.all_cores import compile_missing
     from vectorized_ops.numba.compiling.recording import recording
 
     with recording() as recorder:
         try:
-            _step(config, images, threads)
+            network = build_network(config)
+            take_step(config, network, Batch.allocate(images, network.input_shape), threads)
         except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
             print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)
     yield from compile_missing(recorder.wanted, processes)
 
 
-def _step(config: RunConfig, images: int, threads: int) -> None:
-    """Compute a gradient, step, and evaluate."""
-    from knltrain.data.dataset import Batch
+def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -> None:
+    """Compute a gradient, step, and evaluate, all on one batch."""
     from knltrain.network.parameters import aligned_zeros
 
-    network = build_network(config)
-    batch = Batch.allocate(images, network.input_shape)
     parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
     optimizer = build_optimizer(config, network)
-    backend = build_backend(config, network, images, threads)
-    backend.evaluate(batch, parameters)
-    backend.loss_and_gradient(batch, parameters, gradient)
-    optimizer.step(parameters, gradient, 0.0)
+    backend = build_backend(config, network, len(batch.labels), threads)
+    try:
+        backend.loss_and_gradient(batch, parameters, gradient)
+        optimizer.step(parameters, gradient, 0.0)
+        backend.evaluate(batch, parameters)
+    finally:
+        backend.close()

@@ -25,15 +25,6 @@ def warmup(config: Path, overrides: tuple[str, ...], explain: bool) -> None:
 
     run = load_config(config, overrides)
     with display_on(sys.stdout) as display:
-        warmed = warm_up(
-            run,
-            lambda progress: display.compiling(
-                {
-                    "done": progress.done,
-                    "total": progress.total,
-                    "seconds_left": progress.seconds_left,
-                }
-            ),
-        )
+        warmed = warm_up(run, lambda progress: display.compiling(progress.counts()))
     for line in (*(warmed.explained() if explain else ()), *warmed.lines()):
         say(line)

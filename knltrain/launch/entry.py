@@ -72,8 +72,7 @@ class TellsParent(Observer):
     def compiling(self, progress: Progress) -> None:
         """Tell how many kernels are left."""
         if self._leads:
-            done, total, left = progress.done, progress.total, progress.seconds_left
-            self._events.send("compiling", done=done, total=total, seconds_left=left)
+            self._events.send("compiling", **progress.counts())
 
     def started(self, worker: Worker) -> None:
         """Remember where the worker sets out; by now it has nearly all of its kernels."""

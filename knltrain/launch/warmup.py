@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from knltrain.build import (
-    build_backend,
     build_dataset,
     build_method,
     build_network,
-    build_optimizer,
     written_for_the_wire,
 )
-from knltrain.build.kernels import compile_kernels
+from knltrain.build.kernels import compile_kernels, take_step
 from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
@@ -104,15 +102,7 @@ def _take_step(config: RunConfig, threads: int) -> None:
     )
     batch = Batch.allocate(batches.images_per_worker, network.input_shape)
     batches.fill(0, batch)
-    parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
-    optimizer = build_optimizer(config, network)
-    backend = build_backend(config, network, batches.images_per_worker, threads)
-    try:
-        backend.loss_and_gradient(batch, parameters, gradient)
-        optimizer.step(parameters, gradient, 0.0)
-        backend.evaluate(batch, parameters)
-    finally:
-        backend.close()
+    take_step(config, network, batch, threads)
 
 
 def exchange_once(config: RunConfig) -> None:

@@ -271,15 +271,6 @@ class Lanes:
         store = self._builder.store(value, target, align=4 * LANES)
         store.set_metadata("nontemporal", self._builder.module.add_metadata([_INT32(1)]))
 
-    def each(self, number: Value, body: Callable[[Value], None]) -> None:
-        """Run `body(i)` for i from 0 to before `number`, which is at least 1."""
-
-        def step(i: Value, _: list[Value]) -> list[Value]:
-            body(i)
-            return []
-
-        self.loop(number, [], step)
-
     def loop(
         self,
         steps: Value,

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from numba import types
 
+from vectorized_ops.numba._flow import repeat
 from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 
@@ -112,7 +113,7 @@ def point_sums_tile(
             )  # fmt: skip
             _add_to(lanes, sums, lanes.at(target, lanes.product(number, args[5])))
 
-        lanes.each(blocks, block)
+        repeat(lanes, blocks, block)
         return context.get_dummy_value()
 
     return signature, generate

@@ -11,11 +11,13 @@ are constants.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from numba import types
 
 from vectorized_ops.numba._correlation_tiles import WAYS, store_in_a_way
+from vectorized_ops.numba._flow import repeat
 from vectorized_ops.numba._lanes import Lanes, Value, tile
 from vectorized_ops.numba._winograd_tiles import square_map, store_points
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
@@ -82,7 +84,7 @@ def square_input_tile(
             points = square_map(lanes, maps.down.input_map, load, maps.across.input_map)
             store_points(lanes, points, own, args[6], maps.place)
 
-        lanes.each(args[15], lambda c: lanes.each(args[18], lambda vector: transform(c, vector)))
+        repeat(lanes, args[15], lambda c: repeat(lanes, args[18], partial(transform, c)))
         return context.get_dummy_value()
 
     return signature, generate
@@ -138,7 +140,7 @@ def square_output_tile(
 
             lanes.choose(args[16], WAYS, store)
 
-        lanes.each(args[17], lambda k: lanes.each(args[20], lambda vector: write(k, vector)))
+        repeat(lanes, args[17], lambda k: repeat(lanes, args[20], partial(write, k)))
         return context.get_dummy_value()
 
     return signature, generate
@@ -200,7 +202,7 @@ def square_gradient_tile(
             points = square_map(lanes, down, load, across)
             store_points(lanes, points, lanes.at(target, shift), args[6], maps.place)
 
-        lanes.each(args[9], transform)
+        repeat(lanes, args[9], transform)
         return context.get_dummy_value()
 
     return signature, generate

@@ -36,6 +36,10 @@ class Progress:
     total: int
     seconds_left: float
 
+    def counts(self) -> dict[str, float]:
+        """What a display shows of it, by name."""
+        return {"done": self.done, "total": self.total, "seconds_left": self.seconds_left}
+
 
 def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[Progress]:
     """Compile those that are not in the cache, by so many processes; tell of each that is ready.

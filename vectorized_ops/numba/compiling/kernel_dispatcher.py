@@ -55,9 +55,7 @@ class KernelDispatcher(Dispatcher):  # type: ignore[misc]
         if recorder is None:
             return super()._compile_for_args(*arguments)
         kinds = tuple(map(self.typeof_pyval, arguments))
-        if (self, kinds) not in recorder.met:
-            recorder.met.add((self, kinds))
-            recorder.note(self._wanted(kinds))
+        recorder.note((self, kinds), partial(self._wanted, kinds))
         is_plain = all(isinstance(kind, (types.Number, types.Boolean)) for kind in kinds)
         return self.py_func if is_plain else _does_nothing
 

@@ -33,17 +33,19 @@ class Recorder:
 
     def __init__(self) -> None:
         self._wanted: dict[str, WantedKernel] = {}
-        self.met: set[object] = set()
-        """What was noted, in the words of those who note."""
+        self._met: set[object] = set()
 
     @property
     def wanted(self) -> list[WantedKernel]:
         """All of them."""
         return list(self._wanted.values())
 
-    def note(self, kernel: WantedKernel) -> None:
-        """Note that it is wanted."""
-        self._wanted.setdefault(kernel.names.own, kernel)
+    def note(self, called: object, wanted: Callable[[], WantedKernel]) -> None:
+        """Note that a kernel is wanted; it is described only when `called` is met first."""
+        if called not in self._met:
+            self._met.add(called)
+            kernel = wanted()
+            self._wanted.setdefault(kernel.names.own, kernel)
 
 
 _recorders: list[Recorder] = []

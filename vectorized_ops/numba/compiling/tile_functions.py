@@ -53,9 +53,7 @@ class TileFunction:
         if constants not in self._addresses:
             recorder = active_recorder()
             if recorder is not None:
-                if (self, constants) not in recorder.met:
-                    recorder.met.add((self, constants))
-                    recorder.note(self._wanted(constants))
+                recorder.note((self, constants), partial(self._wanted, constants))
                 return _NOWHERE
             self._addresses[constants] = self._made(constants)
         return self._addresses[constants]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ def wanted(name: str, folder: Path) -> WantedKernel:
 def test_each_kernel_is_noted_once_in_the_order_of_first_calls(tmp_path: Path) -> None:
     with recording() as recorder:
         for name in ("b", "a", "b"):
-            recorder.note(wanted(name, tmp_path))
+            recorder.note(name, partial(wanted, name, tmp_path))
+        recorder.note("another that calls it", partial(wanted, "a", tmp_path))
     assert [one.names.own for one in recorder.wanted] == ["b", "a"]
 
 
