@@ -5,6 +5,7 @@ What it found goes to RESULT, written by torch.save; an error as its kind and te
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 import threading
@@ -29,14 +30,13 @@ from knltrain.errors import CollectiveError, KnltrainError
 
 Found = dict[str, Any]
 
-LONG = timedelta(seconds=60)
-SHORT = timedelta(seconds=2)
+LIMIT = timedelta(seconds=60)
 
 
-def start(backend: str, rank: int, ranks: int, store: str, timeout: timedelta = LONG) -> None:
+def start(backend: str, rank: int, ranks: int, store: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
-        backend, store=dist.FileStore(store, ranks), rank=rank, world_size=ranks, timeout=timeout
+        backend, store=dist.FileStore(store, ranks), rank=rank, world_size=ranks, timeout=LIMIT
     )
 
 
@@ -48,7 +48,7 @@ def common(backend: str, rank: int, ranks: int, store: str) -> Found:
         "refused": refused(ranks),
         "losses": in_parallel(rank, {"plain": {}}),
         "greatest": greatest(rank),
-        "calls": calls.refused(dist.group.WORLD, dist.new_group(backend="gloo", timeout=LONG)),
+        "calls": calls.refused(dist.group.WORLD, dist.new_group(backend="gloo", timeout=LIMIT)),
         "wrong call": wrong_call(),
         "backend": backend_of_the_cpu(),
         "profiled": profiled(rank),
@@ -187,7 +187,7 @@ def every_case(rank: int, ranks: int) -> Found:
 
 def like_gloo(cases: dict[str, Case]) -> Found:
     """Cases on our group and on one of gloo: the differences, and digests of our results."""
-    ours, gloo = dist.group.WORLD, dist.new_group(backend="gloo", timeout=LONG)
+    ours, gloo = dist.group.WORLD, dist.new_group(backend="gloo", timeout=LIMIT)
     found: Found = {}
     for name, case in cases.items():
         got = case(ours)
@@ -274,9 +274,10 @@ def different(rank: int, ranks: int) -> Found:
     return {}
 
 
-def last_sleeps(rank: int, ranks: int) -> Found:
+def last_sleeps(rank: int, ranks: int, limit: timedelta = LIMIT) -> Found:
     """The last rank does not come; what the others wait in comes in the order of `attempts`."""
     dist.barrier()
+    dist.group.WORLD.set_timeout(limit)  # not for the ranks to meet
     if rank == ranks - 1:
         say("asleep")
         time.sleep(1000)
@@ -289,7 +290,7 @@ def last_sleeps(rank: int, ranks: int) -> Found:
         "work": works[0].wait,
         "next": works[1].wait,
         "future": future.wait,
-        "received": received.wait,
+        "received": lambda: received.wait(limit),
         "later": lambda: dist.all_reduce(torch.zeros(10)),
     }
     for name, attempt in attempts.items():
@@ -364,7 +365,7 @@ def main() -> None:
     name, backend, rank, ranks, store, result = sys.argv[1:]
     found: Found
     try:
-        start(backend, int(rank), int(ranks), store, SHORT if name == "last_sleeps_long" else LONG)
+        start(backend, int(rank), int(ranks), store)
         if name == "common":
             found = common(backend, int(rank), int(ranks), store)
         elif name == "sharded":
@@ -383,7 +384,7 @@ SCENARIOS = {
     "threads": threads,
     "different": different,
     "last_sleeps": last_sleeps,
-    "last_sleeps_long": last_sleeps,
+    "last_sleeps_long": functools.partial(last_sleeps, limit=timedelta(seconds=2)),
     "last_leaves": last_leaves,
     "last_leaves_late": last_leaves_late,
     "inside_ddp": inside_ddp,
