@@ -22,7 +22,7 @@ class Operations:
 
     None where the implementation has none: `pooled_convolution` where convolution and pooling are
     not fused, `local_response_normalisation` and `dropout` where no library offers them, `chosen`
-    where nothing is chosen by measurement.
+    where nothing is chosen by measurement, `prepare` where nothing is compiled.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Operations:
     add: Callable[..., None]
     softmax_cross_entropy: Callable[..., float]
     chosen: Callable[..., Any] | None
+    prepare: Callable[[Callable[[], object]], None] | None
 
 
 def operations(name: str, winograd: bool = True) -> Operations:
@@ -95,6 +96,7 @@ def operations(name: str, winograd: bool = True) -> Operations:
         add=found("addition", "add"),
         softmax_cross_entropy=found("loss", "softmax_cross_entropy"),
         chosen=found("choices", "chosen"),
+        prepare=found("compiling.recording", "prepare") if name == "numba" else None,
     )
 
 

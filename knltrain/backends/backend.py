@@ -49,6 +49,13 @@ class Backend(ABC):
         which of them its end is done, by offsets that go down; what is left is with the return.
         """
 
+    def rehearse(self, batch: Batch, parameters: FloatArray, gradient: FloatArray) -> None:
+        """Make ready whatever `loss_and_gradient` of these needs beside them.
+
+        By that itself, where an implementation knows no shorter way; `gradient` is lost.
+        """
+        self.loss_and_gradient(batch, parameters, gradient)
+
     @abstractmethod
     def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
         """Sum of the images' losses at the first output, and how many it classifies right.

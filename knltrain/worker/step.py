@@ -63,7 +63,7 @@ class TrainingStep:
         return loss, learning_rate
 
     def rehearse(self) -> None:
-        """Take a step before the first one, so that no kernel is compiled while the clocks run.
+        """Make ready what a step calls, so that no kernel is compiled while the clocks run.
 
         It leaves its traces in the vectors and in the optimizer's state, none in the clocks
         (collective).
@@ -72,7 +72,7 @@ class TrainingStep:
         before, moved = part.parameters, part.gradient
         before.fill(0.0)
         self._batches.fill(0, batch)
-        backend.loss_and_gradient(batch, part.parameters, part.gradient)
+        backend.rehearse(batch, part.parameters, part.gradient)
         part.team.barrier(meeting.MEETING_SECONDS)
         if part.method.period is not None:
             part.exchange(0)
@@ -80,7 +80,7 @@ class TrainingStep:
             if (
                 part.parameters is not before or part.gradient is not moved
             ):  # backends make things for each vector
-                backend.loss_and_gradient(batch, part.parameters, part.gradient)
+                backend.rehearse(batch, part.parameters, part.gradient)
         self._optimizer.step(part.parameters, part.gradient, 0.0)
         part.team.clocks.clear()
 

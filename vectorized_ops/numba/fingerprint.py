@@ -24,7 +24,8 @@ from numba.core.extending import _Intrinsic
 from numba.core.types import Type
 
 _OURS = ("knltrain", "vectorized_ops")
-_PLAIN = (type(None), bool, int, float, complex, Fraction, str, bytes, type(Ellipsis), np.dtype)
+_BUILT_IN = {type(None), bool, int, float, str, bytes}
+_PLAIN = (*_BUILT_IN, complex, Fraction, type(Ellipsis), np.dtype)
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
@@ -77,6 +78,8 @@ class Walk:
 
     def text(self, value: Any) -> str:
         """Describe any value that a kernel may refer to."""
+        if type(value) in _BUILT_IN:  # nearly all
+            return f"builtins.{type(value).__name__} {value!r}"
         if isinstance(value, Dispatcher):
             options = sorted(value.targetoptions.items())
             cache: Any = vars(value).get("_cache")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
@@ -65,6 +67,14 @@ class CpuBackend(Backend):
         views = self._views.of(parameters), self._views.of(gradient)
         gradient[self._gaps] = 0
         return self._passes.loss_and_gradient(batch, views[0], gradient, views[1], ready)
+
+    def rehearse(self, batch: Batch, parameters: FloatArray, gradient: FloatArray) -> None:
+        """Load or compile the kernels, without a step where that can be done."""
+        step = partial(self.loss_and_gradient, batch, parameters, gradient)
+        if self._operations.prepare is None:
+            step()
+        else:
+            self._operations.prepare(step)
 
     def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
         """Sum of the images' losses at the first output, and how many it classifies right."""

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from numba.core.registry import cpu_target
+
 from vectorized_ops.numba.compiling.recording import WantedKernel
 from vectorized_ops.numba.journal import JOURNAL, MadeKernel
 
@@ -48,9 +50,11 @@ def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[
     is left out.
     """
     missing = [one for one in wanted if not one.shared.has(one.names)]
-    missing.sort(key=lambda one: -one.size)
     if not missing:
         return
+    sizes = {one.names.own: one.size() for one in missing}
+    missing.sort(key=lambda one: -sizes[one.names.own])
+    cpu_target.target_context.refresh()  # what all forks need is loaded once
     jobs, done = _pipe_with(range(len(missing))), os.pipe()
     children = [
         _forked(lambda: _work(missing, jobs, done[1])) for _ in range(min(processes, len(missing)))
@@ -60,8 +64,8 @@ def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[
     begin, size = time.monotonic(), 0
     try:
         for count, (number, compiled, seconds) in enumerate(_records(done[0]), start=1):
-            size += missing[number].size
-            rest = sum(one.size for one in missing) - size
+            size += sizes[missing[number].names.own]
+            rest = sum(sizes.values()) - size
             left = (time.monotonic() - begin) * rest / size
             made = MadeKernel(*missing[number].told, compiled, seconds)
             yield Progress(made, count, len(missing), left)

@@ -60,14 +60,15 @@ class KernelDispatcher(Dispatcher):  # type: ignore[misc]
         return self.py_func if is_plain else _does_nothing
 
     def _wanted(self, kinds: tuple[Any, ...]) -> WantedKernel:
-        self._compilation_chain_init_hook()
-        self.targetctx.refresh()
         names, told = (
             self._cache.names_of(kinds, self.targetctx),
             (self.py_func.__name__, str(kinds)),
         )
-        make, size = partial(self.compile, kinds), LEAST_SIZE + code_size(self)
-        return WantedKernel(names, told, size, make, self._cache.shared)
+        make = partial(self.compile, kinds)
+        return WantedKernel(names, told, self._size, make, self._cache.shared)
+
+    def _size(self) -> int:
+        return LEAST_SIZE + code_size(self)
 
 
 def _does_nothing(*_: Any) -> float:

@@ -17,21 +17,25 @@ LEAST_SIZE: Final = 1000
 class WantedKernel:
     """A kernel for one signature, under its names in the cache.
 
-    `make` loads it, or compiles and keeps it. Kernels of twice the `size` take about twice as long.
+    `make` loads it, or compiles and keeps it. Of twice the `size` it takes about twice as long.
     """
 
     names: EntryNames
     told: tuple[str, str]
-    size: int
+    size: Callable[[], int]
     make: Callable[[], object]
     shared: SharedKernels
 
 
 @final
 class Recorder:
-    """The kernels that were wanted so far, each once, in the order of their first calls."""
+    """The kernels that were wanted so far, each once, in the order of their first calls.
 
-    def __init__(self) -> None:
+    `has_tiles` tells whether the kernels' tiles are there, so that they are not wanted.
+    """
+
+    def __init__(self, has_tiles: bool = False) -> None:
+        self.has_tiles = has_tiles
         self._wanted: dict[str, WantedKernel] = {}
         self._met: set[object] = set()
 
@@ -58,7 +62,23 @@ def recording() -> Iterator[Recorder]:
     Memory is left as it is, and results are zeros: what is then known of kernels, such as the
     addresses of their tiles, is false. So this is for a process that does nothing else afterwards.
     """
-    recorder = Recorder()
+    with _active(Recorder()) as recorder:
+        yield recorder
+
+
+def prepare(work: Callable[[], object]) -> None:
+    """Load or compile the kernels that `work` calls, without anything that they do.
+
+    All results within `work` are zeros; nothing of it stays.
+    """
+    with _active(Recorder(has_tiles=True)) as recorder:
+        work()
+    for wanted in recorder.wanted:
+        wanted.make()
+
+
+@contextmanager
+def _active(recorder: Recorder) -> Iterator[Recorder]:
     _recorders.append(recorder)
     try:
         yield recorder

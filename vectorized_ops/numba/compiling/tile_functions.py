@@ -52,7 +52,7 @@ class TileFunction:
         """Return the address of the function for these values of the constants, for `call_tile`."""
         if constants not in self._addresses:
             recorder = active_recorder()
-            if recorder is not None:
+            if recorder is not None and not recorder.has_tiles:
                 recorder.note((self, constants), partial(self._wanted, constants))
                 return _NOWHERE
             self._addresses[constants] = self._made(constants)
@@ -61,7 +61,7 @@ class TileFunction:
     def _wanted(self, constants: tuple[int, ...]) -> WantedKernel:
         names, make = self._names(constants), partial(self._made, constants)
         told = self._define.__name__, str(constants)
-        return WantedKernel(names, told, LEAST_SIZE, make, _shared())
+        return WantedKernel(names, told, lambda: LEAST_SIZE, make, _shared())
 
     def _names(self, constants: tuple[int, ...]) -> EntryNames:
         if self._fingerprint is None:
@@ -73,7 +73,6 @@ class TileFunction:
     @global_compiler_lock  # type: ignore[untyped-decorator]
     def _made(self, constants: tuple[int, ...]) -> int:
         target = cpu_target.target_context
-        target.refresh()
         codegen = target.codegen()
         kernel, names, shared = self._define.__name__, self._names(constants), _shared()
         name = names.packaged  # of the function: what comes from a package has it, too
@@ -84,6 +83,7 @@ class TileFunction:
         library = shared.obtain(names, (kernel, str(constants)), rebuild)
         if library is None:
             try:
+                target.refresh()
                 library = codegen.create_library(name)
                 library.enable_object_caching()
                 given = dict(zip(self._constants, constants, strict=True))
