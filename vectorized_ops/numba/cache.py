@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, final
 from numba.core import config, sigutils
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
 from vectorized_ops.numba.cache_folder import CacheFolder

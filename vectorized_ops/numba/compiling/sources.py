@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 _IMPORT: Final = re.compile(
-    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(?:\(([^)]*)\)|([^(\n]+))"
-    r"|import[ \t]+(\w[^\n]*))",
+    r"(?:^|;)[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(?:\(([^)]*)\)|([^(;\n]+))"
+    r"|import[ \t]+([^;\n]+))",
     re.MULTILINE,
 )
 

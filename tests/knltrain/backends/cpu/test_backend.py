@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import resource
+import subprocess
+import sys
 import tracemalloc
 import weakref
 
@@ -333,3 +335,31 @@ def test_step_of_numba_touches_no_new_page(network: Network, micro_batch: int) -
 
     # The first warms up; in the others a thread of someone else's may touch a page now and then.
     assert min([faults_of_20_steps() for _ in range(4)][1:]) < 5
+
+
+REHEARSED = """
+import numpy as np
+from knltrain.backends.cpu import CpuBackend
+from knltrain.data.dataset import Batch
+from knltrain.network.googlenet import googlenet
+from knltrain.network.parameters import aligned_zeros
+from vectorized_ops.numba.journal import JOURNAL
+
+network = googlenet(classes=10)
+backend = CpuBackend(network, 16, 1, "numba")
+batch = Batch.allocate(16, network.input_shape)
+parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
+before = len(JOURNAL.made)
+backend.rehearse(batch, parameters, gradient)
+known = len(JOURNAL.made)
+loss = backend.loss_and_gradient(batch, parameters, gradient)
+print(known > before, len(JOURNAL.made) - known, np.isclose(loss, 1.6 * np.log(10)))
+"""
+
+
+@pytest.mark.slow
+def test_a_rehearsal_makes_all_kernels_of_a_step() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", REHEARSED], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["True", "0", "True"], done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,12 @@ import pytest
 
 from vectorized_ops.numba.cache import EntryNames, SharedKernels
 from vectorized_ops.numba.cache_folder import CacheFolder
-from vectorized_ops.numba.compiling.recording import WantedKernel, active_recorder, recording
+from vectorized_ops.numba.compiling.recording import (
+    WantedKernel,
+    active_recorder,
+    prepare,
+    recording,
+)
 
 
 def wanted(name: str, folder: Path) -> WantedKernel:
@@ -34,4 +40,23 @@ def test_the_innermost_recorder_takes_notes_and_none_does_afterwards() -> None:
         with pytest.raises(RuntimeError), recording():
             raise RuntimeError("of the work")
         assert active_recorder() is outer
+    assert active_recorder() is None
+
+
+def test_what_some_work_needs_is_made_after_it_and_nothing_is_noted_any_more(
+    tmp_path: Path,
+) -> None:
+    made: list[str] = []
+
+    def work() -> None:
+        recorder = active_recorder()
+        assert recorder is not None
+        assert recorder.has_tiles
+        for name in ("b", "a", "b"):
+            kernel = replace(wanted(name, tmp_path), make=partial(made.append, name))
+            recorder.note(name, lambda kernel=kernel: kernel)
+        assert made == []
+
+    prepare(work)
+    assert made == ["b", "a"]
     assert active_recorder() is None

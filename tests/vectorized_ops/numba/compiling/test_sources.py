@@ -10,11 +10,15 @@ from vectorized_ops.numba.compiling.sources import digest_of_imports
 
 FILES = {
     "__init__.py": "",
-    "top.py": "import made_up.plain\nfrom made_up.rooms import inner\n",
+    "top.py": "import os, made_up.plain as short\nfrom made_up.rooms import inner as it\n",
     "plain.py": "import os\n",
     "late.py": "",
     "rooms/__init__.py": "VALUE = 1\n",
-    "rooms/inner.py": "def load():\n    from made_up.late import anything\n",
+    "rooms/inner.py": "def load():\n    from made_up.late import anything\n"
+    "    from made_up import (  # in lines\n        first,  # and, why\n        last,\n    )\n",
+    "first.py": "",
+    "last.py": "import sys; import made_up.rooms.far\n",
+    "rooms/far.py": "",
     "unused.py": "",
 }
 
