@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 
 from vectorized_ops.numba.cache import EntryNames, SharedKernels, entry_names, shared_kernels
 from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS
+from vectorized_ops.numba.compiling.kernel_dispatcher import KernelLibrary
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
 from vectorized_ops.numba.fingerprint import fingerprint
 
@@ -84,8 +85,7 @@ class TileFunction:
         if library is None:
             try:
                 target.refresh()
-                library = codegen.create_library(name)
-                library.enable_object_caching()
+                library = KernelLibrary(codegen, name)
                 given = dict(zip(self._constants, constants, strict=True))
                 module = library.create_ir_module(name)
                 emitted(self._define, given, self._elements, target, module, name)
