@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,13 +14,20 @@ GRID_COLOUR = "#d9d9d9"
 DASHES = ("-", "--", ":", "-.")
 
 
-def empty_figure(width: float, height: float) -> Figure:
-    """A figure of so many inches, whose parts make room for each other."""
+def empty_figure(width: float, height: float, margins: Mapping[str, float] | None = None) -> Figure:
+    """A figure of so many inches, whose parts make room for each other, unless it has margins.
+
+    To find room takes as long as to draw. Margins are as matplotlib's `subplots_adjust` takes them.
+    """
     # On a slow machine the first picture ever would tell of a font cache where errors belong.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+    if margins is None:
+        return Figure(figsize=(width, height), dpi=150, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=150)
+    figure.subplots_adjust(**margins)
+    return figure
 
 
 def finish(axes: Axes) -> None:

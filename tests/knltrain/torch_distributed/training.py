@@ -1,4 +1,7 @@
-"""Training steps by what PyTorch builds on process groups, on ours and on gloo."""
+"""Training steps by what PyTorch builds on process groups, on ours and on gloo.
+
+What takes PyTorch longer to import than a scenario takes is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as checkpoint
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
     PowerSGDState,
     powerSGD_hook,
 )
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.distributed.algorithms.model_averaging.utils import average_parameters
-from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 Found = dict[str, Any]
@@ -142,6 +141,8 @@ def by_built_in_hooks(group: Any, rank: int) -> list[Any]:
 
 def from_the_first(rank: int) -> bool:
     """Whether a model gets what the first rank alone has."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+
     model, state = Branches(), {}
     for parameter in model.parameters():
         torch.nn.init.constant_(parameter, 2.0 if rank == 0 else 3.0)
@@ -154,6 +155,8 @@ def from_the_first(rank: int) -> bool:
 
 def zero(group: Any, rank: int) -> list[float]:
     """An optimizer whose state is divided among the ranks."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
     model = DistributedDataParallel(Branches(), process_group=group)
     optimizer = ZeroRedundancyOptimizer(
         model.parameters(), torch.optim.Adam, process_group=group, lr=0.01
@@ -178,6 +181,9 @@ def averaged(rank: int) -> None:
 
 def sharded(rank: int, ranks: int, folder: Path) -> Found:
     """FSDP2 against the same steps in one process on all batches, and a checkpoint of it."""
+    from torch.distributed import checkpoint
+    from torch.distributed.fsdp import fully_shard
+
     model, alone = Branches(), Branches()
     model.normalisation = alone.normalisation = torch.nn.Identity()
     for layer in (model.first, model.rare, model.last):
@@ -208,6 +214,8 @@ def sharded(rank: int, ranks: int, folder: Path) -> Found:
 
 def kept(model: Any, folder: Path, save: Any) -> bool:
     """Whether a distributed checkpoint gives back what was saved."""
+    from torch.distributed import checkpoint
+
     state = {"model": model.state_dict()}
     before = {name: value.full_tensor() for name, value in state["model"].items()}
     save(state, checkpoint_id=folder)

@@ -51,6 +51,8 @@ def install(seam: Seam, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(words, "_sched_yield", lambda: None)
     patch.setattr(process, "own_identity", seam.own_identity)
     patch.setattr(process, "is_alive", seam.is_alive)
+    patch.setattr(process, "standstill", lambda identity: None)
+    patch.setattr(process, "run_delay_seconds", lambda identity: 0.0)
     for module in (patience, stillness):
         patch.setattr(module, "time", SimpleNamespace(monotonic=seam.seconds, sleep=seam.sleep))
     for module in (patience, buffer, box):
