@@ -11,9 +11,15 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import IMPLEMENTATIONS, operations
 
 MISSING = {
-    "reference": {"pooled_convolution", "chosen"},
+    "reference": {"pooled_convolution", "chosen", "prepare"},
     "numba": set(),
-    "onednn": {"pooled_convolution", "local_response_normalisation", "dropout", "chosen"},
+    "onednn": {
+        "pooled_convolution",
+        "local_response_normalisation",
+        "dropout",
+        "chosen",
+        "prepare",
+    },
 }
 
 
