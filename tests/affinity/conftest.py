@@ -36,6 +36,7 @@ Both return a `MachineTree`, for further changes.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,11 +74,15 @@ class MachineTree:
 
     root: Path
     processors: dict[int, dict[str, str]] = field(default_factory=dict)
+    folders: set[Path] = field(default_factory=set)
+    caches: Counter[int] = field(default_factory=Counter)
 
     def write(self, path: str, text: str) -> None:
         """Write one kernel file, with the newline that the kernel ends it with."""
         file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.parent not in self.folders:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self.folders.add(file.parent)
         file.write_text(text + "\n", encoding="utf-8")
 
     def link(self, path: str, target: str) -> None:
@@ -119,9 +124,8 @@ class MachineTree:
     ) -> None:
         """Add a cache that `cpus` share, as the next index of each of them."""
         for cpu in cpus:
-            caches = self.root / f"{SYSTEM}/cpu/cpu{cpu}/cache"
-            index = len(list(caches.glob("index*")))
-            folder = f"{SYSTEM}/cpu/cpu{cpu}/cache/index{index}"
+            folder = f"{SYSTEM}/cpu/cpu{cpu}/cache/index{self.caches[cpu]}"
+            self.caches[cpu] += 1
             self.write(f"{folder}/level", str(level))
             self.write(f"{folder}/type", kind)
             self.write(f"{folder}/size", f"{kilobytes}K")
