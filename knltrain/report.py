@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CURVES = "curves.png"
 _LOSS_COLOUR = "#1f5fa8"
 _ACCURACY_COLOUR = "#c2500a"
+_MARGINS = {"left": 0.12, "right": 0.97, "bottom": 0.08, "top": 0.87, "hspace": 0.1}
 
 _NUMBER = (int, float)
 _TOLD: dict[str, tuple[type, ...]] = {
@@ -30,7 +31,6 @@ _TOLD: dict[str, tuple[type, ...]] = {
     "test_accuracy": (float, type(None)),
 }
 _TOLD_OF_TESTS: dict[str, tuple[type, ...]] = {"test_images": (int,), "test_loss": _NUMBER}
-_MARGINS = {"left": 0.12, "right": 0.97, "bottom": 0.08, "top": 0.87, "hspace": 0.1}
 _DRAWN = {"train": ("step", "loss", "epoch"), "test": ("step", "accuracy")}
 """What a summary and a picture are made of."""
 

@@ -40,7 +40,7 @@ class KernelDispatcher(Dispatcher):  # type: ignore[misc]
         as_compiled: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(py_func=function, targetoptions=options)
-        self._compiler = _compiler(self, KernelLibrary, as_compiled)
+        self._compiler = _Compiler(self, KernelLibrary, as_compiled)
         self._linked = LinkedDispatcher(function, options, as_compiled)
         self.typingctx._remove_global(self)
         self.typingctx.insert_global(self, self._numba_type_)
@@ -87,7 +87,7 @@ class LinkedDispatcher(Dispatcher):  # type: ignore[misc]
     ) -> None:
         super().__init__(py_func=function, targetoptions=options)
         self._keys: dict[tuple[Any, ...], object] = {}
-        self._compiler = _compiler(self, _LinkedLibrary, as_compiled)
+        self._compiler = _Compiler(self, _LinkedLibrary, as_compiled)
 
     def add_overload(self, compiled: Any) -> None:
         """Make the code known to those that call it, by a key that stands for an address."""
@@ -107,6 +107,9 @@ class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     Numba optimises each function before, which takes a tenth of the time and changes no kernel's
     speed.
     """
+
+    is_called = True
+    """Whether anything is called in it; else it needs no machine code, nor a wrapper for Python."""
 
     def __init__(self, target: Any, name: str) -> None:
         super().__init__(target, name)
@@ -130,6 +133,8 @@ class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
 class _LinkedLibrary(KernelLibrary):
     """Code that is neither optimised nor made into machine code: it is only ever linked."""
 
+    is_called = False
+
     def _optimize_final_module(self) -> None:
         """Leave that to those that link it."""
 
@@ -140,26 +145,28 @@ class _LinkedLibrary(KernelLibrary):
 
 @final
 class _Compiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
-    """Compiles into a library of this kind; what is only linked, nobody calls from Python."""
+    """Compiles a kernel, or what `as_compiled` makes of it, into a library of this kind."""
 
-    def __init__(self, function: Any, target: Any, options: Any, library: type) -> None:
-        super().__init__(function, target, options, {}, compiler.Compiler)
-        self._library = library
+    def __init__(
+        self,
+        kernel: Any,
+        library: type[KernelLibrary],
+        as_compiled: Callable[[Any], Any] | None,
+    ) -> None:
+        function, options = kernel.py_func, kernel.targetoptions
+        super().__init__(function, kernel.targetdescr, options, {}, compiler.Compiler)
+        self._library, self._as_compiled = library, as_compiled
+
+    def _get_implementation(self, *_: Any) -> Any:
+        return self.py_func if self._as_compiled is None else self._as_compiled(self.py_func)
 
     def _compile_core(self, arguments: Any, return_type: Any) -> Any:
         flags = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
-        if self._library is _LinkedLibrary:
+        if not self._library.is_called:
             flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
         target, function = self.targetdescr.target_context, self._get_implementation(arguments, {})
         return compiler.compile_extra(
             self.targetdescr.typing_context, target, function, arguments, return_type, flags, {},
             library=self._library(target.codegen(), function.__qualname__),
         )  # fmt: skip
-
-
-def _compiler(kernel: Any, library: type, as_compiled: Callable[[Any], Any] | None) -> _Compiler:
-    made = _Compiler(kernel.py_func, kernel.targetdescr, kernel.targetoptions, library)
-    if as_compiled is not None:
-        made._get_implementation = lambda *_: as_compiled(kernel.py_func)
-    return made

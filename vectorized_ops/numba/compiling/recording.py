@@ -59,6 +59,7 @@ _recorders: list[Recorder] = []
 def recording() -> Iterator[Recorder]:
     """Note the kernels that are called instead of calling them, wherever that is in the process.
 
+    Those that are there already, for the types of their arguments, are called as ever.
     Memory is left as it is, and results are zeros: what is then known of kernels, such as the
     addresses of their tiles, is false. So this is for a process that does nothing else afterwards.
     """
@@ -67,9 +68,9 @@ def recording() -> Iterator[Recorder]:
 
 
 def prepare(work: Callable[[], object]) -> None:
-    """Load or compile the kernels that `work` calls, without anything that they do.
+    """Load or compile the kernels that `work` calls and that are not there yet.
 
-    All results within `work` are zeros; nothing of it stays.
+    These are not called within `work`, which has zeros for their results: its own are lost.
     """
     with _active(Recorder(has_tiles=True)) as recorder:
         work()

@@ -15,7 +15,7 @@ FILES = {
     "late.py": "",
     "rooms/__init__.py": "VALUE = 1\n",
     "rooms/inner.py": "def load():\n    from made_up.late import anything\n"
-    "    from made_up import (  # in lines\n        first,  # and, why\n        last,\n    )\n",
+    "    from made_up import (  # in lines\n        first,  # (and, why)\n        last,\n    )\n",
     "first.py": "",
     "last.py": "import sys; import made_up.rooms.far\n",
     "rooms/far.py": "",
