@@ -22,6 +22,7 @@ from affinity.placement.plan import Placement, Plan
 from affinity.placement.words import counted, numbered
 from affinity.process.thread_environment import placement_environment
 from affinity.topology import Topology
+from affinity.whole_number import whole_number
 
 LOCAL_RANK_VARIABLES = (
     "SLURM_LOCALID",
@@ -149,8 +150,8 @@ def _proved(bystander: Bystander, status: int) -> int:
 
 def _local_rank(environment: Mapping[str, str]) -> int:
     for name in LOCAL_RANK_VARIABLES:
-        if (value := environment.get(name, "")).isdigit():
-            return int(value)
+        if (rank := whole_number(environment.get(name))) is not None:
+            return rank
     raise PlacementError(
         "--rank auto: no launcher has said which process on this node this is (none of "
         f"{', '.join(LOCAL_RANK_VARIABLES)} is set): start with srun or mpirun, or give the rank"

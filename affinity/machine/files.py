@@ -11,6 +11,7 @@ from typing import NamedTuple, final
 
 from affinity.cpulist import members_of, parse_cpulist
 from affinity.errors import AffinityError, TopologyError
+from affinity.whole_number import whole_number
 
 CPUINFO = "proc/cpuinfo"
 
@@ -119,8 +120,8 @@ def _read_all(descriptor: int, limit: int) -> bytes:
 
 def numbers(files: MachineFiles, folder: str, prefix: str) -> tuple[int, ...]:
     """The numbers N, ascending, of all that is called `prefix` + N in `folder`."""
-    endings = (name[len(prefix) :] for name in files.names(folder, prefix))
-    return tuple(sorted(int(ending) for ending in endings if ending.isdecimal()))
+    endings = (whole_number(name[len(prefix) :]) for name in files.names(folder, prefix))
+    return tuple(sorted(number for number in endings if number is not None))
 
 
 def read_int(files: MachineFiles, path: str) -> int | None:
@@ -230,7 +231,7 @@ def read_cpuinfo(files: MachineFiles) -> dict[int, dict[str, str]]:
             processors[to_int(fields["processor"], files.where(CPUINFO))] = fields
     if processors:
         return processors
-    numbered = re.findall(r"^processor\s+(\d+)\s*:", text, re.MULTILINE)
+    numbered = re.findall(r"^processor\s+(\d{1,5})\s*:", text, re.MULTILINE)
     counted = re.search(r"^cpus detected\s*:\s*(\d{1,5})\s*$", text, re.MULTILINE)
     return {int(cpu): {} for cpu in numbered or range(int(counted[1]) if counted else 0)}
 

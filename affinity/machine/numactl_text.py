@@ -15,15 +15,16 @@ from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError, TopologyError
 from affinity.machine.description import Description, NodeFacts, Processor
 from affinity.machine.numactl_cores import CoreWords, place_threads, tiles_of_knights
+from affinity.whole_number import whole_number
 
 _PROMPT = re.compile(
     r"^.*[$%>#]\s*(sudo )?(numactl|lscpu)\b"
     # Or with nothing after it: "[user@host ~]$", "user@host:~>", "$".
     r"|^(\[.*\]|\S+@\S+( \S+)?|[\w.~/-]*)\s*[$%>#]$"
 )
-_NODE = re.compile(r"^node\s+(\d+)\s+(cpus|size|free)\s*:\s*(.*)$")
-_AVAILABLE = re.compile(r"^available:\s*(\d+)\s+nodes?\s*\((.*)\)$")
-_ROW = re.compile(r"^(\d+)\s*:\s*(.*)$")
+_NODE = re.compile(r"^node\s+(\d{1,5})\s+(cpus|size|free)\s*:\s*(.*)$")
+_AVAILABLE = re.compile(r"^available:\s*\d+\s+nodes?\s*\((.*)\)$")
+_ROW = re.compile(r"^(\d{1,5})\s*:\s*(.*)$")
 _LSCPU = re.compile(
     r"^(Architecture|CPU op-mode|Address sizes|Byte Order|CPU\(s\)|Vendor ID|Model name|"
     r"CPU family|Model|Thread\(s\) per core|Core\(s\) per socket|Socket\(s\)|Flags)\b.*:"
@@ -58,7 +59,7 @@ def describe_numactl(text: str, name: str) -> Description:
         try:
             _read_line(parts, line.strip())
         except AffinityError as error:
-            raise TopologyError(f"{name}, line {number}: {error}: {line.strip()!r}") from None
+            raise TopologyError(f"{name}, line {number}: {error}: {line.strip()[:200]!r}") from None
     if not any(facts.cpus for facts in parts.nodes.values()):
         raise TopologyError(
             f"{name} describes no NUMA node with cpus: expected the whole output of `numactl -H`, "
@@ -73,12 +74,12 @@ def _read_line(parts: _Text, line: str) -> None:
     elif not line or _PROMPT.match(line) or line.startswith("No distance information"):
         return
     elif found := _AVAILABLE.match(line):
-        parts.announced = parse_cpulist(found[2])
+        parts.announced = parse_cpulist(found[1])
     elif found := _NODE.match(line):
         _read_node(parts, int(found[1]), found[2], found[3])
     elif line.startswith("node distances:"):
         parts.header = ()
-    elif parts.header is not None and re.match(r"^node(\s+\d+)+$", line):
+    elif parts.header is not None and re.match(r"^node(\s+\d{1,5})+$", line):
         parts.header = tuple(int(word) for word in line.split()[1:])
     elif parts.header is not None and (found := _ROW.match(line)):
         _read_row(parts, int(found[1]), found[2])
@@ -114,7 +115,7 @@ def _read_node(parts: _Text, node: int, word: str, value: str) -> None:
 def _bytes(value: str) -> int:
     if value == _NOT_TOLD:
         return 0
-    found = re.match(r"^(\d+)\s*(kB|MB|GB)$", value)
+    found = re.match(r"^(\d{1,18})\s*(kB|MB|GB)$", value)
     if not found:
         raise TopologyError(f"a size such as '65536 MB' was expected, not {value!r}")
     return int(found[1]) * _UNITS[found[2]]
@@ -122,11 +123,10 @@ def _bytes(value: str) -> int:
 
 def _read_row(parts: _Text, node: int, value: str) -> None:
     columns = parts.header or parts.announced or tuple(sorted(parts.nodes))
-    words = value.split()
-    if len(words) != len(columns) or not all(word.isdecimal() for word in words):
+    distances = [number for word in value.split() if (number := whole_number(word)) is not None]
+    if not len(distances) == len(columns) == len(value.split()):
         raise TopologyError(f"{len(columns)} distances were expected")
-    row = zip(columns, map(int, words), strict=True)
-    parts.distances |= {(node, column): distance for column, distance in row}
+    parts.distances |= {(node, column): it for column, it in zip(columns, distances, strict=True)}
 
 
 def _describe(parts: _Text) -> Description:
@@ -181,8 +181,8 @@ def _processor(parts: _Text) -> Processor:
     if told:
         return Processor(
             vendor=told.get("Vendor ID", "unknown"),
-            family=_number(told.get("CPU family")),
-            model=_number(told.get("Model")),
+            family=whole_number(told.get("CPU family")),
+            model=whole_number(told.get("Model")),
             name=told.get("Model name") or "unknown",
             flags=tuple(told.get("Flags", "").split()),
         )
@@ -201,19 +201,15 @@ def _core_words(parts: _Text) -> CoreWords:
     if told:
         return CoreWords(
             source="lscpu",
-            threads_per_core=_number(told.get("Thread(s) per core")),
-            packages=_number(told.get("Socket(s)")),
+            threads_per_core=whole_number(told.get("Thread(s) per core")),
+            packages=whole_number(told.get("Socket(s)")),
             adjacent=told.get("Architecture", "x86_64") not in ("x86_64", "i686"),
         )
     comments = "\n".join(parts.comments)
-    threads = re.search(r"\bcores x (\d+) (?:HT|threads)\b", comments, re.IGNORECASE)
-    cores = re.search(r"\b(\d+) cores/(?:socket|package)\b", comments, re.IGNORECASE)
+    threads = re.search(r"\bcores x (\d{1,5}) (?:HT|threads)\b", comments, re.IGNORECASE)
+    cores = re.search(r"\b(\d{1,5}) cores/(?:socket|package)\b", comments, re.IGNORECASE)
     return CoreWords(
         source="a comment",
         threads_per_core=int(threads[1]) if threads else None,
         cores_per_package=int(cores[1]) if cores else None,
     )
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None

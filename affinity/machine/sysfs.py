@@ -27,6 +27,7 @@ from affinity.machine.sysfs_cpus import CPUS, read_cpus_and_cores
 from affinity.machine.sysfs_devices import add_devices
 from affinity.machine.sysfs_memory import add_memory
 from affinity.topology import Cache, CacheKind
+from affinity.whole_number import whole_number
 
 _CACHE_KINDS: dict[str, CacheKind] = {
     "Data": "data",
@@ -60,8 +61,8 @@ def describe_sysfs(files: MachineFiles, allowed: Iterable[int] = ()) -> Descript
 def _processor(fields: dict[str, str]) -> Processor:
     return Processor(
         vendor=_first(fields, "vendor_id", "CPU implementer", "vendor") or "unknown",
-        family=_number(_first(fields, "cpu family", "family")),
-        model=_number(fields.get("model")) or arm_part(fields.get("CPU part", "")),
+        family=whole_number(_first(fields, "cpu family", "family")),
+        model=whole_number(fields.get("model")) or arm_part(fields.get("CPU part", "")),
         name=_first(fields, "model name", "cpu model", "cpu", "Processor") or "unknown",
         flags=tuple(_first(fields, "flags", "Features").split()),
     )
@@ -80,11 +81,6 @@ def _note_hybrid(files: MachineFiles, description: Description) -> None:
             f"(cpus {format_cpulist(slow)}): workers on the latter are slower, and all wait for "
             "them unless they are left out"
         )
-
-
-def _number(text: str | None) -> int | None:
-    # On POWER, "model" is a name.
-    return int(text) if text is not None and text.isdecimal() else None
 
 
 def _add_threads(files: MachineFiles, description: Description, allowed: Iterable[int]) -> None:

@@ -65,6 +65,6 @@ def _note_offline(
 def _add_gpus(files: MachineFiles, description: Description) -> None:
     for gpu in files.names(GPUS):
         path = f"{GPUS}/{gpu}/numa_status"
-        found = re.search(r"^Node:\s*(\d+)\s*$", files.read_text(path) or "", re.MULTILINE)
+        found = re.search(r"^Node:\s*(\d{1,5})\s*$", files.read_text(path) or "", re.MULTILINE)
         if found and (facts := description.nodes.get(int(found[1]))):
             facts.told = ToldKind("gpu", f"/{path}")

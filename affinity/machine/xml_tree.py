@@ -6,12 +6,12 @@ programs read here declare none, and nested ones grow without bound ("billion la
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from affinity.errors import TopologyError
+from affinity.whole_number import whole_number
 
 _MORE_AFTER_END = expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT]
 
@@ -61,11 +61,6 @@ class XmlElement:
     def error(self, what: str) -> TopologyError:
         """An error about this element: in which file and line, and `what` is wrong."""
         return TopologyError(f"{self.source}, line {self.line}: <{self.tag}> has {what}")
-
-
-def whole_number(text: str) -> int | None:
-    """`text` as a number of up to 64 bits, None if it is something else or negative."""
-    return int(text) if re.fullmatch(r"\s*[0-9]{1,20}\s*", text) else None
 
 
 def parse_xml(text: str, source: str) -> XmlElement:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from affinity.whole_number import whole_number
+
 CLUSTER_FEATURES = {
     "a2a": "all-to-all",
     "hemi": "hemisphere",
@@ -47,7 +49,7 @@ def slurm_words(environment: Mapping[str, str]) -> SlurmWords | None:
     job = environment.get("SLURM_JOB_ID") or environment.get("SLURM_JOBID")
     if not job:
         return None
-    task = _number(environment.get("SLURM_LOCALID"))
+    task = whole_number(environment.get("SLURM_LOCALID"))
     memory = _own(_bound(environment, "SLURM_MEM_BIND"), task)
     if memory and environment.get("SLURM_MEM_BIND_PREFER"):
         memory = f"prefer,{memory.removeprefix('prefer,')}"
@@ -55,8 +57,8 @@ def slurm_words(environment: Mapping[str, str]) -> SlurmWords | None:
         job,
         _own(_bound(environment, "SLURM_CPU_BIND"), task),
         memory,
-        _number(environment.get("SLURM_CPUS_PER_TASK")),
-        _number(environment.get("SRUN_CPUS_PER_TASK")),
+        whole_number(environment.get("SLURM_CPUS_PER_TASK")),
+        whole_number(environment.get("SRUN_CPUS_PER_TASK")),
         environment.get("SLURM_JOB_CONSTRAINTS", ""),
     )
 
@@ -167,7 +169,3 @@ def _cpus_in(bound: str) -> frozenset[int] | None:
         if kind == "map_cpu":
             return frozenset((int(value, 0),))
     return None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None

@@ -12,6 +12,8 @@ from knltrain.errors import ConfigError
 MOST_HOSTS: Final = 2**17
 _MOST_BRACKETS = 8
 _LONGEST = 2**20
+_LONGEST_NAME = 253
+"""What a name of a computer may have in the domain name system, RFC 1035."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
@@ -40,7 +42,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _names(word: str, text: str) -> Iterator[str]:
-    if word.count("[") > _MOST_BRACKETS:
+    if word.count("[") > _MOST_BRACKETS or len(re.sub(r"\[.*?]", "", word)) > _LONGEST_NAME:
         raise _unknown(text)
     before, bracket, rest = word.partition("[")
     if not bracket:

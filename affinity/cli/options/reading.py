@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from affinity.errors import AffinityError
+from affinity.whole_number import whole_number
 
 _T = TypeVar("_T")
-_DIGITS = 18
-"""More than anything here counts; Python itself refuses to read numbers of some thousand."""
 
 
 def typed(parse: Callable[[str], _T]) -> Callable[[str], _T]:
@@ -24,11 +23,6 @@ def typed(parse: Callable[[str], _T]) -> Callable[[str], _T]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return parsed
-
-
-def whole_number(text: str) -> int | None:
-    """The number, 0 or more, that these digits are; None if they are something else."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
 
 
 def count(text: str) -> int:

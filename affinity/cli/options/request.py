@@ -7,7 +7,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import get_args
 
-from affinity.cli.options.reading import count, typed, whole_number
+from affinity.cli.options.reading import count, typed
 from affinity.cli.phrases import parse_bytes
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError, PlacementError
@@ -22,6 +22,7 @@ from affinity.placement.request import (
 )
 from affinity.process.allowed import Allowed
 from affinity.topology import Topology
+from affinity.whole_number import whole_number
 
 FIT = "fit"
 """In place of a number of workers: as many as fit."""

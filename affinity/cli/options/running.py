@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from affinity.cli.options.reading import whole_number
 from affinity.exec import assignment
+from affinity.whole_number import whole_number
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

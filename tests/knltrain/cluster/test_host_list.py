@@ -37,6 +37,8 @@ def test_what_is_no_list_is_refused_as_it_stands(text: str) -> None:
         "n[1-99999999999]",
         "[1]" * 2000,
         "n" + "," * 2**21,
+        "n" * 4000 + "[1-99999]",
+        "[1-99999]" + "n" * 4000,
     ],
     ids=lambda text: text[:12],
 )

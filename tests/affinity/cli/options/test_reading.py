@@ -5,17 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from affinity.cli.options.reading import count, file_name, typed, whole_number
+from affinity.cli.options.reading import count, file_name, typed
 from affinity.cpulist import parse_cpulist
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("0", 0), ("007", 7), ("9" * 18, 10**18 - 1), ("", None), ("-1", None), ("1.5", None),
-     (" 1", None), ("²", None), ("٣", None), ("9" * 19, None), ("9" * 5000, None)],
-)  # fmt: skip
-def test_whole_numbers_are_plain_digits_and_not_endless(text: str, number: int | None) -> None:
-    assert whole_number(text) == number
 
 
 def test_count_that_is_none_is_told_with_what_was_expected() -> None:
