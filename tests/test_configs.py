@@ -28,13 +28,14 @@ def result_of(tmp_path: Path, config: str, *arguments: str) -> dict[str, float]:
     return result
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_digits_reach_their_accuracy_by_synchronous_easgd(tmp_path: Path, seed: int) -> None:
     result = result_of(tmp_path, "lenet_digits.toml", "--set", f"seed={seed}")
     assert result["method"] == "sync_easgd"
     assert result["test_accuracy"] >= 0.985
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MNIST.is_dir(), reason=f"no MNIST files in {MNIST}")
 def test_mnist_reaches_its_accuracy_by_synchronous_easgd(tmp_path: Path) -> None:
     result = result_of(tmp_path, "lenet_mnist.toml", "--set", f"data.root={MNIST}")
@@ -42,6 +43,7 @@ def test_mnist_reaches_its_accuracy_by_synchronous_easgd(tmp_path: Path) -> None
     assert result["test_accuracy"] >= 0.980
 
 
+@pytest.mark.slow
 def test_digits_reach_their_accuracy_by_synchronous_sgd_on_the_torch_backend(
     tmp_path: Path,
 ) -> None:

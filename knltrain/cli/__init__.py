@@ -5,8 +5,6 @@ Everything heavy is imported inside a command, so that --help and --version answ
 
 from __future__ import annotations
 
-import atexit
-import gc
 import sys
 
 import click
@@ -26,7 +24,6 @@ _SIGINT = 2
 def main() -> None:
     """Run the command line and exit; every error that we know of becomes one line."""
     secure_standard_streams()
-    atexit.register(gc.freeze)  # Nothing is to be looked for in all that is about to end.
     try:
         sys.exit(commands(prog_name="knltrain", standalone_mode=False))
     except click.ClickException as error:

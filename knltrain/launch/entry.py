@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import sys
 import traceback
 from contextlib import suppress
@@ -208,5 +206,4 @@ def _exit_code(error: Exception) -> int:
 
 if __name__ == "__main__":
     secure_standard_streams()
-    atexit.register(gc.freeze)  # Nothing is to be looked for in all that is about to end.
     sys.exit(main())

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-REPOSITORY = Path(__file__).parents[2]
+from ..forked_python import start_python
 
 
 def said_by_a_library(line: str) -> bool:
@@ -28,29 +25,17 @@ class Ranks:
     """The processes of one scenario by rank, started with these arguments, the program first."""
 
     def __init__(self, arguments: Sequence[Sequence[str]], pass_fds: Sequence[int] = ()) -> None:
-        self.processes = [
-            subprocess.Popen(
-                [sys.executable, *each],
-                pass_fds=pass_fds,
-                env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for each in arguments
-        ]
+        self.processes = [start_python(each, pass_fds=pass_fds) for each in arguments]
 
     def hear(self, rank: int) -> str:
         """Return the next line that a rank prints."""
-        stream = self.processes[rank].stdout
-        assert stream is not None
-        return stream.readline().strip()
+        return self.processes[rank].stdout.readline().strip()
 
     def end(self) -> None:
         """Kill what is left."""
         for process in self.processes:
             process.kill()
             process.wait()
-            assert process.stdout is not None
             process.stdout.close()
 
 

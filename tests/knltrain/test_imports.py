@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,33 @@ def _imported_by(code: str) -> set[str]:
 )
 def test_nothing_heavy_is_imported(code: str) -> None:
     assert not HEAVY & _imported_by(code)
+
+
+@pytest.mark.parametrize(
+    ("words", "rarely"),
+    [
+        (["-m", "knltrain", "--version"], True),
+        ([str(Path(sys.executable).with_name("knltrain")), "--version"], True),
+        (["-m", "knltrain.launch.pass_on"], True),
+        (["-c", "import knltrain"], False),
+        (["-m", "theirs"], False),
+    ],
+)
+def test_garbage_is_collected_rarely_in_our_own_programs(
+    tmp_path: Path, words: list[str], rarely: bool
+) -> None:
+    (tmp_path / "theirs.py").write_text("import knltrain.errors")
+    told = "import atexit, gc; atexit.register(lambda: print('after', *gc.get_threshold()))"
+    (tmp_path / "sitecustomize.py").write_text(told)
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    line = next(line for line in done.stdout.splitlines() if line.startswith("after"))
+    assert (int(line.split()[1]) > 50_000) is rarely
 
 
 def test_a_heavy_import_would_be_seen() -> None:

@@ -54,6 +54,7 @@ def test_half_made_environment_is_made_anew_and_installed_into(project: Path) ->
     done = _setup(project, f"printf '{PIP_THAT_WORKS}' > .venv/bin/python; exit 0")
     assert (done.returncode, done.stderr) == (0, "")
     assert "pip install" in (project / "pip.log").read_text(encoding="utf-8")
+    assert "compileall" in (project / "pip.log").read_text(encoding="utf-8")
     assert len(list((project / ".venv").glob("knltrain-*"))) == 1
 
 
@@ -115,9 +116,8 @@ def test_ipex_gets_an_environment_of_its_own_with_the_torch_it_needs(
     variables = {} if folder == ".venv-ipex" else {"IPEX_VENV": folder}
     done = _setup(project, venv, "--ipex", **variables)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (project / "pip.log").read_text(encoding="utf-8").splitlines()[
-        -1
-    ] == ".[dev,ipex,oneccl]"
+    last_words = (project / "pip.log").read_text(encoding="utf-8").splitlines()
+    assert ".[dev,ipex,oneccl]" in last_words
     pinned = (project / "pins.log").read_text(encoding="utf-8").splitlines()
     assert set(pinned) == {
         line

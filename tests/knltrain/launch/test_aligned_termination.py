@@ -176,6 +176,7 @@ def test_a_killed_run_goes_on_from_the_own_step_of_each_worker(
     assert again == result
 
 
+@pytest.mark.slow
 def test_a_run_whose_worker_dies_while_another_waits_for_it_ends_at_once(
     folder: Path, start_knltrain: Start
 ) -> None:

@@ -54,6 +54,7 @@ def _read_until(process: subprocess.Popen[str], *words: tuple[str, ...]) -> list
     raise AssertionError(f"{missing} not in {''.join(lines)}")
 
 
+@pytest.mark.slow
 def test_run_goes_on_while_the_disk_is_full_and_makes_up_for_it(
     disk: Path, start_knltrain: Start
 ) -> None:

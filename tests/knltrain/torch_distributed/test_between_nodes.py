@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from knltrain.errors import ConfigError
 from knltrain.exchange.mpi.library import mpi_library
 from knltrain.exchange.oneccl.library import installed
 
+from ...forked_python import start_python
 from ..ranks import told_as_json
 
 MEMBER = Path(__file__).with_name("node_member.py")
@@ -42,15 +41,13 @@ def started(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port, fd = listener.getsockname()[1], listener.fileno()
         members = [
-            subprocess.Popen(
+            start_python(
                 [
-                    *(sys.executable, str(MEMBER), backend, scene, str(node), str(nodes)),
+                    *(str(MEMBER), backend, scene, str(node), str(nodes)),
                     *(str(port), str(fd) if node == 0 else "-"),
                 ],
+                variables,
                 pass_fds=(fd,) if node == 0 else (),
-                stdout=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
             )
             for node in range(nodes)
         ]

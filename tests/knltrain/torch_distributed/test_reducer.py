@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,8 @@ from knltrain.errors import CollectiveError
 from knltrain.exchange.oneccl import installed
 from knltrain.torch_distributed.reducer import ProcessGroupReducer
 
-from ..ranks import REPOSITORY, told_as_json
+from ...forked_python import start_python
+from ..ranks import told_as_json
 
 MEMBER = """
 import json, os, sys, time
@@ -72,14 +70,8 @@ def started(folder: Path, backend: str, scene: str) -> list[list[Any]]:
     """What the ranks print, line by line."""
     program = folder / "member.py"
     program.write_text(MEMBER, encoding="utf-8")
-    environment = {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
     members = [
-        subprocess.Popen(
-            [sys.executable, str(program), backend, scene, str(rank), str(folder / "store")],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-        )
+        start_python([str(program), backend, scene, str(rank), str(folder / "store")])
         for rank in range(2)
     ]
     return [told_as_json(member.communicate(timeout=300)[0]) for member in members]

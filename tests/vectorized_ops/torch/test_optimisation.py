@@ -67,7 +67,7 @@ def test_gradients_are_as_near_to_double_precision_as_pytorchs(name: str) -> Non
     assert middle < max(1e-4, 2 * plain_middle)
 
 
-@pytest.mark.parametrize("name", ["resnet", "googlenet"])
+@pytest.mark.parametrize("name", ["resnet", pytest.param("googlenet", marks=pytest.mark.slow)])
 def test_losses_parameters_and_statistics_follow_those_of_the_plain_model(name: str) -> None:
     plain, ours = model_of(name), model_of(name)
     optimizers = [
