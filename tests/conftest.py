@@ -19,8 +19,6 @@ from typing import Any
 
 import pytest
 
-from .forked_python import SERVERS
-
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_SECONDS = 2.0
 """A process that was just killed needs a moment until it is gone."""
@@ -43,7 +41,13 @@ LONGEST = (
 """What begins first where tests run side by side, so that nobody waits for it at the end."""
 
 SHARED_MEMORY = Path("/dev/shm")
+SEGMENTS = ("/dev/shm/#", "/memfd:knltrain")
+"""How the names of files without a name begin that are shared memory of ours."""
+
 IN_SHARED_MEMORY = f"files in {SHARED_MEMORY}"
+FORKS_OTHERS = "tests/forked_python.py"
+"""What a process runs that is left by the first test that needs it, for others to come."""
+
 HUGE_PAGE_POOLS = Path("/sys/kernel/mm/hugepages")
 
 
@@ -151,24 +155,29 @@ def _living_children(before: set[int]) -> set[str]:
         state, command = _state_and_command(pid)
         if state == "Z":
             os.waitpid(pid, os.WNOHANG)
-        elif state and pid not in SERVERS:
+        elif state and FORKS_OTHERS not in command:
             living.add(f"{pid} ({command})")
     return living
 
 
 def _children() -> set[int]:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:
+        return set()
     parent = str(os.getpid())
     return {pid for pid in _pids() if (_stat(pid) or ["", ""])[1] == parent}
 
 
 def _pids() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 (every test)
 
 
 def _stat(pid: int) -> list[str] | None:
     """Fields of /proc/<pid>/stat from the state on; None when the process is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 (as above)
+            return file.read().rpartition(b")")[2].decode().split()
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -214,7 +223,9 @@ def _mapped_segments() -> set[str]:
     for link in list(Path("/proc/self/fd").iterdir()):
         with suppress(FileNotFoundError):  # closed meanwhile, as the folder's own always is
             held.add(f"{link.readlink()} {link.stat().st_ino}")
-    for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
-        fields = line.split(maxsplit=5)
-        held.add(f"{fields[5]} {fields[4]}" if len(fields) == 6 else "")
-    return {path for path in held if path.startswith(("/dev/shm/#", "/memfd:knltrain"))}
+    maps = Path("/proc/self/maps").read_bytes()
+    if any(begin.encode() in maps for begin in SEGMENTS):
+        for line in maps.decode(errors="replace").splitlines():
+            fields = line.split(maxsplit=5)
+            held.add(f"{fields[5]} {fields[4]}" if len(fields) == 6 else "")
+    return {path for path in held if path.startswith(SEGMENTS)}

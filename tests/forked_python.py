@@ -26,8 +26,8 @@ REPOSITORY = Path(__file__).parents[1]
 LOADED = ("pytest", "knltrain.torch_distributed", "torch.nn.parallel", "knltrain.exchange.segment")
 MESSAGE_BYTES = 1 << 20
 FDS = 16
-SERVERS: dict[int, subprocess.Popen[bytes]] = {}
-"""What no test has left behind: the server by its process, once there is one."""
+KEPT: list[subprocess.Popen[bytes]] = []
+"""The server, which ends with this process."""
 
 
 class Forked:
@@ -101,7 +101,7 @@ def _server() -> socket.socket:
             pass_fds=[theirs.fileno()],
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
         )
-    SERVERS[process.pid] = process
+    KEPT.append(process)
     return ours
 
 

@@ -24,7 +24,6 @@ HIDDEN_IN_THE_GUEST = ("/tmp", "/run", "/dev/shm")
 COULD_NOT_BE_RUN = 125
 PR_SET_PDEATHSIG = 1
 SECONDS = 900
-PACKAGES = ("affinity", "knltrain", "vectorized_ops")
 ENVIRONMENT = (f"PYTHONPATH={REPOSITORY}", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp")
 
 
@@ -58,9 +57,6 @@ def boot() -> Boot:
     tool = REPOSITORY.parent / "shared/tools/hbm-vm"
     if not tool.is_file():
         pytest.skip(f"{tool} is missing: it boots the machine with HBM")
-    # An emulated processor takes a minute to compile what this one does in seconds.
-    compile_all = [sys.executable, "-m", "compileall", "-q", *PACKAGES]
-    subprocess.run(compile_all, cwd=REPOSITORY, check=True)
 
     def run(
         topology: str, commands: Mapping[str, str], options: Iterable[str] = ()

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from interleaving.machine import Machine
+from interleaving.machine import Machine, one_core
 from interleaving.steps import Choice, Step, Worker
 
 Asleep = dict[Choice, Step]
@@ -104,6 +104,10 @@ class Exploration:
 
     def run(self) -> Exploration:
         """Explore everything."""
+        with one_core():
+            return self._explore()
+
+    def _explore(self) -> Exploration:
         while True:
             self._depth, self._trace = 0, []
             self.executions += 1

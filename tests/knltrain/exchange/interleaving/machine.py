@@ -36,7 +36,7 @@ class Machine:
             threading.Thread(target=self._live, args=(worker,), daemon=True)
             for worker in self.workers
         ]
-        with _one_core():
+        with one_core():
             for worker, thread in zip(self.workers, self._threads, strict=True):
                 worker.wake.acquire()
                 thread.start()
@@ -47,17 +47,16 @@ class Machine:
         return None if self._abandoned else self._running
 
     def run(self, programs: list[Callable[[], None]], choose: Callable[[], Choice | None]) -> None:
-        """Run until ``choose`` returns None; it may look at all workers."""
-        with _one_core():
-            self._choose = None
-            for worker, program in zip(self.workers, programs, strict=True):
-                worker.begin(program)
-                self._hand_to(worker)  # to its first step
-            self._choose = choose
-            following = self._next()
-            if following is not None:
-                self._hand_to(following)
-            self._abandon()
+        """Run until ``choose`` returns None; it may look at all workers; on `one_core`."""
+        self._choose = None
+        for worker, program in zip(self.workers, programs, strict=True):
+            worker.begin(program)
+            self._hand_to(worker)  # to its first step
+        self._choose = choose
+        following = self._next()
+        if following is not None:
+            self._hand_to(following)
+        self._abandon()
 
     def close(self) -> None:
         """End the threads, and let go of what errors and the exploration hold."""
@@ -203,7 +202,7 @@ class Machine:
 
 
 @contextmanager
-def _one_core() -> Iterator[None]:
+def one_core() -> Iterator[None]:
     """Keep threads on one core: those that run one at a time take turns much faster there."""
     cpus = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cpus)})

@@ -53,6 +53,9 @@ class OnSegment(Scenario):
         self._words_at_start = self._words.copy()
         self._center = self.segment.center
         self._share()
+        # It has all its pages: they need not be reserved again for every execution.
+        self.begin()
+        patch.setattr(Segment, "_reserve_pages", lambda *_: None)
 
     def begin(self) -> list[Callable[[], None]]:
         self.seam.begin()
