@@ -37,16 +37,18 @@ class Forked:
         self.pid = pid
         self.returncode: int | None = None
         self.stdout = os.fdopen(output, encoding="utf-8")
-        self._pidfd = os.pidfd_open(pid)
 
     def wait(self, timeout: float | None = None) -> int:
         """Exit status, or minus the number of the signal that has ended it."""
-        if self.returncode is None:
-            if not select.select([self._pidfd], [], [], timeout)[0]:
+        limit = None if timeout is None else time.monotonic() + timeout
+        while self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+            elif limit is not None and time.monotonic() > limit:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-            _, status = os.waitpid(self.pid, 0)
-            os.close(self._pidfd)
-            self.returncode = os.waitstatus_to_exitcode(status)
+            else:
+                time.sleep(0.005)
         return self.returncode
 
     def communicate(self, timeout: float = 600.0) -> tuple[str, None]:
