@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ..ranks import REPOSITORY
+from ...forked_python import REPOSITORY
 
 TEXT = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
 TOLD = re.compile(r"rank (\d): accuracy ([\d.]+) -> ([\d.]+), weights ([0-9a-f]{16})")
