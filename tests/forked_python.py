@@ -7,6 +7,7 @@ while it is loaded is that of the server, one OpenMP thread among it.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import importlib
@@ -104,6 +105,7 @@ def _server() -> socket.socket:
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
         )
     KEPT.append(process)
+    atexit.register(ours.close)
     return ours
 
 

@@ -160,9 +160,10 @@ def test_workers_that_come_at_any_time_come_as_they_are(team, board, termination
     gate = threading.Event()
 
     def ask(steps):
-        _await(lambda: steps()[0] > 20 and steps()[2] > 9)
+        # Each of the others may be far behind: by the average, one alone brings all to a meeting.
+        _await(lambda: max(steps()) > 20 and steps()[2] > 9)
         _round(board, 1, then=gate.set)
-        _await(lambda: min(steps()) > 60)
+        _await(lambda: sum(steps()) > 180)
         _round(board, 2, stops=True)
 
     ends = team(_method("first_come"), ask, gate, termination)
@@ -172,7 +173,7 @@ def test_workers_that_come_at_any_time_come_as_they_are(team, board, termination
     assert len(asked) == 2
     for step, steps in asked:
         assert step == (min(steps) if termination == "each" else sum(steps) // 3)
-    assert asked[0][1][0] >= 20 > 10 == asked[0][1][2]
+    assert max(asked[0][1]) >= 20 > 10 == asked[0][1][2]
     assert asked[1][1] == tuple(own for _, own, _ in ends)
     due = [step for kind, step, _ in found if kind == "due"]
     assert all(step >= expected for step, expected in zip(due, range(50, 301, 50), strict=False))
