@@ -222,10 +222,15 @@ def _mapped_segments() -> set[str]:
     held = set()
     for link in list(Path("/proc/self/fd").iterdir()):
         with suppress(FileNotFoundError):  # closed meanwhile, as the folder's own always is
-            held.add(f"{link.readlink()} {link.stat().st_ino}")
+            path = str(link.readlink())
+            if path.startswith(SEGMENTS):
+                held.add(f"{path} {link.stat().st_ino}")
+    if "RssShmem:\t       0 kB" in Path("/proc/self/status").read_text(encoding="utf-8"):
+        return held  # To ask this takes a tenth of the time of the map.
     maps = Path("/proc/self/maps").read_bytes()
     if any(begin.encode() in maps for begin in SEGMENTS):
         for line in maps.decode(errors="replace").splitlines():
             fields = line.split(maxsplit=5)
-            held.add(f"{fields[5]} {fields[4]}" if len(fields) == 6 else "")
-    return {path for path in held if path.startswith(SEGMENTS)}
+            if len(fields) == 6 and fields[5].startswith(SEGMENTS):
+                held.add(f"{fields[5]} {fields[4]}")
+    return held
