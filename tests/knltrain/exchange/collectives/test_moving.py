@@ -43,8 +43,8 @@ def test_root_alone_gathers_and_all_get_what_it_scatters(in_ranks: InRanks) -> N
         got = np.zeros((group.ranks, 5), np.uint8)
         own = np.full(5, group.rank + 1, np.uint8)
         group.gather(memory(own), [memory(row) for row in got], root=1)
-        back = np.zeros(5, np.uint8)
-        group.scatter([memory(row) for row in got[::-1].copy()], memory(back), root=1)
+        back, turned = np.zeros(5, np.uint8), got[::-1].copy()
+        group.scatter([memory(row) for row in turned], memory(back), root=1)
         return int(got.sum()), int(back[0])
 
     assert in_ranks(3, work) == [(0, 3), (30, 2), (0, 1)]
