@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 
-_NUMBER = re.compile(r"\s*([0-9]{1,18})\s*")
+def whole_number(text: str | None, most_digits: int = 18) -> int | None:
+    """The number, 0 or more, that these ASCII digits are; None for any other text, or more digits.
 
-
-def whole_number(text: str | None) -> int | None:
-    """The number, 0 or more, that a text of 18 digits or fewer is; None for any other text.
-
-    Python itself refuses to read numbers of thousands of digits, by a ValueError.
+    Some other characters count as digits that Python reads as no number, and of some thousand
+    digits it raises ValueError.
     """
-    found = _NUMBER.fullmatch(text or "")
-    return int(found[1]) if found else None
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= most_digits):
+        return None
+    return int(text)

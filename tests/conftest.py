@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from .forked_python import SERVERS
+
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_SECONDS = 2.0
 """A process that was just killed needs a moment until it is gone."""
@@ -45,9 +47,6 @@ SEGMENTS = ("/dev/shm/#", "/memfd:knltrain")
 """How the names of files without a name begin that are shared memory of ours."""
 
 IN_SHARED_MEMORY = f"files in {SHARED_MEMORY}"
-FORKS_OTHERS = "tests/forked_python.py"
-"""What a process runs that is left by the first test that needs it, for others to come."""
-
 HUGE_PAGE_POOLS = Path("/sys/kernel/mm/hugepages")
 
 
@@ -155,7 +154,7 @@ def _living_children(before: set[int]) -> set[str]:
         state, command = _state_and_command(pid)
         if state == "Z":
             os.waitpid(pid, os.WNOHANG)
-        elif state and FORKS_OTHERS not in command:
+        elif state and pid not in SERVERS:
             living.add(f"{pid} ({command})")
     return living
 
@@ -225,8 +224,6 @@ def _mapped_segments() -> set[str]:
             path = str(link.readlink())
             if path.startswith(SEGMENTS):
                 held.add(f"{path} {link.stat().st_ino}")
-    if "RssShmem:\t       0 kB" in Path("/proc/self/status").read_text(encoding="utf-8"):
-        return held  # To ask this takes a tenth of the time of the map.
     maps = Path("/proc/self/maps").read_bytes()
     if any(begin.encode() in maps for begin in SEGMENTS):
         for line in maps.decode(errors="replace").splitlines():

@@ -27,8 +27,8 @@ REPOSITORY = Path(__file__).parents[1]
 LOADED = ("pytest", "knltrain.torch_distributed", "torch.nn.parallel", "knltrain.exchange.segment")
 MESSAGE_BYTES = 1 << 20
 FDS = 16
-KEPT: list[subprocess.Popen[bytes]] = []
-"""The server, which ends with this process."""
+SERVERS: dict[int, subprocess.Popen[bytes]] = {}
+"""By its number, the process that forks: no test has left it behind, it ends with this one."""
 
 
 class Forked:
@@ -104,7 +104,7 @@ def _server() -> socket.socket:
             pass_fds=[theirs.fileno()],
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
         )
-    KEPT.append(process)
+    SERVERS[process.pid] = process
     atexit.register(ours.close)
     return ours
 

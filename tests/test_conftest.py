@@ -26,10 +26,15 @@ def test_tidy():
 
 def test_a_test_that_leaves_anything_behind_fails_and_only_that(tmp_path: Path) -> None:
     file = Path("/dev/shm") / f"left-by-test-{os.getpid()}"
-    shutil.copy(ROOT / "tests/conftest.py", tmp_path)
-    (tmp_path / "test_leaks.py").write_text(LEAKS.replace("{name}", file.name))
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    for name in ("conftest.py", "forked_python.py"):
+        shutil.copy(ROOT / "tests" / name, folder)
+    (folder / "test_leaks.py").write_text(LEAKS.replace("{name}", file.name))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command.append("--import-mode=importlib")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        [*command, "--rootdir", str(tmp_path), str(folder)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
         capture_output=True,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from affinity.machine.hwloc_objects import HwlocObject, members
-from affinity.machine.xml_tree import XmlElement
-from affinity.whole_number import whole_number
+from affinity.machine.xml_tree import XmlElement, whole_number
 
 _MEANS_LATENCY = 4
 """The bit in the kind of a matrix that tells latencies from bandwidths (hwloc/distances.h)."""

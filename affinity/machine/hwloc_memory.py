@@ -16,10 +16,9 @@ from affinity.machine.description import Description, NodeFacts, ToldKind
 from affinity.machine.hwloc_figures import Performance, read_distances, read_performance
 from affinity.machine.hwloc_objects import HwlocObject, all_members
 from affinity.machine.processors import identify
-from affinity.machine.xml_tree import XmlElement
+from affinity.machine.xml_tree import XmlElement, whole_number
 from affinity.sizes import format_bytes
 from affinity.topology import MemoryKind, SideCache
-from affinity.whole_number import whole_number
 
 _KINDS: dict[str, MemoryKind] = {
     "DRAM": "dram",

@@ -14,9 +14,8 @@ from affinity.machine.description import Description, KnightsFirmware, Processor
 from affinity.machine.hwloc_memory import describe_memory
 from affinity.machine.hwloc_objects import HwlocObject, all_members, members, read_objects
 from affinity.machine.processors import arm_part
-from affinity.machine.xml_tree import XmlElement, parse_xml
+from affinity.machine.xml_tree import XmlElement, parse_xml, whole_number
 from affinity.topology import Cache, CacheKind
-from affinity.whole_number import whole_number
 
 _CACHE_KINDS: dict[str, CacheKind] = {"0": "unified", "1": "data", "2": "instruction"}
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from itertools import product
 
 from affinity.machine.description import Description
-from affinity.machine.xml_tree import XmlElement
+from affinity.machine.xml_tree import XmlElement, whole_number
 from affinity.topology import SideCache
-from affinity.whole_number import whole_number
 
 _UNITS: dict[str, int] = {"b": 1, "bytes": 1} | {
     prefix + ending: base ** (power + 1)

@@ -16,8 +16,7 @@ from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError
 from affinity.machine.description import Description, NodeFacts, Processor, ThreadPlace
 from affinity.machine.libvirt_memory import add_distances, add_performance, bytes_of, side_caches
-from affinity.machine.xml_tree import XmlElement, parse_xml
-from affinity.whole_number import whole_number
+from affinity.machine.xml_tree import XmlElement, parse_xml, whole_number
 
 _VENDORS = {"Intel": "GenuineIntel", "AMD": "AuthenticAMD", "Hygon": "HygonGenuine"}
 

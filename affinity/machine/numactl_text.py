@@ -123,8 +123,9 @@ def _bytes(value: str) -> int:
 
 def _read_row(parts: _Text, node: int, value: str) -> None:
     columns = parts.header or parts.announced or tuple(sorted(parts.nodes))
-    distances = [number for word in value.split() if (number := whole_number(word)) is not None]
-    if not len(distances) == len(columns) == len(value.split()):
+    words = value.split()
+    distances = [number for word in words if (number := whole_number(word)) is not None]
+    if not len(distances) == len(columns) == len(words):
         raise TopologyError(f"{len(columns)} distances were expected")
     parts.distances |= {(node, column): it for column, it in zip(columns, distances, strict=True)}
 

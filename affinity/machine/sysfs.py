@@ -62,6 +62,7 @@ def _processor(fields: dict[str, str]) -> Processor:
     return Processor(
         vendor=_first(fields, "vendor_id", "CPU implementer", "vendor") or "unknown",
         family=whole_number(_first(fields, "cpu family", "family")),
+        # On POWER, "model" is a name.
         model=whole_number(fields.get("model")) or arm_part(fields.get("CPU part", "")),
         name=_first(fields, "model name", "cpu model", "cpu", "Processor") or "unknown",
         flags=tuple(_first(fields, "flags", "Features").split()),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from affinity.errors import TopologyError
-from affinity.whole_number import whole_number
+from affinity.whole_number import whole_number as of_digits
 
 _MORE_AFTER_END = expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT]
 
@@ -61,6 +61,11 @@ class XmlElement:
     def error(self, what: str) -> TopologyError:
         """An error about this element: in which file and line, and `what` is wrong."""
         return TopologyError(f"{self.source}, line {self.line}: <{self.tag}> has {what}")
+
+
+def whole_number(text: str) -> int | None:
+    """`text` as a number of up to 64 bits, None if it is something else or negative."""
+    return of_digits(text.strip(), most_digits=20)
 
 
 def parse_xml(text: str, source: str) -> XmlElement:

@@ -21,7 +21,7 @@ def hosts_of(text: str) -> tuple[str, ...]:
     """Return all names in their order; ConfigError for what is no such list, or names too many."""
     if len(text) > _LONGEST:
         raise _unknown(text)
-    names = (name for word in _words(text) for name in _names(word, text))
+    names = (name for word in _words(text) for name in _names(_bounded(word, text), text))
     found = tuple(islice(names, MOST_HOSTS + 1))
     if len(found) > MOST_HOSTS:
         raise ConfigError(f"'{_shown(text)}' names more than {MOST_HOSTS} hosts")
@@ -41,9 +41,14 @@ def _words(text: str) -> Iterator[str]:
     yield from filter(None, [word])
 
 
-def _names(word: str, text: str) -> Iterator[str]:
+def _bounded(word: str, text: str) -> str:
+    """The word, if its brackets are few and its names no longer than they may be."""
     if word.count("[") > _MOST_BRACKETS or len(re.sub(r"\[.*?]", "", word)) > _LONGEST_NAME:
         raise _unknown(text)
+    return word
+
+
+def _names(word: str, text: str) -> Iterator[str]:
     before, bracket, rest = word.partition("[")
     if not bracket:
         if "]" in word:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from affinity.whole_number import whole_number
+
 _MOST_DIGITS = 9
 
 
 def plain_number(text: str | None) -> int | None:
     """Return the number that a text of ASCII digits stands for; None for any other text.
 
-    Some characters count as digits that Python reads as no number. No launcher counts beyond nine.
+    No launcher counts beyond nine digits.
     """
-    if text is None or not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        return None
-    return int(text)
+    return whole_number(text, _MOST_DIGITS)

@@ -10,7 +10,8 @@ from affinity.whole_number import whole_number
     [
         ("0", 0),
         ("007", 7),
-        (" 12\n", 12),
+        ("12", 12),
+        (" 1", None),
         ("9" * 18, 10**18 - 1),
         ("9" * 19, None),
         (None, None),
