@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +36,7 @@ PATIENCE_SECONDS: Final = 300.0
 PAUSE_SECONDS: Final = 0.05
 
 _COMPLETE: Final = "complete"
-_MAIN: Final = "from knltrain.build.kernels import main; main()"
+_PROCESS: Final = "knltrain.build.compiling_process"
 
 
 def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Progress]:
@@ -126,7 +125,7 @@ def _mark(config: RunConfig) -> Path:
 def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
     """The process that compiles: it says each kernel in a line."""
     helper = subprocess.Popen(
-        [sys.executable, "-c", _MAIN, str(os.getpid())],
+        [sys.executable, "-m", _PROCESS, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -135,20 +134,6 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
     with suppress(BrokenPipeError), helper.stdin as pipe:
         json.dump(request, pipe)
     return helper
-
-
-def main() -> None:
-    """Compile what is asked for on standard input, and say each kernel in a line."""
-    from vectorized_ops.numba.compiling.all_cores import die_with_parent
-
-    die_with_parent(int(sys.argv[1]))
-    request = json.load(sys.stdin)
-    config = RunConfig.model_validate(request["config"])
-    with suppress(OSError):  # the worker's own cores are enough
-        os.sched_setaffinity(0, request["cpus"])
-    processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
-    for progress in compile_for(config, int(request["images"]), int(request["threads"]), processes):
-        print(json.dumps(asdict(progress)), flush=True)
 
 
 def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:

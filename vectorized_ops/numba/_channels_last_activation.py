@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.np.numpy_support import carray
+import numpy as np
 
 from vectorized_ops.numba._channels_last_lanes import rectified
 from vectorized_ops.numba._channels_last_rows import CHANNELS, TOTALS, padded, pass_over_rows
-from vectorized_ops.numba._channels_last_team import THREADS, doubles_at, floats_at
+from vectorized_ops.numba._channels_last_team import THREADS
 from vectorized_ops.numba._lanes import Lanes, Value
+from vectorized_ops.numba._raw_arrays import array_at
 from vectorized_ops.numba.compiler import kernel
 
 Results = tuple[list[Value], list[Value]]
@@ -74,8 +75,8 @@ def cut_and_sum(arguments: Any, sums_address: int) -> None:
     """Do so, and write the sum over all rows of what was written: (C,) float32."""
     _cut_and_sum_pass(arguments)
     channels, threads = arguments[CHANNELS], arguments[THREADS]
-    totals = carray(doubles_at(arguments[TOTALS]), (threads, _pad(channels)))
-    sums = carray(floats_at(sums_address), (channels,))
+    totals = array_at(arguments[TOTALS], (threads, _pad(channels)), np.float64)
+    sums = array_at(sums_address, (channels,), np.float32)
     for c in range(channels):
         total = 0.0
         for thread in range(threads):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.np.numpy_support import carray
 
 from vectorized_ops.numba._channels_last_rows import (
     CHANNELS,
@@ -21,8 +20,9 @@ from vectorized_ops.numba._channels_last_rows import (
     padded,
     pass_over_rows,
 )
-from vectorized_ops.numba._channels_last_team import THREADS, doubles_at, floats_at
+from vectorized_ops.numba._channels_last_team import THREADS
 from vectorized_ops.numba._lanes import Lanes, Value
+from vectorized_ops.numba._raw_arrays import array_at
 from vectorized_ops.numba.compiler import kernel
 
 MEAN, FACTOR, SHIFT, INVERSE, SLOPE, LEVEL = range(6)
@@ -111,8 +111,8 @@ _denormalise_pass = pass_over_rows(
 def moments(arguments: Any) -> None:
     """Sum up x - pivot and its square; the pivots are written into the table, of one row."""
     rows, channels, distance = arguments[ROWS], arguments[CHANNELS], arguments[STREAMS + 1]
-    values = carray(floats_at(arguments[STREAMS]), (rows * distance,))
-    pivots = carray(floats_at(arguments[TABLE]), (_pad(channels),))
+    values = array_at(arguments[STREAMS], (rows * distance,), np.float32)
+    pivots = array_at(arguments[TABLE], (_pad(channels),), np.float32)
     samples = min(rows, _SAMPLES)
     pivots[:] = 0.0
     for sample in range(samples):
@@ -131,9 +131,9 @@ def statistics(
     """Fill the table with what `moments` found, and move the running statistics (momentum of 1)."""
     rows, channels = arguments[ROWS], arguments[CHANNELS]
     row = _pad(channels)
-    pivots = carray(floats_at(arguments[TABLE]), (row,))
-    totals = carray(doubles_at(arguments[TOTALS]), (arguments[THREADS], 2, row))
-    table = carray(floats_at(table_address), (TABLE_ROWS, row))
+    pivots = array_at(arguments[TABLE], (row,), np.float32)
+    totals = array_at(arguments[TOTALS], (arguments[THREADS], 2, row), np.float64)
+    table = array_at(table_address, (TABLE_ROWS, row), np.float32)
     for c in range(channels):
         shifted = _over_threads(totals, 0, c) / rows
         variance = _over_threads(totals, 1, c) / rows - shifted * shifted
@@ -141,8 +141,8 @@ def statistics(
         mean = pivots[c] + shifted
         _write_forward(table, c, mean, variance, parameters, epsilon)
         if parameters[RUNNING_MEAN]:
-            running = carray(floats_at(parameters[RUNNING_MEAN]), (channels,))
-            spread = carray(floats_at(parameters[RUNNING_VARIANCE]), (channels,))
+            running = array_at(parameters[RUNNING_MEAN], (channels,), np.float32)
+            spread = array_at(parameters[RUNNING_VARIANCE], (channels,), np.float32)
             unbiased = variance * (rows / (rows - 1.0))
             running[c] = (1.0 - momentum) * running[c] + momentum * mean
             spread[c] = (1.0 - momentum) * spread[c] + momentum * unbiased
@@ -151,9 +151,9 @@ def statistics(
 @kernel
 def running_statistics(channels: int, table_address: int, parameters: Any, epsilon: float) -> None:
     """Fill the table with the running statistics."""
-    table = carray(floats_at(table_address), (TABLE_ROWS, _pad(channels)))
-    running = carray(floats_at(parameters[RUNNING_MEAN]), (channels,))
-    spread = carray(floats_at(parameters[RUNNING_VARIANCE]), (channels,))
+    table = array_at(table_address, (TABLE_ROWS, _pad(channels)), np.float32)
+    running = array_at(parameters[RUNNING_MEAN], (channels,), np.float32)
+    spread = array_at(parameters[RUNNING_VARIANCE], (channels,), np.float32)
     for c in range(channels):
         _write_forward(table, c, running[c], spread[c], parameters, epsilon)
 
@@ -164,9 +164,9 @@ def _write_forward(
 ) -> None:
     inverse, scale, offset = 1.0 / np.sqrt(variance + epsilon), 1.0, 0.0
     if parameters[SCALE]:
-        scale = carray(floats_at(parameters[SCALE]), (c + 1,))[c]
+        scale = array_at(parameters[SCALE], (c + 1,), np.float32)[c]
     if parameters[OFFSET]:
-        offset = carray(floats_at(parameters[OFFSET]), (c + 1,))[c]
+        offset = array_at(parameters[OFFSET], (c + 1,), np.float32)[c]
     table[MEAN, c], table[FACTOR, c] = mean, scale * inverse
     table[SHIFT, c], table[INVERSE, c] = offset, inverse
 
@@ -219,17 +219,19 @@ def slopes(arguments: Any, table_address: int, parameters: Any, training: bool) 
     """
     rows, channels = arguments[ROWS], arguments[CHANNELS]
     row = _pad(channels)
-    totals = carray(doubles_at(arguments[TOTALS]), (arguments[THREADS], 2, row))
-    given = carray(floats_at(arguments[TABLE]), (TABLE_ROWS, row))
-    table = carray(floats_at(table_address), (TABLE_ROWS, row))
-    table[:] = given
+    totals = array_at(arguments[TOTALS], (arguments[THREADS], 2, row), np.float64)
+    given = array_at(arguments[TABLE], (TABLE_ROWS, row), np.float32)
+    table = array_at(table_address, (TABLE_ROWS, row), np.float32)
+    for kind in range(TABLE_ROWS):
+        for c in range(row):
+            table[kind, c] = given[kind, c]
     for c in range(channels):
         total, product = _over_threads(totals, 0, c), _over_threads(totals, 1, c)
         inverse = np.float64(given[INVERSE, c])
         if parameters[SCALE]:
-            carray(floats_at(parameters[SCALE]), (channels,))[c] = product * inverse
+            array_at(parameters[SCALE], (channels,), np.float32)[c] = product * inverse
         if parameters[OFFSET]:
-            carray(floats_at(parameters[OFFSET]), (channels,))[c] = total
+            array_at(parameters[OFFSET], (channels,), np.float32)[c] = total
         if training:
             share = given[FACTOR, c] / np.float64(rows)
             table[SLOPE, c] = -share * inverse * inverse * product

@@ -12,11 +12,10 @@ from typing import Any
 
 import llvmlite.binding
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
 
 from vectorized_ops.numba._flow import repeat
-from vectorized_ops.numba._lanes import Lanes, Value, tile
+from vectorized_ops.numba._lanes import Lanes, Value
 
 _PARALLEL, _MEMBER, _SIZE = (
     f"vectorized_ops_team_{name}" for name in ("parallel", "member", "size")
@@ -106,24 +105,3 @@ def part(lanes: Lanes, number: Value, share: Value, shares: Value) -> Value:
 def _external(module: Any, name: str, result: Any, arguments: list[Any]) -> Any:
     kind = ir.FunctionType(result, arguments)
     return cgutils.get_or_insert_function(module, kind, name)  # type: ignore[no-untyped-call]
-
-
-@tile
-def floats_at(typingctx: Any, number: Any) -> Any:  # noqa: ARG001 (types, not values)
-    """Return an address, given as an integer, as one of floats."""
-    return _pointer_to(types.float32)
-
-
-@tile
-def doubles_at(typingctx: Any, number: Any) -> Any:  # noqa: ARG001 (types, not values)
-    """Return an address, given as an integer, as one of doubles."""
-    return _pointer_to(types.float64)
-
-
-def _pointer_to(kind: Any) -> Any:
-    signature = types.CPointer(kind)(types.int64)  # type: ignore[no-untyped-call]
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
-
-    return signature, generate

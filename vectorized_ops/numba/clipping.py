@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.numba._raw_arrays import stack_vector
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
 from vectorized_ops.segments import Segments
@@ -104,7 +105,7 @@ def _square(
 ) -> None:
     pieces = len(partial)
     for thread in numba.prange(threads):
-        sums = np.empty(_SUMS)
+        sums = stack_vector(_SUMS, np.float64)
         for piece in range(part(pieces, thread, threads), part(pieces, thread + 1, threads)):
             values = vector[bounds[piece] : bounds[piece + 1]]
             partial[piece] = _sum_of_squares(values, bound, sums)

@@ -26,7 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SETTINGS: Any = numba.config
 """Numba makes its settings at run time, out of sight of a type checker."""
 
-_FORMAT = 2
+_FORMAT = 3
 """That of a kernel's file, and of the digest in its name."""
 
 _AVX512_PROCESSORS = (
@@ -155,6 +155,7 @@ def _compile(function: Function, as_compiled: Any = None) -> Function:
         function.__qualname__ += f"_{fingerprint(function)[:12]}"
     options = {
         "nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True,
+        "_nrt": False,
     }  # fmt: skip
     dispatcher: Any = KernelDispatcher(function, options, as_compiled)
     keep(dispatcher, CACHE_FOLDER, is_shared=bool(SETTINGS.CACHE_DIR), made_by=as_compiled)
@@ -162,7 +163,10 @@ def _compile(function: Function, as_compiled: Any = None) -> Function:
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function` for one thread; it releases the GIL and follows IEEE arithmetic."""
+    """Compile `function` for one thread; it releases the GIL and follows IEEE arithmetic.
+
+    It is given all its arrays: Numba's memory management (NRT) is off. See `_raw_arrays`.
+    """
     return _compile(function)
 
 

@@ -10,46 +10,17 @@ so the result is the same to the last bit as that of ``vectorized_ops.reference`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.extending import intrinsic
-from numba.np.numpy_support import carray
 
+from vectorized_ops.numba._raw_arrays import contiguous, row, stack_vector
 from vectorized_ops.numba.compiler import kernel
 
 FloatArray = npt.NDArray[np.float32]
 
 _BLOCK = 1024
 """Elements handled at a time: center, sum and one local, 4 KiB each, stay in the L1 cache."""
-
-
-def _emit_pointer(_typing_context: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
-    pointer: Any = types.CPointer
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return pointer(types.float32)(address), generate
-
-
-_float32_pointer: Any = intrinsic(_emit_pointer)
-"""Makes an address a pointer: Numba has no other way to say that strided rows are contiguous."""
-
-
-@kernel
-def row(rows: FloatArray, index: int) -> FloatArray:
-    """View row ``index`` as a contiguous vector, which is what lets LLVM use vector loads."""
-    address = rows.ctypes.data + index * rows.strides[0]
-    return carray(_float32_pointer(address), rows.shape[1])
-
-
-@kernel
-def contiguous(vector: FloatArray) -> FloatArray:
-    """View a vector (n,) float32 as the contiguous one that it must be."""
-    return carray(_float32_pointer(vector.ctypes.data), vector.shape[0])
 
 
 @kernel
@@ -71,7 +42,7 @@ def synchronous_elastic_update(locals_: FloatArray, center: FloatArray, moving_r
     """
     check_shapes(locals_, center)
     rate = np.float32(moving_rate)
-    total = np.empty(_BLOCK, np.float32)
+    total = stack_vector(_BLOCK, np.float32)
     for begin in range(0, center.shape[0], _BLOCK):
         middle = center[begin : begin + _BLOCK]
         total[:] = 0

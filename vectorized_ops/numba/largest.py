@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from vectorized_ops.numba._raw_arrays import contiguous, stack_vector
 from vectorized_ops.numba.compiler import kernel
-from vectorized_ops.numba.elastic import contiguous
-from vectorized_ops.reference.largest import MAGNITUDE_BITS, candidates_for
-
-__all__ = ["add_largest", "candidates_for", "encode_largest"]
+from vectorized_ops.reference import largest as reference
 
 FloatArray = npt.NDArray[np.float32]
 BitArray = npt.NDArray[np.int32]
@@ -22,10 +20,15 @@ BitArray = npt.NDArray[np.int32]
 _BLOCK = 1024
 _SAMPLED = 16
 """Of each block, so many neighbours are the sample: a cache line."""
-_MAGNITUDE = np.int32(MAGNITUDE_BITS)
+_MAGNITUDE = np.int32(reference.MAGNITUDE_BITS)
 _UPPER, _LOWER = 20, 10
 """Where the 31 bits of a magnitude are cut: counted are the upper 11, then 10, then 10."""
 _BINS = 1 << (31 - _UPPER)
+
+
+def candidates_for(count: int) -> int:
+    """Return how much scratch memory `encode_largest` can use: places, and what is there."""
+    return 2 * reference.candidates_for(count)
 
 
 @kernel
@@ -45,11 +48,13 @@ def encode_largest(
     if places.shape[0] != chosen.shape[0] or not 1 <= places.shape[0] <= values.shape[0]:
         raise ValueError("places and chosen must have the same length, from 1 to that of values")
     given, rest = contiguous(values), contiguous(residual)
-    counts, wanted = np.zeros(_BINS, np.int64), places.shape[0]
+    counts, wanted = stack_vector(_BINS, np.int64), places.shape[0]
     bound = _bound(given, rest, wanted, counts)
-    found = _add_and_collect(given, rest, bound, candidates)
-    if wanted <= found <= candidates.shape[0]:
-        _take_candidates(rest, candidates[:found], places, chosen, counts)
+    room = candidates.shape[0] // 2
+    found = _add_and_collect(given, rest, bound, candidates[:room])
+    if wanted <= found <= room:
+        own = candidates[room : room + found]
+        _take_candidates(rest, candidates[:found], own, places, chosen, counts)
     else:
         _take_of_all(rest, places, chosen, counts)
 
@@ -57,7 +62,8 @@ def encode_largest(
 @kernel
 def _bound(values: FloatArray, rest: FloatArray, wanted: int, counts: npt.NDArray[np.int64]) -> int:
     """Return a magnitude that, by a sample of the sums, somewhat more than ``wanted`` exceed."""
-    sums = np.empty(_SAMPLED, np.float32)
+    sums = stack_vector(_SAMPLED, np.float32)
+    counts[:] = 0
     for begin in range(0, rest.shape[0], _BLOCK):
         mine, given = rest[begin : begin + _SAMPLED], values[begin : begin + _SAMPLED]
         for i in range(mine.shape[0]):
@@ -96,12 +102,13 @@ def _add_and_collect(values: FloatArray, rest: FloatArray, bound: int, candidate
 def _take_candidates(
     rest: FloatArray,
     candidates: BitArray,
+    own: BitArray,
     places: BitArray,
     chosen: FloatArray,
     counts: npt.NDArray[np.int64],
 ) -> None:
-    """Move the largest out of ``rest``, all of which are among the ``candidates``."""
-    bits, own = rest.view(np.int32), np.empty(candidates.shape[0], np.int32)
+    """Move the largest out of ``rest``, which are among the ``candidates``: ``own`` gets theirs."""
+    bits = rest.view(np.int32)
     for i in range(own.shape[0]):
         own[i] = bits[candidates[i]]
     least, equal = _least(own, places.shape[0], counts)

@@ -9,8 +9,11 @@ import numpy as np
 
 from vectorized_ops.layout import AnyArray, pixels
 from vectorized_ops.numba._lanes import LANES
+from vectorized_ops.numba._raw_arrays import stack_vector
 from vectorized_ops.numba._softmax_tiles import softmax_tile
 from vectorized_ops.numba.compiler import kernel
+
+_STATE = 3 * LANES
 
 
 def softmax_cross_entropy(
@@ -41,7 +44,7 @@ def _softmax_cross_entropy(
     number = len(labels)
     share, factor = np.float32(smoothing / classes), np.float32(weight / number)
     on_label = np.float32((1.0 - smoothing) * weight / number)
-    state = np.empty((3, LANES), np.float32)
+    state = stack_vector(_STATE, np.float32)
     loss = 0.0
     for first in range(0, row, LANES):
         count = min(max(number - first, 0), LANES)
@@ -49,8 +52,8 @@ def _softmax_cross_entropy(
         for lane in range(count):
             place, image = labels[first + lane] * row, first + lane
             gradient[place + image] -= on_label
-            surprise, total = math.log(state[1, lane]), float(state[0, lane])
+            surprise, total = math.log(state[LANES + lane]), float(state[lane])
             loss += (1.0 - smoothing) * (surprise + total - float(logits[place + image]))
             if smoothing > 0.0:  # 0 * inf would be NaN
-                loss += smoothing * (surprise - float(state[2, lane]) / classes)
+                loss += smoothing * (surprise - float(state[2 * LANES + lane]) / classes)
     return weight * loss

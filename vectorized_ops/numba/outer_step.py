@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from vectorized_ops.numba._raw_arrays import contiguous, row, stack_vector
 from vectorized_ops.numba.compiler import kernel
-from vectorized_ops.numba.elastic import check_shapes, contiguous, row
+from vectorized_ops.numba.elastic import check_shapes
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -38,7 +39,7 @@ def synchronous_outer_step(
     workers = np.float32(locals_.shape[0])
     kept, gained = np.float32(decay), np.float32(gain)
     by_velocity, directly = np.float32(velocity_rate), np.float32(rate)
-    total = np.empty(_BLOCK, np.float32)
+    total = stack_vector(_BLOCK, np.float32)
     all_speeds = contiguous(velocity)
     for begin in range(0, center.shape[0], _BLOCK):
         middle = center[begin : begin + _BLOCK]

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numba.np.numpy_support import carray, from_dtype
 
+from vectorized_ops.numba._raw_arrays import array_at, stack_vector
 from vectorized_ops.numba.compiler import kernel
 from vectorized_ops.reference.reduction import AND, MAX, MEAN, MIN, OR, PRODUCT, STORED, SUM, XOR
 
@@ -37,7 +37,8 @@ def reduction(kind: str) -> Combine:
     """
     floating = STORED[kind].kind == "f" or kind == "bfloat16"
     accumulated = np.dtype(np.float32) if kind.endswith("float16") else STORED[kind]
-    pointer, widen, narrow = _pointer_to(STORED[kind]), _widening(kind), _narrowing(kind)
+    stored = np.dtype(np.uint16) if STORED[kind] == np.float16 else STORED[kind]
+    widen, narrow = _widening(kind), _narrowing(kind)
     fold_rest, finish = (_no_bits, _divide) if floating else (_fold_bits, _leave)
 
     @kernel
@@ -64,17 +65,17 @@ def reduction(kind: str) -> Combine:
     def combine(
         out: int, rows: npt.NDArray[np.int64], offset: int, count: int, operation: int
     ) -> None:
-        sums = np.empty(_BLOCK, accumulated)
-        result = carray(pointer(out), count)
+        sums = stack_vector(_BLOCK, accumulated)
+        result = array_at(out, count, stored)
         for begin in range(0, count, _BLOCK):
             total = sums[: min(_BLOCK, count - begin)]
-            first = carray(pointer(rows[0] + offset), count)[begin : begin + _BLOCK]
+            first = array_at(rows[0] + offset, count, stored)[begin : begin + _BLOCK]
             for i in range(total.shape[0]):
                 total[i] = widen(first[i])
             for row in range(1, rows.shape[0]):
                 fold(
                     total,
-                    carray(pointer(rows[row] + offset), count)[begin : begin + _BLOCK],
+                    array_at(rows[row] + offset, count, stored)[begin : begin + _BLOCK],
                     operation,
                 )
             if operation == MEAN:
@@ -119,20 +120,6 @@ def _leave(_total: Any, _number: int) -> None:
 @kernel
 def _same(value: Any) -> Any:
     return value
-
-
-def _pointer_to(stored: np.dtype[Any]) -> Any:
-    """Return what makes an address a pointer to elements that are ``stored`` so."""
-    element = types.uint16 if stored == np.float16 else from_dtype(stored)
-    pointer: Any = types.CPointer
-
-    def emit(_typing: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-        return pointer(element)(address), generate
-
-    return intrinsic(emit)
 
 
 def _widening(kind: str) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vectorized_ops.numba._raw_arrays import contiguous, stack_vector
 from vectorized_ops.numba.compiler import kernel
-from vectorized_ops.numba.elastic import contiguous
 from vectorized_ops.reference.wire import BLOCK, LEAST_SCALE, LEVELS
 
 FloatArray = npt.NDArray[np.float32]
@@ -47,7 +47,7 @@ def add_bfloat16(codes: npt.NDArray[np.uint16], total: FloatArray) -> None:
     """
     if total.shape[0] != codes.shape[0]:
         raise ValueError("codes and total must have the same length")
-    sums, wide = contiguous(total), np.empty(BLOCK, np.uint32)
+    sums, wide = contiguous(total), stack_vector(BLOCK, np.uint32)
     for begin in range(0, sums.shape[0], BLOCK):
         mine, given = sums[begin : begin + BLOCK], codes[begin : begin + BLOCK]
         for i in range(mine.shape[0]):
@@ -97,7 +97,7 @@ def _peak(bits: npt.NDArray[np.int32]) -> Any:
 @kernel
 def _encode_block(left: FloatArray, codes: npt.NDArray[np.int8], peak: Any) -> Any:
     """Write the codes of one block, whose values become what is left; return the scale."""
-    highest = np.empty(1, np.int32)
+    highest = stack_vector(1, np.int32)
     highest[0] = peak
     scale = highest.view(np.float32)[0] / np.float32(LEVELS)
     if peak >= _INFINITE:

@@ -60,14 +60,19 @@ def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_dif
 
 def test_of_workers_that_start_at_once_one_compiles(config, tmp_path: Path) -> None:
     numba = config(backend__name="cpu", backend__implementation="numba")
+    (tmp_path / "sleeping.py").write_text("import time; time.sleep(2)")
     program = COMPILE.replace("(16, 16, 32)", "(16,)").replace(
-        "import sys", "import sys\nimport knltrain.build.kernels as kernels\n"
-        "kernels._MAIN = 'import time; time.sleep(2); print(end=str())'",
-    )  # fmt: skip
+        "import sys",
+        "import sys\nimport knltrain.build.kernels as kernels\nkernels._PROCESS = 'sleeping'",
+    )
     workers = [
         subprocess.Popen(
             [sys.executable, "-c", program, numba.model_dump_json()],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)},
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}:{tmp_path}",
+                "NUMBA_CACHE_DIR": str(tmp_path),
+            },
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -29,10 +29,9 @@ def square(x: float) -> float:
 
 @parallel_kernel
 def squares(values: Any) -> float:
-    found = np.empty(len(values))
     for i in numba.prange(len(values)):
-        found[i] = square(values[i])
-    return found.sum()
+        values[i] = square(values[i])
+    return values.sum()
 
 
 def factory(number: int) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ compiling, with the same cache, is left to them.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import struct
@@ -89,6 +90,7 @@ def _forked(work: Callable[[], None]) -> int:
         return child
     try:
         die_with_parent(parent)
+        gc.disable()  # what compiling leaves is little, and gone at its end
         work()
     finally:
         os._exit(0)

@@ -159,7 +159,7 @@ def _task(context: Any, module: Any, body: FunctionType, kinds: Any, record: Any
     """
     inner = (types.int64, *kinds)
     flags = compiler.Flags()
-    flags.nrt = flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"
     compiled = compiler.compile_internal(
         context.typing_context, context, context.active_code_library, body, inner, types.none,
