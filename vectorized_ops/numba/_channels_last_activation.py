@@ -13,8 +13,8 @@ from vectorized_ops.numba._channels_last_lanes import rectified
 from vectorized_ops.numba._channels_last_rows import CHANNELS, TOTALS, padded, pass_over_rows
 from vectorized_ops.numba._channels_last_team import THREADS
 from vectorized_ops.numba._lanes import Lanes, Value
-from vectorized_ops.numba._raw_arrays import array_at
 from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.raw_arrays import array_at
 
 Results = tuple[list[Value], list[Value]]
 

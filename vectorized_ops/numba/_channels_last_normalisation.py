@@ -22,8 +22,8 @@ from vectorized_ops.numba._channels_last_rows import (
 )
 from vectorized_ops.numba._channels_last_team import THREADS
 from vectorized_ops.numba._lanes import Lanes, Value
-from vectorized_ops.numba._raw_arrays import array_at
 from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.raw_arrays import array_at
 
 MEAN, FACTOR, SHIFT, INVERSE, SLOPE, LEVEL = range(6)
 """Rows of the table: z = (x - MEAN) * FACTOR + SHIFT, FACTOR = scale * INVERSE, and the gradient of

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.numba._raw_arrays import stack_vector
 from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.raw_arrays import stack_vector
 from vectorized_ops.segments import Segments
 
 _PIECE = 4096

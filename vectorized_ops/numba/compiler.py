@@ -165,7 +165,7 @@ def _compile(function: Function, as_compiled: Any = None) -> Function:
 def kernel(function: Function) -> Function:
     """Compile `function` for one thread; it releases the GIL and follows IEEE arithmetic.
 
-    It is given all its arrays: Numba's memory management (NRT) is off. See `_raw_arrays`.
+    It is given all its arrays: Numba's memory management (NRT) is off. See `raw_arrays`.
     """
     return _compile(function)
 

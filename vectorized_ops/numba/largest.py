@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.numba._raw_arrays import contiguous, stack_vector
 from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.raw_arrays import contiguous, stack_vector
 from vectorized_ops.reference import largest as reference
 
 FloatArray = npt.NDArray[np.float32]

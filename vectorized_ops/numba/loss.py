@@ -9,9 +9,9 @@ import numpy as np
 
 from vectorized_ops.layout import AnyArray, pixels
 from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._raw_arrays import stack_vector
 from vectorized_ops.numba._softmax_tiles import softmax_tile
 from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.raw_arrays import stack_vector
 
 _STATE = 3 * LANES
 

@@ -19,9 +19,13 @@ from knltrain.exchange.collectives.layout import (
 )
 from knltrain.exchange.words import Words, publish, read, watch
 from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.raw_arrays import stack_vector
 
 Seat = npt.NDArray[np.int64]
-"""What a rank knows of its group, shape (3,): rank, ranks, address of the slots."""
+"""What a rank knows of its group, shape (3 + ranks,): rank, ranks, address of the slots.
+
+Behind these kernels write the addresses of what they reduce.
+"""
 Addresses = npt.NDArray[np.int64]
 
 MISMATCH = -1
@@ -54,6 +58,11 @@ def half(seat: Seat, rank: int, turn: int) -> int:
     return address
 
 
+def seat_of(rank: int, ranks: int, slots: int) -> Seat:
+    """Return the seat of a rank, in a group whose slots begin at an address."""
+    return np.array([rank, ranks, slots, *[0] * ranks])
+
+
 @kernel
 def meet(words: Words, seat: Seat, base: int, step: int) -> bool:
     """Publish that this rank has done ``step``; tell whether all have, after some looks."""
@@ -74,7 +83,7 @@ def meet(words: Words, seat: Seat, base: int, step: int) -> bool:
 @kernel
 def _nanoseconds() -> int:
     """Return what a clock says that never goes back."""
-    now = np.empty(2, np.int64)
+    now = stack_vector(2, np.int64)
     _clock_gettime(_CLOCK_MONOTONIC, now.ctypes.data)
     nanoseconds: int = now[0] * 1_000_000_000 + now[1]
     return nanoseconds

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import final
 
-import numpy as np
-
 from knltrain.exchange.collectives.call import described
 from knltrain.exchange.collectives.layout import (
     ABORT_WORD,
@@ -15,7 +13,7 @@ from knltrain.exchange.collectives.layout import (
     SEQUENCE,
     STATE_WORDS,
 )
-from knltrain.exchange.collectives.meeting import MISMATCH
+from knltrain.exchange.collectives.meeting import MISMATCH, seat_of
 from knltrain.exchange.collectives.segment import GroupSegment
 from knltrain.exchange.collectives.vigil import Vigil
 from knltrain.exchange.words import watch
@@ -31,7 +29,7 @@ class Steps:
         self._vigil, self._ranks = vigil, segment.ranks
         self._timeout_seconds = timeout_seconds
         self._words = segment.words
-        self._seat = np.array([rank, self._ranks, segment.address + segment.layout.slot(0)])
+        self._seat = seat_of(rank, self._ranks, segment.address + segment.layout.slot(0))
         states = self._words[FIRST_STATE_WORD:]
         self._sequences = states[SEQUENCE::STATE_WORDS][: self._ranks]
         self._abort_word = self._words[ABORT_WORD : ABORT_WORD + 1]

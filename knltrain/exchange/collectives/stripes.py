@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from knltrain.exchange.collectives.meeting import (
     MISMATCH,
     Seat,
@@ -112,7 +110,7 @@ def _reduce_own(stripe: Stripe, kind: str) -> Callable[..., None]:
         """Reduce this rank's stripe of a piece, and put it where its slot has room for it."""
         rank, ranks = seat[0], seat[1]
         in_slot, at, bytes_ = stripe(number, piece, count, rank, ranks)
-        rows = np.empty(ranks, np.int64)
+        rows = seat[3:]
         for other in range(ranks):
             rows[other] = half(seat, other, base + number) + in_slot
         rows[rank] = address + at

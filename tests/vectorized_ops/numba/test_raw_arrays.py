@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from vectorized_ops.numba._raw_arrays import array_at, contiguous, row, stack_vector
 from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.raw_arrays import array_at, contiguous, row, stack_vector
 
 SIZE = 48
 BITS = np.dtype(np.uint16)

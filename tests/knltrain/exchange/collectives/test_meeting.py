@@ -9,10 +9,17 @@ from knltrain.exchange.collectives.layout import (
     STATE_WORDS,
     state_word,
 )
-from knltrain.exchange.collectives.meeting import announce, copy_bytes, half, is_common, meet
+from knltrain.exchange.collectives.meeting import (
+    announce,
+    copy_bytes,
+    half,
+    is_common,
+    meet,
+    seat_of,
+)
 from vectorized_ops.numba.compiler import kernel
 
-SEATS = [np.array([rank, 2, 10_000_000]) for rank in range(2)]
+SEATS = [seat_of(rank, 2, 10_000_000) for rank in range(2)]
 
 
 def words() -> np.ndarray:
