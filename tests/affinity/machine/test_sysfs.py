@@ -264,6 +264,7 @@ def test_this_machine_has_every_allowed_cpu_once_and_some_memory() -> None:
     assert not set(description.offline_cpus) & set(description.threads)
 
 
+@pytest.mark.slow
 def test_480_threads_are_read_with_few_thousand_files(
     write_machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,6 +190,7 @@ def test_torchrun_sets_one_thread_and_the_launcher_sets_those_of_the_place(
         assert [(tmp_path / rank).read_text(encoding="utf-8") for rank in "01"] == [told, told]
 
 
+@pytest.mark.slow
 @needs_numba
 @needs_gomp
 def test_fork_after_openmp_kills_the_child_and_a_started_process_works(

@@ -13,6 +13,7 @@ def report():
     return run_ops_benchmark("lenet", 2, ("reference", "onednn"), threads=1, rounds=2)
 
 
+@pytest.mark.slow
 def test_report_holds_the_bounds_and_can_be_written(report):
     assert report["sgemm_gflops"] > 0
     assert report["copy_gbytes_per_second"] > 0

@@ -27,6 +27,7 @@ def report():
     patch.undo()
 
 
+@pytest.mark.slow
 def test_head_holds_machine_and_its_bounds(report):
     assert report["machine"]["model"]
     assert report["sgemm_gflops"] > 0
@@ -133,6 +134,7 @@ def test_threads_that_workers_cannot_share_evenly_are_refused():
         step.run_step_benchmark("lenet", 8, (), threads=1, rounds=1, workers=4096)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
 def test_workers_have_cores_of_their_own_unless_unpinned():
     groups = step._groups(2, 2)

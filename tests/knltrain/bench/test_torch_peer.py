@@ -53,12 +53,10 @@ def first_loss(done):
     return ready["ready"]["loss"], ready["ready"]["version"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
-    [
-        lenet,
-        *(pytest.param(each, marks=pytest.mark.slow) for each in (cifar_quick, small_residual)),
-    ],
+    [lenet, cifar_quick, small_residual],
 )
 def test_runs_without_knltrain_on_the_path(tmp_path, build):
     loss, version = first_loss(run(tmp_path, build()))
@@ -77,6 +75,7 @@ def test_optimized_model_has_the_loss_of_the_plain_one(tmp_path):
     assert version.endswith(" optimized")
 
 
+@pytest.mark.slow
 def test_compiling_without_a_compiler_is_refused_with_the_way_out(tmp_path):
     done = run(tmp_path, lenet(), "compile", environment={"PATH": str(tmp_path)})
     assert done.returncode == 1

@@ -58,6 +58,7 @@ def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_dif
     assert int(other.split()[1]) > 0
 
 
+@pytest.mark.slow
 def test_of_workers_that_start_at_once_one_compiles(config, tmp_path: Path) -> None:
     numba = config(backend__name="cpu", backend__implementation="numba")
     (tmp_path / "sleeping.py").write_text("import time; time.sleep(2)")

@@ -72,6 +72,7 @@ def test_the_module_is_the_command(tmp_path: Path, start_knltrain: Start) -> Non
     assert err.startswith("error: missing.toml")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cores")
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
 def test_run_with_closed_streams_and_names_beyond_ascii_comes_to_its_end(

@@ -179,6 +179,7 @@ def test_real_mpiexec_is_understood() -> None:
     _check_two(_started(str(mpiexec), "-n", "2"))
 
 
+@pytest.mark.slow
 def test_real_torchrun_is_understood() -> None:
     torchrun = shutil.which("torchrun", path=str(Path(sys.executable).parent))
     if torchrun is None:

@@ -126,13 +126,14 @@ def test_one_group_that_comes_by_mpi_has_the_bits_that_it_has_on_one_node() -> N
         assert by_mpi[1] is True
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize(
     ("ranks", "groups_of_a_node", "over"),
     [
         pytest.param(2, 1, {}, id="a group on each of two nodes"),
-        pytest.param(4, 2, {}, id="two on each", marks=pytest.mark.slow),
-        pytest.param(4, 2, OVER_TCP, id="two on each, tcp", marks=pytest.mark.slow),
+        pytest.param(4, 2, {}, id="two on each"),
+        pytest.param(4, 2, OVER_TCP, id="two on each, tcp"),
     ],
 )
 def test_what_leaves_groups_on_several_nodes_enters_the_center(

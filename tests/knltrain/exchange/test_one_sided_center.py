@@ -35,23 +35,28 @@ def test_what_leaves_the_locals_enters_the_center(over: dict[str, str]) -> None:
     assert told_by("elastic_averages", over) == {rank: [True, True] for rank in range(RANKS)}
 
 
+@pytest.mark.slow
 def test_steps_of_all_workers_add_up_exactly() -> None:
     assert told_by("pushes") == {rank: [True] for rank in range(RANKS)}
 
 
+@pytest.mark.slow
 def test_workers_are_a_team() -> None:
     found = told_by("team")
     for rank in range(RANKS):
         assert found[rank] == [[3.0, 3.0], [10, 11, 12], [rank, RANKS, rank == 0]]
 
 
+@pytest.mark.slow
 def test_who_is_late_does_not_spoil_the_start() -> None:
     assert told_by("starts_late") == {rank: [True] for rank in range(RANKS)}
 
 
+@pytest.mark.slow
 def test_a_thread_adds_while_its_worker_tells_of_its_steps() -> None:
     assert told_by("updates") == {rank: [True] for rank in range(RANKS)}
 
 
+@pytest.mark.slow
 def test_who_does_not_come_alone_is_refused() -> None:
     assert told_by("refusals") == {rank: [True] * 5 for rank in range(RANKS)}

@@ -14,6 +14,7 @@ from ..mpi_ranks import expect_success, needs_mpi, run_ranks
 PROGRAM = str(Path(__file__).with_name("tree_ranks.py"))
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("scene", ["team", "leaves_alone"])
 def test_ranks_are_a_team_and_leave_together_or_alone(scene: str) -> None:

@@ -96,6 +96,7 @@ def test_a_killed_worker_is_named_with_the_cause(running: subprocess.Popen[str])
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_workers_die_with_their_parent(running: subprocess.Popen[str]) -> None:
     workers = _workers(running)
     assert len(workers) == 2
@@ -105,6 +106,7 @@ def test_workers_die_with_their_parent(running: subprocess.Popen[str]) -> None:
     assert {os.waitpid(pid, 0)[1] for pid in workers.values()} == {int(signal.SIGKILL)}
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_ends_the_run(folder: Path, start_knltrain: Start) -> None:
     settings = ("--set", "learning_rate.base=1e10", "--set", "train.steps=1000")
     with start_knltrain("train", "run.toml", *settings, cwd=folder) as process:
@@ -119,6 +121,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(folder: Path, start_knltrain: St
     assert "NonFiniteLoss" in (folder / log).read_text()
 
 
+@pytest.mark.slow
 def test_the_last_good_checkpoint_is_good(folder: Path, start_knltrain: Start) -> None:
     """The first step leaves the model as it is, the second one ruins it; each has a checkpoint."""
     settings = {
@@ -143,6 +146,7 @@ def test_the_last_good_checkpoint_is_good(folder: Path, start_knltrain: Start) -
     assert math.isfinite(json.loads(out)["loss"])
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_finite_after_the_last_step_is_no_result(
     folder: Path, start_knltrain: Start
 ) -> None:

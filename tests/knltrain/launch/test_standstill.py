@@ -70,6 +70,7 @@ def once_more(method: str) -> object:
     return pytest.param(method, marks=pytest.mark.long)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [

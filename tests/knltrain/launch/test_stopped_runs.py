@@ -39,11 +39,11 @@ FIGURES = {
 }
 
 
-def _marked(names: list[str], quick: str, slow: str) -> list[Any]:
+def _marked(names: list[str], *slow: str, quick: str = "") -> list[Any]:
     def marks(name: str) -> Any:
         if name == quick:
             return ()
-        return pytest.mark.slow if name == slow else pytest.mark.long
+        return pytest.mark.slow if name in slow else pytest.mark.long
 
     return [pytest.param(name, marks=marks(name)) for name in names]
 
@@ -123,7 +123,7 @@ def _worker(process: subprocess.Popen[str], rank: int) -> int:
     raise AssertionError(f"the run has no worker {rank}")
 
 
-@pytest.mark.parametrize("method", _marked(list(METHODS), quick="easgd", slow="shmcaffe_h"))
+@pytest.mark.parametrize("method", _marked(list(METHODS), "shmcaffe_h", quick="easgd"))
 def test_a_run_keeps_a_checkpoint_when_asked_stops_with_one_and_goes_on(
     method: str, folder: Path, start_knltrain: Start
 ) -> None:
@@ -149,7 +149,7 @@ IN_ORDER = [
 ]
 
 
-@pytest.mark.parametrize("method", _marked(IN_ORDER, quick="sync_easgd", slow="streaming_diloco"))
+@pytest.mark.parametrize("method", _marked(IN_ORDER, "sync_easgd", "streaming_diloco"))
 def test_a_run_that_was_stopped_ends_where_one_ends_that_never_was(
     method: str, folder: Path, start_knltrain: Start
 ) -> None:
@@ -172,6 +172,7 @@ def test_a_run_that_was_stopped_ends_where_one_ends_that_never_was(
         assert [key for key in whole if whole[key].tobytes() != resumed[key].tobytes()] == []
 
 
+@pytest.mark.slow
 def test_workers_of_different_speed_stop_as_far_as_they_are(
     folder: Path, start_knltrain: Start
 ) -> None:
@@ -193,6 +194,7 @@ def test_workers_of_different_speed_stop_as_far_as_they_are(
     assert json.loads((run / "result.json").read_text())["worker_steps"] == [end, end]
 
 
+@pytest.mark.slow
 def test_signals_to_all_processes_of_a_run_reach_the_parent_alone(
     folder: Path, start_knltrain: Start
 ) -> None:
@@ -211,6 +213,7 @@ def test_signals_to_all_processes_of_a_run_reach_the_parent_alone(
         _assert_stopped(process, run, "SIGTERM")
 
 
+@pytest.mark.slow
 def test_second_signal_ends_a_run_that_does_not_get_to_its_checkpoint(
     folder: Path, start_knltrain: Start
 ) -> None:
@@ -232,6 +235,7 @@ def test_second_signal_ends_a_run_that_does_not_get_to_its_checkpoint(
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_run_that_does_not_get_to_its_checkpoint_in_time_is_ended(
     folder: Path, start_knltrain: Start
 ) -> None:
@@ -253,6 +257,7 @@ def test_run_that_does_not_get_to_its_checkpoint_in_time_is_ended(
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_one_worker_stops_too_and_keeps_checkpoints_by_time(
     folder: Path, start_knltrain: Start
 ) -> None:
@@ -266,6 +271,7 @@ def test_one_worker_stops_too_and_keeps_checkpoints_by_time(
         _assert_stopped(process, run, "SIGTERM")
 
 
+@pytest.mark.slow
 def test_run_stops_before_the_end_of_its_job(folder: Path) -> None:
     heeded = ("--set", "preemption.heed_job_end=true", "--set", "preemption.reserve_seconds=3595")
     job = {"SLURM_JOB_ID": "7", "SLURM_JOB_END_TIME": str(int(time.time()) + 3600)}

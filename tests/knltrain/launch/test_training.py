@@ -73,6 +73,7 @@ def two_at_once(folder: Path, start_knltrain: Start) -> tuple[Path, Path]:
     return folder / "runs/run", folder / "runs/run-2"
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_do_not_meet(two_at_once: tuple[Path, Path]) -> None:
     one, other = two_at_once
     _assert_same_end(one, other)
@@ -101,6 +102,7 @@ def test_the_run_folder_says_what_was_asked_and_what_was_got(
         assert all(line.startswith("kernels: ") for line in log)
 
 
+@pytest.mark.slow
 def test_a_run_repeats_from_its_folder(
     folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
 ) -> None:
@@ -121,7 +123,7 @@ REPEATABLE: dict[str, dict[str, int]] = {
     "hierarchical_sgd": {"communication_period": 4, "group_period": 2},
     "slowmo": {"communication_period": 4},
 }
-SLOW = set(REPEATABLE) - {"sync_easgd", "sync_sgd", "layerwise_sgd"}
+SLOW = set(REPEATABLE) - {"sync_easgd"}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ ALONE = [
     for name, facts in METHODS.items()
     if facts.schedule in ("first_come", "lock_free") and name not in OF_ONE_WORKER
 ]
-QUICK = {"seasgd", "hogwild_easgd"}
+QUICK = {"seasgd"}
 
 
 @pytest.mark.parametrize(
@@ -231,6 +233,7 @@ def test_one_worker_whose_model_is_an_average_trains_and_resumes_bit_equal(
     _assert_same_end(run, resumed, workers=1)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_may_be_given_more_time(
     folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
 ) -> None:
@@ -255,6 +258,7 @@ def _refused(process: subprocess.Popen[str]) -> str:
     return err
 
 
+@pytest.mark.slow
 def test_a_resumption_that_is_refused_leaves_the_run_as_it_was(
     folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
 ) -> None:
@@ -281,6 +285,7 @@ def test_a_resumed_run_that_lacks_cores_is_told_how_to_go_on(
         os.sched_setaffinity(0, allowed)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_before_a_damaged_checkpoint_which_is_kept(
     folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
 ) -> None:
@@ -330,6 +335,7 @@ def write_half(root: Path, half: str, images: int) -> None:
         path.write_bytes(header + array.astype(np.uint8).tobytes())
 
 
+@pytest.mark.slow
 def test_run_tells_what_it_learns_from_and_goes_on_with_nothing_else(
     tmp_path: Path, run_toml: str, start_knltrain: Start
 ) -> None:

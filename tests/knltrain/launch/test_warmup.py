@@ -123,6 +123,7 @@ def warm_up_and_train(folder: Path, *overrides: str) -> None:
     assert sorted(folder.glob("cache/*/*.kernel")) == entries
 
 
+@pytest.mark.slow
 def test_a_run_after_a_warm_up_compiles_nothing(folder: Path) -> None:
     warm_up_and_train(folder, "--set", 'backend.implementation="reference"')
 
@@ -142,6 +143,7 @@ def test_of_the_workers_of_a_run_one_compiles_each_kernel(folder: Path) -> None:
     assert compiled(knltrain(folder, "warmup", "run.toml", *SHORT)) == [0]
 
 
+@pytest.mark.slow
 def test_a_worker_finds_every_kernel_after_a_warm_up(tmp_path: Path, run_toml: str) -> None:
     """With Numba's kernels, from the cache that all tests share."""
     (tmp_path / "run.toml").write_text(run_toml)

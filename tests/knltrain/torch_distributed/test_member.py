@@ -78,6 +78,7 @@ def test_killed_rank_ends_a_training_step(start: Any) -> None:
     assert "rank 1 is gone" in text
 
 
+@pytest.mark.slow
 def test_rank_that_leaves_is_named_to_who_waits_for_it(start: Any) -> None:
     found = start("last_leaves").result(0)
     assert found["error kind"] == "PeerLost"

@@ -74,6 +74,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 RULES = [pytest.param(rule, marks=pytest.mark.slow) for rule in ("master", "fastest")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["average", *RULES])
 def test_a_group_with_a_slow_worker_ends_with_the_other_group(
     rule: str, start: Start, tmp_path: Path

@@ -127,6 +127,7 @@ def test_when_a_compilation_fails_others_do_not_wait_for_it(start: Start) -> Non
     assert other.answer()["results"] == [2.0]
 
 
+@pytest.mark.slow
 def test_kernels_of_one_factory_that_two_processes_compiled_are_told_apart(start: Start) -> None:
     """Numba's names for machine code would be the same, and `both` call one of them twice."""
     (one,), (other,) = (run([start(name)])[0]["results"] for name in ("five", "six"))

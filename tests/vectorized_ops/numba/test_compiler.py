@@ -231,15 +231,11 @@ def test_spilled_results_are_noticed(spilled: str) -> None:
             check_tiles(wrong, 28, 1)
 
 
-@pytest.mark.parametrize(
-    ("processor", "results"), [("knl", 28), pytest.param("haswell", 12, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("processor", "results"), [("knl", 28), ("haswell", 12)])
 @pytest.mark.parametrize(
     "kernels",
-    [
-        "convolution",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("strassen", "winograd")),
-    ],
+    ["convolution", "strassen", "winograd"],
 )
 def test_convolutions_for_another_processor_keep_their_tiles_in_its_registers(
     kernels: str, processor: str, results: int, tmp_path: Path

@@ -33,12 +33,14 @@ def faults(kind: str) -> list[int]:
     return [int(word) for word in words_of(FAULTS, kind)]
 
 
+@pytest.mark.slow
 def test_memory_that_was_used_before_costs_no_page_faults() -> None:
     pages = 80_000_000 // os.sysconf("SC_PAGE_SIZE")
     assert faults("default")[1] > 0.9 * pages
     assert faults("kept")[1] < 0.1 * pages
 
 
+@pytest.mark.slow
 def test_huge_pages_take_fewer_faults_from_the_first_time_on() -> None:
     setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     if not setting.exists() or "[never]" in setting.read_text(encoding="utf-8"):

@@ -49,7 +49,8 @@ def errors(model: nn.Module, exact: nn.Module) -> list[float]:
     return [relative(one.grad, other.grad) for one, other in pairs]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["resnet", pytest.param("googlenet", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet", "googlenet"])
 def test_gradients_are_as_near_to_double_precision_as_pytorchs(name: str) -> None:
     found: list[list[float]] = []
     for seed in range(1, 6):

@@ -244,6 +244,7 @@ def test_what_changes_back_and_forth_is_followed_twice(monkeypatch: pytest.Monke
         model(IMAGES)
 
 
+@pytest.mark.slow
 def test_what_changes_at_every_call_is_given_up() -> None:
     ours, plain = optimize(Reading(), keep_memory=False), Reading()
     with pytest.warns(OptimizationWarning, match=r"Reading is followed no more: .*Reading\.scale"):

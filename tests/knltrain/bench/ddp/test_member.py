@@ -29,6 +29,7 @@ def _member(*arguments: str) -> PeerProcess:
     return PeerProcess("it", command, [cpu], python=sys.executable, environment=environment)
 
 
+@pytest.mark.slow
 def test_a_rank_alone_trains_and_times_its_steps() -> None:
     with _member("0", "1", "gloo", "16", "4") as member:
         member.wait_ready()

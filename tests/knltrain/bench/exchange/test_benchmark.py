@@ -40,6 +40,7 @@ def report():
         return run_exchange_benchmark([4096, 65536, 2**50], 2, 2, ["gloo", "oneccl"], "lenet")
 
 
+@pytest.mark.slow
 def test_every_size_has_a_row_for_everyone(report):
     places = [(row["bytes"], row["contestant"]) for row in report["rows"]]
     assert places == [(size, name) for size in (4096, 65536) for name in CONTESTANTS]
@@ -125,11 +126,12 @@ def test_a_library_that_cannot_start_is_absent_but_ours_must_run(monkeypatch):
         benchmark._assembled(stack, ["gloo"], [[0], [1]], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "said"),
     [
         (signal.SIGINT, "stopped by SIGINT"),
-        pytest.param(signal.SIGKILL, "", marks=pytest.mark.slow),
+        (signal.SIGKILL, ""),
     ],
 )
 def test_a_benchmark_that_is_stopped_leaves_nothing(number, said, tmp_path):

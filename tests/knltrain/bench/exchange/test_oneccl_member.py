@@ -13,6 +13,7 @@ from knltrain.exchange import oneccl
 CPUS = sorted(os.sched_getaffinity(0))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(oneccl.installed() is None, reason="oneCCL is not installed")
 @pytest.mark.parametrize("name", ["oneccl", "oneccl-shm", "ccl"])
 def test_two_ranks_reduce_and_share_memory_without_a_name(name):

@@ -12,6 +12,7 @@ from knltrain.bench.exchange.torch_member import main
 CPUS = sorted(os.sched_getaffinity(0))
 
 
+@pytest.mark.slow
 def test_two_ranks_find_each_other_and_reduce():
     with ExitStack() as stack:
         crew = assembled(stack, "gloo", started("gloo", [CPUS[:1], CPUS[-1:]]))

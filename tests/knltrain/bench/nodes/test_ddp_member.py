@@ -6,11 +6,14 @@ import socket
 import sys
 from pathlib import Path
 
+import pytest
+
 from knltrain.bench.job import write_job
 from knltrain.bench.peer_process import PeerProcess
 from knltrain.build import network_named
 
 
+@pytest.mark.slow
 def test_ranks_step_together(tmp_path: Path) -> None:
     write_job(tmp_path, network_named("lenet"), 4, seed=1)
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -13,6 +13,7 @@ from knltrain.bench.peer_process import PeerError
 from ...mpi_ranks import needs_mpi
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_two_ranks_are_measured() -> None:
     report = run_one_sided_benchmark(400_000, 3, "sleep", "shm")

@@ -13,6 +13,7 @@ MODULE = "knltrain.bench.one_sided.member"
 pytestmark = needs_mpi
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner", ["numba", "python"])
 def test_each_operation_is_timed_while_the_owner_computes(owner: str) -> None:
     arguments = ["--bytes", "400000", "--rounds", "3", "--owner", owner]

@@ -16,6 +16,7 @@ def test_processes_keep_the_contract(ranks, environment):
     assert (ended.status, ended.lines) == (0, ["kept"]), ended.errors
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_data_arrive_while_the_target_computes():
     ended = mpi_run(2, FAULTS, "computes", environment=OVER_TCP)

@@ -11,10 +11,12 @@ PROGRAMS = Path(__file__).with_name("programs.py")
 pytestmark = needs_mpi
 
 
+@pytest.mark.slow
 def test_owner_that_computes_answers_over_tcp() -> None:
     expect_success(run_ranks(2, str(PROGRAMS), "owner_that_computes_answers", environment=OVER_TCP))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

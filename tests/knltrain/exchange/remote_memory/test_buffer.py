@@ -24,17 +24,19 @@ def test_accumulates_of_all_ranks_at_once_add_up_exactly(run: Run) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "over",
-    [pytest.param({}, id="shm"), pytest.param(OVER_TCP, id="tcp", marks=pytest.mark.slow)],
+    [pytest.param({}, id="shm"), pytest.param(OVER_TCP, id="tcp")],
 )
 def test_scaling_loses_nothing_that_others_add(run: Run, over: dict[str, str]) -> None:
     run("scaling_loses_nothing_that_others_add", over=over)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "over",
-    [pytest.param({}, id="shm"), pytest.param(OVER_TCP, id="tcp", marks=pytest.mark.slow)],
+    [pytest.param({}, id="shm"), pytest.param(OVER_TCP, id="tcp")],
 )
 def test_progress_is_told_and_seen(run: Run, over: dict[str, str]) -> None:
     run(
@@ -44,6 +46,7 @@ def test_progress_is_told_and_seen(run: Run, over: dict[str, str]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_events_and_threads(run: Run) -> None:
     run("event_wakes_who_waits_and_shows_what_was_written", "threads_work_beside_each_other")
 

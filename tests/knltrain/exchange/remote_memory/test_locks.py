@@ -118,6 +118,7 @@ def test_directory_is_for_one(words: Words) -> None:
     assert words.held[0][0] == 0
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_who_has_a_shard_alone_for_too_long_is_named(run: Callable[..., str]) -> None:
     run("who_has_a_shard_alone_for_too_long_is_named")

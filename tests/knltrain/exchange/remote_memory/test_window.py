@@ -16,16 +16,19 @@ from ...mpi_ranks import needs_mpi, run_ranks
 Run = Callable[..., str]
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_ranks_that_differ_and_servers_that_are_none_are_told(run: Run) -> None:
     run("ranks_that_differ_are_told")
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_window_is_placed_and_proved_like_a_segment(run: Run) -> None:
     run("window_is_where_its_placement_wants_it")
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_rank_that_does_not_come_ends_the_wait() -> None:
     path = Path(__file__).with_name("programs.py")

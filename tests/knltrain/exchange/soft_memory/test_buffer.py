@@ -73,6 +73,7 @@ def test_vector_operations_equal_numpy(box: SoftMemoryBox, size: int) -> None:
     assert np.array_equal(content(source), second)
 
 
+@pytest.mark.slow
 def test_accumulates_of_many_processes_at_once_add_up_exactly(
     box: SoftMemoryBox, peer: Peer
 ) -> None:

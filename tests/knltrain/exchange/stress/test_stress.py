@@ -96,7 +96,7 @@ def stress() -> Iterator[Start]:
     "workers, rounds",
     [
         (2, 12_000),
-        (3, 8_000),
+        pytest.param(3, 8_000, marks=pytest.mark.slow),
         pytest.param(2, 600_000, marks=LONG),
         pytest.param(3, 400_000, marks=LONG),
     ],
@@ -130,7 +130,8 @@ def test_others_notice_at_any_moment_that_one_was_killed(stress: Start, seed: in
     assert all(words.startswith("PeerLost") for words in said), f"seed {seed}: {said}"
 
 
-@pytest.mark.parametrize("rounds", [12_000, pytest.param(60_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [12_000, 60_000])
 def test_work_goes_on_after_one_was_stopped_and_continued(stress: Start, rounds: int) -> None:
     draw = random.Random(rounds)
     run = stress(2, 4, rounds)

@@ -278,6 +278,7 @@ def test_an_unknown_layer_and_start_values_of_another_size_are_refused():
     close(all_of, made)
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize(
     ("ranks", "environment"), [(2, {}), (4, {}), (3, OVER_TCP)], ids=["2", "4", "3 over tcp"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 
+@pytest.mark.slow
 def test_threads_may_each_have_a_group(start: Any) -> None:
     for found in start("threads", 2).results():
         assert found["sums"] == {name: [3.0] * 30 for name in ("main", "first", "second")}

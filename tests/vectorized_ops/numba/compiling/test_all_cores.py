@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[4]
 KERNELS = """
 import os, sys, time
@@ -76,6 +78,7 @@ def said(process: subprocess.Popen[str]) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_forks_compile_what_is_missing_and_leave_out_what_cannot_be_compiled(
     tmp_path: Path,
 ) -> None:
@@ -83,6 +86,7 @@ def test_forks_compile_what_is_missing_and_leave_out_what_cannot_be_compiled(
     assert said(start(COMPILE, tmp_path, "3")) == "0 0 set() 0\n"
 
 
+@pytest.mark.slow
 def test_processes_that_need_the_same_share_the_work(tmp_path: Path) -> None:
     both = [start(COMPILE, tmp_path, "2", pause=0.2) for _ in range(2)]
     made = [said(process).split() for process in both]

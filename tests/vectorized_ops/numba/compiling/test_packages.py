@@ -80,6 +80,7 @@ def manifest(root: Path, **changes: Any) -> None:
     (root / MANIFEST).write_text(json.dumps({**known, **changes}))
 
 
+@pytest.mark.slow
 def test_packaged_kernels_are_used_and_need_no_cache(package: Path, tmp_path: Path) -> None:
     made, told = run(tmp_path / "cache", KNLTRAIN_KERNELS=str(package))
     assert made == ["transpose_rows_tile:0", "_add:0"]

@@ -152,6 +152,7 @@ print(*(one.compiled for one in JOURNAL.made))
 """
 
 
+@pytest.mark.slow
 def test_what_another_process_compiled_is_loaded_beside_ones_own(tmp_path: Path) -> None:
     def run(*numbers: int) -> list[str]:
         done = subprocess.run(
