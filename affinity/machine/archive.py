@@ -11,7 +11,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from posixpath import dirname, join, normpath
 from typing import final
 
@@ -71,19 +71,21 @@ class ArchiveFiles(MachineFiles):
             prefix = _prefix(self.name, [member.name for member in members])
             for member in members:
                 if path := _relative(member.name, prefix):
-                    self._add(archive, member, path, _relative(member.linkname, prefix))
+                    self._add(archive, member, path, prefix)
 
     def _add(
-        self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str, linked: str
+        self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str, prefix: tuple[str, ...]
     ) -> None:
         if member.issym():
             self._links[path] = member.linkname
-        elif member.islnk() and linked in self._contents:
+        elif member.islnk() and (linked := _relative(member.linkname, prefix)) in self._contents:
             self._contents[path] = self._contents[linked]
         elif member.isreg() and not member.issparse() and (file := archive.extractfile(member)):
             self._contents[path] = file.read()
         while path:
             folder, _, name = path.rpartition("/")
+            if name in self._children[folder]:
+                return
             self._children[folder].add(name)
             path = folder
 
@@ -131,7 +133,7 @@ def _prefix(name: str, members: list[str]) -> tuple[str, ...]:
     """
     found = set[tuple[str, ...]]()
     for member in members:
-        parts = PurePosixPath(member.lstrip("/")).parts
+        parts = _parts(member)
         found.update(
             parts[:place]
             for place, (tree, inside) in enumerate(pairwise(parts))
@@ -144,6 +146,10 @@ def _prefix(name: str, members: list[str]) -> tuple[str, ...]:
 
 def _relative(name: str, prefix: tuple[str, ...]) -> str:
     """The path after `prefix`; "" if it is not below that."""
-    parts = PurePosixPath(name.lstrip("/")).parts
+    parts = _parts(name)
     inside = parts[: len(prefix)] == prefix and ".." not in parts
     return "/".join(parts[len(prefix) :]) if inside else ""
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple(part for part in name.split("/") if part not in ("", "."))

@@ -25,7 +25,7 @@ def scripts(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "variables", "expected"),
     [
-        (["-k", "one"], {}, ".venv/bin/python -m pytest --numprocesses 2 -k one"),
+        (["-k", "one"], {}, ".venv/bin/python -m pytest --numprocesses 3 -k one"),
         (["--ipex", "-x"], {}, ".venv-ipex/bin/python -m pytest -m ipex or oldest_torch -x"),
         (["--ipex"], {"IPEX_VENV": "other"}, "other/bin/python -m pytest -m ipex or oldest_torch"),
     ],

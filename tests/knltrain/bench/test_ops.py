@@ -20,6 +20,7 @@ def test_report_holds_the_bounds_and_can_be_written(report):
     assert json.loads(json.dumps(report)) == report
 
 
+@pytest.mark.slow
 def test_each_operation_has_a_row_per_direction_and_implementation(report):
     rows = [row for row in report["rows"] if row["operation"] == "convolution"]
     keys = {(row["shape"], row["direction"], row["implementation"]) for row in rows}
@@ -31,6 +32,7 @@ def test_each_operation_has_a_row_per_direction_and_implementation(report):
         assert (row["share_of_copy"] is None) == computes
 
 
+@pytest.mark.slow
 def test_rates_follow_from_times(report):
     row = next(row for row in report["rows"] if row["operation"] == "dense")
     inputs, outputs = (int(part) for part in row["shape"].split(" -> "))

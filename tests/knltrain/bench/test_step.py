@@ -36,6 +36,7 @@ def test_head_holds_machine_and_its_bounds(report):
     assert json.loads(json.dumps(report)) == report
 
 
+@pytest.mark.slow
 def test_rows_hold_rate_share_and_the_same_first_loss(report):
     rows = {row["implementation"]: row for row in report["rows"]}
     assert list(rows) == ["cpu", "torch", "torch-tuned"]
@@ -94,6 +95,7 @@ def test_peer_that_cannot_run_is_named_with_what_it_says(tmp_path):
         step.run_step_benchmark("lenet", 8, ("ipex",), threads=1, rounds=1, ipex_python=python)
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_is_stopped_leaves_no_process_and_no_file(tmp_path):
     python, told, temporary = tmp_path / "python", tmp_path / "pid", tmp_path / "temporary"
     python.write_text(f"#!/bin/sh\necho $$ >{told}.new\nmv {told}.new {told}\nexec sleep 600\n")

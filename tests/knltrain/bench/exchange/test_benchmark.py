@@ -54,6 +54,7 @@ def test_every_size_has_a_row_for_everyone(report):
     assert report["copy_gbytes_per_second"] > 0
 
 
+@pytest.mark.slow
 def test_what_could_not_be_measured_is_told_in_words(report):
     assert "oneCCL is not installed" in report["absent"]["oneccl"]
     assert report["left_out"][0]["bytes"] == 2**50
@@ -61,6 +62,7 @@ def test_what_could_not_be_measured_is_told_in_words(report):
     assert report["peers"] == ["gloo"]
 
 
+@pytest.mark.slow
 def test_packing_is_measured_and_predicted(report):
     packing = report["packing"]
     assert (packing["network"], packing["layers"]) == ("lenet", 8)
@@ -70,6 +72,7 @@ def test_packing_is_measured_and_predicted(report):
         assert row["predicted_gain"] > 0.99  # without latency, the padding of the packed vector
 
 
+@pytest.mark.slow
 def test_report_can_be_written_and_shown(report):
     assert json.loads(json.dumps(report)) == report
     assert "oneccl cannot run: oneCCL is not installed" in format_table(report)
