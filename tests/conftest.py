@@ -119,6 +119,7 @@ def pytest_collection_finish() -> None:
     """Spare the collector all that is loaded and collected: half a million objects, each time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000)
 
 
 @pytest.fixture(autouse=True)
