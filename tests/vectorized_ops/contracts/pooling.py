@@ -139,4 +139,4 @@ def check_means(
         tested.backward(place.holding(gradient), back, **target.options(place))
         return [out, back]
 
-    check_agreement(name, seed, run, tolerances=[1e-6, 1e-6])
+    check_agreement(name, seed, run, tolerances=[1e-6, 1e-6], least=1)  # numbers may cancel out
