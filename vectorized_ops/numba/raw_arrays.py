@@ -12,15 +12,13 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils as numba_cgutils
 from numba.core import types as numba_types
-from numba.extending import intrinsic as numba_intrinsic
 from numba.np import arrayobj as numba_arrayobj
+
+from vectorized_ops.numba._lanes import tile
 
 arrayobj: Any = numba_arrayobj  # Numba has no types for these three.
 cgutils: Any = numba_cgutils
 types: Any = numba_types
-
-emitted: Callable[[Callable[..., Any]], Any] = numba_intrinsic
-emitted_for_constants: Callable[[Callable[..., Any]], Any] = numba_intrinsic(prefer_literal=True)
 
 Emitter = tuple[Any, Callable[..., Any]]
 
@@ -45,17 +43,15 @@ def _array(context: Any, builder: Any, kind: Any, data: Any, shape: Sequence[Any
     return made._getvalue()
 
 
-@emitted
+@tile
 def array_at(_typing: Any, address: Any, shape: Any, dtype: Any) -> Emitter:  # noqa: ARG001
     """The contiguous array of an integer, or of a tuple of them, and a dtype at an address."""
-    extents = shape.types if isinstance(shape, types.BaseTuple) else (shape,)
+    is_tuple = isinstance(shape, types.BaseTuple)
+    extents = shape.types if is_tuple else (shape,)
     kind = types.Array(dtype.dtype, len(extents), "C")
 
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        given = signature.args[1]
-        parts = [values[1]] if len(extents) == 1 else []
-        if isinstance(given, types.BaseTuple):
-            parts = [builder.extract_value(values[1], i) for i in range(len(extents))]
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        parts = cgutils.unpack_tuple(builder, values[1]) if is_tuple else [values[1]]
         shaped = [
             context.cast(builder, part, of, types.intp)
             for part, of in zip(parts, extents, strict=True)
@@ -65,7 +61,7 @@ def array_at(_typing: Any, address: Any, shape: Any, dtype: Any) -> Emitter:  # 
     return kind(types.intp, shape, dtype), generate
 
 
-@emitted
+@tile
 def row(_typing: Any, rows: Any, index: Any) -> Emitter:  # noqa: ARG001
     """Row `index` of a matrix as a contiguous vector, which is what lets LLVM use vector loads."""
     kind = types.Array(rows.dtype, 1, "C")
@@ -81,7 +77,7 @@ def row(_typing: Any, rows: Any, index: Any) -> Emitter:  # noqa: ARG001
     return kind(rows, types.intp), generate
 
 
-@emitted
+@tile
 def contiguous(_typing: Any, vector: Any) -> Emitter:
     """A vector as the contiguous one that it must be."""
     kind = types.Array(vector.dtype, 1, "C")
@@ -94,7 +90,7 @@ def contiguous(_typing: Any, vector: Any) -> Emitter:
     return kind(vector), generate
 
 
-@emitted_for_constants
+@tile
 def stack_vector(_typing: Any, size: Any, dtype: Any) -> Emitter:
     """An uninitialised vector that is there until its kernel returns.
 
