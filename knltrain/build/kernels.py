@@ -138,11 +138,12 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
 
 def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:
     """Compile the kernels of a step by forks of this process, which can do nothing else then."""
+    from affinity import main_thread_mask_kept
     from knltrain.data.dataset import Batch
     from vectorized_ops.numba.compiling.all_cores import compile_missing
     from vectorized_ops.numba.compiling.recording import recording
 
-    with recording() as recorder:
+    with main_thread_mask_kept(), recording() as recorder:  # the forks need all of these cpus
         try:
             network = build_network(config)
             take_step(config, network, Batch.allocate(images, network.input_shape), threads)

@@ -25,9 +25,9 @@ print(len(JOURNAL.made))
 """
 
 
-def run(config, folder: Path, **environment: str) -> list[str]:
+def run(config, folder: Path, program: str = COMPILE, **environment: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", COMPILE, config.model_dump_json()],
+        [sys.executable, "-c", program, config.model_dump_json()],
         env={
             **os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder), **environment,
         },
@@ -56,6 +56,32 @@ def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_dif
     assert mark.exists()
     other, *_ = run(config(**numba, network={"name": "cifar-quick"}), tmp_path)
     assert int(other.split()[1]) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
+def test_each_process_that_compiles_may_run_on_all_cpus_though_openmp_places_threads(
+    config, tmp_path: Path
+) -> None:
+    program = """
+import os, sys
+from pathlib import Path
+from knltrain.build.kernels import compile_kernels
+from knltrain.config import RunConfig
+
+def children(pid):
+    return [int(c) for t in Path(f"/proc/{pid}/task").iterdir()
+            for c in (t / "children").read_text().split()]
+
+for told in compile_kernels(RunConfig.model_validate_json(sys.argv[1]), 16, 2):
+    if told.done == 1:
+        forks = [fork for helper in children(os.getpid()) for fork in children(helper)]
+        print(len(forks), all(os.sched_getaffinity(f) == os.sched_getaffinity(0) for f in forks))
+"""
+    numba = config(backend__name="cpu", backend__implementation="numba")
+    cpus = sorted(os.sched_getaffinity(0))
+    places = {"OMP_PLACES": f"{{{cpus[0]}}},{{{cpus[1]}}}", "OMP_PROC_BIND": "close"}
+    assert run(numba, tmp_path, program=program, **places) == [f"{len(cpus)} True"]
 
 
 @pytest.mark.slow
