@@ -17,6 +17,7 @@ from numba.core import compiler as numba_compiler
 from numba.core import dispatcher as numba_dispatcher
 from numba.core import registry, types
 
+from vectorized_ops.numba.compiling.kernel_compiler import KernelCompiler
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
 from vectorized_ops.numba.fingerprint import code_size
 
@@ -102,14 +103,17 @@ class LinkedDispatcher(Dispatcher):  # type: ignore[misc]
 
 
 class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """Code that is optimised as a whole, and kept as machine code alone.
+    """Code that is optimised as a whole by one pipeline, and kept as machine code alone.
 
-    Numba optimises each function before, which takes a tenth of the time and changes no kernel's
-    speed.
+    Numba optimises each function before, and the whole twice, to find counts of references that it
+    can remove: kernels have none. LLVM's second and third level change no kernel's speed.
     """
 
     is_called = True
     """Whether anything is called in it; else it needs no machine code, nor a wrapper for Python."""
+
+    is_vectorised = True
+    """Whether LLVM looks for loops and statements that vectors can do."""
 
     def __init__(self, target: Any, name: str) -> None:
         super().__init__(target, name)
@@ -117,6 +121,13 @@ class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        vectorise = self.is_vectorised
+        passes, builder = self._codegen._module_pass_manager(
+            opt=1, loop_vectorize=vectorise, slp_vectorize=vectorise
+        )
+        passes.run(self._final_module, builder)
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
         """Return the machine code, and of what others could link only which functions there are.
@@ -154,7 +165,7 @@ class _Compiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
         as_compiled: Callable[[Any], Any] | None,
     ) -> None:
         function, options = kernel.py_func, kernel.targetoptions
-        super().__init__(function, kernel.targetdescr, options, {}, compiler.Compiler)
+        super().__init__(function, kernel.targetdescr, options, {}, KernelCompiler)
         self._library, self._as_compiled = library, as_compiled
 
     def _get_implementation(self, *_: Any) -> Any:
@@ -169,4 +180,5 @@ class _Compiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
         return compiler.compile_extra(
             self.targetdescr.typing_context, target, function, arguments, return_type, flags, {},
             library=self._library(target.codegen(), function.__qualname__),
+            pipeline_class=KernelCompiler,
         )  # fmt: skip

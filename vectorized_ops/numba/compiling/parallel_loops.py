@@ -23,6 +23,8 @@ from numba.core import types
 from numba.extending import intrinsic
 from numba.np.ufunc import parallel as numba_parallel
 
+from vectorized_ops.numba.compiling.kernel_compiler import KernelCompiler
+
 cgutils: Any = numba_cgutils
 compiler: Any = numba_compiler
 launch_threads: Any = numba_parallel._launch_threads  # Numba has no types for these three.
@@ -161,10 +163,10 @@ def _task(context: Any, module: Any, body: FunctionType, kinds: Any, record: Any
     flags = compiler.Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"
-    compiled = compiler.compile_internal(
-        context.typing_context, context, context.active_code_library, body, inner, types.none,
-        flags, {},
-    )  # fmt: skip
+    library, kind = context.active_code_library, types.none
+    compiled = KernelCompiler(
+        context.typing_context, context, library, inner, kind, flags, {}
+    ).compile_extra(body)
     described = compiled.fndesc
     shape = ir.FunctionType(ir.VoidType(), [_BYTES.as_pointer(), _INTEGERS, _INTEGERS, _BYTES])
     task = ir.Function(module, shape, f"{described.llvm_func_name}.task")

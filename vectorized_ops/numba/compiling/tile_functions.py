@@ -85,7 +85,7 @@ class TileFunction:
         if library is None:
             try:
                 target.refresh()
-                library = KernelLibrary(codegen, name)
+                library = _TileLibrary(codegen, name)
                 given = dict(zip(self._constants, constants, strict=True))
                 module = library.create_ir_module(name)
                 emitted(self._define, given, self._elements, target, module, name)
@@ -98,6 +98,13 @@ class TileFunction:
             shared.keep(content)
         self._libraries.append(library)
         return int(library.get_pointer_to_function(name))
+
+
+@final
+class _TileLibrary(KernelLibrary):
+    """Vectors that are written as they are to be."""
+
+    is_vectorised = False
 
 
 def _shared() -> SharedKernels:
