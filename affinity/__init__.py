@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from affinity.exec import pinned_command, worker_command
     from affinity.machine.read import read_machine, read_topology
-    from affinity.machine.user_word import HbmWord, parse_hbm
+    from affinity.machine.user_override import HbmWord, parse_hbm
     from affinity.placement.place import physical_cores, place_workers
     from affinity.placement.plan import Arena, MemoryPlan, Placement, Plan
     from affinity.placement.request import Need, Request, Reserve
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from affinity.process.allowed import Allowed, read_allowed
     from affinity.process.arena import allocate_in, arena
     from affinity.process.binding import allowed_cpus, bind_process, bind_thread
+    from affinity.process.escaped_memory import bring_back
     from affinity.process.mapping import place_mapping, touch
     from affinity.process.own import own_placement
-    from affinity.process.proof import (
+    from affinity.process.shared_mapping import collapse, map_shared
+    from affinity.process.thread_environment import placement_environment, thread_environment
+    from affinity.process.threads import ThreadBinding, main_thread_mask_kept, pin_own_threads
+    from affinity.process.verification import (
         ObservedBinding,
         judge,
         memory_problems,
         observed_binding,
         remarks,
     )
-    from affinity.process.shared_mapping import collapse, map_shared
-    from affinity.process.strays import bring_back
-    from affinity.process.thread_environment import placement_environment, thread_environment
-    from affinity.process.threads import ThreadBinding, main_thread_mask_kept, pin_own_threads
     from affinity.topology import Cache, Core, HugePages, Modes, NumaNode, SideCache, Topology
 
 _MODULE_OF = {
@@ -62,7 +62,7 @@ _MODULE_OF = {
     ),
     **dict.fromkeys(("pinned_command", "worker_command"), "exec"),
     **dict.fromkeys(("read_machine", "read_topology"), "machine.read"),
-    **dict.fromkeys(("HbmWord", "parse_hbm"), "machine.user_word"),
+    **dict.fromkeys(("HbmWord", "parse_hbm"), "machine.user_override"),
     **dict.fromkeys(("physical_cores", "place_workers"), "placement.place"),
     **dict.fromkeys(("Arena", "MemoryPlan", "Placement", "Plan"), "placement.plan"),
     **dict.fromkeys(("Need", "Request", "Reserve"), "placement.request"),
@@ -75,10 +75,10 @@ _MODULE_OF = {
     "own_placement": "process.own",
     **dict.fromkeys(
         ("ObservedBinding", "judge", "memory_problems", "observed_binding", "remarks"),
-        "process.proof",
+        "process.verification",
     ),
     **dict.fromkeys(("collapse", "map_shared"), "process.shared_mapping"),
-    "bring_back": "process.strays",
+    "bring_back": "process.escaped_memory",
     **dict.fromkeys(
         ("ThreadBinding", "main_thread_mask_kept", "pin_own_threads"), "process.threads"
     ),

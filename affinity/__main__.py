@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from affinity.cli.words import main
+from affinity.cli.parser import main
 from affinity.standard_streams import secure_standard_streams
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from knltrain.backends.backend import Backend
 from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.errors import NonFiniteLoss
-from knltrain.exchange.transport import Team
+from knltrain.exchange.transports.team import Team
 
 FloatArray = npt.NDArray[np.float32]
 

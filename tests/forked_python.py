@@ -24,7 +24,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
-LOADED = ("pytest", "knltrain.torch_distributed", "torch.nn.parallel", "knltrain.exchange.segment")
+LOADED = (
+    "pytest",
+    "knltrain.torch_distributed",
+    "torch.nn.parallel",
+    "knltrain.exchange.transports.segment",
+)
 MESSAGE_BYTES = 1 << 20
 FDS = 16
 SERVERS: dict[int, subprocess.Popen[bytes]] = {}

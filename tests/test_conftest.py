@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 LEAKS = """
 import pathlib, subprocess
-from knltrain.exchange.segment import Segment
+from knltrain.exchange.transports.segment import Segment
 KEPT = []
 def test_leaks():
     KEPT.append(Segment.create(100, 2))

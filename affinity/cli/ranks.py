@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import final
 
-from affinity.cli.bystander import Bystander
-from affinity.cli.first_words import FirstWords
-from affinity.cli.keeper import heard, shell_status
-from affinity.cli.tagging import TaggedOutput
-from affinity.placement.words import numbered
+from affinity.cli.monitor import Bystander
+from affinity.cli.rank_prefix import TaggedOutput
+from affinity.cli.startup_messages import FirstWords
+from affinity.cli.subreaper import heard, shell_status
+from affinity.placement.wording import numbered
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _READER_GONE = 128 + signal.SIGPIPE

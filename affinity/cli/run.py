@@ -9,17 +9,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from affinity.cli.bystander import FIRST_LOOK_SECONDS, Bystander
-from affinity.cli.keeper import in_keeper
 from affinity.cli.layout import showable, table
+from affinity.cli.monitor import FIRST_LOOK_SECONDS, Bystander
 from affinity.cli.preload import preload_value
 from affinity.cli.ranks import Ranks, Start
 from affinity.cli.show_plan import kernel_words, order_words
+from affinity.cli.subreaper import in_keeper
 from affinity.cpulist import format_cpulist
 from affinity.errors import AffinityError, PlacementError
 from affinity.exec import worker_command
 from affinity.placement.plan import Placement, Plan
-from affinity.placement.words import counted, numbered
+from affinity.placement.wording import counted, numbered
 from affinity.process.thread_environment import placement_environment
 from affinity.topology import Topology
 from affinity.whole_number import whole_number

@@ -15,7 +15,7 @@ from affinity.machine.locality import Locality
 from affinity.machine.memory_beside_cpus import kind_beside_cpus
 from affinity.machine.memory_without_cpus import kind_without_cpus
 from affinity.machine.processors import Identity
-from affinity.machine.user_word import HbmWord
+from affinity.machine.user_override import HbmWord
 
 
 def memory_kinds(

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from affinity.errors import NoMachine, TopologyError
 from affinity.machine.captor import note_captor
-from affinity.machine.conclude import conclude
 from affinity.machine.description import Description
 from affinity.machine.files import MAX_BYTES, FolderFiles, MachineFiles, bounded, only_machine
+from affinity.machine.inference import conclude
 from affinity.machine.sysfs import describe_sysfs
-from affinity.machine.user_word import HbmWord, hbm_from_environment
+from affinity.machine.user_override import HbmWord, hbm_from_environment
 from affinity.process.binding import allowed_cpus
 from affinity.topology import Topology
 

@@ -17,7 +17,7 @@ from affinity.placement.plan import MemoryPlan, Placement
 from affinity.placement.request import Request, WantedKind
 from affinity.placement.spilling import spill_notes
 from affinity.placement.strict import beyond_limit, check_strict, reclaiming
-from affinity.placement.words import named, numbered
+from affinity.placement.wording import named, numbered
 from affinity.sizes import format_bytes
 
 

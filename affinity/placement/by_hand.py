@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from affinity.cpulist import format_cpulist
 from affinity.errors import PlacementError
 from affinity.placement.tiles import narrowed, uncut
-from affinity.placement.words import by_whom, counted, listed
+from affinity.placement.wording import by_whom, counted, listed
 from affinity.topology import Core, Topology
 
 if TYPE_CHECKING:

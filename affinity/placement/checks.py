@@ -9,7 +9,7 @@ from typing import get_args
 
 from affinity.errors import PlacementError
 from affinity.placement.request import MemoryPolicy, Request, Strategy, Unit, WantedKind
-from affinity.placement.words import counted
+from affinity.placement.wording import counted
 
 
 def check_request(request: Request) -> None:

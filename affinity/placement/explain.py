@@ -10,7 +10,7 @@ from affinity.placement.plan import Placement
 from affinity.placement.request import Request
 from affinity.placement.sharing import ALIGNED_SHARE
 from affinity.placement.tiles import Tile
-from affinity.placement.words import by_whom, counted, listed, numbered
+from affinity.placement.wording import by_whom, counted, listed, numbered
 from affinity.topology import Core, Topology
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, Part
 from affinity.placement.plan import Placement
 from affinity.placement.request import Request
-from affinity.placement.words import counted, listed, named
+from affinity.placement.wording import counted, listed, named
 from affinity.sizes import format_bytes
 
 Bytes: TypeAlias = Counter[int]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from affinity.errors import PlacementError
 from affinity.placement.plan import KernelMode
 from affinity.placement.request import WantedKind
-from affinity.placement.words import by_whom, numbered
+from affinity.placement.wording import by_whom, numbered
 from affinity.topology import NumaNode, Topology
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from affinity.errors import PlacementError
 from affinity.placement.memories import Memories
 from affinity.placement.plan import Arena, KernelMode, MemoryPlan
 from affinity.placement.request import Need, Request, WantedKind
-from affinity.placement.words import by_whom, named, numbered
+from affinity.placement.wording import by_whom, named, numbered
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from affinity.placement.request import Request
 from affinity.placement.reserving import kept_for_system, seat
 from affinity.placement.sharing import Group, pack, share
 from affinity.placement.tiles import Tile, has_cache, narrowed, single, tiles_of
-from affinity.placement.words import by_whom, counted, numbered
+from affinity.placement.wording import by_whom, counted, numbered
 from affinity.topology import Core, Topology
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from affinity.errors import PlacementError
 from affinity.placement.plan import Placement
 from affinity.placement.request import Request, Reserve
 from affinity.placement.tiles import tiles_of, uncut
-from affinity.placement.words import counted, numbered
+from affinity.placement.wording import counted, numbered
 from affinity.topology import Core, Topology
 
 

@@ -12,7 +12,7 @@ from itertools import takewhile
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, Part
 from affinity.placement.plan import MemoryPlan, Placement
-from affinity.placement.words import named, numbered
+from affinity.placement.wording import named, numbered
 
 
 def spill_notes(

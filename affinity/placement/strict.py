@@ -9,7 +9,7 @@ from affinity.errors import PlacementError
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim
 from affinity.placement.request import Need
-from affinity.placement.words import by_whom, counted, named
+from affinity.placement.wording import by_whom, counted, named
 from affinity.sizes import format_bytes
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from affinity.errors import MemoryPolicyError
-from affinity.placement import words
+from affinity.placement import wording as words
 from affinity.process.mapping import address_of, bind_buffer, check_pool, check_room, pool_too_small
 from affinity.process.memory_policy import AppliedPolicy, as_far_as_possible
 from affinity.process.node_memory import (

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from affinity.errors import MemoryPolicyError
-from affinity.placement import words
+from affinity.placement import wording as words
 from affinity.process import kernel_call
 from affinity.process.memory_policy import (
     AppliedPolicy,

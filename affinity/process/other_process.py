@@ -10,8 +10,8 @@ from pathlib import Path
 from affinity.errors import AffinityError
 from affinity.placement.plan import Placement
 from affinity.process.own import own_placement
-from affinity.process.proof import ObservedBinding, binding_seen
 from affinity.process.residency import located_mappings, residency_of, stack_policy
+from affinity.process.verification import ObservedBinding, binding_seen
 
 _PARENT, _SESSION = 1, 3
 """Positions in ``stat`` behind the name (proc(5))."""

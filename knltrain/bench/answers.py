@@ -6,7 +6,7 @@ import selectors
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from knltrain.bench.peer_process import PeerError, PeerProcess
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
 
 
 class NoAnswer(PeerError):  # noqa: N818

@@ -7,8 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from knltrain.bench.peer_process import PeerError
-from knltrain.exchange.mpi.runtime import INSTALL
+from knltrain.bench.step.peer_process import PeerError
+from knltrain.communication.mpi.runtime import INSTALL
 
 
 def mpiexec() -> str:

@@ -31,7 +31,7 @@ from knltrain.checkpoint.contents import (
 from knltrain.checkpoint.digest import DIGEST, digest_of_tensors, digest_of_text
 from knltrain.checkpoint.folders import by_step, folder_at
 from knltrain.errors import CheckpointError
-from knltrain.exchange.transport import Team
+from knltrain.exchange.transports.team import Team
 from knltrain.files.durable import sync
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.optimizer import StateArray

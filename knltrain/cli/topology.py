@@ -9,6 +9,6 @@ import click
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def topology(options: tuple[str, ...]) -> int:
     """Show the machine's cores and memories, as python -m affinity show does."""
-    from affinity.cli.words import main as affinity_main
+    from affinity.cli.parser import main as affinity_main
 
     return affinity_main(["show", *options])

@@ -11,6 +11,7 @@ After H. Kim, *Library-level Distributed Processing Method for CNN Training Usin
 No network, worker, configuration or scheduler is needed. docs/library.md has a whole program.
 """
 
+from knltrain.communication.reduction import Alone, NodeReducer, Reducer, Reduction
 from knltrain.distributed_ops.activation import ReLU
 from knltrain.distributed_ops.convolution import Convolution
 from knltrain.distributed_ops.costs import Cost
@@ -26,7 +27,6 @@ from knltrain.distributed_ops.shaping import Flatten, Images
 from knltrain.distributed_ops.table import Row, printed, table
 from knltrain.distributed_ops.times import Times
 from knltrain.distributed_ops.weighted import WeightedLayer
-from knltrain.exchange.reduction import Alone, NodeReducer, Reducer, Reduction
 
 __all__ = [
     "Alone",

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, final
 
+from knltrain.communication.reduction import Reducer
 from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.chunks import Chunk, cut
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.weighted import ProductLayer
-from knltrain.exchange.reduction import Reducer
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.shapes import ConvolutionShape
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, final
 
+from knltrain.communication.reduction import Reducer
 from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.chunks import cut
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.weighted import ProductLayer
 from knltrain.errors import NetworkError
-from knltrain.exchange.reduction import Reducer
 from vectorized_ops.layout import AnyArray
 
 

@@ -7,13 +7,13 @@ from typing import Any, final
 
 import numpy as np
 
+from knltrain.communication.reduction import Reducer
 from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from knltrain.distributed_ops.weighted import WeightedLayer
 from knltrain.errors import NetworkError
-from knltrain.exchange.reduction import Reducer
 from vectorized_ops.layout import AnyArray
 
 Shape = tuple[int, int, int, int]

@@ -8,9 +8,9 @@ from typing import final
 
 import numpy as np
 
-from knltrain.exchange.reduction import FloatArray
+from knltrain.communication.reduction import FloatArray
 from vectorized_ops.layout import aligned_zeros
-from vectorized_ops.segments import Segments
+from vectorized_ops.parameter_groups import Segments
 
 _LINE = 16
 """Floats of a cache line, at whose beginning each parameter lies."""

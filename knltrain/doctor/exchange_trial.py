@@ -27,7 +27,7 @@ from affinity import (
 from knltrain.errors import KnltrainError, SegmentError
 
 if TYPE_CHECKING:
-    from knltrain.exchange.segment import Segment
+    from knltrain.exchange.transports.segment import Segment
 
 TIME_LIMIT_SECONDS = 20.0
 
@@ -73,7 +73,7 @@ def self_test(time_limit_seconds: float = TIME_LIMIT_SECONDS) -> SelfTestResult:
 
 def _segment(workers: int) -> tuple[Segment, str]:
     """Shared memory in /dev/shm or else a memfd, and why it is not in /dev/shm."""
-    from knltrain.exchange.segment import Segment
+    from knltrain.exchange.transports.segment import Segment
 
     try:
         return Segment.create(_ELEMENTS, workers, "shm", _SHARED_MEMORY), ""

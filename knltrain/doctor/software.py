@@ -43,7 +43,7 @@ def kernel_cache_finding() -> Finding:
     """Where compiled kernels are kept, and whether workers can share them; starts Numba."""
     subject = "kernel cache"
     try:
-        from vectorized_ops.numba import compiler
+        from vectorized_ops.numba.compiling import compiler
     except ImportError as error:
         way_out = "repair the installation of numba"
         return Finding(subject, "warn", f"unknown, as Numba does not start: {error}", way_out)
@@ -76,7 +76,7 @@ def kernel_packages_finding() -> Finding:
     """Which packages of ready kernels are used, and why others are not."""
     subject = "kernel packages"
     try:
-        from vectorized_ops.numba.compiler import cache_folder
+        from vectorized_ops.numba.compiling.compiler import cache_folder
         from vectorized_ops.numba.compiling.packages import kernel_packages, packaged_processor
     except ImportError:
         return Finding(subject, "ok", "unknown, as Numba does not start")

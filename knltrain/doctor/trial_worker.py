@@ -7,9 +7,9 @@ import sys
 import numpy as np
 
 from affinity import allowed_cpus, format_cpulist
-from knltrain.exchange.easgd import EASGD
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.segment import Segment
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.segment import Segment
 from vectorized_ops.reference import elastic
 
 _START = 2.0

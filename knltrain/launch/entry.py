@@ -20,17 +20,17 @@ from affinity import (
     remarks,
 )
 from affinity.standard_streams import secure_standard_streams
-from knltrain.build import build_team, build_worker
+from knltrain.assembly import build_team, build_worker
 from knltrain.cluster import WorkerIdentity, worker_identity
+from knltrain.communication.mpi.placed_window import window_remarks
 from knltrain.errors import KnltrainError, Misplaced
 from knltrain.evaluation import Evaluation
-from knltrain.exchange.placed_window import window_remarks
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker import Observer, RunResult, Worker
-from vectorized_ops.numba.choices import TUNING
 from vectorized_ops.numba.compiling.all_cores import Progress
-from vectorized_ops.numba.journal import JOURNAL, told
+from vectorized_ops.numba.compiling.autotuning import TUNING
+from vectorized_ops.numba.compiling.journal import JOURNAL, told
 
 
 def main() -> int:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from affinity import allowed_cpus, physical_cores, read_topology
-from knltrain.build import build_backend, build_dataset, build_network, check_data
+from knltrain.assembly import build_backend, build_dataset, build_network, check_data
 from knltrain.checkpoint import Checkpoint, by_step, load_checkpoint
 from knltrain.config import RunConfig
 from knltrain.errors import CheckpointError, ConfigError, DamagedCheckpoint
 from knltrain.evaluation import Evaluation, Evaluator
-from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.transports.loopback import Loopback
 from knltrain.launch.run_folder import read_config
 from knltrain.network.network import Network
 

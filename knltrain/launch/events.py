@@ -11,7 +11,7 @@ import termios
 import time
 from typing import Any, Final, final
 
-from knltrain.exchange.control_message import checked
+from knltrain.communication.rendezvous.control_message import checked
 
 Event = dict[str, Any]
 """One line. `event` says which kind it is, `at_seconds` when it was sent (monotonic clock)."""

@@ -26,15 +26,15 @@ from affinity import (
     read_topology,
     tiles_of,
 )
-from knltrain.build import check_names, check_run, doubts_about, resolved
+from knltrain.assembly import check_names, check_run, doubts_about, resolved
+from knltrain.communication.mpi.runtime import INSTALL
+from knltrain.communication.oneccl.archived import MODULE
+from knltrain.communication.oneccl.library import MISSING, installed
 from knltrain.config import RunConfig, with_workers
 from knltrain.config.methods import METHODS
 from knltrain.data.contents import DataContents
 from knltrain.errors import ConfigError
-from knltrain.exchange.mpi.runtime import INSTALL
-from knltrain.exchange.oneccl.archived import MODULE
-from knltrain.exchange.oneccl.library import MISSING, installed
-from knltrain.launch.site import ALONE, Site
+from knltrain.launch.node_share import ALONE, Site
 
 _KEY_OF_OPTION = {
     r"policy '(\w+)'": r'placement.memory = "\1"',

@@ -1,7 +1,7 @@
 """Has all workers of a run keep a checkpoint after the same step, whoever starts them and where.
 
 The first of the processes that start workers leads. It has each of them hold a round on the board
-of its own workers (`knltrain.exchange.request_board`), hears how far these have set out, and has
+of its own workers (`knltrain.exchange.transports.request_board`), hears how far these have set out, and has
 all open the round for the largest of those steps. The others ask it, and do as it says.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, final
 
-from knltrain.exchange.request_board import OpenRound, RequestBoard
+from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
 
 
 class Notes(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TypeAlias
 
-from knltrain.build import network_size, plain_method
-from knltrain.exchange.node_memory import NodeMemory
-from knltrain.launch.company import Company
+from knltrain.assembly import network_size, plain_method
+from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.launch.job_peers import Company
 from knltrain.launch.plan import RunPlan
 
 _WORDS_ALONE = 16

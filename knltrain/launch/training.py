@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
-from knltrain.build import check_resumable
+from knltrain.assembly import check_resumable
 from knltrain.checkpoint import folder_at, latest_checkpoint
 from knltrain.cluster import JobEnd, MeetingPoint, Task, WorkerIdentity, this_task
 from knltrain.config import RunConfig
@@ -26,12 +26,13 @@ from knltrain.errors import (
     RunStopped,
     WorkerFailed,
 )
-from knltrain.exchange.node_memory import NodeMemory
-from knltrain.exchange.request_board import RequestBoard
+from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.files.essential import CHECKPOINT, RESULT
-from knltrain.launch.company import Company, company_of
 from knltrain.launch.failure import Failure
+from knltrain.launch.job_peers import Company, company_of
 from knltrain.launch.listener import Listener
+from knltrain.launch.node_share import expected_site
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
 from knltrain.launch.preemption import Preemption
 from knltrain.launch.progress import PlainDisplay, ProgressDisplay, display_on
@@ -39,7 +40,6 @@ from knltrain.launch.rounds import Rounds
 from knltrain.launch.run_folder import create_run_folder, held, read_config, write_config
 from knltrain.launch.shared_memory import Placed, shared_memory
 from knltrain.launch.signals import ASKING, STOPPING, SignalPipe
-from knltrain.launch.site import expected_site
 from knltrain.launch.supervisor import Ending, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 

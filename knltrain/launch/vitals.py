@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from knltrain.exchange.stillness import Stillness
+from knltrain.communication.shared_memory.stillness import Stillness
 from knltrain.launch.worker_process import WorkerProcess
 
 LOOK_SECONDS: Final = 0.05

@@ -10,35 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from knltrain.build import (
+from knltrain.assembly import (
     build_dataset,
     build_method,
     build_network,
     written_for_the_wire,
 )
-from knltrain.build.kernels import compile_kernels, take_step
+from knltrain.assembly.kernels import compile_kernels, take_step
+from knltrain.communication.internode.collective import OneNode
 from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import FAILURE, KernelCacheError
-from knltrain.exchange.joining import join, join_across_nodes
-from knltrain.exchange.loopback import Loopback
-from knltrain.exchange.method import Method
-from knltrain.exchange.node_collective import OneNode
-from knltrain.exchange.node_memory import NodeMemory
-from knltrain.exchange.participation import participation_in
-from knltrain.exchange.request_board import RequestBoard
-from knltrain.exchange.transport import Team
-from knltrain.exchange.tree_team import TreeTeam
+from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.transports.joining import join, join_across_nodes
+from knltrain.exchange.transports.loopback import Loopback
+from knltrain.exchange.transports.request_board import RequestBoard
+from knltrain.exchange.transports.team import Team
+from knltrain.exchange.transports.tree_team import TreeTeam
+from knltrain.launch.node_share import Site
 from knltrain.launch.plan import plan_run, threads_of
-from knltrain.launch.site import Site
 from knltrain.network.parameters import aligned_zeros
 from knltrain.worker import RunProgress, Termination
 from knltrain.worker.requests import BoardRequests
-from vectorized_ops.numba.choices import TUNING
-from vectorized_ops.numba.compiler import CACHE_FOLDER, cache_is_writable, cache_refusal
 from vectorized_ops.numba.compiling.all_cores import Progress
-from vectorized_ops.numba.journal import JOURNAL, MadeKernel, told
+from vectorized_ops.numba.compiling.autotuning import TUNING
+from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, cache_is_writable, cache_refusal
+from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel, told
 
 _EXCHANGED_VALUES: Final = 4096
 

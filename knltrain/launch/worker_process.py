@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, final
 
+from knltrain.communication.shared_memory.process_identity import Sight
 from knltrain.errors import RunFolderError
-from knltrain.exchange.process import Sight
 from knltrain.launch.events import EventReader
 
 LONGEST_END_SECONDS: Final = 10.0

@@ -15,7 +15,7 @@ from knltrain.network.graph import (
     resolved_inputs,
 )
 from knltrain.network.layers import IMAGES, Layer, ParameterSpec, Shape
-from knltrain.network.segments import Segment, segments_of
+from knltrain.network.parameter_groups import Segment, segments_of
 
 ALIGNMENT_FLOATS = 16  # 64 bytes: one cache line, one AVX-512 register
 

@@ -7,12 +7,12 @@ from typing import TypeAlias, final
 
 import numpy as np
 
+from knltrain.network.parameter_groups import Segment
 from knltrain.network.parameters import aligned_zeros
-from knltrain.network.segments import Segment
 from knltrain.optimizers.optimizer import FloatArray, Optimizer, StateArray
-from knltrain.optimizers.stretches import stretches_of
+from knltrain.optimizers.parameter_groups import stretches_of
 from vectorized_ops.clipping import Clipping
-from vectorized_ops.segments import Segments
+from vectorized_ops.parameter_groups import Segments
 
 # (parameters, gradient, first_moment, second_moment, step, learning_rate)
 MomentsUpdate: TypeAlias = Callable[

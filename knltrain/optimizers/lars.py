@@ -11,10 +11,10 @@ import numpy.typing as npt
 from knltrain.network.layers import ParameterSpec
 from knltrain.network.parameters import aligned_zeros
 from knltrain.optimizers.optimizer import FloatArray, Optimizer, StateArray
+from knltrain.optimizers.parameter_groups import layers_of
 from knltrain.optimizers.sgd import VelocityUpdate
-from knltrain.optimizers.stretches import layers_of
 from vectorized_ops.clipping import Clipping
-from vectorized_ops.segments import Segments
+from vectorized_ops.parameter_groups import Segments
 
 # (segments, clipping, momentum, trust_coefficient, adapted)
 LARSKernel: TypeAlias = Callable[

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, final
 
+from knltrain.network.parameter_groups import Segment
 from knltrain.network.parameters import aligned_zeros
-from knltrain.network.segments import Segment
 from knltrain.optimizers.optimizer import FloatArray, Optimizer, StateArray
-from knltrain.optimizers.stretches import stretches_of
+from knltrain.optimizers.parameter_groups import stretches_of
 from vectorized_ops.clipping import Clipping
-from vectorized_ops.segments import Segments
+from vectorized_ops.parameter_groups import Segments
 
 # (parameters, gradient, velocity, learning_rate)
 VelocityUpdate: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, float], None]

@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from knltrain.communication.collectives import Collectives
 from knltrain.errors import CollectiveError
-from knltrain.exchange.collectives import Collectives
 from knltrain.torch_distributed.serving import step_aside
 from knltrain.torch_distributed.staging import Staging
 from knltrain.torch_distributed.tracing import leave_alone

@@ -15,8 +15,8 @@ from torch._C._distributed_c10d import (
     ScatterOptions,
 )
 
+from knltrain.communication.collectives.operations import Memory
 from knltrain.errors import CollectiveError
-from knltrain.exchange.collectives.operations import Memory
 from knltrain.torch_distributed.forms import takes
 from knltrain.torch_distributed.member import Member
 from knltrain.torch_distributed.staging import Staging

@@ -9,9 +9,9 @@ from typing import Any, final
 import torch
 import torch.distributed as dist
 
+from knltrain.communication.reduction import FloatArray, Reducer, Reduction
+from knltrain.communication.reduction.reducer import check_values
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
-from knltrain.exchange.reduction import FloatArray, Reducer, Reduction
-from knltrain.exchange.reduction.reducer import check_values
 
 _SIGNS_OF_LOSS = ("onnection", "Broken pipe", "reset by peer", "is gone")
 

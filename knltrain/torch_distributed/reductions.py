@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import (
     ReduceScatterOptions,
 )
 
-from knltrain.exchange.collectives import Collectives
+from knltrain.communication.collectives import Collectives
 from knltrain.torch_distributed.forms import takes
 from knltrain.torch_distributed.member import Member
 from knltrain.torch_distributed.sparse import check_sparse, reduce_sparse

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributed import ReduceOp
 
+from knltrain.communication.collectives import Collectives
 from knltrain.errors import CollectiveError
-from knltrain.exchange.collectives import Collectives
 from knltrain.torch_distributed.tensors import memories_of, memory_of
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.distributed import ReduceOp
 
+from knltrain.communication.collectives.operations import Memory
 from knltrain.errors import CollectiveError
-from knltrain.exchange.collectives.operations import Memory
 from vectorized_ops.reference.reduction import AND, MAX, MEAN, MIN, OR, PRODUCT, SUM, XOR
 
 _KINDS = {

@@ -11,15 +11,15 @@ from knltrain.clocks import Clocks
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation
-from knltrain.exchange.participation import Participation
-from knltrain.exchange.rule import FloatArray
+from knltrain.exchange.rules.rule import FloatArray
+from knltrain.exchange.strategies import Participation
 from knltrain.optimizers.optimizer import Optimizer
-from knltrain.worker.meeting import Meetings
 from knltrain.worker.observer import Observer
 from knltrain.worker.requests import NobodyAsks, Requests, come_at_any_time
 from knltrain.worker.result import RunResult, result_of
 from knltrain.worker.state import restore
 from knltrain.worker.step import TrainingStep
+from knltrain.worker.synchronisation import Meetings
 from knltrain.worker.termination import RunProgress, Termination
 
 

@@ -1,7 +1,7 @@
 """What is asked of all workers of a run between two steps: to keep a checkpoint, and to stop there.
 
 All do it at one meeting. Workers that wait for each other in their steps go to it after one step,
-by `knltrain.exchange.request_board`. Those that come to the center at any time go as they are: the
+by `knltrain.exchange.transports.request_board`. Those that come to the center at any time go as they are: the
 checkpoint has each one's own step, and nobody waits for one that is slow to come as far as it is.
 """
 
@@ -12,12 +12,12 @@ from typing import final
 
 import numpy as np
 
+from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout
-from knltrain.exchange.grouped import GroupedTeam
-from knltrain.exchange.method import Method
-from knltrain.exchange.patience import nap_until
-from knltrain.exchange.request_board import OpenRound, RequestBoard
-from knltrain.exchange.transport import Team
+from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.transports.grouped_team import GroupedTeam
+from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
+from knltrain.exchange.transports.team import Team
 
 
 def come_at_any_time(method: Method) -> bool:
@@ -67,7 +67,7 @@ class BoardRequests(Requests):
         self, board: RequestBoard, slot: int, team: Team, method: Method, limit_seconds: float
     ) -> None:
         self._board, self._slot, self._team = board, slot, team
-        from knltrain.exchange.words import publish_and_read
+        from knltrain.communication.shared_memory.atomics import publish_and_read
 
         self._publish_and_read = publish_and_read
         self._at_any_time = come_at_any_time(method)

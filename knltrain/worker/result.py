@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from knltrain.clocks import COMMUNICATION
-from knltrain.exchange.transport import SUM_LIMIT, Team
+from knltrain.exchange.transports.team import SUM_LIMIT, Team
 
 if TYPE_CHECKING:
     from knltrain.worker.loop import Worker

@@ -11,9 +11,9 @@ from knltrain.clocks import Clocks
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
-from knltrain.exchange.participation import Participation
+from knltrain.exchange.strategies import Participation
 from knltrain.optimizers.optimizer import Optimizer
-from knltrain.worker import meeting
+from knltrain.worker import synchronisation as meeting
 
 
 @final

@@ -35,7 +35,7 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.exchange.transport import SUM_LIMIT, Team
+from knltrain.exchange.transports.team import SUM_LIMIT, Team
 
 Termination: TypeAlias = Literal["each", "master", "fastest", "average"]
 """What ends a run: every worker has done all steps, rank 0 has, the first one has, or their mean

@@ -22,10 +22,10 @@ from knltrain.data.idx import read_idx
 from knltrain.errors import CheckpointError, DataError, KnltrainError, RunFolderError
 from knltrain.launch.run_folder import read_config
 from knltrain.metrics import read_metrics
-from knltrain.network.lenet import lenet
+from knltrain.network.zoo.lenet import lenet
 from knltrain.report import draw_curves, summary
-from vectorized_ops.numba import choices
-from vectorized_ops.numba.cache_folder import CacheFolder
+from vectorized_ops.numba.compiling import autotuning as choices
+from vectorized_ops.numba.compiling.cache_folder import CacheFolder
 
 from ..small_run import RUN_TOML
 from .rounds import altered, bounded_memory, fuzzed

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from knltrain.cluster import launched_mpi_job, this_task, worker_identity
 from knltrain.cluster.host_list import MOST_HOSTS, hosts_of
+from knltrain.communication.mpi.process_manager import ProcessManager
+from knltrain.communication.rendezvous.fence import Fence
+from knltrain.communication.rendezvous.key_value_store import InMemoryStore
 from knltrain.errors import ConfigError, KnltrainError
-from knltrain.exchange.mpi.fence import Fence
-from knltrain.exchange.mpi.key_value_store import InMemoryStore
-from knltrain.exchange.mpi.process_manager import ProcessManager
 from knltrain.launch.events import EventReader
 from knltrain.launch.failure import Failure
 

@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
+from knltrain.communication.collectives import GroupSegment
+from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK
+from knltrain.communication.memory_box.local import SoftMemoryBox
+from knltrain.communication.rendezvous.control_message import MessageError, decoded, encoded
+from knltrain.communication.rendezvous.failure_detector import FirstRank, OtherRank
+from knltrain.communication.rendezvous.handshake import OTHER, Seal, confirmed, hello
+from knltrain.communication.rendezvous.peer_connection import PeerLink
 from knltrain.errors import PeerLost, SegmentError
-from knltrain.exchange.collectives import GroupSegment
-from knltrain.exchange.control_message import MessageError, decoded, encoded
-from knltrain.exchange.handshake import OTHER, Seal, confirmed, hello
-from knltrain.exchange.peer_link import PeerLink
-from knltrain.exchange.peer_watch import FirstRank, OtherRank
-from knltrain.exchange.segment import Segment
-from knltrain.exchange.soft_memory import SoftMemoryBox
-from knltrain.exchange.wire.formats import Bfloat16, Int8, TopK
-from vectorized_ops.reference import largest, wire
+from knltrain.exchange.transports.segment import Segment
+from vectorized_ops.reference import top_k as largest
+from vectorized_ops.reference import wire
 
 from .rounds import altered, fuzzed
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from affinity import physical_cores, read_allowed, read_topology
-from knltrain.exchange.oneccl.library import installed
+from knltrain.communication.oneccl.library import installed
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"

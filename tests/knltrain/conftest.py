@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from affinity import allowed_cpus, physical_cores, read_topology
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.segment import Segment
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.segment import Segment
 
 from ..small_run import RUN_TOML
 from ..still_clock import clock as clock

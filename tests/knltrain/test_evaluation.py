@@ -8,7 +8,7 @@ import pytest
 from knltrain.data.dataset import LabelledImages
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation, Evaluator
-from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.transports.loopback import Loopback
 
 PARAMETERS = np.array([0.5, 2.0], np.float32)
 

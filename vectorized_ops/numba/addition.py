@@ -8,12 +8,12 @@ import numba
 import numpy as np
 
 from vectorized_ops.layout import IMAGE_LANES, AnyArray
-from vectorized_ops.numba._blocks import blocks
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._streaming import finish_stores, streamed
-from vectorized_ops.numba._threads import part
-from vectorized_ops.numba._value_tiles import sum_tile
-from vectorized_ops.numba.compiler import parallel_kernel
+from vectorized_ops.numba.compiling.compiler import parallel_kernel
+from vectorized_ops.numba.emit.flat_blocks import blocks
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
+from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.elementwise.tiles import sum_tile
 
 
 def add(left: AnyArray, right: AnyArray, out: AnyArray, relu: bool = False) -> None:

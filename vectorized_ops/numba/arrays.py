@@ -18,10 +18,10 @@ from vectorized_ops.layout import (
     pixels,
     zeros_images_last,
 )
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._row_tiles import transpose_tile
-from vectorized_ops.numba._threads import part
-from vectorized_ops.numba.compiler import SETTINGS, kernel, parallel_kernel
+from vectorized_ops.numba.compiling.compiler import SETTINGS, kernel, parallel_kernel
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.convolution.row_tiles import transpose_tile
 
 TILES_AT_ONCE = 16
 """Of neighbouring values, loaded of LANES images before the next images: 1 KiB of each."""

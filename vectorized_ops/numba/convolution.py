@@ -8,17 +8,25 @@ import numba
 import numpy as np
 
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
-from vectorized_ops.numba._correlation import (
+from vectorized_ops.numba.emit.operand_checks import Operands
+from vectorized_ops.numba.emit.scratch import ScratchUser
+from vectorized_ops.numba.kernels.convolution.destination import destination
+from vectorized_ops.numba.kernels.convolution.direct import (
     correlation_kernel,
     pack_weights,
     pixel_block,
     split_threads,
     tile_rows,
 )
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
-from vectorized_ops.numba._destination import destination
-from vectorized_ops.numba._operands import Operands
-from vectorized_ops.numba._outer_product import (
+from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
+from vectorized_ops.numba.kernels.convolution.few_channels import (
+    bordered_size,
+    copy_with_borders,
+    widened,
+    widens,
+)
+from vectorized_ops.numba.kernels.convolution.taps import TapTables, backward_tables, forward_tables
+from vectorized_ops.numba.kernels.convolution.weights_gradient import (
     PANEL,
     divide,
     gather_bias,
@@ -26,14 +34,6 @@ from vectorized_ops.numba._outer_product import (
     outer_product_kernel,
     panels_of,
     sums_size,
-)
-from vectorized_ops.numba._scratch import ScratchUser
-from vectorized_ops.numba._taps import TapTables, backward_tables, forward_tables
-from vectorized_ops.numba._wide_pixels import (
-    bordered_size,
-    copy_with_borders,
-    widened,
-    widens,
 )
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.shapes import ConvolutionShape

@@ -9,10 +9,10 @@ import numba
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
-from vectorized_ops.numba import _dense_kernels as kernels
-from vectorized_ops.numba._dense_tiles import ROWS, WIDTH
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._streaming import streamed
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.non_temporal import streamed
+from vectorized_ops.numba.kernels.dense import loops as kernels
+from vectorized_ops.numba.kernels.dense.tiles import ROWS, WIDTH
 
 
 class Dense:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.numba.compiler import kernel
-from vectorized_ops.numba.raw_arrays import contiguous
+from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.emit.raw_arrays import contiguous
 
 Vector = npt.NDArray[np.float32]
 

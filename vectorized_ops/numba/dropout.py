@@ -8,11 +8,11 @@ import numba
 import numpy as np
 
 from vectorized_ops.layout import AnyArray, pixels
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._streaming import finish_stores, streamed
-from vectorized_ops.numba._threads import part
-from vectorized_ops.numba._value_tiles import kept_tile
-from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
+from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.elementwise.tiles import kept_tile
 from vectorized_ops.reference.dropout import KEY_OFFSET, drop_below, hashed_number, key_halves
 
 _hashed = kernel(hashed_number)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.clipping import SquaredNorms, norm_scale
-from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.sgd import move
-from vectorized_ops.segments import Segments
+from vectorized_ops.parameter_groups import Segments
 
 
 @final

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from vectorized_ops.layout import AnyArray, pixels
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._softmax_tiles import softmax_tile
-from vectorized_ops.numba.compiler import kernel
-from vectorized_ops.numba.raw_arrays import stack_vector
+from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.raw_arrays import stack_vector
+from vectorized_ops.numba.kernels.elementwise.softmax_tiles import softmax_tile
 
 _STATE = 3 * LANES
 

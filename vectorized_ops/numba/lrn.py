@@ -6,9 +6,9 @@ import numba
 import numpy as np
 
 from vectorized_ops.layout import AnyArray, aligned_zeros, pixels
-from vectorized_ops.numba import _lrn_kernels as kernels
-from vectorized_ops.numba._lrn_tiles import SIZE
-from vectorized_ops.numba._streaming import streamed
+from vectorized_ops.numba.emit.non_temporal import streamed
+from vectorized_ops.numba.kernels.normalisation import lrn_kernels as kernels
+from vectorized_ops.numba.kernels.normalisation.lrn_tiles import SIZE
 from vectorized_ops.reference.lrn import check_size
 
 _FAST_BETA = 0.75

@@ -16,8 +16,8 @@ import numpy as np
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.emit.lanes import LANES
 
 SUMS = 2 * LANES
 """Floats per channel: a vector of sums of x - pivot, and one of their squares."""

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 
 from vectorized_ops.layout import AnyArray, aligned_zeros, pixels
-from vectorized_ops.numba import _normalisation_kernels as kernels
-from vectorized_ops.numba._streaming import streamed
+from vectorized_ops.numba.emit.non_temporal import streamed
+from vectorized_ops.numba.kernels.normalisation import batch_kernels as kernels
 
 
 class BatchNormalisation:

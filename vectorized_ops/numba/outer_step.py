@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.elastic import check_shapes
-from vectorized_ops.numba.raw_arrays import contiguous, row, stack_vector
+from vectorized_ops.numba.emit.raw_arrays import contiguous, row, stack_vector
 
 FloatArray = npt.NDArray[np.float32]
 

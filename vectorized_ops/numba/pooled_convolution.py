@@ -15,15 +15,22 @@ from vectorized_ops.layout import (
     pixels,
     zeros_images_last,
 )
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._pooled_tiles import AHEAD, pooled_tile, pooled_weights_tile
-from vectorized_ops.numba._product import cheapest_rows
-from vectorized_ops.numba._threads import part
-from vectorized_ops.numba._tiles import ACCUMULATORS
-from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.convolution import Convolution
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.convolution.dot_tiles import ACCUMULATORS
+from vectorized_ops.numba.kernels.convolution.register_tiling import cheapest_rows
+from vectorized_ops.numba.kernels.pooled_convolution.direct_tiles import (
+    AHEAD,
+    pooled_tile,
+    pooled_weights_tile,
+)
+from vectorized_ops.numba.kernels.pooled_convolution.winograd import (
+    WinogradPooledConvolution,
+    winograd_fits,
+)
 from vectorized_ops.numba.pooling import MaxPooling
-from vectorized_ops.numba.winograd import WinogradPooledConvolution, winograd_fits
 from vectorized_ops.shapes import ConvolutionShape, PoolingShape
 
 ROWS_A, ROWS_B = ACCUMULATORS // 4, ACCUMULATORS // 4 - 1

@@ -9,21 +9,25 @@ import numba
 import numpy as np
 
 from vectorized_ops.layout import IMAGE_LANES, AnyArray, aligned_zeros, pixels
-from vectorized_ops.numba import _pooling_tiles as tiles
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._places import NOWHERE
-from vectorized_ops.numba._streaming import finish_stores, streamed
-from vectorized_ops.numba._threads import part
-from vectorized_ops.numba._window_blocks import (
+from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.emit.argmax_places import NOWHERE
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
+from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.pooling import tiles as tiles
+from vectorized_ops.numba.kernels.pooling.blocked_kernels import (
+    TABLE,
+    maxima_kernel,
+    winners_kernel,
+)
+from vectorized_ops.numba.kernels.pooling.blocks import (
     pixel_blocks,
     pixels_fit,
     strip_of,
     window_blocks,
     windows_fit,
 )
-from vectorized_ops.numba._window_kernels import TABLE, maxima_kernel, winners_kernel
-from vectorized_ops.numba._windows import Links, window_sizes, windows
-from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.kernels.pooling.windows import Links, window_sizes, windows
 from vectorized_ops.reference.pooling import check_window
 from vectorized_ops.shapes import PoolingShape
 

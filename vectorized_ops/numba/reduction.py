@@ -16,8 +16,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from vectorized_ops.numba.compiler import kernel
-from vectorized_ops.numba.raw_arrays import array_at, stack_vector
+from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.emit.raw_arrays import array_at, stack_vector
 from vectorized_ops.reference.reduction import AND, MAX, MEAN, MIN, OR, PRODUCT, STORED, SUM, XOR
 
 Combine = Callable[[int, npt.NDArray[np.int64], int, int, int], None]

@@ -10,10 +10,10 @@ import numpy as np
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.numba._threads import part
 from vectorized_ops.numba.clipping import GradientScale, within
-from vectorized_ops.numba.compiler import kernel, parallel_kernel
-from vectorized_ops.segments import Segments
+from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.parameter_groups import Segments
 
 LINE = 16
 """Values of a cache line: threads share vectors line by line."""

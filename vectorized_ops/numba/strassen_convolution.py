@@ -10,19 +10,19 @@ import numpy as np
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
-from vectorized_ops.numba._correlation import (
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.operand_checks import Operands
+from vectorized_ops.numba.emit.scratch import ScratchUser
+from vectorized_ops.numba.kernels.convolution.destination import destination
+from vectorized_ops.numba.kernels.convolution.direct import (
     PANEL_BYTES,
     TILE_COLUMNS,
     split_threads,
     tile_rows,
     weights_step,
 )
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
-from vectorized_ops.numba._destination import destination
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._operands import Operands
-from vectorized_ops.numba._scratch import ScratchUser
-from vectorized_ops.numba._strassen import (
+from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
+from vectorized_ops.numba.kernels.convolution.strassen import (
     INPUT_SUMS,
     PARTIAL_SUMS,
     PARTS,

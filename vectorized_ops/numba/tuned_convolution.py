@@ -10,7 +10,7 @@ import numpy as np
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, zeros_images_last
-from vectorized_ops.numba.choices import Choice, chosen
+from vectorized_ops.numba.compiling.autotuning import Choice, chosen
 from vectorized_ops.numba.compiling.sources import digest_of_imports
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.moments import Moments

@@ -15,21 +15,29 @@ import numpy as np
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
-from vectorized_ops.numba._correlation import tile_rows, weights_step
-from vectorized_ops.numba._correlation_tiles import ADD, MASK, RELU
-from vectorized_ops.numba._destination import destination
-from vectorized_ops.numba._ends import items_of
-from vectorized_ops.numba._lanes import LANES
-from vectorized_ops.numba._operands import Operands
-from vectorized_ops.numba._outer_product import PANEL, gather_bias, panels_of, sums_size
-from vectorized_ops.numba._scratch import ScratchUser
-from vectorized_ops.numba._square_sums import square_sums_kernel, square_taps_kernel
-from vectorized_ops.numba._squares import (
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.operand_checks import Operands
+from vectorized_ops.numba.emit.scratch import ScratchUser
+from vectorized_ops.numba.kernels.convolution.destination import destination
+from vectorized_ops.numba.kernels.convolution.direct import tile_rows, weights_step
+from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
+from vectorized_ops.numba.kernels.convolution.weights_gradient import (
+    PANEL,
+    gather_bias,
+    panels_of,
+    sums_size,
+)
+from vectorized_ops.numba.kernels.convolution.winograd import (
     CHANNELS_AT_ONCE,
     GAP,
     PIECE,
     square_kernel,
     square_weights_kernel,
+)
+from vectorized_ops.numba.kernels.convolution.winograd_edge_tiles import items_of
+from vectorized_ops.numba.kernels.convolution.winograd_weights_gradient import (
+    square_sums_kernel,
+    square_taps_kernel,
 )
 from vectorized_ops.shapes import ConvolutionShape
 

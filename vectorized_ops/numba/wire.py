@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.numba.compiler import kernel
-from vectorized_ops.numba.raw_arrays import contiguous, stack_vector
+from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.emit.raw_arrays import contiguous, stack_vector
 from vectorized_ops.reference.wire import BLOCK, LEAST_SCALE, LEVELS
 
 FloatArray = npt.NDArray[np.float32]

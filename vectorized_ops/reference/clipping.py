@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.segments import Segments
+from vectorized_ops.parameter_groups import Segments
 
 
 def squared_norms(vector: AnyArray, segments: Segments) -> npt.NDArray[np.float64]:

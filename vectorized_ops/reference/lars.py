@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.parameter_groups import Segments
 from vectorized_ops.reference.clipping import clipped, squared_norms
 from vectorized_ops.reference.sgd import move
-from vectorized_ops.segments import Segments
 
 
 @final

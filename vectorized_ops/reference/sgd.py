@@ -9,8 +9,8 @@ import numpy as np
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.parameter_groups import Segments
 from vectorized_ops.reference.clipping import clipped
-from vectorized_ops.segments import Segments
 
 
 @final

@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from vectorized_ops.numba._channels_last_rows import padded
-from vectorized_ops.numba._streaming import last_level_cache_bytes
+from vectorized_ops.numba.emit.non_temporal import last_level_cache_bytes
+from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.torch._ambient import is_watched
 from vectorized_ops.torch._door import address, distance, is_open_to, rows_address
 from vectorized_ops.torch._team import threads_for

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.numba._channels_last_team import use_team
+from vectorized_ops.numba.kernels.channels_last.team import use_team
 
 _LEAST_VALUES = 32768
 """Values per thread below which fewer threads are quicker, as PyTorch has it for its own loops."""

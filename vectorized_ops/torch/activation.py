@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vectorized_ops.numba import _channels_last_activation as kernels
+from vectorized_ops.numba.kernels.channels_last import activation as kernels
 from vectorized_ops.torch._aliases import place_for
 from vectorized_ops.torch._gradients import one_by_one
 from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of

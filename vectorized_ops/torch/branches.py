@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from vectorized_ops.numba import _channels_last_activation as kernels
+from vectorized_ops.numba.kernels.channels_last import activation as kernels
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
 from vectorized_ops.torch._door import maps
 from vectorized_ops.torch._gradients import one_by_one

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vectorized_ops.numba import _channels_last_lrn as kernels
+from vectorized_ops.numba.kernels.channels_last import lrn as kernels
 from vectorized_ops.torch._door import maps, maps_address
 from vectorized_ops.torch._gradients import curved
 from vectorized_ops.torch._rows import is_plain, past_caches, pixelwise

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vectorized_ops.numba import _channels_last_normalisation as kernels
-from vectorized_ops.numba._channels_last_rows import padded
+from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
+from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
 from vectorized_ops.torch._door import address, floats, maps
 from vectorized_ops.torch._gradients import curved

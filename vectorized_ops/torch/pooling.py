@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.numba import _channels_last_pooling as kernels
-from vectorized_ops.numba._channels_last_rows import padded
+from vectorized_ops.numba.kernels.channels_last import pooling as kernels
+from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.shapes import PoolingShape
 from vectorized_ops.torch._door import address, maps, maps_address
 from vectorized_ops.torch._extents import Extent, pair

@@ -19,11 +19,11 @@ from affinity.cli.checking.surroundings import (
 from affinity.cli.phrases import machine_name, memory_names
 from affinity.machine.files import FolderFiles
 from affinity.machine.sysfs_devices import DEMOTION
-from affinity.placement.words import counted
+from affinity.placement.wording import counted
 from affinity.process.allowed import Allowed
 from affinity.process.own import own_placement
-from affinity.process.proof import observed_binding
 from affinity.process.thread_environment import thread_count_contradictions
+from affinity.process.verification import observed_binding
 from affinity.topology import Topology
 
 

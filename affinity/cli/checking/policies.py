@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from affinity.cli.checking.finding import Finding, Level
 from affinity.cli.phrases import memory_names
 from affinity.errors import MemoryPolicyError
-from affinity.placement.words import listed
+from affinity.placement.wording import listed
 from affinity.process.allocation import allocate
 from affinity.process.memory_policy import bind_memory
 from affinity.process.policy import WEAKER

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from affinity.cli.checking.finding import Finding
 from affinity.placement.plan import Placement
-from affinity.placement.words import counted
+from affinity.placement.wording import counted
 from affinity.process.other_process import observe, placement_of
-from affinity.process.proof import ObservedBinding, judge, remarks
+from affinity.process.verification import ObservedBinding, judge, remarks
 from affinity.sizes import format_bytes
 
 

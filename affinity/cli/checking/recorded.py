@@ -18,10 +18,10 @@ from affinity.cli.phrases import machine_name, memory_names
 from affinity.cpulist import parse_cpulist
 from affinity.errors import NoMachine, TopologyError
 from affinity.machine.captor import NOT_ALLOWED
+from affinity.machine.cross_check import Difference, compare
 from affinity.machine.read import read_machine, read_opinions
-from affinity.machine.second_opinion import Difference, compare
-from affinity.machine.user_word import HbmWord
-from affinity.placement.words import counted
+from affinity.machine.user_override import HbmWord
+from affinity.placement.wording import counted
 from affinity.topology import Topology
 
 _CAPTURES = r"\.(?:tar(?:\.\w+)?|t[gbx]z2?)"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from affinity.cli.checking.finding import Finding
 from affinity.errors import TopologyError
-from affinity.machine.second_opinion import compare, lstopo_topology
+from affinity.machine.cross_check import compare, lstopo_topology
 from affinity.topology import Topology
 
 _SUBJECT = "hwloc"

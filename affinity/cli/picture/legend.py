@@ -9,7 +9,7 @@ from affinity.cli.picture.colours import LINE, TAKEN, role_colour, worker_colour
 from affinity.cli.roles import Role, Use
 from affinity.cli.show_plan import order_words
 from affinity.placement.plan import Placement, Plan
-from affinity.placement.words import counted
+from affinity.placement.wording import counted
 from affinity.topology import Topology
 
 _MOST_WORKERS = 64

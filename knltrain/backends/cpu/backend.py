@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.backends.backend import Backend, FloatArray, Ready, nobody_waits
-from knltrain.backends.by_address import ByAddress
 from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
 from knltrain.backends.cpu.stages import Views
+from knltrain.backends.view_cache import ByAddress
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.network import Network

@@ -10,7 +10,7 @@ import hashlib
 from functools import cached_property, partial
 from typing import Literal, TypeAlias, final
 
-from knltrain.backends.cpu.passes import Passes
+from knltrain.backends.cpu.executor import Passes
 from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError
 from knltrain.network.layers import BatchNormalisation

@@ -14,6 +14,7 @@ from typing import Any
 
 from affinity import read_topology
 from affinity.process.available import available_bytes
+from knltrain.assembly import network_named
 from knltrain.bench.exchange.contestants import (
     BOX,
     COPY,
@@ -31,8 +32,7 @@ from knltrain.bench.exchange.report import Measured, lines, packing, rows
 from knltrain.bench.exchange.sizes import FLOAT_BYTES, fitting, format_size
 from knltrain.bench.exchange.turns import copied_bytes, hold_copies, take_turns
 from knltrain.bench.exchange.vectors import Vectors
-from knltrain.bench.peer_process import PeerError
-from knltrain.build import network_named
+from knltrain.bench.step.peer_process import PeerError
 from knltrain.cluster import processor_settings
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise

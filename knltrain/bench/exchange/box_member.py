@@ -12,7 +12,7 @@ import numpy as np
 
 from knltrain import __version__
 from knltrain.bench.exchange.member import Answers, Held, Member, check_values, serve_apart
-from knltrain.exchange.soft_memory import SoftMemoryBox
+from knltrain.communication.memory_box.local import SoftMemoryBox
 
 
 @final

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from affinity import thread_environment
 from knltrain.bench.exchange.all_reduce import ALL_REDUCE
 from knltrain.bench.mpiexec import mpiexec
-from knltrain.bench.peer_process import PeerError, PeerProcess
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
+from knltrain.communication import oneccl
 from knltrain.errors import ConfigError, unknown_name
-from knltrain.exchange import oneccl
 
 _HERE = "knltrain.bench.exchange"
 Groups = Sequence[Sequence[int]]

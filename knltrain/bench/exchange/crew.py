@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, final
 
 from knltrain.bench.answers import NoAnswer, answers_as_they_come
-from knltrain.bench.peer_process import PeerError, PeerProcess
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
 
 ANSWER_SECONDS = 300.0
 """A contestant that says nothing for so long hangs: libraries do when one of them is lost."""

@@ -1,6 +1,6 @@
 """What the processes of a contestant have in common: vectors to exchange, and timed exchanges.
 
-A member is asked, by the protocol of `knltrain.bench.protocol`:
+A member is asked, by the protocol of `knltrain.bench.step.protocol`:
 
     {"do": "token"}                       rank 0: what the others need to find each other
     {"do": "join", "token": ...}          all at once, as all below: find each other
@@ -25,7 +25,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.bench.protocol import serve
+from knltrain.bench.step.protocol import serve
 from knltrain.errors import KnltrainError
 
 FloatArray = npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from knltrain.bench.exchange.all_reduce import Reduced
 from knltrain.bench.exchange.member import Answers, Held, Member, serve_apart
-from knltrain.exchange.oneccl import Communicator, installed, unique_id
+from knltrain.communication.oneccl import Communicator, installed, unique_id
 
 _SHARED_MEMORY = Path("/dev/shm")
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from knltrain import __version__
 from knltrain.bench.exchange.member import Answers, Held, Member, check_values, serve_apart
-from knltrain.exchange.averaging import ModelAveraging
-from knltrain.exchange.easgd import EASGD
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.rule import SynchronousRule
-from knltrain.exchange.segment import Segment
+from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.segment import Segment
 from vectorized_ops.numba import elastic
 
 MOVING_RATE = 0.25

@@ -9,8 +9,8 @@ from typing import Any, final
 from knltrain.bench.exchange.contestants import BOX, SEGMENT
 from knltrain.bench.exchange.crew import Crew
 from knltrain.bench.exchange.sizes import FLOAT_BYTES
-from knltrain.exchange.segment import Segment
-from knltrain.exchange.soft_memory import SoftMemoryBox
+from knltrain.communication.memory_box.local import SoftMemoryBox
+from knltrain.exchange.transports.segment import Segment
 
 _PAGES_BYTES = 2**16
 """What rounding to whole pages may take."""

@@ -1,6 +1,6 @@
 """A rank of `bench layers`: `python -m ...layers.member JSON`, the keys of which are `Task`'s.
 
-Speaks the protocol of `knltrain.bench.protocol`: asked for a number of steps, it answers
+Speaks the protocol of `knltrain.bench.step.protocol`: asked for a number of steps, it answers
 {"machine": ..., "rows": [...]}, with the keys of `Machine` and `Row`.
 """
 
@@ -12,9 +12,9 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from knltrain.assembly import network_named
 from knltrain.bench.layers.chain import Chain
-from knltrain.bench.protocol import serve
-from knltrain.build import network_named
+from knltrain.bench.step.protocol import serve
 from knltrain.distributed_ops import Machine, NodeReducer, Options, table, use_threads
 
 _WARM_STEPS = 2

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from affinity import allowed_cpus, physical_cores, read_topology
+from knltrain.assembly.names import plain_method
+from knltrain.assembly.whole_run import check_period
 from knltrain.bench.methods.task import EVALUATIONS_PER_EPOCH, Task
-from knltrain.build.names import plain_method
-from knltrain.build.whole_run import check_period
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, unknown_name

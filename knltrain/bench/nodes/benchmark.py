@@ -14,15 +14,15 @@ from typing import Any
 
 from affinity import read_topology
 from knltrain.bench.exchange.cores import cores_of
-from knltrain.bench.job import write_job
 from knltrain.bench.nodes.configuration import network_of
 from knltrain.bench.nodes.hosts import hosts
 from knltrain.bench.nodes.link import link_gbytes_per_second
 from knltrain.bench.nodes.rows import row, star_by_seasgd
 from knltrain.bench.nodes.training import Found, Ground, Training
 from knltrain.bench.nodes.trainings import named
-from knltrain.bench.peer_process import PeerProcess
-from knltrain.bench.step import SEED
+from knltrain.bench.step.benchmark import SEED
+from knltrain.bench.step.job import write_job
+from knltrain.bench.step.peer_process import PeerProcess
 from knltrain.bench.temporary_folder import temporary_folder
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
@@ -131,7 +131,7 @@ def _keep(found: Found, name: str, traces: Path | None) -> None:
 
 def _machine(cpus: Sequence[int]) -> dict[str, float]:
     """Measure the machine's bounds while nothing else runs."""
-    arguments = ["-m", "knltrain.bench.machine_peer", str(len(cpus))]
+    arguments = ["-m", "knltrain.bench.step.machine_peer", str(len(cpus))]
     with PeerProcess("machine", arguments, cpus) as machine:
         machine.wait_ready()
         bounds: dict[str, float] = machine.measure(3.0)

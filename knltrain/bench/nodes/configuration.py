@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from knltrain.assembly import network_named
 from knltrain.bench.nodes.training import Ground
-from knltrain.build import network_named
 from knltrain.network.network import Network
 
 CLASSES = 10

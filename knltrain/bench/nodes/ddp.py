@@ -9,8 +9,8 @@ from typing import final
 
 from knltrain.bench.answers import answers_of
 from knltrain.bench.nodes.training import LONGEST_SECONDS, Found, Ground, Training
-from knltrain.bench.peer_process import PeerProcess
-from knltrain.bench.peers import MEMORY_KEPT
+from knltrain.bench.step.peer_process import PeerProcess
+from knltrain.bench.step.peers import MEMORY_KEPT
 
 _PORT = 29_500
 _WARM_UP_STEPS = 2

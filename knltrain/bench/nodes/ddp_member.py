@@ -2,7 +2,7 @@
 
     python -m knltrain.bench.nodes.ddp_member JOB RANK RANKS ADDRESS PORT BACKEND
 
-JOB is a folder written by `knltrain.bench.job`. Speaks the protocol of `knltrain.bench.protocol`:
+JOB is a folder written by `knltrain.bench.step.job`. Speaks the protocol of `knltrain.bench.step.protocol`:
 it answers a number of steps with {"steps", "seconds"}. It trains in channels_last, with
 torch's fused SGD, its gradients in DDP's buckets.
 """
@@ -23,11 +23,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from knltrain.bench import protocol
 from knltrain.bench.exchange.member import serve_apart
-from knltrain.bench.torch_graph import Graph
+from knltrain.bench.step import protocol
+from knltrain.bench.step.torch_graph import Graph
 from knltrain.cluster import set_unless_set
-from knltrain.exchange.network_interface import address_towards, interface_of
+from knltrain.communication.rendezvous.network_interface import address_towards, interface_of
 
 _MEETING = timedelta(minutes=5)
 

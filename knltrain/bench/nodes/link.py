@@ -14,7 +14,7 @@ import time
 
 from affinity import allowed_cpus, pinned_command
 from knltrain.bench.nodes.hosts import Hosts
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
 
 MOST_BYTES, MOST_SECONDS = 512 << 20, 4.0
 """Sent until the first of them is reached."""

@@ -16,7 +16,7 @@ from affinity import allowed_cpus, pinned_command
 from knltrain.bench.nodes.configuration import configuration
 from knltrain.bench.nodes.overlap import hidden_share
 from knltrain.bench.nodes.training import LONGEST_SECONDS, Found, Ground, Training
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
 from knltrain.clocks import COMMUNICATION
 from knltrain.config.methods import METHODS
 from knltrain.metrics import read_metrics

@@ -12,7 +12,7 @@ from typing import Any, final
 from knltrain.bench.answers import answers_of
 from knltrain.bench.nodes.configuration import configuration
 from knltrain.bench.nodes.training import LONGEST_SECONDS, Found, Ground, Training
-from knltrain.bench.peer_process import PeerError, PeerProcess
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
 
 LEAVE = "leave"
 """The question with which MPI ends."""

@@ -8,8 +8,8 @@ from typing import Any, final
 import numpy as np
 
 from knltrain.clocks import Clock
-from knltrain.exchange.mpi.completion import Completion
-from knltrain.exchange.rule import FloatArray
+from knltrain.communication.mpi.completion import Completion
+from knltrain.exchange.rules.rule import FloatArray
 
 
 @final

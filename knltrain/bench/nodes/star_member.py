@@ -8,7 +8,7 @@ itself: a master that does not would have to receive and send one vector more. C
 configuration, of which network, data, rates, optimizer and backend are taken as the engine itself
 takes them.
 
-Speaks the protocol of `knltrain.bench.protocol`: it answers a number of steps with {"steps",
+Speaks the protocol of `knltrain.bench.step.protocol`: it answers a number of steps with {"steps",
 "seconds", "communication_seconds", "computing_seconds", "losses", "weights"}, the last a CRC; and
 LEAVE, which must come at the end, with {}. ADDRESS and PORT are where rank 0 listens.
 """
@@ -26,21 +26,21 @@ from typing import Any, final
 import torch.distributed as dist
 
 from knltrain import __version__
+from knltrain.assembly import build_backend, build_dataset, build_network, build_optimizer
+from knltrain.assembly.whole_run import total_steps
 from knltrain.bench.exchange.member import serve_apart
 from knltrain.bench.nodes.star import LEAVE
 from knltrain.bench.nodes.star_exchange import StarExchange
-from knltrain.build import build_backend, build_dataset, build_network, build_optimizer
-from knltrain.build.whole_run import total_steps
 from knltrain.clocks import Clock
+from knltrain.communication.mpi.joining import join_mpi, leave_mpi
+from knltrain.communication.rendezvous.network_interface import address_towards
+from knltrain.communication.rendezvous.torch_store import TorchStore
 from knltrain.config import RunConfig, load_config
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
-from knltrain.exchange.mpi.joining import join_mpi, leave_mpi
-from knltrain.exchange.network_interface import address_towards
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.learning_rate import learning_rate_at
-from knltrain.torch_distributed.key_values import TorchStore
 
 _MEETING_SECONDS, _STEP_SECONDS, _LEAVE_SECONDS = 300.0, 300.0, 5.0
 

@@ -9,9 +9,9 @@ from knltrain.bench.nodes.ddp import Ddp
 from knltrain.bench.nodes.ours import Ours
 from knltrain.bench.nodes.star import Star
 from knltrain.bench.nodes.training import Training
+from knltrain.communication.mpi.runtime import INSTALL
+from knltrain.communication.oneccl.library import MISSING, installed
 from knltrain.errors import ConfigError, unknown_name
-from knltrain.exchange.mpi.runtime import INSTALL
-from knltrain.exchange.oneccl.library import MISSING, installed
 
 SEASGD, STAR = "seasgd", Star.name
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from affinity import allowed_cpus, pinned_command, read_topology
 from knltrain.bench.mpiexec import mpiexec
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
 
 LIMIT_SECONDS = 600.0
 TRANSPORTS: dict[str, dict[str, str]] = {

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.bench.exchange.member import check_values
-from knltrain.exchange.mpi.runtime import load_mpi
-from knltrain.exchange.remote_memory import RemoteBox, Vector
-from vectorized_ops.numba.compiler import kernel
+from knltrain.communication.memory_box.remote import RemoteBox, Vector
+from knltrain.communication.mpi.runtime import load_mpi
+from vectorized_ops.numba.compiling.compiler import kernel
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -36,8 +36,8 @@ def ops(
     report_file: Path | None,
 ) -> None:
     """Time each operation of a network by itself, and show what was chosen for it."""
-    from knltrain.bench.ops import run_ops_benchmark
-    from knltrain.bench.ops_report import format_table
+    from knltrain.bench.ops.benchmark import run_ops_benchmark
+    from knltrain.bench.ops.report import format_table
 
     check_files(report_file)
     report = run_ops_benchmark(

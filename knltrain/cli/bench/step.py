@@ -45,8 +45,8 @@ def step(
     report_file: Path | None,
 ) -> None:
     """Time one training step, and weigh its memory."""
-    from knltrain.bench.step import run_step_benchmark
-    from knltrain.bench.step_report import format_table
+    from knltrain.bench.step.benchmark import run_step_benchmark
+    from knltrain.bench.step.report import format_table
 
     check_files(report_file)
     names = listed(peers)

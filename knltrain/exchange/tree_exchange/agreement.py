@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 import zlib
 
+from knltrain.communication.gaspi import AddressSpace
 from knltrain.errors import CollectiveError, ExchangeTimeout
-from knltrain.exchange.gaspi import AddressSpace
 
 
 def agree(space: AddressSpace, described: str, timeout_seconds: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from knltrain.exchange.gaspi import Segment
+from knltrain.communication.gaspi import Segment
 
 
 @final

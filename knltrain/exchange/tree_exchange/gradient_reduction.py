@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from knltrain.exchange.rule import FloatArray
+from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.tree_exchange.edges import ROOM
 from knltrain.exchange.tree_exchange.member import Member
 

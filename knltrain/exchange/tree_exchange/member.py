@@ -7,8 +7,8 @@ from typing import final
 
 import numpy as np
 
-from knltrain.exchange.gaspi import AddressSpace
-from knltrain.exchange.rule import FloatArray
+from knltrain.communication.gaspi import AddressSpace
+from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.tree_exchange.counts import Counts
 from knltrain.exchange.tree_exchange.edges import Edges
 

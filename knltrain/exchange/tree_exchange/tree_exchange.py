@@ -9,9 +9,9 @@ from typing import final
 import numpy as np
 
 from knltrain.clocks import Clock
+from knltrain.communication.gaspi import AddressSpace
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
-from knltrain.exchange.gaspi import AddressSpace
-from knltrain.exchange.rule import FloatArray
+from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.tree_exchange.agreement import agree
 from knltrain.exchange.tree_exchange.edges import Edges
 from knltrain.exchange.tree_exchange.gradient_reduction import GradientReduction

@@ -8,8 +8,8 @@ figures do: comparisons, biases and normalisations cost memory traffic rather th
 from knltrain.network.layers.activation import Dropout, ReLU
 from knltrain.network.layers.convolution import Convolution
 from knltrain.network.layers.dense import Dense
-from knltrain.network.layers.joining import Addition, Concatenation
 from knltrain.network.layers.layer import IMAGES, Layer
+from knltrain.network.layers.merging import Addition, Concatenation
 from knltrain.network.layers.normalisation import BatchNormalisation, LocalResponseNormalisation
 from knltrain.network.layers.parameter import (
     CAFFE_BIAS,

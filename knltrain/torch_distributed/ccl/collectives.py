@@ -7,10 +7,10 @@ from typing import Any, final
 
 import torch
 
+from knltrain.communication.collectives.operations import Memory
+from knltrain.communication.oneccl import Communicator
+from knltrain.communication.oneccl.communicator import KINDS
 from knltrain.errors import CollectiveError, KnltrainError
-from knltrain.exchange.collectives.operations import Memory
-from knltrain.exchange.oneccl import Communicator
-from knltrain.exchange.oneccl.communicator import KINDS
 from knltrain.torch_distributed.ccl.gloo_collectives import GlooCollectives
 from knltrain.torch_distributed.ccl.memory import in_a_row, row_for, take_apart, tensor_at
 from vectorized_ops.reference.reduction import AND, MAX, MEAN, MIN, OR, STORED, SUM, XOR

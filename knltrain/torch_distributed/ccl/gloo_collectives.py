@@ -11,9 +11,9 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import AllgatherOptions
 
+from knltrain.communication.collectives import Collectives
+from knltrain.communication.collectives.operations import Memory
 from knltrain.errors import CollectiveError, KnltrainError
-from knltrain.exchange.collectives import Collectives
-from knltrain.exchange.collectives.operations import Memory
 from knltrain.torch_distributed.ccl.memory import bytes_at, in_a_row, row_for, take_apart, tensor_at
 from vectorized_ops.reference.reduction import AND, MAX, MEAN, MIN, OR, PRODUCT, SUM, XOR
 

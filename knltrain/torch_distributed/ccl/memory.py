@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from knltrain.exchange.collectives.operations import Memory
+from knltrain.communication.collectives.operations import Memory
 from vectorized_ops.reference.reduction import STORED
 
 

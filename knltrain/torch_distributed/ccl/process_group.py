@@ -9,8 +9,8 @@ from typing import Any, final
 
 from torch import Tensor
 
+from knltrain.communication.collectives import Collectives
 from knltrain.errors import CollectiveError
-from knltrain.exchange.collectives import Collectives
 from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
 from knltrain.torch_distributed.ccl.gloo_collectives import GlooCollectives
 from knltrain.torch_distributed.ccl.lane import Share

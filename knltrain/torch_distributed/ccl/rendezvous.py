@@ -17,18 +17,18 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
 from knltrain.cluster import set_unless_set, value_of
-from knltrain.errors import CollectiveError, ConfigError, ExchangeTimeout, PeerLost
-from knltrain.exchange.control_message import MessageError, checked, decoded
-from knltrain.exchange.named_interfaces import GLOO, ONECCL, problem
-from knltrain.exchange.network_interface import (
+from knltrain.communication.oneccl import Communicator, unique_id
+from knltrain.communication.oneccl.library import library
+from knltrain.communication.rendezvous.control_message import MessageError, checked, decoded
+from knltrain.communication.rendezvous.failure_detector import FirstRank, OtherRank, PeerWatch
+from knltrain.communication.rendezvous.interface_variables import GLOO, ONECCL, problem
+from knltrain.communication.rendezvous.network_interface import (
     address_towards,
     interface_of,
     interfaces,
     is_loopback,
 )
-from knltrain.exchange.oneccl import Communicator, unique_id
-from knltrain.exchange.oneccl.library import library
-from knltrain.exchange.peer_watch import FirstRank, OtherRank, PeerWatch
+from knltrain.errors import CollectiveError, ConfigError, ExchangeTimeout, PeerLost
 from knltrain.torch_distributed.ccl.collectives import OnecclCollectives
 from knltrain.torch_distributed.ccl.gloo_collectives import GlooCollectives
 from knltrain.torch_distributed.ccl.lane import Share, lane

@@ -6,8 +6,8 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from knltrain.exchange.collectives import Mail
-from knltrain.exchange.collectives.message import ANY_RANK, Request
+from knltrain.communication.collectives import Mail
+from knltrain.communication.collectives.message import ANY_RANK, Request
 from knltrain.torch_distributed.member import Member
 from knltrain.torch_distributed.tensors import memory_of
 from knltrain.torch_distributed.work import Operation, is_profiled

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import final
 
+from knltrain.communication.collectives import Group, GroupSegment, Mail
+from knltrain.communication.collectives.peer_wait import Vigil
 from knltrain.errors import CollectiveError
-from knltrain.exchange.collectives import Group, GroupSegment, Mail
-from knltrain.exchange.collectives.vigil import Vigil
 from knltrain.torch_distributed.knlshm.messages import Messages
 from knltrain.torch_distributed.member import DESTROYED, LAST_WORK_SECONDS
 from knltrain.torch_distributed.movements import Movements

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch._C._distributed_c10d import Store
 
+from knltrain.communication.collectives import Group, GroupSegment, Mail
+from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
+from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
-from knltrain.exchange import process
-from knltrain.exchange.address import Doorkeeper, fd_behind
-from knltrain.exchange.collectives import Group, GroupSegment, Mail
-from knltrain.exchange.patience import nap_until
 from knltrain.torch_distributed.knlshm.process_group import KnlshmProcessGroup
 from knltrain.torch_distributed.store import PAUSE_SECONDS, boot_id, heard, told
 

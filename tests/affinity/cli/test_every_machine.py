@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from affinity.cli.words import main
+from affinity.cli.parser import main
 from affinity.errors import TopologyError
 from affinity.machine.read import read_machine
 

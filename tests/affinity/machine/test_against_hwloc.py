@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from affinity.cpulist import parse_cpulist
-from affinity.machine.conclude import conclude
+from affinity.machine.cross_check import compare, lstopo_topology
 from affinity.machine.hwloc_xml import describe_hwloc_xml
+from affinity.machine.inference import conclude
 from affinity.machine.read import read_machine, read_topology
-from affinity.machine.second_opinion import compare, lstopo_topology
 
 GIB = 1 << 30
 

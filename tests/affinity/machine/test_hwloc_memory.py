@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from affinity.errors import TopologyError
-from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, NodeFacts, ToldKind
 from affinity.machine.hwloc_xml import describe_hwloc_xml
+from affinity.machine.inference import conclude
 from affinity.topology import SideCache
 
 GIB = 1 << 30

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from affinity.errors import TopologyError
-from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, KnightsFirmware, Processor, ThreadPlace
 from affinity.machine.hwloc_xml import describe_hwloc_xml
+from affinity.machine.inference import conclude
 from affinity.topology import Cache
 
 MIB = 1 << 20

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, KnightsFirmware
+from affinity.machine.inference import conclude
 from affinity.topology import Modes, SideCache, Topology
 
 Describe = Callable[..., Description]

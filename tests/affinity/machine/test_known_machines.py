@@ -11,7 +11,7 @@ import pytest
 
 from affinity.errors import TopologyError
 from affinity.machine.read import read_machine
-from affinity.machine.user_word import parse_hbm
+from affinity.machine.user_override import parse_hbm
 from affinity.topology import Modes, Topology
 
 Write = Callable[..., Any]

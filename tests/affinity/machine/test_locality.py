@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from affinity import Request, place_workers
-from affinity.machine.conclude import conclude
 from affinity.machine.description import Description
+from affinity.machine.inference import conclude
 from affinity.machine.locality import locality
 from affinity.process.allowed import Allowed
 

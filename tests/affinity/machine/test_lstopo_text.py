@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from affinity.errors import TopologyError
-from affinity.machine.conclude import conclude
+from affinity.machine.cross_check import compare
 from affinity.machine.hwloc_xml import NO_CORES
+from affinity.machine.inference import conclude
 from affinity.machine.lstopo_text import describe_lstopo
 from affinity.machine.read import read_machine
-from affinity.machine.second_opinion import compare
 from affinity.topology import Topology
 
 NESTED = """\

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, Processor, ToldKind
+from affinity.machine.inference import conclude
 from affinity.machine.kind import Kind
 from affinity.machine.memory_beside_cpus import kind_beside_cpus
 from affinity.machine.processors import identify

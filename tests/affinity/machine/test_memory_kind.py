@@ -7,7 +7,7 @@ from affinity.machine.kind import Kind
 from affinity.machine.locality import locality
 from affinity.machine.memory_kind import memory_kinds, unknown_hbm
 from affinity.machine.processors import identify
-from affinity.machine.user_word import HbmWord
+from affinity.machine.user_override import HbmWord
 
 Describe = Callable[..., Description]
 

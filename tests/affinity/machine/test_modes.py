@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, Processor, ThreadPlace
-from affinity.machine.user_word import HbmWord
+from affinity.machine.inference import conclude
+from affinity.machine.user_override import HbmWord
 from affinity.topology import Cache, Modes, SideCache
 
 Describe = Callable[..., Description]

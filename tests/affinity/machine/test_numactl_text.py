@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from affinity.errors import TopologyError
-from affinity.machine.conclude import conclude
+from affinity.machine.inference import conclude
 from affinity.machine.numactl_text import describe_numactl
 
 GIB = 1 << 30

@@ -15,7 +15,7 @@ from affinity.machine import files, read
 from affinity.machine.files import FolderFiles
 from affinity.machine.read import read_machine, read_opinions, read_topology
 from affinity.machine.snapshot import write_snapshot
-from affinity.machine.user_word import HbmWord
+from affinity.machine.user_override import HbmWord
 
 Machines = Callable[[str], Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from affinity.errors import TopologyError
-from affinity.machine.conclude import conclude
 from affinity.machine.description import Description, NodeFacts
 from affinity.machine.files import FolderFiles
+from affinity.machine.inference import conclude
 from affinity.machine.sysfs import describe_sysfs
 from affinity.topology import HugePages, SideCache
 

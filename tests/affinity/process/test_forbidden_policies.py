@@ -27,7 +27,7 @@ Filtered = Callable[..., subprocess.CompletedProcess[str]]
 SHOW = (
     "import json\n"
     "from affinity.process.allowed import read_allowed\n"
-    "from affinity.process.proof import observed_binding\n"
+    "from affinity.process.verification import observed_binding\n"
     "print(json.dumps([observed_binding()['memory_policy'], read_allowed(environment={}).notes]))"
 )
 

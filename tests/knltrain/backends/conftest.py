@@ -10,7 +10,7 @@ import numba
 import pytest
 import torch
 
-from knltrain.backends.torch_execution import EagerExecution, Execution
+from knltrain.backends.torch.execution import EagerExecution, Execution
 from knltrain.network.network import Network
 
 sys.path.append(str(Path(__file__).parent))  # modules beside tests are not importable otherwise
@@ -22,7 +22,7 @@ def execute(request: pytest.FixtureRequest) -> Callable[[Network], Execution]:
     """execute(network): each way of running its modules."""
     if request.param == "eager":
         return EagerExecution
-    from knltrain.backends.ipex_execution import IpexExecution
+    from knltrain.backends.torch.ipex_execution import IpexExecution
 
     return IpexExecution
 

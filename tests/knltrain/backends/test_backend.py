@@ -13,7 +13,7 @@ from seam.graphs import GRAPHS, LENET, OUTPUTS, RESIDUAL
 from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.backend import Backend
-from knltrain.backends.torch_backend import TorchBackend
+from knltrain.backends.torch.backend import TorchBackend
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.layers import (

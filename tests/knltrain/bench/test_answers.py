@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from knltrain.bench import peer_process
 from knltrain.bench.answers import answers_of
-from knltrain.bench.peer_process import PeerError, PeerProcess
+from knltrain.bench.step import peer_process
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
 
 MEMBER = """
 import json, sys, time

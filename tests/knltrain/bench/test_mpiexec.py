@@ -7,7 +7,7 @@ import pytest
 
 from knltrain.bench import mpiexec as mpiexec_module
 from knltrain.bench.mpiexec import mpiexec
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
 
 
 def test_mpi_that_is_not_there_is_told_in_words(

@@ -12,7 +12,7 @@ from knltrain.checkpoint import (
     load_checkpoint,
     load_worker_state,
 )
-from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.transports.loopback import Loopback
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector

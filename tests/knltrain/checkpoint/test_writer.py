@@ -20,7 +20,7 @@ from knltrain.checkpoint import (
 from knltrain.checkpoint import writer as writer_module
 from knltrain.checkpoint.folders import by_step
 from knltrain.errors import CheckpointError
-from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.transports.loopback import Loopback
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector

@@ -96,7 +96,7 @@ def test_run_with_closed_streams_and_names_beyond_ascii_comes_to_its_end(
         assert b"run folder                   l\\xe4ufe/run" in ended.stdout
 
 
-@pytest.mark.parametrize("module", ["knltrain.cli", "affinity.cli.words", "affinity.exec"])
+@pytest.mark.parametrize("module", ["knltrain.cli", "affinity.cli.parser", "affinity.exec"])
 def test_imports_leave_closed_streams_closed(module: str) -> None:
     """So that it is not too late for what is done first after them."""
     found = "[number for number in (0, 1, 2) if os.path.exists(f'/proc/self/fd/{number}')]"

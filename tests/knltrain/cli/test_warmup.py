@@ -10,7 +10,7 @@ from click.testing import Result
 
 from knltrain.config import RunConfig
 from vectorized_ops.numba.compiling.all_cores import Progress
-from vectorized_ops.numba.journal import MadeKernel
+from vectorized_ops.numba.compiling.journal import MadeKernel
 
 Invoke = Callable[..., Result]
 

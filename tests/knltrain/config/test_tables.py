@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from pydantic import ValidationError
 
-from knltrain.build import OPTIMIZERS
+from knltrain.assembly import OPTIMIZERS
 from knltrain.config import RunConfig, to_toml, with_workers
 from knltrain.config.tables import OPTIMIZER_DEFAULTS
 

@@ -74,7 +74,7 @@ def test_without_room_in_shared_memory_the_workers_use_a_memfd(
 
 def test_broken_installation_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     modules: dict[str, Any] = sys.modules
-    monkeypatch.setitem(modules, "knltrain.exchange.segment", None)
+    monkeypatch.setitem(modules, "knltrain.exchange.transports.segment", None)
     result = self_test()
     assert (result.ok, result.workers > 0) == (False, True)
-    assert "knltrain.exchange.segment" in result.reason
+    assert "knltrain.exchange.transports.segment" in result.reason

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from knltrain.doctor import software
-from vectorized_ops.numba import compiler
+from vectorized_ops.numba.compiling import compiler
 
 
 def test_installed_package_is_told_with_its_version() -> None:

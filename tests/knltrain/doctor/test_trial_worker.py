@@ -8,8 +8,8 @@ import pytest
 from affinity.cpulist import format_cpulist
 from knltrain.doctor import trial_worker
 from knltrain.errors import PeerLost
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.segment import Segment
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.segment import Segment
 from vectorized_ops.reference import elastic
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knltrain.exchange.segment import Segment
+from knltrain.exchange.transports.segment import Segment
 
 from ..ranks import Ranks, Started
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from knltrain.errors import KnltrainError
-from knltrain.exchange.averaging import ModelAveraging
-from knltrain.exchange.easgd import EASGD
-from knltrain.exchange.loopback import Loopback
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.rule import ExchangeRule
-from knltrain.exchange.segment import Segment
-from knltrain.exchange.transport import Transport
+from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.rules.rule import ExchangeRule
+from knltrain.exchange.transports.loopback import Loopback
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.segment import Segment
+from knltrain.exchange.transports.transport import Transport
 from vectorized_ops.numba import elastic
 from vectorized_ops.numba.elastic import synchronous_average
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from knltrain import clocks as clocks_module
-from knltrain.exchange.averaging import ModelAveraging
-from knltrain.exchange.downpour import Downpour
-from knltrain.exchange.loopback import Loopback
-from knltrain.exchange.node_shared import NodeShared
+from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.downpour import Downpour
+from knltrain.exchange.transports.loopback import Loopback
+from knltrain.exchange.transports.node_shared import NodeShared
 from vectorized_ops.reference import downpour
 from vectorized_ops.reference.elastic import synchronous_average
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from knltrain.exchange.across_nodes import AcrossNodes
-from knltrain.exchange.joining import join_across_nodes
-from knltrain.exchange.method import Method
-from knltrain.exchange.node_collective import NodeCollective
-from knltrain.exchange.node_memory import NodeMemory
-from knltrain.exchange.rule import SynchronousRule
+from knltrain.communication.internode.collective import NodeCollective
+from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.transports.across_nodes import AcrossNodes
+from knltrain.exchange.transports.joining import join_across_nodes
 
 PATIENCE_SECONDS = 20.0
 SIZE = 70_001

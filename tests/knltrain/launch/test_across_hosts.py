@@ -28,7 +28,7 @@ from safetensors.numpy import load_file
 
 from knltrain.bench.nodes.hosts import WAY, Hosts
 from knltrain.cluster.task import own_variables
-from knltrain.exchange.oneccl.library import installed
+from knltrain.communication.oneccl.library import installed
 
 from ..hosts import hosts_or_skip, run
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from knltrain.communication.mpi.library import mpi_library
 from knltrain.errors import ConfigError
-from knltrain.exchange.mpi.library import mpi_library
 
 Start = Callable[..., subprocess.Popen[str]]
 TREES = ("--set", "exchange.method=caffegpi")

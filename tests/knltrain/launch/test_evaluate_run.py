@@ -19,12 +19,12 @@ from knltrain.errors import (
     KnltrainError,
     RunFolderError,
 )
-from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.transports.loopback import Loopback
 from knltrain.launch import evaluate_run as module
 from knltrain.launch.evaluate_run import evaluate_run
-from knltrain.network.lenet import lenet
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.network.zoo.lenet import lenet
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

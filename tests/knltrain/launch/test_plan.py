@@ -16,11 +16,11 @@ from affinity import (
     read_allowed,
     read_topology,
 )
-from knltrain.build import check_names
+from knltrain.assembly import check_names
 from knltrain.config import RunConfig, load_config
 from knltrain.errors import ConfigError, DataError
+from knltrain.launch.node_share import Site
 from knltrain.launch.plan import asked_of, plan_run, threads_of
-from knltrain.launch.site import Site
 
 Load = Callable[..., RunConfig]
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from affinity import Placement
+from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
 from knltrain.config import RunConfig
-from knltrain.exchange.address import Doorkeeper, fd_behind
+from knltrain.launch.node_share import Site
 from knltrain.launch.plan import RunPlan
 from knltrain.launch.shared_memory import shared_memory
-from knltrain.launch.site import Site
 
 
 def plan(workers: int, site: Site, method: str = "sync_easgd") -> RunPlan:

@@ -17,8 +17,8 @@ import pytest
 from affinity import allowed_cpus, physical_cores, pinned_command, read_topology
 from knltrain.cluster import Task
 from knltrain.cluster.task import own_variables
-from knltrain.exchange import gathering
-from knltrain.exchange.handshake import hello
+from knltrain.communication.rendezvous import rendezvous as gathering
+from knltrain.communication.rendezvous.handshake import hello
 
 ROOT = Path(__file__).parents[3]
 CHOSEN = (

@@ -17,7 +17,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from affinity import PlacementError, parse_cpulist
-from knltrain.build.names import network_named
+from knltrain.assembly.names import network_named
 from knltrain.config import load_config
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, KnltrainError, RunFolderError, RunStopped

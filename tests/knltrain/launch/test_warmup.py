@@ -14,18 +14,18 @@ from knltrain.config import load_config
 from knltrain.errors import KernelCacheError
 from knltrain.launch import warmup
 from knltrain.launch.warmup import WarmUp, warm_up
-from vectorized_ops.numba.journal import MadeKernel
+from vectorized_ops.numba.compiling.journal import MadeKernel
 
 ROOT = Path(__file__).parents[3]
 SHORT = ("--set", "train.steps=2", "--set", "data.test_images=20")
 RUN_AFTER_WARM_UP = """
 import sys
 from pathlib import Path
-from knltrain.build import build_team, build_worker
+from knltrain.assembly import build_team, build_worker
 from knltrain.config import load_config
 from knltrain.launch.plan import plan_run, threads_of
 from knltrain.launch.warmup import warm_up
-from vectorized_ops.numba.journal import JOURNAL
+from vectorized_ops.numba.compiling.journal import JOURNAL
 folder, *overrides = sys.argv[1:]
 config = load_config(Path(folder, "run.toml"), overrides)
 warmed = warm_up(config)
@@ -44,11 +44,11 @@ SEND_AFTER_WARM_UP = """
 import sys
 from pathlib import Path
 import numpy as np
-from knltrain.build import written_for_the_wire
+from knltrain.assembly import written_for_the_wire
 from knltrain.config import load_config
-from knltrain.exchange.node_collective import OneNode
+from knltrain.communication.internode.collective import OneNode
 from knltrain.launch.warmup import warm_up
-from vectorized_ops.numba.journal import JOURNAL
+from vectorized_ops.numba.compiling.journal import JOURNAL
 folder, *overrides = sys.argv[1:]
 config = load_config(Path(folder, "run.toml"), overrides)
 warm_up(config)
@@ -68,11 +68,11 @@ COME_AFTER_WARM_UP = """
 import sys
 from pathlib import Path
 import numpy as np
-from knltrain.build import build_method
+from knltrain.assembly import build_method
 from knltrain.config import load_config
 from knltrain.launch.warmup import warm_up
 from knltrain.network.parameters import aligned_zeros
-from vectorized_ops.numba.journal import JOURNAL
+from vectorized_ops.numba.compiling.journal import JOURNAL
 folder, *overrides = sys.argv[1:]
 config = load_config(Path(folder, "run.toml"), overrides)
 warm_up(config)

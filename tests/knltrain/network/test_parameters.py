@@ -10,9 +10,9 @@ import pytest
 
 from knltrain.errors import NetworkError
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
-from knltrain.network.lenet import lenet
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector, aligned_zeros
+from knltrain.network.zoo.lenet import lenet
 
 TINY = Network("tiny", (4, 4, 1), (Convolution("conv", 3, 3), Dense("dense", 2)))
 

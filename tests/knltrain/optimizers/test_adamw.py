@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from knltrain.network.segments import Segment
+from knltrain.network.parameter_groups import Segment
 from knltrain.optimizers.adamw import AdamW
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference.adamw import AdamWUpdate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.network.segments import Segment
+from knltrain.network.parameter_groups import Segment
 from knltrain.optimizers.sgd import SGD
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference.sgd import SGDUpdate

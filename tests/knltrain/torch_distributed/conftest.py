@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from knltrain.exchange.oneccl import installed
+from knltrain.communication.oneccl import installed
 
 from ..ranks import Ranks, Started, said_by_a_library
 

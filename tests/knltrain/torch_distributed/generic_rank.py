@@ -46,7 +46,7 @@ from torch.overrides import TorchFunctionMode
 from torch.testing._internal import common_distributed, common_utils
 
 import knltrain.torch_distributed  # noqa: F401 (registers the backends)
-from knltrain.exchange.collectives import Group, GroupSegment
+from knltrain.communication.collectives import Group, GroupSegment
 from vectorized_ops.reference.reduction import SUM
 
 

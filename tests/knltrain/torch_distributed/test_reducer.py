@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from knltrain.communication.oneccl import installed
 from knltrain.errors import CollectiveError
-from knltrain.exchange.oneccl import installed
 from knltrain.torch_distributed.reducer import ProcessGroupReducer
 
 from ...forked_python import start_python

@@ -9,11 +9,11 @@ from knltrain.backends.backend import Backend, nobody_waits
 from knltrain.checkpoint import WorkerState
 from knltrain.data.dataset import LabelledImages
 from knltrain.data.order import ShardedBatches
-from knltrain.exchange.averaging import ModelAveraging
-from knltrain.exchange.easgd import EASGD
-from knltrain.exchange.loopback import Loopback
-from knltrain.exchange.method import Method
-from knltrain.exchange.participation import participation_in
+from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.transports.loopback import Loopback
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector

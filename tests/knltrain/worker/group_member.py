@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from knltrain.build import build_worker
+from knltrain.assembly import build_worker
 from knltrain.config import load_config
-from knltrain.exchange.joining import join
+from knltrain.exchange.transports.joining import join
 from knltrain.worker import Observer
 
 

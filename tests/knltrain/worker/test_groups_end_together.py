@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-from knltrain.build import build_method, build_network
+from knltrain.assembly import build_method, build_network
 from knltrain.config import load_config
-from knltrain.exchange.node_memory import NodeMemory
+from knltrain.exchange.strategies.node_memory import NodeMemory
 
 MEMBER = Path(__file__).with_name("group_member.py")
 ROOT = Path(__file__).parents[3]

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from knltrain.errors import ExchangeTimeout
-from knltrain.exchange.easgd import EASGD
-from knltrain.exchange.loopback import Loopback
-from knltrain.exchange.method import Method
-from knltrain.exchange.request_board import OpenRound, RequestBoard
-from knltrain.worker import DueSteps, Observer, meeting
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.transports.loopback import Loopback
+from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
+from knltrain.worker import DueSteps, Observer
+from knltrain.worker import synchronisation as meeting
 from knltrain.worker.requests import BoardRequests, NobodyAsks, come_at_any_time
 from vectorized_ops.reference import elastic
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from knltrain.checkpoint import WorkerState
-from knltrain.exchange.downpour import Downpour
-from knltrain.exchange.loopback import Loopback
+from knltrain.exchange.rules.downpour import Downpour
+from knltrain.exchange.transports.loopback import Loopback
 from knltrain.worker.state import restore, state_of
 from vectorized_ops.reference import downpour
 

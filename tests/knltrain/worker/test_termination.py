@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from knltrain.checkpoint import CheckpointWriter, RunIdentity, WorkerState
 from knltrain.errors import NonFiniteLoss, PeerLost
-from knltrain.exchange.easgd import EASGD
-from knltrain.exchange.loopback import Loopback
-from knltrain.exchange.method import Method
-from knltrain.worker import DueSteps, KeepsCheckpoints, Observer, RunProgress, meeting, step_of_run
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.transports.loopback import Loopback
+from knltrain.worker import DueSteps, KeepsCheckpoints, Observer, RunProgress, step_of_run
+from knltrain.worker import synchronisation as meeting
 from vectorized_ops.reference import elastic
 
 RULES = ("each", "master", "fastest", "average")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vectorized_ops.numba import _streaming
 from vectorized_ops.numba.arrays import activations
-from vectorized_ops.numba.compiler import SETTINGS
+from vectorized_ops.numba.compiling.compiler import SETTINGS
+from vectorized_ops.numba.emit import non_temporal as _streaming
 from vectorized_ops.numba.pooled_convolution import pooled_convolution
 from vectorized_ops.reference.convolution import Convolution
 from vectorized_ops.reference.pooling import MaxPooling

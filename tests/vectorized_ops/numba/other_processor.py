@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from vectorized_ops.numba._lanes import LANES
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.dense import Dense
+from vectorized_ops.numba.emit.lanes import LANES
 
 THREE_BY_THREE: dict[str, Any] = {
     "images": 48, "height": 5, "width": 6, "channels": 28, "filters": 42, "kernel": (3, 3),
@@ -127,8 +127,8 @@ def lenet() -> tuple[np.ndarray, np.ndarray]:
     """LeNet's loss and gradient, by Numba and by the reference."""
     from knltrain.backends.cpu import CpuBackend
     from knltrain.data.dataset import Batch
-    from knltrain.network.lenet import lenet as layers
     from knltrain.network.parameters import ParameterVector
+    from knltrain.network.zoo.lenet import lenet as layers
 
     network, rng = layers(), np.random.default_rng(0)
     parameters, gradient = ParameterVector(network), ParameterVector(network)

@@ -16,9 +16,9 @@ from vectorized_ops.clipping import Clipping
 from vectorized_ops.errors import OperationError
 from vectorized_ops.numba import adamw
 from vectorized_ops.numba.adamw import AdamWUpdate
-from vectorized_ops.numba.compiler import SETTINGS
+from vectorized_ops.numba.compiling.compiler import SETTINGS
+from vectorized_ops.parameter_groups import Segments
 from vectorized_ops.reference.adamw import AdamWUpdate as Reference
-from vectorized_ops.segments import Segments
 
 THREADS = range(1, min(4, SETTINGS.NUMBA_NUM_THREADS) + 1)
 STRETCHES = st.lists(

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.numba import arrays
-from vectorized_ops.numba.compiler import SETTINGS
+from vectorized_ops.numba.compiling.compiler import SETTINGS
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba.clipping import GradientScale, SquaredNorms, within
+from vectorized_ops.parameter_groups import Segments
 from vectorized_ops.reference.clipping import clipped, squared_norms
-from vectorized_ops.segments import Segments
 
 
 def ordinary(bounds: list[int]) -> Segments:

@@ -17,7 +17,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba import tuned_convolution
-from vectorized_ops.numba.choices import Choice
+from vectorized_ops.numba.compiling.autotuning import Choice
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.shapes import ConvolutionShape
 

@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.errors import OperationError
-from vectorized_ops.numba.compiler import SETTINGS
+from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.numba.lars import LARSUpdate
+from vectorized_ops.parameter_groups import Segments
 from vectorized_ops.reference.lars import LARSUpdate as Reference
-from vectorized_ops.segments import Segments
 
 THREADS = range(1, min(4, SETTINGS.NUMBA_NUM_THREADS) + 1)
 LAYERS = st.lists(

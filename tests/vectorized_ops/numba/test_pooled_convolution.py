@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.numba._tiles import DOT_COLUMNS, DOT_ROWS
 from vectorized_ops.numba.arrays import activations
+from vectorized_ops.numba.kernels.convolution.dot_tiles import DOT_COLUMNS, DOT_ROWS
 from vectorized_ops.numba.pooled_convolution import pooled_convolution
 
 WEIGHTS, BIAS = 2, 3

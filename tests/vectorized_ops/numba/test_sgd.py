@@ -15,10 +15,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.errors import OperationError
 from vectorized_ops.numba import sgd
-from vectorized_ops.numba.compiler import SETTINGS
+from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.numba.sgd import SGDUpdate
+from vectorized_ops.parameter_groups import Segments
 from vectorized_ops.reference.sgd import SGDUpdate as Reference
-from vectorized_ops.segments import Segments
 
 THREADS = range(1, min(4, SETTINGS.NUMBA_NUM_THREADS) + 1)
 STRETCHES = st.lists(

@@ -11,7 +11,7 @@ import pytest
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import aligned_zeros, zeros_images_last
 from vectorized_ops.numba import tuned_convolution
-from vectorized_ops.numba.choices import Choice
+from vectorized_ops.numba.compiling.autotuning import Choice
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.tuned_convolution import DIRECTIONS, TunedConvolution
 from vectorized_ops.shapes import ConvolutionShape

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.clipping import Clipping
+from vectorized_ops.parameter_groups import Segments
 from vectorized_ops.reference.clipping import clipped, squared_norms
-from vectorized_ops.segments import Segments
 
 ONES = np.ones(3, np.float32)
 LAST_IS_STATISTICS = Segments(

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.clipping import Clipping
+from vectorized_ops.parameter_groups import Segments
 from vectorized_ops.reference.lars import LARSUpdate
 from vectorized_ops.reference.sgd import SGDUpdate
-from vectorized_ops.segments import Segments
 
 BOUNDS = np.array([0, 3, 5, 7, 8], np.int64)
 RATES = np.array([1, 2, 1, 1], np.float32)

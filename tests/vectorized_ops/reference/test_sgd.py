@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.errors import OperationError
+from vectorized_ops.parameter_groups import Segments
 from vectorized_ops.reference.sgd import SGDUpdate
-from vectorized_ops.segments import Segments
 
 RATES = [1.0, 2.0, 1.0]
 DECAYS = [0.01, 0.0, 0.01]

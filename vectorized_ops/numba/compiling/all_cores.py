@@ -19,8 +19,8 @@ from typing import Final
 
 from numba.core.registry import cpu_target
 
+from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel
 from vectorized_ops.numba.compiling.recording import WantedKernel
-from vectorized_ops.numba.journal import JOURNAL, MadeKernel
 
 _NUMBER: Final = struct.Struct("<I")
 _DONE: Final = struct.Struct("<I?d")

@@ -17,9 +17,9 @@ from numba.core import compiler as numba_compiler
 from numba.core import dispatcher as numba_dispatcher
 from numba.core import registry, types
 
+from vectorized_ops.numba.compiling.fingerprint import code_size
 from vectorized_ops.numba.compiling.kernel_compiler import KernelCompiler
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
-from vectorized_ops.numba.fingerprint import code_size
 
 compiler: Any = numba_compiler  # Numba has no types for these four.
 codegen: Any = numba_codegen

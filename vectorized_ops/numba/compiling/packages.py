@@ -20,7 +20,7 @@ from typing import Any, Final
 import llvmlite.binding
 import numba
 
-from vectorized_ops.numba.cache_folder import CacheFolder, UntrustedError
+from vectorized_ops.numba.compiling.cache_folder import CacheFolder, UntrustedError
 
 SETTINGS: Any = numba.config
 

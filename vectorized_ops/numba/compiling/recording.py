@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, final
 
-from vectorized_ops.numba.cache import EntryNames, SharedKernels
+from vectorized_ops.numba.compiling.cache import EntryNames, SharedKernels
 
 LEAST_SIZE: Final = 1000
 """Size of a kernel without any code, or of a tile, beside the bytes of Python's code in others."""

@@ -18,11 +18,16 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from vectorized_ops.numba.cache import EntryNames, SharedKernels, entry_names, shared_kernels
-from vectorized_ops.numba.compiler import CACHE_FOLDER, SETTINGS
+from vectorized_ops.numba.compiling.cache import (
+    EntryNames,
+    SharedKernels,
+    entry_names,
+    shared_kernels,
+)
+from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, SETTINGS
+from vectorized_ops.numba.compiling.fingerprint import fingerprint
 from vectorized_ops.numba.compiling.kernel_dispatcher import KernelLibrary
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
-from vectorized_ops.numba.fingerprint import fingerprint
 
 types: Any = numba_types
 """Numba has no types for the making of its own."""

@@ -7,7 +7,7 @@ import pytest
 
 from affinity import MemoryPlan, Placement
 from affinity.cli.checking.process import judged_findings, process_findings, seen_findings
-from affinity.process.proof import ObservedBinding
+from affinity.process.verification import ObservedBinding
 
 
 class Start(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from affinity.cli.checking.recorded import Recorded, recorded_findings, sweep
-from affinity.cli.words import main
+from affinity.cli.parser import main
 from affinity.errors import TopologyError
 
 Write = Callable[..., Any]

@@ -20,20 +20,20 @@ from seam.drawing import networks
 from seam.graphs import ALEXNET, GRAPHS, LENET, RESIDUAL, TYPICAL, headed
 from seam.material import batch_of, direct, parameters_of
 
-from knltrain.backends.by_address import REMEMBERED_VECTORS
 from knltrain.backends.cpu import CpuBackend
-from knltrain.backends.torch_backend import TorchBackend
+from knltrain.backends.torch.backend import TorchBackend
+from knltrain.backends.view_cache import REMEMBERED_VECTORS
 from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError, NetworkError
 from knltrain.network.layers import Convolution, Dense, Dropout, MaxPooling
-from knltrain.network.lenet import lenet
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.network.zoo.lenet import lenet
 from knltrain.optimizers.sgd import SGD
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba import tuned_convolution
-from vectorized_ops.numba.choices import Choice
-from vectorized_ops.numba.compiler import SETTINGS
+from vectorized_ops.numba.compiling.autotuning import Choice
+from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.reference.sgd import SGDUpdate
 
 LACKING = {"onednn": ("dropout", "lrn")}
@@ -341,9 +341,9 @@ REHEARSED = """
 import numpy as np
 from knltrain.backends.cpu import CpuBackend
 from knltrain.data.dataset import Batch
-from knltrain.network.googlenet import googlenet
+from knltrain.network.zoo.googlenet import googlenet
 from knltrain.network.parameters import aligned_zeros
-from vectorized_ops.numba.journal import JOURNAL
+from vectorized_ops.numba.compiling.journal import JOURNAL
 
 network = googlenet(classes=10)
 backend = CpuBackend(network, 16, 1, "numba")

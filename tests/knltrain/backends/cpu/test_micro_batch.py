@@ -13,13 +13,13 @@ import pytest
 from seam.graphs import LENET, RESIDUAL
 
 from knltrain.backends.cpu import micro_batch
+from knltrain.backends.cpu.executor import Passes
 from knltrain.backends.cpu.micro_batch import check_micro_batch, make_passes
-from knltrain.backends.cpu.passes import Passes
 from knltrain.errors import ConfigError
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from vectorized_ops.implementations import Operations, operations
-from vectorized_ops.numba import choices
+from vectorized_ops.numba.compiling import autotuning as choices
 
 SMALL = Network("small", (1, 1, 4), (Dense("out", 3),))
 

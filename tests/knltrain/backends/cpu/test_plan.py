@@ -20,8 +20,6 @@ from knltrain.backends.cpu.plan import Plan
 from knltrain.backends.cpu.stages import Stage
 from knltrain.backends.cpu.tensor import Tensor
 from knltrain.errors import NetworkError
-from knltrain.network.alexnet import alexnet
-from knltrain.network.googlenet import googlenet
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
     IMAGES,
@@ -38,7 +36,9 @@ from knltrain.network.layers import (
 )
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
-from knltrain.network.resnet import resnet18, resnet50
+from knltrain.network.zoo.alexnet import alexnet
+from knltrain.network.zoo.googlenet import googlenet
+from knltrain.network.zoo.resnet import resnet18, resnet50
 from vectorized_ops.implementations import operations
 
 

@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from knltrain.backends.backend import Backend, FloatArray
 from knltrain.data.dataset import Batch
+from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.network.layers import Dropout
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
-from knltrain.network.torch_modules import NetworkModule, to_torch
 from vectorized_ops.reference import dropout
 
 

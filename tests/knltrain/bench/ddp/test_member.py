@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from knltrain.bench.ddp.member import fully_connected, inputs_of
-from knltrain.bench.peer_process import PeerError, PeerProcess
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
 
 
 def test_layers_are_those_of_vgg_at_its_own_width() -> None:

@@ -15,9 +15,9 @@ import pytest
 from knltrain.bench.exchange import benchmark, turns
 from knltrain.bench.exchange.benchmark import run_exchange_benchmark
 from knltrain.bench.exchange.table import format_table
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
+from knltrain.communication.oneccl import library
 from knltrain.errors import ConfigError
-from knltrain.exchange.oneccl import library
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
 

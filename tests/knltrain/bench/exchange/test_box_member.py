@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from knltrain.bench.exchange.box_member import BoxMember
-from knltrain.exchange.soft_memory import SoftMemoryBox
+from knltrain.communication.memory_box.local import SoftMemoryBox
 
 
 @pytest.fixture

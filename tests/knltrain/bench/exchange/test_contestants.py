@@ -3,9 +3,9 @@
 import pytest
 
 from knltrain.bench.exchange.contestants import OURS, all_reduce_by, known_peers, started
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
+from knltrain.communication.oneccl import library
 from knltrain.errors import ConfigError
-from knltrain.exchange.oneccl import library
 
 
 def test_what_must_move_through_memory():

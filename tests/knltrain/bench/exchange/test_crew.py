@@ -9,7 +9,7 @@ import pytest
 
 from knltrain.bench.exchange import crew as crew_module
 from knltrain.bench.exchange.crew import assembled
-from knltrain.bench.peer_process import PeerError, PeerProcess
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
 
 MEMBER = """
 import json, os, sys, time
@@ -76,7 +76,7 @@ def test_who_is_not_asked_is_suspended(stack):
 
 def test_one_that_ends_is_named_though_the_others_wait_for_it(stack, monkeypatch):
     crew, _ = crew_of(stack, 2)
-    monkeypatch.setattr("knltrain.bench.peer_process.END_SECONDS", 0.1)
+    monkeypatch.setattr("knltrain.bench.step.peer_process.END_SECONDS", 0.1)
     start = time.monotonic()
     with pytest.raises(PeerError, match="contestant 'two' ended with exit code 1: no more"):
         crew.seconds("a", "die", 1)
@@ -87,7 +87,7 @@ def test_one_that_ends_is_named_though_the_others_wait_for_it(stack, monkeypatch
 def test_one_that_hangs_is_told_so(stack, monkeypatch):
     crew, _ = crew_of(stack, 1)
     monkeypatch.setattr(crew_module, "ANSWER_SECONDS", 0.1)
-    monkeypatch.setattr("knltrain.bench.peer_process.END_SECONDS", 0.1)
+    monkeypatch.setattr("knltrain.bench.step.peer_process.END_SECONDS", 0.1)
     with pytest.raises(PeerError, match=r"'two' has not answered for 0\.1 s when .* asked to run"):
         crew.seconds("a", "hang", 1)
     stack.close()

@@ -8,7 +8,7 @@ import pytest
 
 from knltrain.bench.exchange.contestants import started
 from knltrain.bench.exchange.crew import assembled
-from knltrain.exchange import oneccl
+from knltrain.communication import oneccl
 
 CPUS = sorted(os.sched_getaffinity(0))
 

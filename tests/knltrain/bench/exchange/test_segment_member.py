@@ -8,7 +8,7 @@ import pytest
 
 from knltrain.bench.exchange.member import WrongResult
 from knltrain.bench.exchange.segment_member import SegmentMember
-from knltrain.exchange.segment import Segment
+from knltrain.exchange.transports.segment import Segment
 
 
 @pytest.fixture

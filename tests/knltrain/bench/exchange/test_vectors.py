@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from knltrain.bench.exchange.vectors import Vectors
+from knltrain.communication.memory_box.local import SoftMemoryBox
 from knltrain.errors import SegmentError
-from knltrain.exchange.segment import Segment
-from knltrain.exchange.soft_memory import SoftMemoryBox
+from knltrain.exchange.transports.segment import Segment
 
 
 class Listener:

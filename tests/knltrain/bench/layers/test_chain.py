@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from knltrain.assembly import network_named
 from knltrain.bench.layers.chain import Chain
-from knltrain.build import network_named
 from knltrain.distributed_ops import Alone, BatchNormalisation, Convolution, Dense, Options
 from knltrain.errors import ConfigError
 from knltrain.network import layers

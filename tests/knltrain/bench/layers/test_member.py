@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from knltrain.assembly import network_named
 from knltrain.bench.layers.chain import Chain
 from knltrain.bench.layers.member import measured
-from knltrain.build import network_named
 from knltrain.distributed_ops import Alone, Machine, Options, Row
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from knltrain.assembly.names import build_dataset, build_network, plain_method
+from knltrain.assembly.whole_run import check_fit, check_period
 from knltrain.bench.methods.entrants import Entrant, configuration
 from knltrain.bench.methods.task import task_named
-from knltrain.build.names import build_dataset, build_network, plain_method
-from knltrain.build.whole_run import check_fit, check_period
 from knltrain.config import DataConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError

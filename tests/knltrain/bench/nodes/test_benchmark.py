@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from knltrain.assembly import build_network
 from knltrain.bench.nodes import benchmark
 from knltrain.bench.nodes.benchmark import run_nodes_benchmark
 from knltrain.bench.nodes.configuration import configuration, network_of
 from knltrain.bench.nodes.training import Found, Ground, Training
 from knltrain.bench.temporary_folder import PREFIX
-from knltrain.build import build_network
 from knltrain.cli import commands
+from knltrain.communication.mpi.library import mpi_library
+from knltrain.communication.oneccl.library import installed
 from knltrain.config import load_config
 from knltrain.errors import ConfigError
-from knltrain.exchange.mpi.library import mpi_library
-from knltrain.exchange.oneccl.library import installed
 from knltrain.network.parameters import ParameterVector
 
 from ...hosts import hosts_or_skip

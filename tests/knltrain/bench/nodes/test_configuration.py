@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from knltrain.assembly import build_dataset, build_network
 from knltrain.bench.nodes.configuration import configuration
 from knltrain.bench.nodes.training import Ground
-from knltrain.build import build_dataset, build_network
 from knltrain.config import RunConfig, load_config
 
 HOSTS: Any = None

@@ -13,7 +13,7 @@ import pytest
 from knltrain.bench.nodes import ddp as ddp_module
 from knltrain.bench.nodes.ddp import Ddp
 from knltrain.bench.nodes.training import Ground
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
 
 from ...hosts import hosts_or_skip
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.bench.job import write_job
-from knltrain.bench.peer_process import PeerProcess
-from knltrain.build import network_named
+from knltrain.assembly import network_named
+from knltrain.bench.step.job import write_job
+from knltrain.bench.step.peer_process import PeerProcess
 
 
 @pytest.mark.slow

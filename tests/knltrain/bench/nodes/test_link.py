@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from knltrain.bench.nodes.link import link_gbytes_per_second
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
 
 from ...hosts import hosts_or_skip
 

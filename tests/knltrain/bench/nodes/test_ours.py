@@ -15,7 +15,7 @@ import pytest
 from knltrain.bench.nodes import ours as ours_module
 from knltrain.bench.nodes.ours import Ours
 from knltrain.bench.nodes.training import Ground
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
 from knltrain.errors import RunAborted
 from knltrain.launch.signals import signals_raise
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from knltrain.bench import peer_process
 from knltrain.bench.nodes import star as star_module
 from knltrain.bench.nodes.star import Star
 from knltrain.bench.nodes.training import Ground
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step import peer_process
+from knltrain.bench.step.peer_process import PeerError
+from knltrain.communication.mpi.library import mpi_library
 from knltrain.errors import ConfigError
-from knltrain.exchange.mpi.library import mpi_library
 
 from ...hosts import hosts_or_skip
 

@@ -13,7 +13,7 @@ import json, sys
 import numpy as np
 from knltrain.bench.nodes.star_exchange import StarExchange
 from knltrain.errors import KnltrainError
-from knltrain.exchange.mpi.runtime import load_mpi
+from knltrain.communication.mpi.runtime import load_mpi
 
 mpi = load_mpi()
 world = mpi.COMM_WORLD

@@ -13,16 +13,16 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from knltrain.bench import peer_process
+from knltrain.assembly import build_backend, build_dataset, build_network, build_optimizer
 from knltrain.bench.answers import answers_of
 from knltrain.bench.nodes.star import LEAVE
-from knltrain.bench.peer_process import PeerError, PeerProcess
-from knltrain.build import build_backend, build_dataset, build_network, build_optimizer
+from knltrain.bench.step import peer_process
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
+from knltrain.communication.mpi.library import mpi_library
 from knltrain.config import load_config
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import ConfigError
-from knltrain.exchange.mpi.library import mpi_library
 from knltrain.network.parameters import ParameterVector
 
 CONFIG = """

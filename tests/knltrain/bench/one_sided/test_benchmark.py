@@ -8,7 +8,7 @@ import pytest
 
 from knltrain.bench.one_sided import benchmark
 from knltrain.bench.one_sided.benchmark import format_table, run_one_sided_benchmark
-from knltrain.bench.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError
 
 from ...mpi_ranks import needs_mpi
 

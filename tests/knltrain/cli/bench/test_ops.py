@@ -21,8 +21,8 @@ def test_a_bench_of_operations_is_shown_and_written(
         seen.append(arguments)
         return {"network": "alexnet"}
 
-    monkeypatch.setattr("knltrain.bench.ops.run_ops_benchmark", measure)
-    table = "knltrain.bench.ops_report.format_table"
+    monkeypatch.setattr("knltrain.bench.ops.benchmark.run_ops_benchmark", measure)
+    table = "knltrain.bench.ops.report.format_table"
     monkeypatch.setattr(table, lambda report: f"table of {report['network']}")
     path = tmp_path / "report.json"
     options = ("--network", "alexnet", "--operations", "convolution,relu", "--no-winograd")

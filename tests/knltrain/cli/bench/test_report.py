@@ -25,7 +25,7 @@ def test_a_bench_report_that_cannot_be_written_is_refused_before_measuring(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    step = pytest.importorskip("knltrain.bench.step")
+    step = pytest.importorskip("knltrain.bench.step.benchmark")
     monkeypatch.setattr(step, "run_step_benchmark", lambda *_: pytest.fail("it measured"))
     assert exit_code("bench", "step", "--json", str(tmp_path / path)) == 2
     assert message in capsys.readouterr().err
@@ -37,10 +37,10 @@ def test_a_bench_is_shown_even_if_its_report_can_no_longer_be_written(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    step = pytest.importorskip("knltrain.bench.step")
+    step = pytest.importorskip("knltrain.bench.step.benchmark")
     path = tmp_path / "report.json"
     monkeypatch.setattr(step, "run_step_benchmark", lambda *_: path.mkdir() or {})
-    monkeypatch.setattr("knltrain.bench.step_report.format_table", lambda _: "table")
+    monkeypatch.setattr("knltrain.bench.step.report.format_table", lambda _: "table")
     assert exit_code("bench", "step", "--json", str(path)) == 1
     shown = capsys.readouterr()
     assert shown.out == "table\n"

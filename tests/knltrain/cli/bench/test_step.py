@@ -16,7 +16,7 @@ Invoke = Callable[..., Result]
 def test_a_bench_report_is_shown_and_written(
     invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = pytest.importorskip("knltrain.bench.step")
+    step = pytest.importorskip("knltrain.bench.step.benchmark")
     seen: list[tuple[object, ...]] = []
 
     def measure(*arguments: object) -> dict[str, object]:
@@ -24,7 +24,7 @@ def test_a_bench_report_is_shown_and_written(
         return {"network": "lenet"}
 
     monkeypatch.setattr(step, "run_step_benchmark", measure)
-    table = "knltrain.bench.step_report.format_table"
+    table = "knltrain.bench.step.report.format_table"
     monkeypatch.setattr(table, lambda report: f"table of {report['network']}")
     path = tmp_path / "report.json"
     options = ("--batch", "32", "--peers", "torch, other", "--json", str(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from interleaving.boxes import SIZE, Program
 
-from knltrain.exchange.soft_memory import Buffer, SoftMemoryBox
+from knltrain.communication.memory_box.local import Buffer, SoftMemoryBox
 
 NEXT_KEY = 9
 """Of the buffer that is made when there were two, in the first slot."""

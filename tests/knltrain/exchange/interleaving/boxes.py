@@ -17,8 +17,8 @@ from interleaving.seam import NO_LIMIT, Seam
 from interleaving.shared_array import LINE_SHIFT, WORD_SHIFT, SharedArray
 from interleaving.steps import Worker
 
+from knltrain.communication.memory_box.local import Buffer, SoftMemoryBox, box, buffer, layout
 from knltrain.errors import PeerLost
-from knltrain.exchange.soft_memory import Buffer, SoftMemoryBox, box, buffer, layout
 
 Program: TypeAlias = Callable[[SoftMemoryBox, list[Buffer]], None]
 

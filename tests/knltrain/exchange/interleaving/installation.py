@@ -13,8 +13,13 @@ from typing import Any
 import pytest
 from interleaving.seam import Seam
 
-from knltrain.exchange import patience, process, stillness, visiting, waiting, words
-from knltrain.exchange.soft_memory import box, buffer, stripes
+from knltrain.communication.memory_box.local import box, buffer, stripes
+from knltrain.communication.shared_memory import atomics as words
+from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import stillness
+from knltrain.exchange.transports import barrier as waiting
+from knltrain.exchange.transports import center_locks as visiting
+from knltrain.exchange.transports import peer_wait as patience
 from vectorized_ops.reference import vectors
 
 KERNELS = ("publish", "watch", "read", "add", "take", "take_over", "give_back")

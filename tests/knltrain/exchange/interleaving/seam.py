@@ -28,7 +28,7 @@ from interleaving.machine import Machine
 from interleaving.shared_array import SharedArray
 from interleaving.steps import Location, Step
 
-from knltrain.exchange import patience
+from knltrain.exchange.transports import peer_wait as patience
 
 NO_LIMIT = math.inf
 _nap_until = patience.nap_until

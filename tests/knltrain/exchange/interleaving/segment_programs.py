@@ -7,9 +7,9 @@ from typing import TypeAlias
 import numpy as np
 from interleaving.segments import Program
 
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.rule import SynchronousRule
-from knltrain.exchange.transport import Order
+from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.transport import Order
 
 Array: TypeAlias = np.ndarray
 

@@ -13,10 +13,10 @@ from interleaving.shared_array import LINE_SHIFT, WORD_SHIFT
 from interleaving.steps import Worker
 
 from knltrain.errors import PeerLost
-from knltrain.exchange import layout
-from knltrain.exchange.layout import ABORT_WORD, SEQUENCE, STATE_WORDS
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.segment import Segment
+from knltrain.exchange.transports import layout
+from knltrain.exchange.transports.layout import ABORT_WORD, SEQUENCE, STATE_WORDS
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.segment import Segment
 
 Program: TypeAlias = Callable[[NodeShared], None]
 

@@ -27,15 +27,16 @@ from interleaving.segment_programs import (
     visits,
 )
 
+from knltrain.communication.memory_box.local import Buffer, SoftMemoryBox, box, stripes
+from knltrain.communication.memory_box.local.layout import BYTES, KEY, KIND, OFFSET
+from knltrain.communication.shared_memory import atomics as words
+from knltrain.communication.shared_memory.atomics import read
 from knltrain.errors import PeerLost, SegmentError
-from knltrain.exchange import waiting, words
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.patience import Patience
-from knltrain.exchange.soft_memory import Buffer, SoftMemoryBox, box, stripes
-from knltrain.exchange.soft_memory.layout import BYTES, KEY, KIND, OFFSET
-from knltrain.exchange.transport import WHOLE
-from knltrain.exchange.visiting import Visits
-from knltrain.exchange.words import read
+from knltrain.exchange.transports import barrier as waiting
+from knltrain.exchange.transports.center_locks import Visits
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.peer_wait import Patience
+from knltrain.exchange.transports.transport import WHOLE
 
 Patch: TypeAlias = pytest.MonkeyPatch
 Mutate: TypeAlias = Callable[[Any, Patch], None]
@@ -128,7 +129,7 @@ def turn_that_stays(_scenario: Any, patch: Patch) -> None:
 
 
 def lock_that_is_kept(_scenario: Any, patch: Patch) -> None:
-    patch.setattr("knltrain.exchange.visiting.give_back", lambda locks, index: None)
+    patch.setattr("knltrain.exchange.transports.center_locks.give_back", lambda locks, index: None)
 
 
 def nobody_looks_for_peers(_scenario: Any, patch: Patch) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.exchange.segment import Segment
-from knltrain.exchange.soft_memory import SoftMemoryBox
+from knltrain.communication.memory_box.local import SoftMemoryBox
+from knltrain.exchange.transports.segment import Segment
 
 REPOSITORY = Path(__file__).parents[4]
 WORKER = Path(__file__).with_name("worker.py")

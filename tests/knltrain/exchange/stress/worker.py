@@ -16,13 +16,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from knltrain.communication.memory_box.local import SoftMemoryBox
 from knltrain.errors import KnltrainError
-from knltrain.exchange.averaging import ModelAveraging
-from knltrain.exchange.node_shared import NodeShared
-from knltrain.exchange.rule import ExchangeRule
-from knltrain.exchange.segment import Segment
-from knltrain.exchange.soft_memory import SoftMemoryBox
-from knltrain.exchange.transport import Order
+from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.rule import ExchangeRule
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.segment import Segment
+from knltrain.exchange.transports.transport import Order
 from vectorized_ops.numba.elastic import synchronous_average
 
 Array = np.ndarray

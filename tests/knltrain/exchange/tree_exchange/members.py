@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from knltrain.exchange.gaspi import AddressSpace, thread_ranks
+from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.exchange.tree_exchange.edges import Edges
 from knltrain.exchange.tree_exchange.member import Member
 from knltrain.exchange.tree_exchange.schedule import Schedule
 
-from ..gaspi.conftest import together
+from ...communication.gaspi.conftest import together
 
 
 class Members:

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from knltrain.exchange.gaspi import AddressSpace, MPIRanks
+from knltrain.communication.gaspi import AddressSpace, MPIRanks
 from knltrain.exchange.tree_exchange import TreeExchange
 
 from .training import LAYERS, SIZE, batch_training, start_weights, train

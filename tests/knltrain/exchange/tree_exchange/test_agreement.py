@@ -2,11 +2,11 @@
 
 import pytest
 
+from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.errors import CollectiveError, ExchangeTimeout
-from knltrain.exchange.gaspi import AddressSpace, thread_ranks
 from knltrain.exchange.tree_exchange.agreement import agree
 
-from ..gaspi.conftest import together
+from ...communication.gaspi.conftest import together
 
 
 def answers(described, timeout_seconds=10.0):

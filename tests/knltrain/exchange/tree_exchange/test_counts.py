@@ -1,6 +1,6 @@
 """Counts keep the last value that came, whatever came before it."""
 
-from knltrain.exchange.gaspi import AddressSpace, thread_ranks
+from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.exchange.tree_exchange.counts import Counts
 
 

@@ -4,12 +4,12 @@ import threading
 
 import numpy as np
 
-from knltrain.exchange.gaspi import AddressSpace, thread_ranks
+from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.exchange.tree_exchange.edges import WEIGHTS_CAME, Edges
 from knltrain.exchange.tree_exchange.member import Member
 from knltrain.exchange.tree_exchange.schedule import Schedule
 
-from ..gaspi.conftest import together
+from ...communication.gaspi.conftest import together
 
 SCHEDULE = Schedule({"a": 6}, 2)
 

@@ -6,12 +6,12 @@ import time
 import numpy as np
 import pytest
 
+from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.errors import CollectiveError, ExchangeTimeout, NonFiniteLoss
-from knltrain.exchange.gaspi import AddressSpace, thread_ranks
 from knltrain.exchange.tree_exchange import TreeExchange
 
-from ..gaspi.conftest import together
-from ..gaspi.mpi_run import OVER_TCP, mpi_run, needs_mpi
+from ...communication.gaspi.conftest import together
+from ...communication.gaspi.mpi_run import OVER_TCP, mpi_run, needs_mpi
 from .training import LAYERS, SIZE, batch_training, start_weights, train
 
 PROGRAM = "tests.knltrain.exchange.tree_exchange.mpi_training"

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from knltrain.exchange.gaspi import AddressSpace
+from knltrain.communication.gaspi import AddressSpace
 from knltrain.exchange.tree_exchange import TreeExchange
 from knltrain.exchange.tree_exchange.trees import binomial
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
+from knltrain.communication.oneccl import library as oneccl
 from knltrain.errors import CollectiveError, ExchangeTimeout
-from knltrain.exchange.oneccl import library as oneccl
 from knltrain.torch_distributed.ccl import rendezvous
 from knltrain.torch_distributed.ccl.rendezvous import create_process_group
 from knltrain.torch_distributed.store import boot_id

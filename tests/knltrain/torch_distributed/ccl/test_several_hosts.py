@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from knltrain.bench.nodes.hosts import Hosts
-from knltrain.exchange.oneccl import installed
+from knltrain.communication.oneccl import installed
 
 from ...hosts import hosts_or_skip, run
 
@@ -138,6 +138,6 @@ def test_rank_that_goes_to_the_wrong_address_names_it(three: Hosts, tmp_path: Pa
 
 
 WRONG = """
-from knltrain.exchange.network_interface import address_towards
+from knltrain.communication.rendezvous.network_interface import address_towards
 address_towards("10.99.0.1")
 """

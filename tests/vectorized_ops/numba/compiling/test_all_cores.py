@@ -17,10 +17,10 @@ import os, sys, time
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
-from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.compiling.all_cores import compile_missing
 from vectorized_ops.numba.compiling.recording import recording
-from vectorized_ops.numba.journal import JOURNAL
+from vectorized_ops.numba.compiling.journal import JOURNAL
 
 @intrinsic
 def pausing(_typing):

@@ -19,7 +19,7 @@ import numpy as np
 from vectorized_ops.numba.activation import relu_forward
 from vectorized_ops.numba.addition import add
 from vectorized_ops.numba.arrays import activations
-from vectorized_ops.numba.journal import JOURNAL
+from vectorized_ops.numba.compiling.journal import JOURNAL
 values, sums = activations((16, 4)), activations((16, 4))
 values[...] = 1
 relu_forward(values, values)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from vectorized_ops.numba.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.journal import JOURNAL
 from vectorized_ops.numba.compiling.recording import recording
-from vectorized_ops.numba.journal import JOURNAL
 
 
 @kernel

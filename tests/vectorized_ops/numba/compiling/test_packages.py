@@ -13,8 +13,8 @@ from typing import Any
 import llvmlite.binding
 import pytest
 
-from vectorized_ops.numba.compiler import CACHE_FOLDER, versions_told
 from vectorized_ops.numba.compiling import packages
+from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, versions_told
 from vectorized_ops.numba.compiling.packages import MANIFEST, PROCESSORS, packaged_processor
 
 ROOT = Path(__file__).parents[4]
@@ -25,8 +25,8 @@ import numpy as np
 from vectorized_ops.numba.addition import add
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.compiling.recording import recording
-from vectorized_ops.numba.journal import JOURNAL
-from vectorized_ops.numba._row_tiles import TRANSPOSE_ROWS
+from vectorized_ops.numba.compiling.journal import JOURNAL
+from vectorized_ops.numba.kernels.convolution.row_tiles import TRANSPOSE_ROWS
 left, right, out = (activations((16, 3)) for _ in range(3))
 left[...], right[...] = 1.0, 2.0
 

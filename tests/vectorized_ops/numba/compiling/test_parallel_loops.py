@@ -11,9 +11,9 @@ import numba
 import numpy as np
 import pytest
 
-from vectorized_ops.numba.compiler import SETTINGS, kernel, parallel_kernel
+from vectorized_ops.numba.compiling.compiler import SETTINGS, kernel, parallel_kernel
+from vectorized_ops.numba.compiling.fingerprint import fingerprint
 from vectorized_ops.numba.compiling.parallel_loops import with_parallel_loops
-from vectorized_ops.numba.fingerprint import fingerprint
 
 ROOT = Path(__file__).parents[4]
 
@@ -143,7 +143,7 @@ import sys
 sys.path[:0] = sys.argv[1:]
 import numpy as np
 from tests.vectorized_ops.numba.compiling.test_parallel_loops import factory
-from vectorized_ops.numba.journal import JOURNAL
+from vectorized_ops.numba.compiling.journal import JOURNAL
 for number in map(int, sys.stdin.readline().split()):
     out = np.zeros(100)
     factory(number)(out)

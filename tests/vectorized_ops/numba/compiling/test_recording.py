@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vectorized_ops.numba.cache import EntryNames, SharedKernels
-from vectorized_ops.numba.cache_folder import CacheFolder
+from vectorized_ops.numba.compiling.cache import EntryNames, SharedKernels
+from vectorized_ops.numba.compiling.cache_folder import CacheFolder
 from vectorized_ops.numba.compiling.recording import (
     WantedKernel,
     active_recorder,

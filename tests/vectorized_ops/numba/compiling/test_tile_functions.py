@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from numba import types
 
-from vectorized_ops.numba._lanes import LANES, Lanes, Value, tile
-from vectorized_ops.numba.compiler import kernel
+from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.compiling.journal import JOURNAL
 from vectorized_ops.numba.compiling.recording import recording
 from vectorized_ops.numba.compiling.tile_functions import TileFunction, call_tile
-from vectorized_ops.numba.journal import JOURNAL
+from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 
 ROOT = Path(__file__).parents[4]
 ELSEWHERE = """
-from vectorized_ops.numba._row_tiles import TRANSPOSE_ROWS
-from vectorized_ops.numba.journal import JOURNAL
+from vectorized_ops.numba.kernels.convolution.row_tiles import TRANSPOSE_ROWS
+from vectorized_ops.numba.compiling.journal import JOURNAL
 assert TRANSPOSE_ROWS.address(3) == TRANSPOSE_ROWS.address(3) != TRANSPOSE_ROWS.address(4)
 print([(one.name, one.signature, one.compiled) for one in JOURNAL.made])
 """

@@ -1,0 +1,63 @@
+"""From a run's configuration to the objects that carry it out.
+
+The only place where classes are picked by name. Nothing heavy is imported before the name that
+needs it is picked.
+"""
+
+from __future__ import annotations
+
+from knltrain.assembly.factories import Kernels
+from knltrain.assembly.methods import BUILDERS, doubts_about
+from knltrain.assembly.names import (
+    BACKENDS,
+    DATASETS,
+    KERNELS,
+    NETWORKS,
+    OPTIMIZERS,
+    build_backend,
+    build_dataset,
+    build_method,
+    build_network,
+    build_optimizer,
+    build_team,
+    build_wire_format,
+    check_names,
+    network_named,
+    network_size,
+    plain_method,
+    written_for_the_wire,
+)
+from knltrain.assembly.resolve import BETA, LEAST_IMAGES, resolve_workers, resolved
+from knltrain.assembly.whole_run import check_data, check_resumable, check_run
+from knltrain.assembly.worker import build_worker
+
+__all__ = [
+    "BACKENDS",
+    "BETA",
+    "BUILDERS",
+    "DATASETS",
+    "KERNELS",
+    "LEAST_IMAGES",
+    "NETWORKS",
+    "OPTIMIZERS",
+    "Kernels",
+    "build_backend",
+    "build_dataset",
+    "build_method",
+    "build_network",
+    "build_optimizer",
+    "build_team",
+    "build_wire_format",
+    "build_worker",
+    "check_data",
+    "check_names",
+    "check_resumable",
+    "check_run",
+    "doubts_about",
+    "network_named",
+    "network_size",
+    "plain_method",
+    "resolve_workers",
+    "resolved",
+    "written_for_the_wire",
+]

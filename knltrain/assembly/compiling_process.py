@@ -1,0 +1,30 @@
+"""The process that compiles: `python -m knltrain.assembly.compiling_process PARENT`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+
+from knltrain.assembly.kernels import MOST_PROCESSES, compile_for
+from knltrain.config import RunConfig
+
+
+def main() -> None:
+    """Compile what is asked for on standard input, and say each kernel in a line."""
+    from vectorized_ops.numba.compiling.all_cores import die_with_parent
+
+    die_with_parent(int(sys.argv[1]))
+    request = json.load(sys.stdin)
+    config = RunConfig.model_validate(request["config"])
+    with suppress(OSError):  # the worker's own cores are enough
+        os.sched_setaffinity(0, request["cpus"])
+    processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    for progress in compile_for(config, int(request["images"]), int(request["threads"]), processes):
+        print(json.dumps(asdict(progress)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

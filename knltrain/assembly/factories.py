@@ -1,0 +1,345 @@
+"""One function for each name that a configuration may choose, named as in the registries.
+
+Nothing heavy is imported before the function that needs it is called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from knltrain.config import DataConfig, RunConfig
+from knltrain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from knltrain.backends.backend import Backend
+    from knltrain.backends.torch.execution import Execution
+    from knltrain.cluster import MeetingPoint
+    from knltrain.communication.internode.collective import NodeCollective
+    from knltrain.communication.internode.wire import WireFormat, WireKernels
+    from knltrain.data.dataset import Dataset
+    from knltrain.data.extent import Extent
+    from knltrain.exchange.rules.averaged_center import AverageKernels
+    from knltrain.exchange.rules.downpour import DownpourKernels
+    from knltrain.exchange.rules.easgd import ElasticKernels
+    from knltrain.exchange.rules.outer_step import OuterKernel
+    from knltrain.network.network import Network
+    from knltrain.network.parameter_groups import Segment
+    from knltrain.optimizers.adamw import AdamWKernel
+    from knltrain.optimizers.lars import LARSKernel
+    from knltrain.optimizers.layerwise import Alone
+    from knltrain.optimizers.optimizer import Optimizer
+    from knltrain.optimizers.sgd import SGDKernel
+    from vectorized_ops.clipping import Clipping
+
+Value = TypeVar("Value")
+
+TOP_SHARE = 0.01
+"""Of the values that top_k sends, where `exchange.wire_top_share` is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The arithmetic that optimizers and exchange rules do on packed vectors."""
+
+    sgd: SGDKernel
+    lars: LARSKernel
+    adamw: AdamWKernel
+    elastic: ElasticKernels
+    downpour: DownpourKernels
+    averages: AverageKernels
+    outer_step: OuterKernel
+    wire: WireKernels
+    alone: Alone
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """A data set: how large it is, which is known before it is read, and how to read it.
+
+    `in_root` says whether it consists of files in `data.root`.
+    """
+
+    extent: Callable[[DataConfig], Extent]
+    load: Callable[[DataConfig], Dataset]
+    in_root: bool = False
+
+
+def digits(config: DataConfig) -> Dataset:
+    """UCI's handwritten digits, which come with the package."""
+    from knltrain.data.digits import load_digits
+
+    return load_digits(config.train_images, config.test_images)
+
+
+def mnist(config: DataConfig) -> Dataset:
+    """MNIST from the idx files in `data.root`; `ConfigError` if that is left out."""
+    from knltrain.data.mnist import load_mnist
+
+    return load_mnist(mnist_root(config), config.train_images, config.test_images)
+
+
+def mnist_t10k(config: DataConfig) -> Dataset:
+    """A part of MNIST's test half to learn from, and the rest of it; else as `mnist`."""
+    from knltrain.data.mnist import load_mnist
+
+    return load_mnist(mnist_root(config), config.train_images, config.test_images, alone=True)
+
+
+def mnist_root(config: DataConfig) -> Path:
+    """The folder of MNIST's files; `ConfigError` if it is left out."""
+    if config.root is None:
+        raise ConfigError(
+            "data.root is missing: expected the folder with MNIST's idx files, as in "
+            "--set data.root=/data/mnist"
+        )
+    return Path(config.root)
+
+
+def synthetic(config: DataConfig) -> Dataset:
+    """Images of CIFAR-10's size, drawn from a fixed seed."""
+    from knltrain.data.synthetic import load_synthetic
+
+    return load_synthetic(config.train_images, config.test_images)
+
+
+def digits_extent(_config: DataConfig) -> Extent:
+    """How many digits there are."""
+    from knltrain.data.digits import EXTENT
+
+    return EXTENT
+
+
+def mnist_extent(config: DataConfig) -> Extent:
+    """How large MNIST is, by the headers of its files."""
+    from knltrain.data.mnist import mnist_extent
+
+    return mnist_extent(mnist_root(config))
+
+
+def mnist_t10k_extent(config: DataConfig) -> Extent:
+    """How large its test half is."""
+    from knltrain.data.mnist import mnist_extent
+
+    return mnist_extent(mnist_root(config), alone=True)
+
+
+def synthetic_extent(_config: DataConfig) -> Extent:
+    """How many images can be drawn."""
+    from knltrain.data.synthetic import EXTENT
+
+    return EXTENT
+
+
+def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
+    """The kernels of `backend.implementation` on a static plan."""
+    from knltrain.backends.cpu import CpuBackend
+
+    chosen = config.backend
+    if chosen.implementation == "numba":
+        from vectorized_ops.numba.compiling.autotuning import limit_tuning
+
+        limit_tuning(chosen.tuning, chosen.tuning_seconds)
+    return CpuBackend(
+        network, batch, threads, chosen.implementation, chosen.winograd, chosen.micro_batch
+    )
+
+
+def torch_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
+    """PyTorch's modules and autograd, run by `backend.engine`."""
+    from knltrain.backends.torch.backend import TorchBackend
+
+    return TorchBackend(network, batch, threads, ENGINES[config.backend.engine](network))
+
+
+def eager_execution(network: Network) -> Execution:
+    """PyTorch as it is."""
+    from knltrain.backends.torch.execution import EagerExecution
+
+    return EagerExecution(network)
+
+
+def ipex_execution(network: Network) -> Execution:
+    """PyTorch with Intel's extension; `ConfigError` where that is not installed."""
+    from knltrain.backends.torch.ipex_execution import IpexExecution
+
+    return IpexExecution(network)
+
+
+ENGINES: dict[str, Callable[[Network], Execution]] = {
+    "eager": eager_execution,
+    "ipex": ipex_execution,
+}
+
+
+def numba_kernels() -> Kernels:
+    """Kernels compiled for this processor."""
+    from knltrain.communication.internode.wire import WireKernels
+    from vectorized_ops.numba import adamw, averages, downpour, elastic, lars, outer_step, sgd, wire
+    from vectorized_ops.numba import top_k as largest
+    from vectorized_ops.numba.compiling.single_thread import alone
+
+    return Kernels(
+        sgd.SGDUpdate,
+        lars.LARSUpdate,
+        adamw.AdamWUpdate,
+        elastic,
+        downpour,
+        averages,
+        outer_step.synchronous_outer_step,
+        WireKernels(wire, largest),
+        alone,
+    )
+
+
+def reference_kernels() -> Kernels:
+    """Kernels in plain NumPy."""
+    from knltrain.communication.internode.wire import WireKernels
+    from vectorized_ops.reference import (
+        adamw,
+        averages,
+        downpour,
+        elastic,
+        lars,
+        outer_step,
+        sgd,
+        wire,
+    )
+    from vectorized_ops.reference import top_k as largest
+
+    return Kernels(
+        sgd.SGDUpdate,
+        lars.LARSUpdate,
+        adamw.AdamWUpdate,
+        elastic,
+        downpour,
+        averages,
+        outer_step.synchronous_outer_step,
+        WireKernels(wire, largest),
+        nullcontext,
+    )
+
+
+def between_nodes(
+    config: RunConfig, node: int, nodes: int, meeting_point: MeetingPoint
+) -> NodeCollective:
+    """What `exchange.between_nodes` names, for the first worker of a node."""
+    from knltrain.worker.synchronisation import MEETING_SECONDS
+
+    limit, named = config.exchange.timeout_seconds, config.exchange.between_nodes
+    assert named != "auto"
+    if named == "mpi":
+        from knltrain.communication.internode.mpi_collective import MpiCollective
+        from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
+
+        store = TorchStore(meeting_store(meeting_point, MEETING_SECONDS))
+        own = meeting_point.own_address
+        return MpiCollective(node, nodes, store, own, limit, MEETING_SECONDS)
+    if named == "oneccl_bindings":
+        from knltrain.communication.oneccl.archived import load_archived_bindings
+
+        load_archived_bindings()
+    from knltrain.communication.internode.torch_collective import TorchCollective
+
+    backend = "ccl" if named == "oneccl_bindings" else named
+    return TorchCollective(backend, node, nodes, meeting_point, limit, MEETING_SECONDS)
+
+
+def bfloat16(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
+    """The upper halves of values."""
+    from knltrain.communication.internode.wire import Bfloat16
+
+    return Bfloat16(kernels.wire.rounding)
+
+
+def int8(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
+    """A byte for each value."""
+    from knltrain.communication.internode.wire import Int8
+
+    return Int8(kernels.wire.rounding)
+
+
+def top_k(config: RunConfig, kernels: Kernels, size: int) -> WireFormat:
+    """The largest values alone."""
+    from knltrain.communication.internode.wire import TopK
+
+    return TopK(kernels.wire.choosing, config.exchange.wire_top_share or TOP_SHARE, size)
+
+
+def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+    """Stochastic gradient descent with momentum."""
+    return _sgd_of(network.segments, config, kernels)
+
+
+def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+    """As `sgd`, of each layer by itself."""
+    from knltrain.network.layer_slices import layer_parts
+    from knltrain.network.parameter_groups import segments_within
+    from knltrain.optimizers.layerwise import InParts
+
+    parts = layer_parts(network)
+    within = (segments_within(network.segments, part) for part in parts)
+    return InParts(parts, [_sgd_of(each, config, kernels) for each in within], kernels.alone)
+
+
+def _sgd_of(segments: Sequence[Segment], config: RunConfig, kernels: Kernels) -> Optimizer:
+    from knltrain.optimizers.sgd import SGD
+
+    chosen = config.optimizer
+    return SGD(
+        segments,
+        _given(chosen.momentum),
+        _given(chosen.weight_decay),
+        _given(chosen.nesterov),
+        _clipping(config),
+        kernels.sgd,
+    )
+
+
+def lars(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+    """Gradient descent with a learning rate for each array of weights."""
+    from knltrain.optimizers.lars import LARS
+
+    chosen = config.optimizer
+    return LARS(
+        network.parameters,
+        network.packed_size,
+        _given(chosen.momentum),
+        _given(chosen.weight_decay),
+        _given(chosen.trust_coefficient),
+        _clipping(config),
+        kernels.lars,
+    )
+
+
+def adamw(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+    """Adam with decoupled weight decay."""
+    from knltrain.optimizers.adamw import AdamW
+
+    chosen = config.optimizer
+    return AdamW(
+        network.segments,
+        _given(chosen.beta1),
+        _given(chosen.beta2),
+        _given(chosen.epsilon),
+        _given(chosen.weight_decay),
+        _clipping(config),
+        kernels.adamw,
+    )
+
+
+def _clipping(config: RunConfig) -> Clipping:
+    from vectorized_ops.clipping import Clipping
+
+    chosen = config.optimizer
+    return Clipping(chosen.clip_norm or math.inf, chosen.clip_value or math.inf)
+
+
+def _given(value: Value | None) -> Value:
+    """A key that the optimizer reads; OptimizerConfig has filled it in."""
+    assert value is not None
+    return value

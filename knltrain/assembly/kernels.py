@@ -1,0 +1,167 @@
+"""Compiles what a worker's steps need before it takes them, on all of its cores.
+
+A process of its own finds out which kernels these are, by a step without them, and makes those that
+are not kept yet in forks of itself: a worker may have threads and MPI, which no fork survives. One
+worker of a node starts it, on all cores that the job has there, while the others wait. That all are
+there is written down for the network: what another batch or optimizer needs beside is little.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from knltrain.assembly.names import build_backend, build_network, build_optimizer
+from knltrain.config import RunConfig
+
+if TYPE_CHECKING:
+    from knltrain.data.dataset import Batch
+    from knltrain.network.network import Network
+    from vectorized_ops.numba.compiling.all_cores import Progress
+
+MOST_PROCESSES: Final = 32
+"""More would wait for the longest kernel, with a hundred megabytes of memory each."""
+
+PATIENCE_SECONDS: Final = 300.0
+"""How long a worker waits for the one that compiles."""
+
+PAUSE_SECONDS: Final = 0.05
+
+_COMPLETE: Final = "complete"
+_PROCESS: Final = "knltrain.assembly.compiling_process"
+
+
+def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Progress]:
+    """Compile and keep the kernels of steps of so many images and threads; tell of each.
+
+    There are none where they are known to be there, where nothing can be kept, for backends that
+    have no kernels, and where a package has them. What is not foreseen, or not in the package, is
+    compiled when it is called.
+    """
+    if config.backend.name != "cpu" or config.backend.implementation != "numba":
+        return
+    from vectorized_ops.numba.compiling.all_cores import Progress
+    from vectorized_ops.numba.compiling.compiler import (
+        CACHE_FOLDER,
+        cache_has_locks,
+        cache_is_writable,
+        cache_refusal,
+        kernels_in,
+    )
+    from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel
+    from vectorized_ops.numba.compiling.packages import kernel_packages
+
+    if any(package.folder is not None for package in kernel_packages(CACHE_FOLDER.name)):
+        return
+    mark, folder = _mark(config), kernels_in(CACHE_FOLDER)
+    if mark.exists() or not cache_is_writable() or cache_refusal() or not cache_has_locks():
+        return
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not folder.lock(mark.name):
+        if time.monotonic() > deadline:  # so that it compiles for itself what it calls
+            return
+        time.sleep(PAUSE_SECONDS)
+    try:
+        if mark.exists():
+            return
+        request = {
+            "config": config.model_dump(mode="json"),
+            "images": images,
+            "threads": threads,
+            "cpus": sorted(_cpus()),
+        }
+        with _helper(request) as helper:
+            assert helper.stdout is not None
+            try:
+                for line in helper.stdout:
+                    found = json.loads(line)
+                    progress = Progress(MadeKernel(**found.pop("made")), **found)
+                    JOURNAL.made.append(progress.made)
+                    yield progress
+            except BaseException:
+                helper.kill()
+                raise
+        if helper.returncode == 0:
+            with suppress(OSError):
+                mark.parent.mkdir(mode=folder.folder_mode, exist_ok=True)
+                mark.touch()
+    finally:
+        folder.unlock(mark.name)
+
+
+def _cpus() -> set[int]:
+    """Where kernels may be compiled: where the process may run that has started all workers here.
+
+    Where that is none of knltrain's, as this worker alone.
+    """
+    own, parent = os.sched_getaffinity(0), os.getppid()
+    try:
+        if b"knltrain" in Path(f"/proc/{parent}/cmdline").read_bytes():
+            return own | os.sched_getaffinity(parent)
+    except OSError:
+        pass
+    return own
+
+
+def _mark(config: RunConfig) -> Path:
+    """The file that tells that the kernels of a network are there."""
+    import vectorized_ops.numba
+    from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, target_name
+
+    sources = sorted(Path(*vectorized_ops.numba.__path__).rglob("*.py"))
+    states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
+    made_from = repr((config.network, config.backend.winograd, target_name(), states))
+    return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
+
+
+def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
+    """The process that compiles: it says each kernel in a line."""
+    helper = subprocess.Popen(
+        [sys.executable, "-m", _PROCESS, str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert helper.stdin is not None
+    with suppress(BrokenPipeError), helper.stdin as pipe:
+        json.dump(request, pipe)
+    return helper
+
+
+def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:
+    """Compile the kernels of a step by forks of this process, which can do nothing else then."""
+    from affinity import main_thread_mask_kept
+    from knltrain.data.dataset import Batch
+    from vectorized_ops.numba.compiling.all_cores import compile_missing
+    from vectorized_ops.numba.compiling.recording import recording
+
+    with main_thread_mask_kept(), recording() as recorder:  # the forks need all of these cpus
+        try:
+            network = build_network(config)
+            take_step(config, network, Batch.allocate(images, network.input_shape), threads)
+        except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
+            print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)
+    yield from compile_missing(recorder.wanted, processes)
+
+
+def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -> None:
+    """Compute a gradient, step, and evaluate, all on one batch."""
+    from knltrain.network.parameters import aligned_zeros
+
+    parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
+    optimizer = build_optimizer(config, network)
+    backend = build_backend(config, network, len(batch.labels), threads)
+    try:
+        backend.loss_and_gradient(batch, parameters, gradient)
+        optimizer.step(parameters, gradient, 0.0)
+        backend.evaluate(batch, parameters)
+    finally:
+        backend.close()

@@ -1,0 +1,130 @@
+"""What a worker does at the moments of its loop: metrics, evaluations, checkpoints, the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knltrain.config import RunConfig
+
+if TYPE_CHECKING:
+    from knltrain.backends.backend import Backend
+    from knltrain.checkpoint import RunIdentity
+    from knltrain.data.dataset import Dataset
+    from knltrain.data.order import ShardedBatches
+    from knltrain.exchange.transports.team import Team
+    from knltrain.worker import Observer
+
+
+def logs_metrics(
+    run_folder: Path, rank: int, batches: ShardedBatches, resumed_step: int, resumed_run_step: int
+) -> Observer:
+    """Writes metrics-<rank>.jsonl; what is in it after the steps of worker and run is dropped."""
+    from knltrain.metrics import MetricsLog
+    from knltrain.worker import LogsMetrics
+
+    log = MetricsLog(
+        run_folder,
+        rank,
+        steps_per_epoch=batches.steps_per_epoch,
+        resumed_step=resumed_step,
+        resumed_run_step=resumed_run_step,
+    )
+    return LogsMetrics(log)
+
+
+def evaluates(
+    config: RunConfig,
+    dataset: Dataset,
+    batches: ShardedBatches,
+    backend: Backend,
+    team: Team,
+    total_steps: int,
+) -> Observer:
+    """Evaluates as often as `[evaluation]` says, and after the last step."""
+    from knltrain.evaluation import Evaluator
+    from knltrain.worker import DueSteps, Evaluates
+
+    period = config.evaluation.every_epochs * batches.steps_per_epoch
+    # The backend is compiled for a worker's share of the training batch, and takes no more.
+    evaluator = Evaluator(dataset.test, backend, team, batches.images_per_worker)
+    return Evaluates(evaluator, DueSteps(period, total_steps))
+
+
+def keeps_checkpoints(
+    config: RunConfig,
+    run_folder: Path,
+    identity: RunIdentity,
+    batches: ShardedBatches,
+    team: Team,
+    total_steps: int,
+) -> Observer:
+    """Writes checkpoints as often as `[checkpoint]` says, and after the last step."""
+    from knltrain.checkpoint import CheckpointWriter
+    from knltrain.worker import DueSteps, KeepsCheckpoints
+
+    period = config.checkpoint.every_epochs * batches.steps_per_epoch
+    writer = CheckpointWriter(run_folder, identity, team, config.checkpoint.keep)
+    return KeepsCheckpoints(writer, DueSteps(period, total_steps))
+
+
+def writes_plan(run_folder: Path) -> Observer:
+    """Writes plan.json: what the backend decided when it was made."""
+    from knltrain.worker import WritesPlan
+
+    return WritesPlan(run_folder)
+
+
+def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
+    """Writes trace-<rank>.json of as many steps as `train.trace_steps` says, if of any."""
+    from knltrain.worker.tracing import WritesTrace
+
+    steps = config.train.trace_steps
+    return [WritesTrace(run_folder / f"trace-{rank}.json", rank, steps)] if steps else []
+
+
+def writes_result(
+    config: RunConfig, run_folder: Path, data: str, workers: int, threads: int
+) -> Observer:
+    """Writes result.json: how the run ended, and what it was; `data` is its data set's name."""
+    from knltrain.worker import WritesResult
+
+    facts: dict[str, str | int | None] = {
+        "network": config.network.name,
+        "data": data,
+        "method": config.exchange.method,
+        "backend": config.backend.name,
+        "workers": workers,
+        "threads": threads,
+        "batch": config.train.batch,
+        "epochs": config.train.epochs,
+        "seed": config.seed,
+        **_between_nodes(config),
+    }
+    return WritesResult(run_folder, facts)
+
+
+def _between_nodes(config: RunConfig) -> dict[str, str | int]:
+    """How nodes exchange, and the bytes that each sends in an exchange of all parameters.
+
+    There is no such number where nothing is exchanged, nor along trees, where it is another one for
+    each node.
+    """
+    from knltrain.assembly.names import build_wire_format, network_size, plain_method
+    from knltrain.communication.internode.wire import sent_bytes
+
+    nodes, size = config.total_nodes, network_size(config)
+    if nodes == 1:
+        return {}
+    found: dict[str, str | int] = {
+        "nodes": nodes,
+        "between_nodes": config.exchange.between_nodes,
+        "wire_format": config.exchange.wire_format,
+    }
+    method = plain_method(config, config.total_workers)
+    if method.period is None or method.trees:
+        return found
+    sent = sent_bytes(build_wire_format(config, size), size, nodes)
+    if method.schedule != "synchronous" and method.rule.follows:
+        sent += sent // 2  # who comes alone reads the center once more, to follow it
+    return {**found, "exchange_bytes": sent}

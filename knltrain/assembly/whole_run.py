@@ -1,0 +1,313 @@
+"""What can be said of a run before any of its workers is started: its length, and what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from affinity import Need
+from knltrain.assembly.names import DATASETS, build_dataset, build_network, plain_method
+from knltrain.assembly.needs import memory_needs
+from knltrain.config import RunConfig
+from knltrain.config.methods import METHODS
+from knltrain.errors import CheckpointError, ConfigError
+from knltrain.network.network import Network
+
+if TYPE_CHECKING:
+    from knltrain.checkpoint import Checkpoint, RunIdentity
+    from knltrain.data.contents import DataContents
+    from knltrain.data.dataset import Dataset
+    from knltrain.exchange.strategies.method import Method
+
+
+@dataclass(frozen=True, slots=True)
+class RunSize:
+    """How long a run takes, and how much memory each of its workers needs.
+
+    `notes` are what a user should know about what the run will not do.
+    """
+
+    total_steps: int
+    needs: tuple[Need, ...]
+    notes: tuple[str, ...] = ()
+    data: DataContents | None = None
+
+
+def check_run(config: RunConfig) -> RunSize:
+    """The size of a run whose workers are decided.
+
+    Raises the `ConfigError` or `DataError` that its workers would raise.
+    """
+    from knltrain.backends.cpu.micro_batch import check_micro_batch
+    from knltrain.data.order import ShardedBatches
+
+    network, workers = build_network(config), config.total_workers
+    dataset = build_dataset(config, copies=int(config.workers))
+    check_fit(network, dataset)
+    method = plain_method(config, workers)
+    batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
+    images, micro_batch = batches.images_per_worker, config.backend.micro_batch
+    check_micro_batch(network, images, micro_batch)
+    at_a_time = 0 if micro_batch == "auto" else micro_batch
+    steps = total_steps(config, batches.steps_per_epoch)
+    check_period(method, steps)
+    check_across_nodes(config, method)
+    check_along_trees(config, method)
+    check_wire_format(config, method)
+    return RunSize(
+        steps,
+        memory_needs(
+            network,
+            dataset,
+            images,
+            config.data.shift_pixels,
+            at_a_time,
+            config.optimizer.name,
+            exchange_vectors=method.vectors + vectors_between_nodes(config),
+        ),
+        (*dataset.notes, *left_over(method, steps), *idle_cores(config, method)),
+        dataset.contents,
+    )
+
+
+def check_period(method: Method, steps: int) -> None:
+    """Refuse a run that would end before all workers first meet: `ConfigError`."""
+    if not _meets_seldom(method) or method.every_step_until:
+        return
+    assert method.period is not None
+    if method.period > steps:
+        raise ConfigError(
+            f"exchange.communication_period = {method.period}: {method.name} would not exchange "
+            f"once in {steps} steps, and its model would be that which the run starts from; "
+            f"expected at most {steps}"
+        )
+
+
+def check_across_nodes(config: RunConfig, method: Method) -> None:
+    """Refuse what the workers of several computers cannot do: `ConfigError`."""
+    if config.total_nodes == 1 or method.period is None:
+        return
+    if method.schedule != "synchronous":
+        _check_alone_across_nodes(config, method)
+    if config.exchange.emulated_link_gbits is not None:
+        raise ConfigError(
+            f"exchange.emulated_link_gbits = {config.exchange.emulated_link_gbits}: there are "
+            f"{config.total_nodes} computers with a real link between them: leave it out"
+        )
+
+
+def _check_alone_across_nodes(config: RunConfig, method: Method) -> None:
+    where = f"exchange.method = '{method.name}' on {config.total_nodes} computers"
+    if method.schedule == "round_robin" or not method.rule.adds:
+        raise ConfigError(
+            f"{where}: its workers come to the center in turn, or with more than a sum, which they "
+            "can within one computer; expected 'seasgd', 'shmcaffe_h', 'easgd', 'downpour' or "
+            "another whose center adds up what comes, or a method whose workers exchange all at "
+            "once, such as 'hierarchical_easgd'"
+        )
+    if config.exchange.wire_format != "float32":
+        raise ConfigError(
+            f"{where}, exchange.wire_format = '{config.exchange.wire_format}': what comes alone is "
+            "added where the center lies, in float32: expected 'float32'"
+        )
+
+
+def check_along_trees(config: RunConfig, method: Method) -> None:
+    """Refuse what cannot be done a layer at a time, where layers go along trees: `ConfigError`."""
+    if not method.trees:
+        return
+    chosen, why = config.optimizer, f"by exchange.method = '{method.name}' rank 0 takes the step"
+    if chosen.name != "sgd":
+        raise ConfigError(
+            f"optimizer.name = '{chosen.name}': {why} of one layer after another; expected 'sgd', "
+            "or another method, such as 'layerwise_sgd'"
+        )
+    if chosen.clip_norm is not None:
+        raise ConfigError(
+            f"optimizer.clip_norm = {chosen.clip_norm}: {why} of a layer before the gradients of "
+            "all are there; leave it out, or use another method, such as 'layerwise_sgd'"
+        )
+    if config.exchange.wire_format != "float32":
+        raise ConfigError(
+            f"exchange.wire_format = '{config.exchange.wire_format}': '{method.name}' writes "
+            "gradients and weights from memory to memory, in float32: expected 'float32'"
+        )
+
+
+def check_wire_format(config: RunConfig, method: Method) -> None:
+    """Refuse a way of writing what nodes send where nothing is written so: `ConfigError`."""
+    chosen = config.exchange.wire_format
+    if chosen == "float32":
+        return
+    if config.total_nodes == 1:
+        raise ConfigError(
+            f"exchange.wire_format = '{chosen}' on 1 computer, where workers share memory and send "
+            "nothing: expected a run on several computers (a launcher, or nodes = 2), or 'float32'"
+        )
+    if method.period is None:
+        raise ConfigError(
+            f"exchange.wire_format = '{chosen}': {method.name} never exchanges: expected 'float32'"
+        )
+    if method.at_master:
+        raise ConfigError(
+            f"exchange.wire_format = '{chosen}': by {method.name} the center is sent to all as it "
+            "is, in float32: expected 'float32', or a method that shares the work, as 'sync_easgd2'"
+        )
+    if chosen == "top_k" and method.stream is not None and method.stream.mixing:
+        raise ConfigError(
+            f"exchange.wire_format = 'top_k' with exchange.mixing = {method.stream.mixing}: what "
+            "is not sent would be kept twice, by the node and in the workers' own share; expected "
+            "exchange.mixing = 0, or another format, such as 'int8'"
+        )
+
+
+def vectors_between_nodes(config: RunConfig) -> int:
+    """Packed vectors for exchanges between nodes: a sum; what is kept of it, and what is sent."""
+    if config.total_nodes == 1:
+        return 0
+    if METHODS[config.exchange.method].schedule not in ("synchronous", "never"):
+        return 3  # a copy of the center, what is sent, and at most all of the center itself
+    return 1 if config.exchange.wire_format == "float32" else 3
+
+
+def left_over(method: Method, steps: int) -> list[str]:
+    """Tell of steps that come after the last exchange, and so are not in the model."""
+    if not _meets_seldom(method):
+        return []
+    assert method.period is not None
+    rest = 0 if steps <= method.every_step_until else steps % method.period
+    if not rest:
+        return []
+    return [
+        f"exchange.communication_period = {method.period}: the last {rest} of {steps} steps come "
+        "after the last exchange, and are not in the model; a multiple of the period has them all"
+    ]
+
+
+def idle_cores(config: RunConfig, method: Method) -> list[str]:
+    """Tell of cores that are kept for exchanges which nothing does beside computing."""
+    cores = config.placement.communication_cores
+    if not cores or method.overlap != "nothing" or method.stream is not None:
+        return []
+    return [
+        f"placement.communication_cores = {cores}: {method.name} exchanges between computing, so "
+        "that these stay idle; methods that exchange meanwhile use them, such as sync_easgd3, "
+        "layerwise_sgd, seasgd and streaming_diloco"
+    ]
+
+
+def _meets_seldom(method: Method) -> bool:
+    """Whether all workers have steps between exchanges, which the model does not have."""
+    synchronous = method.schedule == "synchronous" and method.after == "step"
+    return synchronous and method.period is not None and method.period > 1
+
+
+def check_resumable(
+    config: RunConfig,
+    run_folder: Path,
+    total_steps: int,
+    data: DataContents | None = None,
+    accepts_other_data: bool = False,
+) -> list[str]:
+    """Refuse to go on with a run that cannot: `CheckpointError` or `ConfigError`; return notes.
+
+    Only where it can go on, checkpoints that are damaged are set aside, so that the newest is whole
+    afterwards. `data` are what there is to learn from now.
+    """
+    from knltrain.checkpoint import check_identity, load_checkpoint, newest_whole, set_aside
+
+    folder, damaged = newest_whole(run_folder)
+    if folder is None:
+        raise _nothing_to_resume(run_folder)
+    identity = identity_of(config, build_network(config), config.total_workers)
+    checkpoint = load_checkpoint(folder, identity.network)
+    check_identity(checkpoint, identity)
+    check_length(checkpoint.step, total_steps)
+    notes = check_data(checkpoint, data, accepts_other_data)
+    return [*set_aside(damaged, folder), *notes]
+
+
+def check_data(
+    checkpoint: Checkpoint, data: DataContents | None, accepts_other: bool = False
+) -> list[str]:
+    """Refuse `data` that a run has not learned from, unless they are accepted: `CheckpointError`.
+
+    Returns notes on what is accepted or cannot be told.
+    """
+    known = checkpoint.data
+    if known is None or data is None:
+        return [
+            f"{checkpoint.folder} does not tell which data the run has learned from: whether they "
+            "are the same now is not checked"
+        ]
+    if known.same_as(data):
+        return []
+    if accepts_other:
+        return [f"--accept-other-data: the run has learned from {known}, and now takes {data}"]
+    ways = ["--accept-other-data to take what is there now"]
+    if known.name in DATASETS and DATASETS[known.name].in_root:
+        ways.insert(0, "the folder of the same files by --set data.root=FOLDER")
+    elif known.name != data.name:
+        ways.insert(0, f"the same data by --set data.name={known.name}")
+    raise CheckpointError(
+        f"{checkpoint.folder}: the run has learned from {known}, but now there is {data}: give "
+        f"{', or '.join(ways)}"
+    )
+
+
+def check_fit(network: Network, dataset: Dataset) -> None:
+    """Refuse a data set whose images or classes `network` does not take: `ConfigError`."""
+    image, classes = dataset.train.image_shape, (dataset.classes,)
+    if (image, classes) == (network.input_shape, network.output_shape):
+        return
+    ways = ["choose another data.name or network.name"]
+    if image[2:] == network.input_shape[2:] and image != network.input_shape:
+        ways.append(f"set data.side_pixels = {network.input_shape[0]}")
+    if classes != network.output_shape:
+        ways.append(f"set network.classes = {dataset.classes}")
+    raise ConfigError(
+        f"data set {dataset.name!r} has images (H, W, C) = {image} in {dataset.classes} classes, "
+        f"but network {network.name!r} takes {network.input_shape} and has outputs "
+        f"{network.output_shape}: {', or '.join(ways)}"
+    )
+
+
+def total_steps(config: RunConfig, steps_per_epoch: int) -> int:
+    """Length of the run in steps, from train.steps or train.epochs."""
+    return config.train.steps or (config.train.epochs or 0) * steps_per_epoch
+
+
+def check_length(done_steps: int, total_steps: int) -> None:
+    """Refuse to end a run before the step that it has come to: `ConfigError`."""
+    if done_steps > total_steps:
+        raise ConfigError(
+            f"the run is to end after {total_steps} steps, but its checkpoint is already at step "
+            f"{done_steps}: raise train.epochs or train.steps"
+        )
+
+
+def identity_of(
+    config: RunConfig, network: Network, workers: int, data: DataContents | None = None
+) -> RunIdentity:
+    """What the checkpoints of the run say about it."""
+    from knltrain.checkpoint import RunIdentity
+
+    return RunIdentity(network, workers, config.exchange.method, config.seed, data)
+
+
+def newest_checkpoint(run_folder: Path, network: Network) -> Checkpoint:
+    """The checkpoint to go on from; `CheckpointError` if there is none or it is damaged."""
+    from knltrain.checkpoint import latest_checkpoint, load_checkpoint
+
+    folder = latest_checkpoint(run_folder)
+    if folder is None:
+        raise _nothing_to_resume(run_folder)
+    return load_checkpoint(folder, network)
+
+
+def _nothing_to_resume(run_folder: Path) -> CheckpointError:
+    return CheckpointError(
+        f"'{run_folder}' has no checkpoint to resume from: start a new run, with "
+        "checkpoint.every_epochs above 0 if it is to be resumable before its end"
+    )

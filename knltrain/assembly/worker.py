@@ -1,0 +1,203 @@
+"""One worker with all that belongs to it, at its first step or at that of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from affinity import arena
+from knltrain.assembly.kernels import compile_kernels
+from knltrain.assembly.names import (
+    build_backend,
+    build_dataset,
+    build_method,
+    build_network,
+    build_optimizer,
+)
+from knltrain.assembly.observers import (
+    evaluates,
+    keeps_checkpoints,
+    logs_metrics,
+    traces,
+    writes_plan,
+    writes_result,
+)
+from knltrain.assembly.whole_run import (
+    check_fit,
+    check_length,
+    identity_of,
+    newest_checkpoint,
+    total_steps,
+)
+from knltrain.config import RunConfig
+
+if TYPE_CHECKING:
+    from knltrain.backends.backend import Backend
+    from knltrain.checkpoint import RunIdentity, WorkerState
+    from knltrain.clocks import Clocks
+    from knltrain.data.dataset import Dataset
+    from knltrain.data.order import ShardedBatches
+    from knltrain.exchange.strategies import Participation
+    from knltrain.exchange.transports.team import Team
+    from knltrain.optimizers.optimizer import FloatArray, Optimizer
+    from knltrain.worker import Observer, Worker
+    from knltrain.worker.requests import Requests
+
+
+def build_worker(
+    config: RunConfig,
+    team: Team,
+    *,
+    run_folder: Path,
+    threads: int,
+    resume: bool = False,
+    observers: Sequence[Observer] = (),
+    requests: tuple[int, int] | None = None,
+) -> Worker:
+    """One worker with all that belongs to it; `team` says which, and of how many.
+
+    With `resume` it goes on from the newest checkpoint in `run_folder`. `observers` hear of every
+    moment before metrics, evaluation and checkpoints do. What is asked of all workers stands on the
+    board that `requests` names, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or
+    `CheckpointError`.
+    """
+    from knltrain.clocks import Clocks
+    from knltrain.optimizers.layerwise import InParts, StepsMeanwhile
+    from knltrain.worker import Worker
+
+    clocks = Clocks.over(team.clocks)
+    task = _task(config, team, clocks)
+    network, batches = task.identity.network, task.batches
+    optimizer = build_optimizer(config, network)
+    participation = _participation(config, team, task, optimizer)
+    if isinstance(optimizer, InParts):
+        optimizer = StepsMeanwhile(optimizer if team.rank == 0 else None)
+    since, start = _start(task, optimizer, participation, run_folder if resume else None)
+    for progress in compile_kernels(config, batches.images_per_worker, threads):
+        for observer in observers:
+            observer.compiling(progress)
+    backend = build_backend(config, network, batches.images_per_worker, threads)
+    own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
+    return Worker(
+        start=start,
+        total_steps=task.steps,
+        batches=batches,
+        image_shape=network.input_shape,
+        backend=backend,
+        optimizer=optimizer,
+        learning_rate=task.learning_rate,
+        participation=participation,
+        termination=config.exchange.termination,
+        clocks=clocks,
+        requests=_requests(config, participation, requests),
+        observers=(*observers, *own),
+    )
+
+
+class _Task(NamedTuple):
+    """What a worker is to do: of which run, with which images, in how many steps of which size."""
+
+    identity: RunIdentity
+    dataset: Dataset
+    batches: ShardedBatches
+    steps: int
+    learning_rate: Callable[[int], float]
+
+
+def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
+    from knltrain.data.order import ShardedBatches
+    from knltrain.optimizers.learning_rate import learning_rate_at
+
+    network, workers = build_network(config), team.workers
+    with arena("data"), clocks.reading:
+        dataset = build_dataset(config)
+        check_fit(network, dataset)
+        batch, shift = config.train.batch, config.data.shift_pixels
+        batches = ShardedBatches(dataset.train, batch, team.rank, workers, config.seed, shift)
+    steps = total_steps(config, batches.steps_per_epoch)
+
+    def learning_rate(step: int) -> float:
+        return learning_rate_at(config.learning_rate, step, steps)
+
+    identity = identity_of(config, network, workers, dataset.contents)
+    return _Task(identity, dataset, batches, steps, learning_rate)
+
+
+def _participation(
+    config: RunConfig, team: Team, task: _Task, optimizer: Optimizer
+) -> Participation:
+    from knltrain.exchange.strategies import participation_in
+    from knltrain.optimizers.layerwise import InParts
+    from knltrain.worker.synchronisation import MEETING_SECONDS
+
+    method = build_method(config, team.workers, task.learning_rate)
+    if not isinstance(optimizer, InParts):
+        return participation_in(method, team)
+
+    def step_layer(step: int, layer: int, weights: FloatArray, gradient: FloatArray) -> None:
+        optimizer.step_part(layer, weights, gradient, task.learning_rate(step))
+
+    team.barrier(MEETING_SECONDS)  # all make their exchange at once; one may still read images
+    return participation_in(method, team, step_layer)
+
+
+def _requests(
+    config: RunConfig, participation: Participation, board: tuple[int, int] | None
+) -> Requests:
+    from knltrain.exchange.transports.request_board import RequestBoard
+    from knltrain.worker.requests import BoardRequests, NobodyAsks
+
+    if board is None:
+        return NobodyAsks()
+    fd, slot = board
+    method, limit = participation.method, config.exchange.timeout_seconds
+    return BoardRequests(RequestBoard.attach(fd), slot, participation.team, method, limit)
+
+
+def _own_observers(
+    config: RunConfig,
+    run_folder: Path,
+    team: Team,
+    threads: int,
+    task: _Task,
+    backend: Backend,
+    since: tuple[int, int],
+) -> list[Observer]:
+    """What the configuration asks for; `since` are the worker's and the run's steps so far."""
+    batches, steps = task.batches, task.steps
+    return [
+        writes_plan(run_folder),
+        logs_metrics(run_folder, team.rank, batches, *since),
+        evaluates(config, task.dataset, batches, backend, team, steps),
+        keeps_checkpoints(config, run_folder, task.identity, batches, team, steps),
+        *traces(config, run_folder, team.rank),
+        writes_result(config, run_folder, task.dataset.name, team.workers, threads),
+    ]
+
+
+def _start(
+    task: _Task, optimizer: Optimizer, participation: Participation, resumed: Path | None
+) -> tuple[int, WorkerState]:
+    """The run's step and a worker's state at the beginning.
+
+    Of its seed's parameters, or of the newest checkpoint in `resumed`.
+    """
+    from knltrain.checkpoint import WorkerState, load_worker_state
+    from knltrain.network.parameters import ParameterVector
+
+    identity = task.identity
+    if resumed is None:
+        parameters = ParameterVector(identity.network)
+        parameters.initialise(identity.seed)
+        return 0, WorkerState(0, parameters.packed, parameters.packed, {}, {})
+    checkpoint = newest_checkpoint(resumed, identity.network)
+    state = load_worker_state(
+        checkpoint,
+        participation.team.rank,
+        identity=identity,
+        optimizer_state=optimizer.state,
+        exchange_state=participation.state(),
+    )
+    check_length(checkpoint.step, task.steps)
+    return checkpoint.step, state

@@ -1,0 +1,1 @@
+"""Networks computed by PyTorch: plainly, or with Intel's extension."""

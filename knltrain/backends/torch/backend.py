@@ -1,0 +1,126 @@
+"""PyTorch as a backend: the reference, and the baseline that the cpu backend has to beat."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from knltrain.backends.backend import Backend, FloatArray, Ready, nobody_waits
+from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
+from knltrain.backends.view_cache import ByAddress
+from knltrain.data.dataset import Batch
+from knltrain.errors import NetworkError
+from knltrain.interchange.to_torch import NetworkModule
+from knltrain.network.layers import BatchNormalisation
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
+
+
+class TorchBackend(Backend):
+    """A network as PyTorch modules on the CPU, with oneDNN kernels in channels-last layout.
+
+    The modules run by `execution`, eagerly if none is given. The number of threads is PyTorch's,
+    and so the whole process's; dropout draws from its generator.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        batch: int,  # noqa: ARG002
+        threads: int,
+        execution: Execution | None = None,
+    ) -> None:
+        torch.set_num_threads(threads)
+        self._network = network
+        self._execution = execution or EagerExecution(network)
+        self._tensors = ByAddress(self._as_tensors)
+        self._statistics = [spec.name for spec in network.parameters if spec.is_statistic]
+        self._fewest_pixels = _fewest_normalised_pixels(network)
+
+    def loss_and_gradient(
+        self,
+        batch: Batch,
+        parameters: FloatArray,
+        gradient: FloatArray,
+        ready: Ready = nobody_waits,  # noqa: ARG002 (all of it is done with the return)
+    ) -> float:
+        """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
+
+        Its gradient overwrites `gradient`; that of a running statistic is (running - batch's).
+        """
+        self._check_statistics(batch)
+        module = self._execution.module_of(parameters).train()
+        gradients = self._tensors.of(gradient)
+        gradient.fill(0)
+        _keep_statistics_in(module, gradients)
+        outputs, labels = self._network.outputs, torch.from_numpy(batch.labels)
+        loss = torch.zeros((), dtype=torch.float32, device="cpu")
+        for output, logits in zip(outputs, module.logits(_nchw(batch), outputs), strict=True):
+            loss = loss + output.weight * functional.cross_entropy(logits, labels)
+        self._execution.backward(loss, module, gradients)
+        running = self._tensors.of(parameters)
+        for name in self._statistics:
+            torch.sub(running[name], gradients[name], out=gradients[name])
+        return loss.item()
+
+    @torch.no_grad()
+    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
+        """Sum of the losses of the batch's images, and how many of them are classified right."""
+        module = self._execution.module_of(parameters).eval()
+        _keep_statistics_in(module, self._tensors.of(parameters))
+        logits, labels = module(_nchw(batch)), torch.from_numpy(batch.labels)
+        losses = functional.cross_entropy(logits, labels, reduction="sum")
+        return losses.item(), int((logits.argmax(dim=1) == labels).sum().item())
+
+    @torch.no_grad()
+    def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
+        """Name of the first layer whose output is not finite in training; None when all are."""
+        self._check_statistics(batch)
+        module = self._execution.module_of(parameters).train()
+        _keep_statistics_in(module, {})
+        for name, values in module.steps(_nchw(batch), self._network.layers):
+            if not torch.isfinite(values).all():
+                return name
+        return None
+
+    def close(self) -> None:
+        """Let go of the packed vectors."""
+        self._execution.close()
+        self._tensors.clear()
+
+    def _check_statistics(self, batch: Batch) -> None:
+        if self._fewest_pixels * len(batch.labels) < 2:
+            raise NetworkError(
+                f"network '{self._network.name}' normalises maps of one pixel, but the batch has "
+                "one image: the variance of one value is not defined, give two images or more"
+            )
+
+    def _as_tensors(self, packed: FloatArray) -> Tensors:
+        views = ParameterVector(self._network, packed).views
+        return {name: torch.from_numpy(view) for name, view in views.items()}
+
+
+def _keep_statistics_in(module: NetworkModule, tensors: Tensors) -> None:
+    """Let normalisations keep running statistics in `tensors`, or nowhere where it has none.
+
+    With momentum 1 what training leaves there are those of the batch alone.
+    """
+    for name, normalisation in module.normalisations().items():
+        normalisation.momentum = 1.0
+        normalisation.running_mean = tensors.get(f"{name}.running_mean")
+        normalisation.running_var = tensors.get(f"{name}.running_variance")
+
+
+def _fewest_normalised_pixels(network: Network) -> int:
+    """Pixels of the smallest map that is normalised over the batch; 2 when none is."""
+    maps = [
+        network.shape_of(layer.name)
+        for layer in network.layers
+        if isinstance(layer, BatchNormalisation)
+    ]
+    return min((height * width for height, width, _ in maps), default=2)
+
+
+def _nchw(batch: Batch) -> torch.Tensor:
+    """The images as PyTorch's (N,C,H,W), which on these strides is its channels-last layout."""
+    return torch.from_numpy(batch.images_nhwc).permute(0, 3, 1, 2)

@@ -1,0 +1,62 @@
+"""How a network's PyTorch modules run: the parameters they compute with, and their gradient."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import torch
+
+from knltrain.backends.backend import FloatArray
+from knltrain.backends.view_cache import ByAddress
+from knltrain.interchange.to_torch import NetworkModule, to_torch
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
+
+Tensors = Mapping[str, torch.Tensor]
+"""Views on a packed vector by the names of its parameters."""
+
+
+class Execution(ABC):
+    """Modules for packed vectors of one network, and the way back from them to packed gradients."""
+
+    @abstractmethod
+    def module_of(self, parameters: FloatArray) -> NetworkModule:
+        """A module that computes with what lies in the packed vector `parameters` now."""
+
+    @abstractmethod
+    def backward(self, loss: torch.Tensor, module: NetworkModule, gradients: Tensors) -> None:
+        """Write the gradient of `loss`, which `module` computed, into `gradients`, which are zero.
+
+        Those of running statistics are left alone.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the packed vectors."""
+
+
+class EagerExecution(Execution):
+    """PyTorch's own modules, whose parameters and gradients are views on the packed vectors."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._trained = [spec.name for spec in network.parameters if not spec.is_statistic]
+        self._modules = ByAddress(self._as_module)
+
+    def module_of(self, parameters: FloatArray) -> NetworkModule:
+        """The module whose parameters are views on `parameters`."""
+        return self._modules.of(parameters)
+
+    def backward(self, loss: torch.Tensor, module: NetworkModule, gradients: Tensors) -> None:
+        """Let PyTorch add to `gradients` themselves."""
+        for name, parameter in zip(self._trained, module.parameters(), strict=True):
+            parameter.grad = gradients[name]
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """Let go of the packed vectors."""
+        self._modules.clear()
+
+    def _as_module(self, parameters: FloatArray) -> NetworkModule:
+        return to_torch(self._network, ParameterVector(self._network, parameters))

@@ -1,0 +1,1 @@
+"""`knltrain bench ops`: each operation of a network by itself."""

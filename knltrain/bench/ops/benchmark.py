@@ -1,0 +1,173 @@
+"""`knltrain bench ops`: every operation of a network, by each implementation, beside the bounds.
+
+An operation that computes is compared with the machine's matrix product, one that only moves
+memory with a copy, both measured in the same rounds. Implementations take turns. An operation of
+less than 10 ms is repeated, and so finds in the caches what fits there; the copy is of 128 MiB.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from affinity import allowed_cpus, physical_cores, read_topology
+from knltrain.assembly import network_named
+from knltrain.bench.ops.cases import FLOAT_BYTES, Case, cases
+from knltrain.bench.ops.report import bandwidths, comparisons
+from knltrain.cluster import processor_settings
+from knltrain.errors import ConfigError, unknown_name
+from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
+from vectorized_ops.timing import mean_seconds
+
+SGEMM_SIDE = 2048
+COPIED_FLOATS = 1 << 25
+
+ENOUGH_SECONDS = 0.01
+"""What takes less is repeated within one timing: calls and clocks must not count."""
+
+
+def run_ops_benchmark(
+    network: str,
+    batch: int,
+    implementations: tuple[str, ...],
+    threads: int | None,
+    rounds: int,
+    kinds: tuple[str, ...] = (),
+    winograd: bool = True,
+) -> dict[str, Any]:
+    """Measure each operation of `network` in `rounds` alternating rounds; medians over the rounds.
+
+    `kinds` are the operations wanted, such as "convolution"; none means all. Without `winograd`
+    "numba" convolves by direct sums alone.
+
+    The report holds the machine, what the environment says of processors (`settings`),
+    sgemm_gflops, copy_gbytes_per_second (read and written), and a row per operation, shape,
+    direction and implementation: milliseconds, gflops and share_of_sgemm, or gbytes_per_second and
+    share_of_copy; `algorithm` is what was chosen for a convolution, and `candidates` the
+    milliseconds of those it was chosen from. `comparisons` and `bandwidths` are those of
+    `ops_report`.
+    """
+    for name in implementations:
+        if name not in IMPLEMENTATIONS:
+            raise ConfigError(unknown_name("implementation", name, IMPLEMENTATIONS))
+    if not implementations:
+        raise ConfigError(
+            f"no implementation was named: expected at least one of {', '.join(IMPLEMENTATIONS)}"
+        )
+    found = _wanted(cases(network_named(network), batch), kinds)
+    cores = len(physical_cores(read_topology(), allowed_cpus()))
+    crew = cores if threads is None else threads
+    sets = {name: operations(name, winograd) for name in implementations}
+    for each in sets.values():
+        each.use_threads(crew)
+    bounds = _Bounds()
+    rows = [row for case in found for row in _measured(case, sets, bounds, rounds)]
+    return {
+        "machine": read_topology().model,
+        "settings": processor_settings(),
+        "network": network,
+        "batch": batch,
+        "threads": crew,
+        "rounds": rounds,
+        "sgemm_gflops": statistics.median(bounds.sgemm_gflops),
+        "copy_gbytes_per_second": statistics.median(bounds.copy_gbytes),
+        "rows": rows,
+        "comparisons": comparisons(rows, implementations),
+        "bandwidths": bandwidths(rows),
+    }
+
+
+def _wanted(found: list[Case], kinds: tuple[str, ...]) -> list[Case]:
+    known = {case.operation for case in found}
+    for kind in kinds:
+        if kind not in known:
+            raise ConfigError(unknown_name("operation", kind, known))
+    return [case for case in found if not kinds or case.operation in kinds]
+
+
+def _measured(
+    case: Case, sets: dict[str, Operations], bounds: _Bounds, rounds: int
+) -> list[dict[str, Any]]:
+    """Return a row per direction and implementation; all take turns, and the bounds with them."""
+    prepared = {name: case.make(each) for name, each in sets.items()}
+    work = {
+        (direction, name): run
+        for name, made in prepared.items()
+        if made is not None
+        for direction, run in made.runs.items()
+    }
+    for run in work.values():
+        run()
+    seconds: dict[tuple[str, str], list[float]] = {key: [] for key in work}
+    shares: dict[tuple[str, str], list[float]] = {key: [] for key in work}
+    for _ in range(rounds):
+        gflops, gbytes = bounds.measure()
+        for key, run in work.items():
+            taken = mean_seconds(run, ENOUGH_SECONDS)
+            seconds[key].append(taken)
+            moved = case.streams[key[0]] * FLOAT_BYTES
+            done = case.flops / gflops if case.flops else moved / gbytes
+            shares[key].append(done / taken / 1e9)
+    rows = []
+    for direction in case.streams:
+        for key in (key for key in work if key[0] == direction):
+            made = prepared[key[1]]
+            choice = made.choices.get(direction) if made is not None else None
+            measured = statistics.median(seconds[key]), statistics.median(shares[key])
+            rows.append(_row(case, key, choice, *measured))
+    return rows
+
+
+def _row(
+    case: Case, key: tuple[str, str], choice: Any, seconds: float, share: float
+) -> dict[str, Any]:
+    direction, implementation = key
+    moved = case.streams[direction] * FLOAT_BYTES
+    return {
+        "operation": case.operation,
+        "shape": case.shape,
+        "layers": case.layers,
+        "direction": direction,
+        "implementation": implementation,
+        "algorithm": None if choice is None else choice.name,
+        "candidates": {}
+        if choice is None
+        else {name: 1e3 * taken for name, taken in choice.seconds.items()},
+        "milliseconds": 1e3 * seconds,
+        "gflops": case.flops / seconds / 1e9 if case.flops else None,
+        "share_of_sgemm": share if case.flops else None,
+        "gbytes_per_second": None if case.flops else moved / seconds / 1e9,
+        "share_of_copy": None if case.flops else share,
+    }
+
+
+class _Bounds:
+    """The machine's matrix product and copy, by PyTorch, measured beside the operations."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._multiply = torch.mm
+        matrix = torch.ones(SGEMM_SIDE, SGEMM_SIDE, dtype=torch.float32, device="cpu")
+        self._left, self._right, self._out = matrix, matrix.clone(), matrix.clone()
+        self._source = torch.ones(COPIED_FLOATS, dtype=torch.float32, device="cpu")
+        self._target = torch.zeros_like(self._source)
+        self.sgemm_gflops: list[float] = []
+        self.copy_gbytes: list[float] = []
+        self.measure()
+        self.sgemm_gflops.clear()
+        self.copy_gbytes.clear()
+
+    def measure(self) -> tuple[float, float]:
+        """Return GFLOP/s and GB/s of this moment."""
+        product = min(mean_seconds(self._product, ENOUGH_SECONDS) for _ in range(2))
+        copy = min(mean_seconds(self._copy, ENOUGH_SECONDS) for _ in range(2))
+        self.sgemm_gflops.append(2 * SGEMM_SIDE**3 / product / 1e9)
+        self.copy_gbytes.append(2 * FLOAT_BYTES * COPIED_FLOATS / copy / 1e9)
+        return self.sgemm_gflops[-1], self.copy_gbytes[-1]
+
+    def _product(self) -> None:
+        self._multiply(self._left, self._right, out=self._out)
+
+    def _copy(self) -> None:
+        self._target.copy_(self._source)

@@ -1,0 +1,1 @@
+"""`knltrain bench step`: one training step beside those of other engines."""

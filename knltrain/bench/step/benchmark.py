@@ -1,0 +1,156 @@
+"""`knltrain bench step`: one training step, ours beside others.
+
+A step is loss, gradient and the update by SGD with momentum. All contestants start from the same
+parameters and see the same batch, and the loss of the first step is reported as proof. Several
+workers step at the same time, each on the whole batch and its own cores, and exchange nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from affinity import Allowed, Request, allowed_cpus, physical_cores, place_workers, read_topology
+from knltrain.assembly import network_named
+from knltrain.bench.step.contestant import Contestant
+from knltrain.bench.step.job import write_job
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
+from knltrain.bench.step.peers import OURS, Start, starts
+from knltrain.bench.step.report import Measured, best_peer, rows
+from knltrain.bench.temporary_folder import temporary_folder
+from knltrain.errors import ConfigError
+from knltrain.launch.signals import signals_raise
+from knltrain.network.layers import Dropout
+from knltrain.network.network import Network
+
+BATCH = 32
+BATCHES = {"lenet": 64, "cifar-quick": 100}
+"""Images per step of networks whose authors took another number than BATCH."""
+
+ROUND_SECONDS = 1.0
+"""A contestant's part of a round lasts so long, and then to the end of its step."""
+
+SEED = 1
+LOSS_TOLERANCE = 1e-3
+"""Relative; that of sums in another order is far smaller."""
+
+
+def run_step_benchmark(
+    network: str,
+    batch: int | None,
+    peers: tuple[str, ...],
+    threads: int | None,
+    rounds: int,
+    workers: int = 1,
+    ipex_python: Path | None = None,
+) -> dict[str, Any]:
+    """Measure `cpu` and `peers` in `rounds` alternating rounds; medians over the rounds.
+
+    `threads` are those of all `workers` together, by default one per physical core allowed. All
+    contestants hold their memory until the last round is over. The report holds machine, its
+    sgemm_gflops and copy_gbytes_per_second, the `rows` and the `best_peer` of `step_report`, and
+    losses_agree: True, or None where dropout draws differently in each. Raises PeerError when a
+    contestant cannot run, or computes another first loss than ours without dropout, and RunAborted
+    when a signal asks for the end; nothing is left behind then.
+    """
+    started = starts(peers, ipex_python)
+    described = network_named(network)
+    batch = batch or BATCHES.get(network, BATCH)
+    groups = _groups(threads, workers)
+    cpus = [cpu for group in groups for cpu in group]
+    with signals_raise(), ExitStack() as stack:
+        with temporary_folder() as job:
+            write_job(job.path, described, batch, SEED)
+            contestants = _warm_contestants(stack, started, job.path, groups)
+        losses = {contestant.name: contestant.ready["loss"] for contestant in contestants}
+        agree = _losses_agree(described, losses)
+        machine = stack.enter_context(
+            PeerProcess("machine", ["-m", "knltrain.bench.step.machine_peer", str(len(cpus))], cpus)
+        )
+        machine.wait_ready()
+        measured = _measured(contestants, machine, batch, rounds)
+    flops = described.training_flops_per_image
+    return {
+        "machine": _machine(cpus),
+        "network": network,
+        "batch": batch,
+        "workers": workers,
+        "threads": len(cpus),
+        "rounds": rounds,
+        "training_flops_per_image": flops,
+        "losses_agree": agree,
+        **{key: statistics.median(values) for key, values in measured.bounds.items()},
+        "rows": rows(measured, flops),
+        "best_peer": best_peer(measured),
+    }
+
+
+def _groups(threads: int | None, workers: int) -> list[list[int]]:
+    """Return the cpus of each worker, one per core."""
+    topology, allowed = read_topology(), allowed_cpus()
+    cores = len(physical_cores(topology, allowed))
+    if threads is not None and threads > cores:
+        raise ConfigError(
+            f"--threads {threads}: the allowed cpus hold {cores} physical cores, ask for so "
+            "many or fewer"
+        )
+    if (threads or cores) < workers or (threads or workers) % workers:
+        raise ConfigError(
+            f"--workers {workers}: expected a divisor of the {threads or cores} threads"
+        )
+    each = None if threads is None else threads // workers
+    plan = place_workers(topology, Allowed(allowed), Request(workers, each, policy="none"))
+    return [[core[0] for core in placement.cores] for placement in plan.workers]
+
+
+def _warm_contestants(
+    stack: ExitStack, started: Mapping[str, Start], job: Path, groups: Sequence[Sequence[int]]
+) -> list[Contestant]:
+    """Start one contestant after the other, so that none warms up on cores that another uses.
+
+    Ours come last: what cannot run says so before kernels are compiled.
+    """
+    warm = {}
+    for name in sorted(started, key=lambda name: name == OURS):
+        processes = [stack.enter_context(started[name].process(name, job, cpus)) for cpus in groups]
+        warm[name] = Contestant(name, processes)
+        warm[name].wait_ready()
+    return [warm[name] for name in started]
+
+
+def _losses_agree(network: Network, losses: Mapping[str, float]) -> bool | None:
+    """True; None if dropout has them differ. PeerError when they should agree and do not."""
+    if any(isinstance(layer, Dropout) and layer.rate for layer in network.layers):
+        return None
+    for name, loss in losses.items():
+        if not math.isclose(loss, losses[OURS], rel_tol=LOSS_TOLERANCE):
+            raise PeerError(
+                f"contestant '{name}' has a first loss of {loss}, but ours is {losses[OURS]}: "
+                "they do not compute the same, so their speeds cannot be compared"
+            )
+    return True
+
+
+def _measured(
+    contestants: Sequence[Contestant], machine: PeerProcess, batch: int, rounds: int
+) -> Measured:
+    """Let contestants and machine take turns; return what they did round by round."""
+    rates: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    bounds: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for contestant in contestants:
+            rates[contestant.name].append(contestant.steps_per_second(ROUND_SECONDS) * batch)
+        for key, value in machine.measure(ROUND_SECONDS).items():
+            bounds.setdefault(key, []).append(value)
+    ready = {contestant.name: contestant.ready for contestant in contestants}
+    peaks = {contestant.name: contestant.peak_bytes for contestant in contestants}
+    return Measured(ready, rates, peaks, bounds)
+
+
+def _machine(cpus: list[int]) -> dict[str, Any]:
+    topology = read_topology()
+    return {"model": topology.model, "isa": list(topology.isa), "cpus": cpus}

@@ -1,0 +1,79 @@
+"""The cpu backend as a contestant: `python -m knltrain.bench.step.cpu_peer JOB THREADS`.
+
+If kernels had to be compiled it starts over, with those that were kept: a compiler holds hundreds
+of megabytes for the kernels that it has made, and these are not a step's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from knltrain import __version__
+from knltrain.assembly import network_named
+from knltrain.backends.cpu import CpuBackend
+from knltrain.bench.step import protocol
+from knltrain.data.dataset import Batch
+from knltrain.network.parameters import ParameterVector
+from knltrain.optimizers.sgd import SGD
+from vectorized_ops.clipping import Clipping
+from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel
+from vectorized_ops.numba.sgd import SGDUpdate
+
+AGAIN = "again"
+
+
+def main(job: Path, threads: int, when_warm: Callable[[], None] = lambda: None) -> None:
+    """Train on the job's batch with the Numba implementation; call `when_warm` before rounds."""
+    description = json.loads((job / "job.json").read_text(encoding="utf-8"))
+    arrays = np.load(job / "arrays.npz")
+    network = network_named(description["network"])
+    batch = Batch(arrays["images_nhwc"], arrays["labels"])
+    parameters, gradient = ParameterVector(network), ParameterVector(network)
+    for name, view in parameters.views.items():
+        view[...] = arrays[name]
+    backend = CpuBackend(network, len(batch.labels), threads, "numba")
+    optimizer = SGD(
+        network.segments, protocol.MOMENTUM, protocol.WEIGHT_DECAY, False, Clipping(), SGDUpdate
+    )
+
+    def step() -> float:
+        loss = backend.loss_and_gradient(batch, parameters.packed, gradient.packed)
+        optimizer.step(parameters.packed, gradient.packed, protocol.LEARNING_RATE)
+        return loss
+
+    first_loss = step()
+    protocol.warm_up(step)
+    when_warm()
+    ready = {"loss": first_loss, "version": f"knltrain {__version__}"}
+    protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
+
+
+def start_over_if_compiled(
+    arguments: Sequence[str],
+    cpus: Iterable[int],
+    made: Iterable[MadeKernel],
+    execute: Callable[[str, list[str]], object] = os.execv,
+) -> None:
+    """Replace this process by a new one with the same `arguments`, once, if it has compiled.
+
+    It may use `cpus`, those of this process before its threads took their places.
+    """
+    if AGAIN not in arguments and any(kernel.compiled for kernel in made):
+        os.sched_setaffinity(0, cpus)
+        command = [sys.executable, "-m", "knltrain.bench.step.cpu_peer", *arguments, AGAIN]
+        execute(sys.executable, command)
+
+
+if __name__ == "__main__":
+    allowed = os.sched_getaffinity(0)
+    main(
+        Path(sys.argv[1]),
+        int(sys.argv[2]),
+        lambda: start_over_if_compiled(sys.argv[1:], allowed, JOURNAL.made),
+    )

@@ -1,0 +1,59 @@
+"""The machine's bounds, measured beside the contestants.
+
+    python -m knltrain.bench.step.machine_peer THREADS
+
+Answers {"sgemm_gflops", "copy_gbytes_per_second"}: the faster of NumPy's and PyTorch's product of
+two 2048 x 2048 float32 matrices, and a copy of 128 MiB, bytes read and bytes written counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from knltrain.bench.step.protocol import serve
+
+SIDE = 2048
+COPIED_BYTES = 128 << 20
+
+
+def main(threads: int) -> None:
+    """Measure whenever asked."""
+    torch.set_num_threads(threads)
+    left, right, product = (np.ones((SIDE, SIDE), np.float32) for _ in range(3))
+    tensors = [torch.from_numpy(matrix) for matrix in (left, right, product)]
+    source = torch.ones(COPIED_BYTES // 4, dtype=torch.float32, device="cpu")
+    target = source.clone()
+
+    def measure(seconds: float) -> dict[str, float]:
+        share = seconds / 3
+        sgemm_seconds = min(
+            _fastest(share, lambda: np.matmul(left, right, out=product)),
+            _fastest(share, lambda: torch.mm(tensors[0], tensors[1], out=tensors[2])),
+        )
+        copy_seconds = _fastest(share, lambda: target.copy_(source))
+        return {
+            "sgemm_gflops": 2 * SIDE**3 / sgemm_seconds / 1e9,
+            "copy_gbytes_per_second": 2 * COPIED_BYTES / copy_seconds / 1e9,
+        }
+
+    measure(0.0)
+    serve({}, measure)
+
+
+def _fastest(seconds: float, work: Callable[[], object]) -> float:
+    """Return the least time that one call of `work` took within `seconds`; at least two calls."""
+    times: list[float] = []
+    while len(times) < 2 or sum(times) < seconds:
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,87 @@
+"""The contestants by name, and how the process of each is started."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from affinity import allowed_cpus
+from knltrain.bench.step.peer_process import PeerProcess
+from knltrain.errors import ConfigError, unknown_name
+
+OURS = "cpu"
+IPEX = "ipex"
+IPEX_PYTHON = Path(".venv-ipex/bin/python")
+"""Where `scripts/setup --ipex` puts it."""
+
+MEMORY_KEPT = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_TOP_PAD_": str(1 << 30),
+}
+"""Has glibc keep the large arrays of a step for the next one, which it otherwise gives back to the
+kernel, to be mapped and zeroed anew page by page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a contestant is started: `python *program JOB THREADS *options`.
+
+    One that is not `pinned` has its threads free on all allowed cpus.
+    """
+
+    program: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    python: str = sys.executable
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pinned: bool = True
+
+    def process(self, name: str, job: Path, cpus: Sequence[int]) -> PeerProcess:
+        """Start a worker with a thread for each of `cpus`."""
+        return PeerProcess(
+            name,
+            [*self.program, str(job), str(len(cpus)), *self.options],
+            *((cpus,) if self.pinned else (allowed_cpus(), len(cpus))),
+            python=self.python,
+            environment=self.environment,
+        )
+
+
+_CPU = Start(("-m", "knltrain.bench.step.cpu_peer"))
+_TORCH = Start((str(Path(__file__).with_name("torch_peer.py")),))
+_TUNED = replace(_TORCH, environment=MEMORY_KEPT)
+
+PEERS = {
+    "torch": _TORCH,
+    "torch-tuned": _TUNED,
+    "torch-compile": replace(_TUNED, options=("compile",)),
+    "torch-optimized": replace(_TORCH, options=("optimized",)),
+    IPEX: replace(_TUNED, program=("-E", *_TORCH.program), options=("ipex",)),
+    "unpinned": replace(_CPU, pinned=False),
+}
+"""`torch`: eager PyTorch in our places; `torch-tuned`: the same with MEMORY_KEPT, which helps
+`torch-compile` and `ipex`, too; `torch-optimized`: eager PyTorch after `vectorized_ops.torch`'s
+`optimize`; `unpinned`: ours, its threads free on all allowed cpus."""
+
+OTHERS = frozenset(PEERS) - {"torch-optimized", "unpinned"}
+"""Peers that are not ours."""
+
+
+def starts(peers: Iterable[str], ipex_python: Path | None) -> dict[str, Start]:
+    """Ours, then `peers`, by name; raises ConfigError for unknown ones.
+
+    `ipex` runs under `ipex_python`, by default under IPEX_PYTHON if that exists, else under this.
+    """
+    chosen = {OURS: _CPU}
+    for name in peers:
+        if name not in PEERS:
+            raise ConfigError(unknown_name("peer", name, PEERS))
+        chosen[name] = PEERS[name]
+    if IPEX in chosen:
+        found = IPEX_PYTHON if IPEX_PYTHON.exists() else Path(sys.executable)
+        chosen[IPEX] = replace(chosen[IPEX], python=str(ipex_python or found))
+    elif ipex_python is not None:
+        raise ConfigError("--ipex-python is the Python of the peer 'ipex': add it to --peers")
+    return chosen

@@ -1,0 +1,117 @@
+"""What the rounds of `knltrain bench step` come to: a row for each contestant, and a table."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from knltrain.bench.step.peers import OTHERS, OURS
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """By contestant: what it says of itself, images per second of each round, peak memory in bytes.
+
+    `bounds` holds the machine's own speeds, round by round, too.
+    """
+
+    ready: Mapping[str, Mapping[str, Any]]
+    rates: Mapping[str, Sequence[float]]
+    peak_bytes: Mapping[str, int]
+    bounds: Mapping[str, Sequence[float]]
+
+
+def rows(measured: Measured, flops: int) -> list[dict[str, Any]]:
+    """A row per contestant; `flops` are those of direct convolution, for one image's training.
+
+    Shares and ratios are taken within each round, whose parts see the machine at the same clock
+    and load, and are medians of these: not quite the quotients of the medians shown.
+    """
+    return [_row(name, measured, flops) for name in measured.rates]
+
+
+def _row(name: str, measured: Measured, flops: int) -> dict[str, Any]:
+    rates, peaks = measured.rates, measured.peak_bytes
+    own, ready = rates[name], measured.ready[name]
+    return {
+        "implementation": name,
+        "version": ready["version"],
+        "images_per_second": statistics.median(own),
+        "share_of_sgemm_peak": _ratio(own, measured.bounds["sgemm_gflops"]) * flops / 1e9,
+        "faster_than": {other: _ratio(own, rates[other]) for other in rates if other != name},
+        "ours_to_it": _ratio(rates[OURS], own),
+        "peak_bytes": peaks[name],
+        "our_peak_to_its": peaks[OURS] / peaks[name],
+        "first_loss": ready["loss"],
+        "rounds": own,
+    }
+
+
+def best_peer(measured: Measured) -> dict[str, Any] | None:
+    """Ours to the fastest of the other implementations in each round; None where there is none.
+
+    `ours_to_it` is the median of these ratios; `rounds` names the fastest of each.
+    """
+    others = [name for name in measured.rates if name in OTHERS]
+    if not others:
+        return None
+    of_rounds = [
+        max(zip(round_rates, others, strict=True))
+        for round_rates in zip(*(measured.rates[name] for name in others), strict=True)
+    ]
+    return {
+        "ours_to_it": _ratio(measured.rates[OURS], [rate for rate, _ in of_rounds]),
+        "rounds": [name for _, name in of_rounds],
+    }
+
+
+def format_table(report: dict[str, Any]) -> str:
+    """Return the report as text for people."""
+    shown = report["rows"]
+    width = 2 + max(len(row["implementation"]) for row in shown)
+    head = (
+        f"{'':<{width}}{'images/s':>10}{'of sgemm':>10}{'ours to it':>12}{'peak GiB':>10}"
+        f"{'ours to its':>13}{'first loss':>14}  version"
+    )
+    lines = [
+        f"{report['network']}, batch {report['batch']}, {_crew(report)} on "
+        f"{report['machine']['model']}, medians of {report['rounds']} alternating rounds",
+        f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, "
+        f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
+        "",
+        head,
+        *(_line(row, width) for row in shown),
+    ]
+    if report["losses_agree"] is None:
+        lines.append("dropout draws differently in each: their first losses cannot agree")
+    if report["best_peer"] is not None:
+        lines.append(_best_line(report["best_peer"]))
+    return "\n".join(lines)
+
+
+def _line(row: Mapping[str, Any], width: int) -> str:
+    rate = row["images_per_second"]
+    return (
+        f"{row['implementation']:<{width}}{rate:>10,.{0 if rate >= 100 else 2}f}"
+        f"{row['share_of_sgemm_peak']:>10.2f}{row['ours_to_it']:>11.2f}x"
+        f"{row['peak_bytes'] / 2**30:>10.2f}{row['our_peak_to_its']:>12.2f}x"
+        f"{row['first_loss']:>14.6f}  {row['version']}"
+    )
+
+
+def _best_line(best: Mapping[str, Any]) -> str:
+    won = Counter(best["rounds"])
+    names = ", ".join(f"{name} in {count}" for name, count in won.most_common())
+    return f"ours to the fastest peer of each round: {best['ours_to_it']:.2f}x ({names})"
+
+
+def _crew(report: Mapping[str, Any]) -> str:
+    each = f"{report['threads']} threads"
+    return each if report["workers"] == 1 else f"{report['workers']} workers with {each} in all"
+
+
+def _ratio(values: Sequence[float], others: Sequence[float]) -> float:
+    return statistics.median(value / other for value, other in zip(values, others, strict=True))

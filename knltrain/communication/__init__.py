@@ -1,0 +1,1 @@
+"""How processes reach each other: shared memory, rendezvous, collectives, MPI, oneCCL, GASPI."""

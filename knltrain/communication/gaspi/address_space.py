@@ -1,0 +1,118 @@
+"""The one-sided layer: segments, and the queues by which a rank writes into those of others."""
+
+from __future__ import annotations
+
+from typing import final
+
+from knltrain.communication.gaspi.queue import Queue
+from knltrain.communication.gaspi.ranks import Extent, Ranks
+from knltrain.communication.gaspi.segment import Segment
+from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
+
+
+@final
+class AddressSpace:
+    """What ``ranks`` share, in the manner of GASPI, the global address space (GASPI 17.1).
+
+    A rank writes into segments of others, who have no part in it and learn of it by notifications.
+    It has ``queues``, each with room for ``depth`` posts; what is posted on one does not wait for
+    another. No call waits for longer than ``timeout_seconds``, or the limit it is given.
+
+    All ranks make the same segments in the same order.
+    """
+
+    def __init__(
+        self, ranks: Ranks, queues: int = 2, depth: int = 1024, timeout_seconds: float = 60.0
+    ) -> None:
+        for name, value in (("queues", queues), ("depth", depth)):
+            if value < 1:
+                raise CollectiveError(f"{name}={value}: expected 1 or more")
+        self._ranks = ranks
+        self._timeout_seconds = timeout_seconds
+        self._queues = [
+            Queue(f"queue {number} of rank {ranks.rank}", depth) for number in range(queues)
+        ]
+        self._segments: list[Segment] = []
+
+    @property
+    def rank(self) -> int:
+        """Which one this is."""
+        return self._ranks.rank
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self._ranks.size
+
+    @property
+    def queues(self) -> int:
+        """How many queues it has."""
+        return len(self._queues)
+
+    def create_segment(self, size_bytes: int, notifications: int) -> Segment:
+        """Make a segment with so much of zeroed memory at this rank (collective).
+
+        It has ``notifications`` here, 0, 1, ..., none of which has come. Ranks may differ in both.
+        Raises CollectiveError for sizes below 0, or no notification at all; SegmentError if there
+        is no memory; ExchangeTimeout with the ranks that do not come.
+        """
+        if size_bytes < 0 or notifications < 1:
+            raise CollectiveError(
+                f"size_bytes={size_bytes}, notifications={notifications}: expected no less than 0 "
+                "bytes, and 1 notification"
+            )
+        number = len(self._segments)
+        self.barrier(what=f"segment {number} to be made")
+        memory = self._ranks.allocate(Extent(size_bytes, notifications))
+        segment = Segment(number, self.rank, memory, self._queues, self._timeout_seconds)
+        self._segments.append(segment)
+        return segment
+
+    def wait(self, queue: int = 0, timeout_seconds: float | None = None) -> None:
+        """Return when all that was posted on ``queue`` is done, and its data may be changed.
+
+        As gaspi_wait, which promises no more; here the data also are at their targets. Raises
+        ExchangeTimeout with the first post that is not done, CollectiveError if MPI failed.
+        """
+        self._queues[queue].wait(self._limit(timeout_seconds))
+
+    def is_done(self, post: int, queue: int = 0) -> bool:
+        """Tell whether the posts on ``queue`` up to that with this number are done."""
+        return self._queues[queue].is_done(post)
+
+    def barrier(self, timeout_seconds: float | None = None, what: str = "a barrier") -> None:
+        """Wait for all ranks (collective); ExchangeTimeout names those that do not come."""
+        limit_seconds = self._limit(timeout_seconds)
+        if absent := self._ranks.meet(limit_seconds):
+            names = ", ".join(f"rank {rank}" for rank in absent)
+            raise ExchangeTimeout(
+                f"rank {self.rank}: waited {limit_seconds:g} s in vain for {names}, for {what}; if "
+                "ranks can be so late, give AddressSpace a longer timeout_seconds"
+            )
+
+    def close(self) -> None:
+        """End the queues and free the segments (collective), once all ranks are here.
+
+        Raises what `wait` and `barrier` do; the threads of this rank are ended all the same.
+        """
+        try:
+            for queue in self._queues:
+                queue.wait(self._timeout_seconds)
+            self.barrier(what="the end")
+        except KnltrainError:
+            self.abandon()
+            raise
+        for queue in self._queues:
+            queue.close(self._timeout_seconds)
+        while self._segments:
+            self._segments.pop().free()
+        self._ranks.close()
+
+    def abandon(self) -> None:
+        """End the threads of this rank, alone, where others do not come any more."""
+        for queue in self._queues:
+            queue.close(0)
+        self._ranks.abandon()
+
+    def _limit(self, timeout_seconds: float | None) -> float:
+        return self._timeout_seconds if timeout_seconds is None else timeout_seconds

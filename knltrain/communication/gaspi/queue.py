@@ -1,0 +1,139 @@
+"""A queue of posted writes and notifications, and the thread that carries them out."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from knltrain.communication.gaspi.ranks import Bytes, RemoteMemory
+from knltrain.errors import CollectiveError, ExchangeTimeout
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A write (``data``), a notification (``value`` is not 0), or both, the data first."""
+
+    memory: RemoteMemory
+    rank: int
+    data: Bytes | None = None
+    offset_bytes: int = 0
+    notification: int = 0
+    value: int = 0
+
+    def __str__(self) -> str:
+        what = [f"write of {self.data.size} bytes"] if self.data is not None else []
+        what += [f"notification {self.notification} = {self.value}"] if self.value else []
+        return f"{' with '.join(what)} to rank {self.rank}"
+
+
+@final
+class Queue:
+    """At most ``depth`` posts at a time; ``name`` is what errors call it.
+
+    Towards one rank, a notification is seen only after all data that were posted before it; nothing
+    else is ordered. Posts are carried out by a thread, since MPI has no way to end a put, and to
+    know it at the target, other than to wait for it.
+    """
+
+    def __init__(self, name: str, depth: int) -> None:
+        self._name, self._depth = name, depth
+        self._changed = threading.Condition()
+        self._pending: deque[Post] = deque()
+        self._posted = self._done = 0
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._failure: Exception | None = None
+
+    def post(self, post: Post, timeout_seconds: float) -> int:
+        """Add ``post``, and return its number, the first is 1.
+
+        Raises ExchangeTimeout if the queue stays full for so long, CollectiveError if it is closed,
+        and what `wait` does.
+        """
+        with self._changed:
+            if self._closing:
+                raise CollectiveError(f"{self._name} is closed: expected no {post} any more")
+            self._await(lambda: len(self._pending) < self._depth, timeout_seconds)
+            self._pending.append(post)
+            self._posted += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            return self._posted
+
+    def is_done(self, number: int) -> bool:
+        """Tell whether the posts up to ``number`` are done, so that their data may be changed."""
+        self._check()
+        return self._done >= number
+
+    def wait(self, timeout_seconds: float) -> None:
+        """Return when all that was posted until now is done.
+
+        Raises ExchangeTimeout if it is not in time, CollectiveError if the library below fails.
+        """
+        with self._changed:
+            posted = self._posted
+            self._await(lambda: self._done >= posted, timeout_seconds)
+
+    def close(self, timeout_seconds: float) -> None:
+        """End the thread, once it has carried out what is posted, or when the time is over."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+
+    def _await(self, condition: Callable[[], bool], timeout_seconds: float) -> None:
+        came = self._changed.wait_for(
+            lambda: self._failure is not None or condition(), timeout_seconds
+        )
+        self._check()
+        if not came:
+            first = self._pending[0]
+            raise ExchangeTimeout(
+                f"{self._name}: waited {timeout_seconds:g} s in vain for {len(self._pending)} "
+                f"posts, the first of them a {first}: is that rank alive, and does it let its MPI "
+                "library progress?"
+            )
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise CollectiveError(f"{self._name}: {self._failure}") from self._failure
+
+    def _work(self) -> None:
+        while batch := self._next_batch():
+            try:
+                carry_out(batch)
+            except Exception as error:  # noqa: BLE001 (raised in whoever posts or waits)
+                self._failure = error
+            with self._changed:
+                for _ in batch:
+                    self._pending.popleft()
+                self._done += len(batch)
+                self._changed.notify_all()
+            if self._failure is not None:
+                return
+
+    def _next_batch(self) -> list[Post]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending or self._closing)
+            return list(self._pending)
+
+
+def carry_out(posts: Sequence[Post]) -> None:
+    """Do the posts one after another, and return when all of them are done at their targets."""
+    unfinished: dict[tuple[int, int], Post] = {}
+    for post in posts:
+        if post.data is not None and post.data.size:
+            post.memory.put(post.data, post.rank, post.offset_bytes)
+            unfinished[post.rank, id(post.memory)] = post
+        if post.value:
+            for place in [place for place in unfinished if place[0] == post.rank]:
+                unfinished.pop(place).memory.complete(post.rank)
+            post.memory.store(post.rank, post.notification, post.value)
+    for post in unfinished.values():
+        post.memory.complete(post.rank)

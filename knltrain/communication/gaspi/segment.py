@@ -1,0 +1,178 @@
+"""A segment: memory at each rank that the others write into, with notifications."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.communication.gaspi.queue import Post, Queue
+from knltrain.communication.gaspi.ranks import Bytes, RemoteMemory
+from knltrain.communication.shared_memory.polling import nap_until
+from knltrain.errors import CollectiveError, ExchangeTimeout
+
+LARGEST_VALUE = 2**63 - 1
+
+AnyArray = npt.NDArray[Any]
+
+
+@final
+class Segment:
+    """What `AddressSpace.create_segment` makes; the words of the GASPI standard (GASPI 17.1).
+
+    ``memory`` (uint8) is this rank's part, which it reads and writes as any array, until the
+    address space is closed: views of it lead nowhere then. ``data`` to be written is a contiguous
+    array of any dtype (GASPI takes it from a segment), not to be changed until its post is done;
+    ``offset_bytes`` is a place in the part of the target ``rank``, which may be this one.
+
+    A post returns its number in its queue. Where a queue stays full for ``timeout_seconds``, the
+    limit of the address space, it raises ExchangeTimeout; CollectiveError for arguments that do not
+    fit.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        rank: int,
+        memory: RemoteMemory,
+        queues: list[Queue],
+        timeout_seconds: float,
+    ) -> None:
+        self._name = f"segment {number} of rank {rank}"
+        self._remote, self._queues = memory, queues
+        self._timeout_seconds = timeout_seconds
+        self._words = np.zeros(memory.extents[rank].words, np.int64)
+        self.memory = memory.memory
+
+    def write(self, data: AnyArray, rank: int, offset_bytes: int, queue: int = 0) -> int:
+        """Post a write; nobody at ``rank`` gets to know of it (gaspi_write)."""
+        return self._post(queue, self._to(rank, data, offset_bytes))
+
+    def write_notify(
+        self,
+        data: AnyArray,
+        rank: int,
+        offset_bytes: int,
+        notification: int,
+        value: int,
+        queue: int = 0,
+    ) -> int:
+        """Post a write, and a notification that is seen after it (gaspi_write_notify).
+
+        Also after all data posted before on the same ``queue`` to the same ``rank``. A notification
+        is a word that keeps the last ``value``, 1 or more (GASPI: 32 bits; here 63).
+        """
+        self._check_notification(rank, notification, value)
+        post = self._to(rank, data, offset_bytes)
+        return self._post(
+            queue, Post(self._remote, rank, post.data, offset_bytes, notification, value)
+        )
+
+    def notify(self, rank: int, notification: int, value: int, queue: int = 0) -> int:
+        """Post a notification alone, ordered as that of `write_notify` (gaspi_notify)."""
+        self._check_notification(rank, notification, value)
+        return self._post(queue, Post(self._remote, rank, notification=notification, value=value))
+
+    def notify_waitsome(
+        self, begin: int = 0, count: int | None = None, *, timeout_seconds: float
+    ) -> int:
+        """Wait until one of ``count`` own notifications from ``begin`` on is there.
+
+        By default any from ``begin`` on. Returns the first that is (gaspi_notify_waitsome). Raises
+        ExchangeTimeout.
+        """
+        found: list[int] = []
+
+        def look() -> bool:
+            found[:] = self.arrived(begin, count)
+            return bool(found)
+
+        if not nap_until(look, _nothing, _nothing, timeout_seconds):
+            last = begin + self._count(begin, count) - 1
+            raise ExchangeTimeout(
+                f"{self._name}: waited {timeout_seconds:g} s in vain for one of the notifications "
+                f"{begin} to {last}"
+            )
+        return found[0]
+
+    def arrived(self, begin: int = 0, count: int | None = None) -> list[int]:
+        """Return which of ``count`` own notifications are there (notify_waitsome, GASPI_TEST)."""
+        words = self._words[: self._count(begin, count)].copy()
+        self._remote.read_words(begin, words)
+        return [begin + int(place) for place in np.flatnonzero(words)]
+
+    def notify_reset(self, notification: int) -> int:
+        """Take an own notification away, and return its value, or 0, in one atomic operation.
+
+        The data that belong to the value can be read from now on (gaspi_notify_reset).
+        """
+        self._count(notification, 1)
+        return self._remote.swap_word(notification, 0)
+
+    def free(self) -> None:
+        """Give the memory back (collective; `AddressSpace.close` does it)."""
+        self.memory = np.zeros(0, np.uint8)
+        self._words = self._words[:0]
+        self._remote.free()
+
+    def _to(self, rank: int, data: AnyArray, offset_bytes: int) -> Post:
+        self._check_rank(rank)
+        there = self._remote.extents[rank].size_bytes
+        if not data.flags.c_contiguous:
+            raise CollectiveError(
+                f"{self._name}: data of shape {data.shape} have strides {data.strides}: expected a "
+                "contiguous array; np.ascontiguousarray makes one"
+            )
+        if offset_bytes < 0 or offset_bytes + data.nbytes > there:
+            raise CollectiveError(
+                f"{self._name}: {data.nbytes} bytes at offset_bytes={offset_bytes} of rank {rank}: "
+                f"expected a place within its {there} bytes"
+            )
+        return Post(self._remote, rank, _bytes(data), offset_bytes)
+
+    def _post(self, queue: int, post: Post) -> int:
+        if not 0 <= queue < len(self._queues):
+            raise CollectiveError(
+                f"{self._name}: queue={queue}: expected 0 to {len(self._queues) - 1}; AddressSpace "
+                "says how many there are"
+            )
+        return self._queues[queue].post(post, self._timeout_seconds)
+
+    def _check_notification(self, rank: int, notification: int, value: int) -> None:
+        self._check_rank(rank)
+        words = self._remote.extents[rank].words
+        if not 0 <= notification < words:
+            raise CollectiveError(
+                f"{self._name}: notification={notification} of rank {rank}: expected 0 to "
+                f"{words - 1}"
+            )
+        if not 1 <= value <= LARGEST_VALUE:
+            raise CollectiveError(
+                f"{self._name}: value={value} of notification {notification}: expected 1 to "
+                f"{LARGEST_VALUE}; 0 means that it has not come"
+            )
+
+    def _check_rank(self, rank: int) -> None:
+        ranks = len(self._remote.extents)
+        if not 0 <= rank < ranks:
+            raise CollectiveError(f"{self._name}: rank={rank}: expected 0 to {ranks - 1}")
+
+    def _count(self, begin: int, count: int | None) -> int:
+        """Return how many notifications are meant, after a look whether there are as many."""
+        own = self._words.size
+        meant = own - begin if count is None else count
+        if begin < 0 or meant < 1 or begin + meant > own:
+            raise CollectiveError(
+                f"{self._name}: begin={begin}, count={count}: expected some of its own "
+                f"notifications, of which there are {own}"
+            )
+        return meant
+
+
+def _bytes(data: AnyArray) -> Bytes:
+    return data.reshape(-1).view(np.uint8)
+
+
+def _nothing() -> None:
+    """The ranks know of no end of the run but their own."""

@@ -1,0 +1,159 @@
+"""Ranks that are threads of one process, with a memory that does only what it must promise.
+
+To try protocols without an MPI library, and harder than one would: a word is stored at once, but
+data, by the throw of a die, at once or not before they are completed. Who trusts an order that
+nobody promised finds notifications without their data.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import final
+
+import numpy as np
+
+from knltrain.communication.gaspi.ranks import Bytes, Extent, Ranks, RemoteMemory, Words
+from knltrain.communication.shared_memory.polling import nap_until
+
+Disturbance = Callable[[int, int], None]
+"""Is called with origin and target before data arrive; it may sleep."""
+
+
+def thread_ranks(
+    size: int, seed: int = 0, disturb: Disturbance = lambda _origin, _target: None
+) -> list[ThreadRanks]:
+    """Return ``size`` ranks, each for a thread of its own."""
+    shared = _Shared(size)
+    return [ThreadRanks(shared, rank, seed, disturb) for rank in range(size)]
+
+
+@final
+class ThreadRanks(Ranks):
+    """One of the ranks that `thread_ranks` makes."""
+
+    def __init__(self, shared: _Shared, rank: int, seed: int, disturb: Disturbance) -> None:
+        self.rank, self.size = rank, shared.size
+        self._shared, self._disturb = shared, disturb
+        self._dice = random.Random(f"{seed} {rank}")
+        self._meetings = 0
+        self._allocations = 0
+
+    def meet(self, timeout_seconds: float) -> list[int]:
+        """Wait for all ranks; return those that did not come in time."""
+        self._meetings += 1
+        self._shared.arrivals[self.rank] = self._meetings
+        nap_until(lambda: not self._absent(), _nothing, _nothing, timeout_seconds)
+        return self._absent()
+
+    def allocate(self, extent: Extent) -> ThreadMemory:
+        """Make a remote memory of zeros."""
+        pieces = self._shared.pieces[self._allocations]
+        self._allocations += 1
+        pieces[self.rank] = _Piece(extent)
+        nap_until(lambda: len(pieces) == self.size, _nothing, _nothing, float("inf"))
+        return ThreadMemory(
+            self.rank, [pieces[rank] for rank in range(self.size)], self._dice, self._disturb
+        )
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def abandon(self) -> None:
+        """Nothing works for this rank."""
+
+    def _absent(self) -> list[int]:
+        arrivals = self._shared.arrivals
+        return [rank for rank in range(self.size) if arrivals[rank] < self._meetings]
+
+
+@final
+class ThreadMemory(RemoteMemory):
+    """A remote memory between threads."""
+
+    def __init__(
+        self, rank: int, pieces: list[_Piece], dice: random.Random, disturb: Disturbance
+    ) -> None:
+        self._rank, self._pieces = rank, pieces
+        self._dice, self._disturb = dice, disturb
+        self._started = threading.local()
+        self.extents = [piece.extent for piece in pieces]
+        self.memory = pieces[rank].memory
+
+    def put(self, data: Bytes, rank: int, offset_bytes: int) -> None:
+        """Copy now, or when it is completed."""
+        if self._dice.random() < 0.5:
+            self._copy(data, rank, offset_bytes)
+        else:
+            self._puts(rank).append((data, offset_bytes))
+
+    def store(self, rank: int, word: int, value: int) -> None:
+        """Write a word of ``rank`` at once, which is as early as can be."""
+        with self._pieces[rank].lock:
+            self._pieces[rank].words[word] = value
+
+    def complete(self, rank: int) -> None:
+        """Copy what was put off, in any order."""
+        puts = self._puts(rank)
+        self._dice.shuffle(puts)
+        while puts:
+            data, offset_bytes = puts.pop()
+            self._copy(data, rank, offset_bytes)
+
+    def read_words(self, begin: int, out: Words) -> None:
+        """Copy own words."""
+        with self._own() as words:
+            out[:] = words[begin : begin + len(out)]
+
+    def swap_word(self, word: int, value: int) -> int:
+        """Write an own word, and return what it was."""
+        with self._own() as words:
+            before = int(words[word])
+            words[word] = value
+            return before
+
+    def free(self) -> None:
+        """Let go of this rank's piece."""
+        self.memory = np.zeros(0, np.uint8)
+
+    def _copy(self, data: Bytes, rank: int, offset_bytes: int) -> None:
+        self._disturb(self._rank, rank)
+        self._pieces[rank].memory[offset_bytes : offset_bytes + data.size] = data
+
+    def _puts(self, rank: int) -> list[tuple[Bytes, int]]:
+        if not hasattr(self._started, "towards"):
+            self._started.towards = defaultdict(list)
+        puts: list[tuple[Bytes, int]] = self._started.towards[rank]
+        return puts
+
+    @contextmanager
+    def _own(self) -> Iterator[Words]:
+        piece = self._pieces[self._rank]
+        with piece.lock:
+            yield piece.words
+
+
+class _Piece:
+    """What one rank has of a memory."""
+
+    def __init__(self, extent: Extent) -> None:
+        self.extent = extent
+        self.memory = np.zeros(extent.size_bytes, np.uint8)
+        self.words = np.zeros(extent.words, np.int64)
+        self.lock = threading.Lock()
+
+
+class _Shared:
+    """What the ranks of a run have in common."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.arrivals = [0] * size
+        self.pieces: defaultdict[int, dict[int, _Piece]] = defaultdict(dict)
+
+
+def _nothing() -> None:
+    """Neither is a run of threads aborted, nor can one of them be killed."""

@@ -1,0 +1,1 @@
+"""Sums and copies over one process of each node."""

@@ -1,0 +1,184 @@
+# ruff: noqa: ARG002 (a format is given a residual, and may need none)
+"""The ways to write a vector in fewer bytes: bfloat16, blocks of int8, and the largest values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.communication.internode.collective import ByteArray
+from knltrain.communication.internode.wire.wire_format import WireFormat, whole_lines
+from knltrain.errors import ConfigError
+from knltrain.exchange.rules.rule import FloatArray
+from vectorized_ops.reference.wire import BLOCK
+
+_INDEX_BYTES = _FLOAT_BYTES = 4
+_HALF_BYTES = 2
+
+
+class RoundingKernels(Protocol):
+    """Fewer bits for each value: ``vectorized_ops.<implementation>.wire``."""
+
+    def encode_bfloat16(self, values: FloatArray, codes: npt.NDArray[np.uint16], /) -> None:
+        """Write values as bfloat16."""
+
+    def add_bfloat16(self, codes: npt.NDArray[np.uint16], total: FloatArray, /) -> None:
+        """Add values written so."""
+
+    def encode_int8(
+        self,
+        values: FloatArray,
+        residual: FloatArray,
+        scales: FloatArray,
+        codes: npt.NDArray[np.int8],
+        /,
+    ) -> None:
+        """Write values as blocks of int8."""
+
+    def add_int8(
+        self, scales: FloatArray, codes: npt.NDArray[np.int8], total: FloatArray, /
+    ) -> None:
+        """Add values written so."""
+
+
+class ChoosingKernels(Protocol):
+    """The largest values instead of all: ``vectorized_ops.<implementation>.largest``."""
+
+    def candidates_for(self, count: int, /) -> int:
+        """Return the length of the scratch memory to choose so many."""
+
+    def encode_largest(
+        self,
+        values: FloatArray,
+        residual: FloatArray,
+        places: npt.NDArray[np.int32],
+        chosen: FloatArray,
+        candidates: npt.NDArray[np.int32],
+        /,
+    ) -> None:
+        """Choose the largest values."""
+
+    def add_largest(
+        self, places: npt.NDArray[np.int32], chosen: FloatArray, total: FloatArray, /
+    ) -> None:
+        """Add values chosen so."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireKernels:
+    """The arithmetic of all formats."""
+
+    rounding: RoundingKernels
+    choosing: ChoosingKernels
+
+
+@final
+class Bfloat16(WireFormat):
+    """2 bytes for each value: its upper half, rounded to nearest even; nothing of the rest is kept.
+
+    What is beyond the largest bfloat16, 3.39e38, becomes infinite.
+    """
+
+    name = "bfloat16"
+    keeps_residual = False
+
+    def __init__(self, kernels: RoundingKernels) -> None:
+        self._kernels = kernels
+
+    def bytes_for(self, count: int) -> int:
+        """Return 2 for each."""
+        return whole_lines(_HALF_BYTES * count)
+
+    def encode(self, values: FloatArray, residual: FloatArray, out: ByteArray) -> None:
+        """Write ``values`` (n,)."""
+        self._kernels.encode_bfloat16(values, out[: _HALF_BYTES * values.size].view(np.uint16))
+
+    def decode_add(self, encoded: ByteArray, total: FloatArray) -> None:
+        """Add them to ``total`` (n,)."""
+        self._kernels.add_bfloat16(encoded[: _HALF_BYTES * total.size].view(np.uint16), total)
+
+
+@final
+class Int8(WireFormat):
+    """A byte for each value, and a scale for each 256 of them; the rest is kept for the next time.
+
+    What is encoded is off by at most half a step, 1/254 of the largest magnitude in its block. A
+    block with a NaN or an infinity is decoded as NaN. Seide et al., Interspeech 2014; Alistarh et
+    al., NIPS 2017; Karimireddy et al., ICML 2019: `vectorized_ops.reference.wire`.
+    """
+
+    name = "int8"
+    keeps_residual = True
+
+    def __init__(self, kernels: RoundingKernels) -> None:
+        self._kernels = kernels
+
+    def bytes_for(self, count: int) -> int:
+        """Return those of scales and codes."""
+        return whole_lines(_scale_bytes(count) + count)
+
+    def encode(self, values: FloatArray, residual: FloatArray, out: ByteArray) -> None:
+        """Write ``values`` + ``residual`` (n,)."""
+        self._kernels.encode_int8(values, residual, *_scales_and_codes(out, values.size))
+
+    def decode_add(self, encoded: ByteArray, total: FloatArray) -> None:
+        """Add what was written to ``total`` (n,)."""
+        self._kernels.add_int8(*_scales_and_codes(encoded, total.size), total)
+
+
+@final
+class TopK(WireFormat):
+    """The ``share`` of largest magnitudes, 8 bytes for each; the others are kept for the next time.
+
+    At least one value is sent; of equal ones the first. NaN counts as larger than infinity, and
+    goes before all others. ``most`` is the number of values that are encoded at a time. Aji,
+    Heafield, EMNLP 2017; Stich et al., NeurIPS 2018: `vectorized_ops.reference.top_k`. Raises
+    ConfigError unless 0 < share <= 0.5: with more, float32 takes less.
+    """
+
+    name = "top_k"
+    keeps_residual = True
+
+    def __init__(self, kernels: ChoosingKernels, share: float, most: int) -> None:
+        if not 0 < share <= 0.5:
+            raise ConfigError(
+                f"exchange.wire_top_share = {share}: expected more than 0 and at most 0.5, as a "
+                "value that is sent takes 8 bytes instead of 4"
+            )
+        self._kernels, self._share = kernels, share
+        self._candidates = np.zeros(kernels.candidates_for(self._count(most)), np.int32)
+
+    def bytes_for(self, count: int) -> int:
+        """Return 8 for each that is sent."""
+        return whole_lines((_INDEX_BYTES + _FLOAT_BYTES) * self._count(count))
+
+    def encode(self, values: FloatArray, residual: FloatArray, out: ByteArray) -> None:
+        """Write the largest of ``values`` + ``residual`` (n,)."""
+        places, chosen = _places_and_values(out, self._count(values.size))
+        self._kernels.encode_largest(values, residual, places, chosen, self._candidates)
+
+    def decode_add(self, encoded: ByteArray, total: FloatArray) -> None:
+        """Add what was sent to ``total`` (n,)."""
+        self._kernels.add_largest(*_places_and_values(encoded, self._count(total.size)), total)
+
+    def _count(self, count: int) -> int:
+        return min(count, max(1, math.ceil(self._share * count)))
+
+
+def _scale_bytes(count: int) -> int:
+    return _FLOAT_BYTES * -(-count // BLOCK)
+
+
+def _scales_and_codes(data: ByteArray, count: int) -> tuple[FloatArray, npt.NDArray[np.int8]]:
+    begin = _scale_bytes(count)
+    return data[:begin].view(np.float32), data[begin : begin + count].view(np.int8)
+
+
+def _places_and_values(data: ByteArray, count: int) -> tuple[npt.NDArray[np.int32], FloatArray]:
+    begin = _INDEX_BYTES * count
+    values = data[begin : begin + _FLOAT_BYTES * count].view(np.float32)
+    return data[:begin].view(np.int32), values

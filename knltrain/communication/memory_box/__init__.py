@@ -1,0 +1,1 @@
+"""Buffers that other processes read, write and add to (ShmCaffe's Soft Memory Box)."""

@@ -1,0 +1,194 @@
+"""How a process becomes a rank of an MPI job that no launcher of MPI has started.
+
+All ranks first meet by a key-value store, with a deadline. Then each initialises MPI, whose
+library finds a process manager in this very process (`ProcessManager`).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, final
+
+from knltrain.cluster import MpiJob, launched_mpi_job, telling_mpi
+from knltrain.communication.mpi.library import MpiLibrary, mpi_library, prepare
+from knltrain.communication.mpi.mpi_thread import MpiThread
+from knltrain.communication.mpi.process_manager import ProcessManager
+from knltrain.communication.mpi.process_mapping import process_mapping, this_node
+from knltrain.communication.mpi.runtime import load_mpi
+from knltrain.communication.mpi.serving import Serving
+from knltrain.communication.mpi.shared_files import SharedFiles
+from knltrain.communication.rendezvous.control_message import MessageError, checked, decoded
+from knltrain.communication.rendezvous.fence import REPORT_SECONDS, Fence
+from knltrain.communication.rendezvous.interface_variables import MPI, problem
+from knltrain.communication.rendezvous.key_value_store import KeyValueStore
+from knltrain.errors import CollectiveError, ConfigError, KnltrainError
+
+_CARD = {"node": (str,), "launched": (bool,), "library": (str,), "job": (str,)}
+
+
+def join_mpi(
+    rank: int,
+    ranks: int,
+    store: KeyValueStore,
+    timeout_seconds: float,
+    own_address: str | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Any:
+    """Become rank ``rank`` of ``ranks`` in MPI.COMM_WORLD; return the module `mpi4py.MPI`.
+
+    To be called by all ranks, with the same store, once in the life of a process. Where a launcher
+    of MPI has started each of them as this very rank of as many, its job is used. ``own_address``
+    is that of this computer from which the others are reached; ``check`` is called while others
+    are waited for, and may raise.
+
+    Raises ConfigError if MPI cannot be used so, or not by the interface that the user of a rank
+    names; ExchangeTimeout, with the ranks that do not come within ``timeout_seconds``; what the
+    store raises.
+    """
+    if not 0 <= rank < ranks:
+        raise ConfigError(f"rank {rank} of {ranks}: expected one of 0 to {ranks - 1}")
+    if _MEMBERSHIP:
+        raise ConfigError("this process has joined an MPI job before: it can do so only once")
+    library = _usable_library(rank, ranks)
+    membership = _Membership(library, Fence(rank, ranks, store, check), timeout_seconds)
+    _MEMBERSHIP.append(membership)
+    return membership.join(own_address)
+
+
+def leave_mpi(timeout_seconds: float) -> bool:
+    """Finalise MPI together with all other ranks; tell whether that came to its end in time.
+
+    To be called by all ranks that have joined, before a run ends well; others just end. MPI is
+    left as it is, and the process can end, if another rank does not come, or if this one has left
+    before or could not join. Rank 0, in whose process the store may be, returns last.
+    """
+    return _MEMBERSHIP[0].leave(timeout_seconds) if _MEMBERSHIP else True
+
+
+@final
+class _Membership:
+    def __init__(self, library: MpiLibrary, fence: Fence, timeout_seconds: float) -> None:
+        self._library, self._fence = library, fence
+        self._deadline = time.monotonic() + timeout_seconds
+        self._thread: MpiThread | None = None
+        self._in_peace = False
+
+    def join(self, own_address: str | None) -> Any:
+        """Meet the others, initialise MPI, and see that the job is the one asked for."""
+        cards = self._meet()
+        files = SharedFiles()
+        prepare(own_address)
+        try:
+            if all(card["launched"] for card in cards):
+                self._initialise()
+            else:
+                serving = Serving(self._manager(cards), self._fail)
+                with telling_mpi(self._fence.rank, self._fence.ranks, serving.fd):
+                    self._initialise()
+                serving.prepare_for_exit()
+            self._fence.gather("", self._left(), "the end of MPI's initialisation")
+        except BaseException:
+            files.remove_abandoned()
+            raise
+        finally:
+            files.remove_mapped()
+        module = load_mpi(initialize=False)
+        world = module.COMM_WORLD
+        if (world.rank, world.size) != (self._fence.rank, self._fence.ranks):
+            raise ConfigError(
+                f"{self._library.version} has made this process rank {world.rank} of {world.size}: "
+                f"expected rank {self._fence.rank} of {self._fence.ranks}"
+            )
+        self._in_peace = True
+        return module
+
+    def leave(self, limit_seconds: float) -> bool:
+        """Finalise, once, if all others come to that."""
+        if not self._in_peace or self._thread is None:
+            return False
+        self._in_peace = False
+        self._deadline = time.monotonic() + limit_seconds
+        try:
+            self._fence.gather("", self._left(), "the end of MPI")
+            self._thread.finalise(self._left())
+            return self._fence.leave(self._left())
+        except KnltrainError:
+            return False
+
+    def _meet(self) -> list[Any]:
+        """What all ranks have to know of each other."""
+        card = {
+            "node": this_node(),
+            "launched": _is_it(launched_mpi_job(), self._fence.rank, self._fence.ranks),
+            "library": self._library.version,
+            "interface": problem(MPI, between_hosts=True),
+            "job": f"knltrain-{secrets.token_hex(8)}",
+        }
+        words = self._fence.gather(json.dumps(card), self._left(), "the start of MPI")
+        cards = [_card(rank, word) for rank, word in enumerate(words)]
+        for rank, other in enumerate(cards):
+            if other["library"] != cards[0]["library"]:
+                raise ConfigError(
+                    f"rank 0 has {cards[0]['library']}, rank {rank} has {other['library']}: "
+                    "expected the same MPI library on all computers"
+                )
+            if other.get("interface") and len({card["node"] for card in cards}) > 1:
+                raise ConfigError(f"rank {rank}: {other['interface']}")
+        return cards
+
+    def _manager(self, cards: list[Any]) -> ProcessManager:
+        mapping = process_mapping([card["node"] for card in cards])
+        return ProcessManager(cards[0]["job"], self._fence.ranks, mapping, self._barrier)
+
+    def _initialise(self) -> None:
+        library = self._library
+        self._thread = MpiThread(library.initialise, library.finalise, self._fence.check)
+        # A rank that is missing is known by name, a little later, where this one's manager waits.
+        self._thread.await_initialised(self._left() + 2 * REPORT_SECONDS)
+
+    def _barrier(self, word: str) -> list[str]:
+        return self._fence.gather(word, self._left(), "a barrier within MPI")
+
+    def _left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+    def _fail(self, error: BaseException) -> None:
+        if self._thread is not None:
+            self._thread.fail(error)
+
+
+_MEMBERSHIP: list[_Membership] = []
+"""None, or the one of this process: MPI cannot be initialised a second time."""
+
+
+def _card(rank: int, word: str) -> dict[str, Any]:
+    """What a rank has brought; CollectiveError where it is no card of this version."""
+    try:
+        return checked(decoded(word.encode("utf-8", "replace")), _CARD)
+    except MessageError as error:
+        raise CollectiveError(
+            f"rank {rank} brings no card: {error}; start all ranks from one installation"
+        ) from None
+
+
+def _usable_library(rank: int, ranks: int) -> MpiLibrary:
+    library = mpi_library()
+    if library.initialised():
+        raise ConfigError(
+            "MPI is initialised in this process already, so that it cannot join a job any more: "
+            "import mpi4py.MPI after this, or with mpi4py.rc.initialize = False"
+        )
+    if not library.speaks_pmi and not _is_it(launched_mpi_job(), rank, ranks):
+        raise ConfigError(
+            f"{library.version} works only in processes that its own launcher has started, each as "
+            f"one of {ranks} ranks: start them by its mpiexec, or install a library of the MPICH "
+            "family, as by pip install impi-rt"
+        )
+    return library
+
+
+def _is_it(job: MpiJob | None, rank: int, ranks: int) -> bool:
+    return job is not None and (job.rank, job.ranks) == (rank, ranks)

@@ -1,0 +1,10 @@
+"""oneCCL by its C interface, in Python alone: collective operations of processes on any nodes.
+
+The interface is that of NCCL (onecclGetUniqueId, onecclCommInitRank, onecclAllReduce ...) on memory
+of the host. The library never reports that a peer is gone: whoever calls it must look after them.
+"""
+
+from knltrain.communication.oneccl.communicator import Communicator, unique_id
+from knltrain.communication.oneccl.library import MISSING, installed
+
+__all__ = ["MISSING", "Communicator", "installed", "unique_id"]

@@ -1,0 +1,7 @@
+"""Sums over all processes that go on while the caller computes: the seam, alone, and on a node."""
+
+from knltrain.communication.reduction.on_node import NodeReducer
+from knltrain.communication.reduction.reducer import FloatArray, Reducer, Reduction
+from knltrain.communication.reduction.single_process import Alone
+
+__all__ = ["Alone", "FloatArray", "NodeReducer", "Reducer", "Reduction"]

@@ -1,0 +1,1 @@
+"""How the processes of a run find each other, and learn that one has failed."""

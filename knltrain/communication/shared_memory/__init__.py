@@ -1,0 +1,1 @@
+"""Memory that processes of a node share: pages, atomics, waiting, and who is alive."""

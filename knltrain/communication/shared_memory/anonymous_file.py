@@ -1,0 +1,105 @@
+"""Shared memory without a name: nobody else can open it, and no end can leave it behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from knltrain.communication.shared_memory.pages import HUGE_PAGE_BYTES
+from knltrain.errors import SegmentError
+
+FileKind: TypeAlias = Literal["shm", "memfd", "hugetlb"]
+
+_MEMORY_FIGURES = Path("/proc/meminfo")
+_HUGE_PAGE_POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
+
+
+def create(kind: FileKind, directory: Path, bytes_: int) -> int:
+    """Return the descriptor of a new file of ``bytes_`` zeros that holds no memory yet.
+
+    ``shm`` lies in ``directory`` (a tmpfs) under no name, ``memfd`` outside every mounted file
+    system, ``hugetlb`` as well but in the pool of huge pages. Raises SegmentError, before anything
+    is written, if the file system (``shm``), the machine (``memfd``) or the pool (``hugetlb``) has
+    less than that free.
+    """
+    try:
+        free_bytes = _free_bytes(kind, directory)
+        if free_bytes < bytes_:
+            places = {"shm": directory, "memfd": "memory", "hugetlb": "the pool of huge pages"}
+            raise SegmentError(
+                f"the workers need {bytes_} bytes of shared memory, but {places[kind]} has "
+                f"{free_bytes} bytes free; {_way_out(kind, directory)}"
+            )
+        return _open(kind, directory, bytes_)
+    except OSError as error:
+        raise SegmentError(
+            f"no shared memory of kind '{kind}' in {directory}: {error.strerror}; "
+            f"{_way_out(kind, directory)}"
+        ) from None
+
+
+def reserve(fd: int, offset: int, bytes_: int) -> None:
+    """Take the memory of a part of the file now, from the NUMA node of the calling thread.
+
+    Raises SegmentError if there is none, where a first write would end in SIGBUS.
+    """
+    try:
+        os.posix_fallocate(fd, offset, bytes_)
+    except OSError as error:
+        raise SegmentError(
+            f"cannot reserve {bytes_} bytes of shared memory: {error.strerror}; {way_to_more(fd)}"
+        ) from None
+
+
+def way_to_more(fd: int) -> str:
+    """What to do if there is no memory for the file although there was when it was made."""
+    place = "the pool of huge pages" if is_in_huge_pages(fd) else "/dev/shm"
+    return (
+        f"another program may have taken what was free; give back shared memory, or enlarge {place}"
+    )
+
+
+def is_in_huge_pages(fd: int) -> bool:
+    """Whether the file's memory comes from the pool of huge pages."""
+    return os.fstatvfs(fd).f_bsize == HUGE_PAGE_BYTES
+
+
+def _free_bytes(kind: FileKind, directory: Path) -> int:
+    if kind == "shm":
+        system = os.statvfs(directory)
+        return system.f_bavail * system.f_frsize
+    if kind == "hugetlb":
+        # Pages that were promised to other mappings still count as free.
+        free, promised = (
+            int((_HUGE_PAGE_POOL / name).read_text())
+            for name in ("free_hugepages", "resv_hugepages")
+        )
+        return (free - promised) * HUGE_PAGE_BYTES
+    figures = dict(line.split(":") for line in _MEMORY_FIGURES.read_text().splitlines())
+    return int(figures["MemAvailable"].split()[0]) * 1024
+
+
+def _open(kind: FileKind, directory: Path, bytes_: int) -> int:
+    if kind == "shm":
+        fd = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    else:
+        huge = os.MFD_HUGETLB | os.MFD_HUGE_2MB if kind == "hugetlb" else 0
+        fd = os.memfd_create("knltrain", os.MFD_CLOEXEC | huge)
+    os.ftruncate(fd, bytes_)
+    return fd
+
+
+def _way_out(kind: FileKind, directory: Path) -> str:
+    if kind == "memfd":
+        return "use fewer workers, or free memory"
+    if kind == "hugetlb":
+        return (
+            "set pages of 2 MiB aside on the nodes of the workers (as root: write their number to "
+            "/sys/devices/system/node/nodeN/hugepages/hugepages-2048kB/nr_hugepages), or set "
+            'exchange.segment = "shm"'
+        )
+    return (
+        f"enlarge it (mount -o remount,size=... {directory}; docker run --shm-size=...), "
+        'or set exchange.segment = "memfd"'
+    )

@@ -1,0 +1,59 @@
+"""What those are at that a worker waits for: standing still, starved of cores, or at work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import final
+
+from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory.stillness import Stillness
+
+_LOOK_SECONDS = 0.25
+_STARVED_SHARE = 0.25
+"""Of the time that others wait for it, in which a process has been ready, but had no core."""
+
+
+@final
+class Lateness:
+    """Looks at the processes of ranks that are late; ``holder(rank)`` is the identity of one."""
+
+    def __init__(self, holder: Callable[[int], int]) -> None:
+        self._holder = holder
+        self._due = 0.0
+        self._stillness: Stillness[int] = Stillness()
+        self._delays: dict[int, float] = {}
+
+    def look(self, ranks: Sequence[int]) -> None:
+        """See how the ranks are now, now and then, however often this is called."""
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _LOOK_SECONDS
+        self._stillness.look([rank for rank in ranks if self.standstill(rank) is not None])
+        for rank in ranks:
+            if rank not in self._delays:
+                self._delays[rank] = self._delay_seconds(rank)
+
+    def still_for(self, seconds: float) -> list[int]:
+        """The ranks that have stood still for so long, as far as this process has not."""
+        return self._stillness.still_for(seconds)
+
+    def starved(self, ranks: Sequence[int], seconds: float) -> list[int]:
+        """Those ranks that have lacked cores in the ``seconds`` since they were last asked for."""
+        found = []
+        for rank in ranks:
+            delay_seconds = self._delay_seconds(rank)
+            if delay_seconds - self._delays.get(rank, delay_seconds) >= _STARVED_SHARE * seconds:
+                found.append(rank)
+            self._delays[rank] = delay_seconds
+        return found
+
+    def standstill(self, rank: int) -> str | None:
+        """How a rank's process stands still; None if it does not, or has not come yet."""
+        holder = self._holder(rank)
+        return process.standstill(holder) if holder else None
+
+    def _delay_seconds(self, rank: int) -> float:
+        holder = self._holder(rank)
+        return process.run_delay_seconds(holder) if holder else 0.0

@@ -1,0 +1,1 @@
+"""What an exchange does to a local and the center, method by method."""

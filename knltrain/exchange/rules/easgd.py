@@ -1,0 +1,101 @@
+# ruff: noqa: ARG002 (a rule is given all vectors, and needs some)
+"""Elastic averaging SGD: every local is pulled to the center, and the center to all locals."""
+
+from __future__ import annotations
+
+from typing import Protocol, final
+
+import numpy as np
+
+from knltrain.errors import ConfigError
+from knltrain.exchange.rules.rule import FloatArray, SynchronousRule
+
+
+class ElasticKernels(Protocol):
+    """The arithmetic of elastic and plain averaging on one stripe."""
+
+    def synchronous_elastic_update(
+        self, locals_: FloatArray, center: FloatArray, moving_rate: float, /
+    ) -> None:
+        """Pull all locals and the center."""
+
+    def synchronous_average(self, locals_: FloatArray, center: FloatArray, /) -> None:
+        """Set all locals and the center to the mean of the locals."""
+
+    def synchronous_sum(self, locals_: FloatArray, center: FloatArray, /) -> None:
+        """Set all locals and the center to the sum of the locals."""
+
+    def elastic_update(self, local: FloatArray, center: FloatArray, moving_rate: float, /) -> None:
+        """Pull one local and the center."""
+
+    def elastic_increment(
+        self, local: FloatArray, center: FloatArray, increment: FloatArray, moving_rate: float, /
+    ) -> None:
+        """Pull one local, and write what the center is to be given."""
+
+
+@final
+class EASGD(SynchronousRule):
+    """The elastic terms of EASGD; the gradient step is the optimizer's.
+
+    The loss's gradient is that at W_t, which the pull starts from, too. Weight decay is not: the
+    optimizer steps after the pull, and takes the decay at the parameters as that left them.
+
+    With moving rate α = η ρ, P workers, and every value taken before the exchange:
+
+        local_i <- local_i − α (local_i − center)
+        center  <- center + α Σ_i (local_i − center) = (1 − β) center + β mean_i local_i,  β = P α
+
+    Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, equations (5)
+    and (6); You, Buluc, Demmel, "Scaling deep learning on GPU and Knights Landing clusters", SC17,
+    equations (1) and (2), whose Sync EASGD this is. What leaves the locals enters the center: an
+    exchange keeps Σ_i local_i + center, up to one rounding each of the P locals and the center
+    and P − 1 roundings of the sum of the pulls.
+
+    A worker that comes to the center alone exchanges with it what the center is then: Zhang's
+    Algorithm 1, and equation (2') of SC17.
+
+    What does not get through to the center is still the local's, which it has left: the local takes
+    it back. Kept for later, it would be pulled again and again until it is there.
+
+    ``kernels`` are those of ``vectorized_ops.<implementation>.elastic``. Zhang uses β = 0.9, a
+    moving rate of 0.9 / P; `knltrain.exchange.rules.stability` tells where it becomes doubtful. Raises
+    ConfigError unless 0 < α < 1.
+    """
+
+    follows = False
+    adds = True
+    takes_back = True
+
+    def __init__(
+        self,
+        moving_rate: float,
+        kernels: ElasticKernels,
+    ) -> None:
+        if not 0 < moving_rate < 1:
+            raise ConfigError(
+                f"exchange.moving_rate = {moving_rate}: expected more than 0 and less than 1"
+            )
+        self.moving_rate = moving_rate
+        self._kernels = kernels
+
+    def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
+        """Write e = α (local − center), and take it from ``local``; 4 memory accesses."""
+        self._kernels.elastic_increment(local, center, contribution, self.moving_rate)
+
+    def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
+        """Add one e, or a sum of them, to the center."""
+        np.add(center, contribution, out=center)
+
+    def follow(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
+        """Do nothing: ``contribute`` has already moved the local."""
+
+    def visit(
+        self, local: FloatArray, center: FloatArray, kept: FloatArray, contribution: FloatArray
+    ) -> None:
+        """Pull one local and the center, as both are now; 4 memory accesses per element."""
+        self._kernels.elastic_update(local, center, self.moving_rate)
+
+    def synchronise(self, locals_: FloatArray, center: FloatArray, kept: FloatArray) -> None:
+        """Do one whole exchange; 2 P + 2 memory accesses and 4 P flops per element."""
+        self._kernels.synchronous_elastic_update(locals_, center, self.moving_rate)

@@ -1,0 +1,113 @@
+"""All segments that the workers of a run share on a node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import final
+
+from affinity import Placement
+from knltrain.communication.shared_memory.anonymous_file import FileKind
+from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.transports.segment import Segment
+
+
+@final
+class NodeMemory:
+    """The segments of ``workers`` workers: one, or one for each group and one for their roots.
+
+    The first ones are those of the groups, the last one holds the method's center. Raises
+    SegmentError if there is no room.
+
+    On each of several ``nodes`` there are that many workers, and a replica of the method's center,
+    with a vector more for what the node's workers contribute. Where groups meet, the workers of a
+    node are one. Where groups come to the center alone, which then is no replica, each root has a
+    spare for its copy, where its group reads it.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        workers: int,
+        method: Method,
+        kind: FileKind = "shm",
+        nodes: int = 1,
+    ) -> None:
+        self._group_size = group_size = method.group_size
+        center = method.rule.center_vectors + (nodes > 1)
+        comes_by_root = method.inside is not None and method.schedule != "synchronous"
+        spares = method.spares or (nodes > 1 and comes_by_root)
+        self._segments: list[Segment] = []
+        try:
+            if group_size and method.inside is not None:
+                inside = method.inside.rule.center_vectors
+                for _ in range(workers // group_size):
+                    segment = Segment.create(size, group_size, kind, center_vectors=inside)
+                    self._segments.append(segment)
+            who = workers // group_size if group_size else workers
+            self._segments.append(
+                Segment.create(size, who, kind, center_vectors=center, spares=spares)
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def attach(cls, fds: Sequence[int], method: Method, kind: FileKind = "shm") -> NodeMemory:
+        """Another process's memory, by all of its files; raises SegmentError if it is none."""
+        memory = cls.__new__(cls)
+        memory._group_size = method.group_size
+        memory._segments = []
+        try:
+            for fd in fds:
+                memory._segments.append(Segment.attach(fd, keeps_policy=kind != "hugetlb"))
+        except BaseException:
+            memory.close()
+            for fd in fds[len(memory._segments) :]:
+                os.close(fd)
+            raise
+        return memory
+
+    @staticmethod
+    def segments_for(method: Method, workers: int) -> int:
+        """How many segments so many workers of a node have."""
+        return 1 + (workers // method.group_size if method.group_size else 0)
+
+    @property
+    def all_fds(self) -> tuple[int, ...]:
+        """The files of all segments."""
+        return tuple(segment.fd for segment in self._segments)
+
+    def fds_of(self, rank: int) -> tuple[int, ...]:
+        """The files that worker ``rank`` is to inherit: its group's, if any, and the center's."""
+        return tuple(segment.fd for segment in self._segments_of(rank))
+
+    def place(self, placements: Sequence[Placement]) -> tuple[str, ...]:
+        """Have the pages of every worker come from where its placement says.
+
+        Returns what could not be had as asked; raises SegmentError as ``Segment.place`` does.
+        """
+        notes: list[str] = []
+        for place in placements:
+            *groups, center = self._segments_of(place.rank)
+            for segment in groups:
+                notes += segment.place(place.rank % self._group_size, place.memory)
+            if not groups:
+                notes += center.place(place.rank, place.memory)
+            elif place.rank % self._group_size == 0:
+                notes += center.place(place.rank // self._group_size, place.memory)
+        return tuple(dict.fromkeys(notes))
+
+    def abort(self, code: int) -> None:
+        """Tell every worker to give up, see ``Segment.abort``."""
+        for segment in self._segments:
+            segment.abort(code)
+
+    def close(self) -> None:
+        """Close all files."""
+        for segment in self._segments:
+            segment.close()
+
+    def _segments_of(self, rank: int) -> list[Segment]:
+        own = [self._segments[rank // self._group_size]] if self._group_size else []
+        return [*own, self._segments[-1]]

@@ -1,0 +1,1 @@
+"""Where locals and centers lie, and how exchanges reach them."""

@@ -1,0 +1,254 @@
+# ruff: noqa: ARG002 (nobody can visit, so that nothing of a visit is looked at)
+"""The transport between workers of several nodes: a segment on each, and a collective between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.communication.internode.collective import NodeCollective
+from knltrain.errors import ConfigError
+from knltrain.exchange.rules.rule import ExchangeRule, FloatArray, SynchronousRule
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.segment import Segment
+from knltrain.exchange.transports.start_values import check_start_values
+from knltrain.exchange.transports.team import SUM_LIMIT, check_sum_values
+from knltrain.exchange.transports.transport import WHOLE, Order, Transport
+
+_BLOCK_FLOATS = 2**15
+"""At a time: a local, the center and what is contributed stay in a second-level cache. Of smaller
+blocks there are so many that what it takes to begin one is seen."""
+
+
+@final
+class AcrossNodes(Transport):
+    """Worker ``rank`` of a node's ``segment``; the center has a replica on every node.
+
+    The contributions of a node are added up in its segment, each worker doing a stripe, those sums
+    over all nodes by the ``collective``, which the first worker of a node has; every node moves its
+    replica by the total. All replicas stay equal to the last bit, since all absorb the same bits.
+
+    While the first worker waits for other nodes, it does not see that the run is being aborted: the
+    process that has started it ends it then.
+
+    The last vector that the segment keeps beside the center takes the sums. ``local`` may be
+    another vector than the segment's, where the node has one worker. ``nodes`` is how many there
+    are, ``node`` which one this is; the other arguments are those of ``NodeShared``.
+    """
+
+    def __init__(
+        self,
+        segment: Segment,
+        rank: int,
+        collective: NodeCollective | None,
+        node: int,
+        nodes: int,
+        timeout_seconds: float = 60.0,
+        names: Sequence[int] | None = None,
+        local: FloatArray | None = None,
+    ) -> None:
+        if (collective is not None) != (rank == 0):
+            raise ValueError(f"rank {rank}: expected a collective at the first worker, and only it")
+        self._inside = inside = NodeShared(segment, rank, timeout_seconds, names)
+        self._collective = collective
+        self.rank = node * inside.workers + rank
+        self.workers = nodes * inside.workers
+        self.clocks = inside.clocks
+        self.center = segment.center
+        self.kept = segment.kept[:-1]
+        self._sum = segment.kept[-1]
+        self._layout = segment.layout
+        self._locals = segment.locals_ if local is None else local.reshape(1, -1)
+        self._spares = segment.spares
+        self._scratch = np.zeros(_BLOCK_FLOATS, np.float32)
+        self._take_rows()
+
+    @property
+    def residual(self) -> FloatArray:
+        """What the collective has kept of this node's contributions, at its first worker."""
+        return super().residual if self._collective is None else self._collective.residual
+
+    @property
+    def keeps_center(self) -> bool:
+        """Whether this is the first worker of its node, and so of its replica."""
+        return self._inside.rank == 0
+
+    def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
+        """Apply ``rule`` once to a part of all locals and the center (collective)."""
+        self._meet(rule, part, self._locals, self.clocks.waiting)
+
+    def exchange_beside(
+        self, rule: SynchronousRule, part: slice = WHOLE, *, of_locals: bool = True
+    ) -> None:
+        """Apply ``rule`` to the spares in place of the locals (collective)."""
+        if of_locals:
+            np.copyto(self.spare[part], self.local[part])
+        self._meet(rule, part, self._spares, nullcontext())  # these clocks are another thread's
+
+    def swap(self) -> None:
+        """Let spares be locals, and locals spares."""
+        self._locals, self._spares = self._spares, self._locals
+        self._take_rows()
+
+    def exchange_at_master(self, rule: SynchronousRule) -> None:
+        """Apply ``rule`` once, as one where rank 0 moves the center (collective)."""
+        self._contribute(rule, WHOLE, self._locals, self.clocks.waiting)
+        if self._collective is not None:
+            self._collective.reduce(self._sum)
+            if self.rank == 0:
+                with self.clocks.center:
+                    rule.absorb(self.center, self.kept, self._sum)
+            self._collective.broadcast(self.center)
+        self._await_all(self.clocks.waiting)
+        rule.follow(self.local, self.center, self._sum)
+
+    def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
+        """Refuse: a replica cannot be visited alone."""
+        raise _alone(order)
+
+    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
+        """Refuse: a replica cannot be visited alone."""
+        raise _alone(order)
+
+    def await_turn(self) -> None:
+        """Refuse: a replica cannot be visited alone."""
+        raise _alone("round_robin")
+
+    def start_from(self, values: FloatArray | None = None) -> None:
+        """Give the center and every local the values of rank 0 (collective)."""
+        if self._collective is not None:
+            if self.rank == 0:
+                np.copyto(self.center, check_start_values(values, self.center.size))
+            self._collective.broadcast(self.center)
+            self.residual[:] = 0
+        self._await_all(nullcontext())
+        stripe = self._stripe_of(WHOLE)
+        self.kept[:, stripe] = 0
+        self._sum[stripe] = 0
+        np.copyto(self.local, self.center)
+        if self.spare.size:
+            np.copyto(self.spare, self.center)
+        self._await_all(nullcontext())
+
+    def all_sum(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Add up a few float64 numbers: on each node, over the nodes, and back (collective)."""
+        check_sum_values(values)
+        of_node = self._inside.all_sum(values)
+        of_all = np.zeros_like(values)
+        if self._collective is not None:
+            for each in self._collective.gather(of_node):
+                of_all += each
+        return self._inside.all_sum(of_all)
+
+    def barrier(self, timeout_seconds: float | None = None) -> None:
+        """Wait until every worker is here (collective), with a longer time limit if given."""
+        self._inside.barrier(timeout_seconds)
+        if self._collective is not None:
+            self._collective.gather(np.zeros(1), timeout_seconds)
+        self._inside.barrier(timeout_seconds)
+
+    def progress(self, steps: int) -> npt.NDArray[np.int64]:
+        """Say that this worker has done ``steps`` steps; return what all have said, (P,) int64.
+
+        Collective: workers that exchange so take every step together.
+        """
+        found = np.zeros(self.workers, np.float64)
+        found[self.rank] = steps
+        for begin in range(0, self.workers, SUM_LIMIT):
+            part = slice(begin, begin + SUM_LIMIT)
+            found[part] = self.all_sum(found[part])
+        return found.astype(np.int64)
+
+    def check(self) -> None:
+        """Raise RunAborted or PeerLost if the run is being aborted."""
+        self._inside.check()
+
+    def close(self) -> None:
+        """Leave the other nodes, and let go of the segment."""
+        self.local = self.spare = self.center = self._sum = np.zeros(0, np.float32)
+        self._locals = self._spares = self.kept = np.zeros((0, 0), np.float32)
+        collective, self._collective = self._collective, None  # a team is closed more than once
+        if collective is not None:
+            collective.close()
+        self._inside.close()
+
+    def _meet(
+        self,
+        rule: SynchronousRule,
+        part: slice,
+        rows: FloatArray,
+        waiting: AbstractContextManager[object],
+    ) -> None:
+        self._contribute(rule, part, rows, waiting)
+        if self._collective is not None:
+            self._collective.all_reduce(self._sum[part], part.indices(self._sum.size)[0])
+            if rule.takes_back and self.residual.size:
+                self._take_back(rows, part)
+        self._await_all(waiting)
+        for block in self._blocks(part):
+            rule.absorb(self.center[block], self.kept[:, block], self._sum[block])
+            for row in rows:
+                rule.follow(row[block], self.center[block], self._sum[block])
+        self._await_all(waiting)
+
+    def _take_back(self, rows: FloatArray, part: slice) -> None:
+        """Give the locals of this node what has not got through, in equal shares."""
+        share = np.float32(len(rows))
+        for block in _blocks(part.indices(self._sum.size)):
+            rest = self.residual[block]
+            np.divide(rest, share, out=rest)
+            for row in rows:
+                np.add(row[block], rest, out=row[block])
+            rest[:] = 0
+
+    def _contribute(
+        self,
+        rule: SynchronousRule,
+        part: slice,
+        rows: FloatArray,
+        waiting: AbstractContextManager[object],
+    ) -> None:
+        """Leave the sum of what the workers of this node contribute, in rank order."""
+        self._await_all(waiting)
+        for block in self._blocks(part):
+            total = self._sum[block]
+            rule.contribute(rows[0, block], self.center[block], total)
+            for row in rows[1:]:
+                contribution = self._scratch[: total.size]
+                rule.contribute(row[block], self.center[block], contribution)
+                np.add(total, contribution, out=total)
+        self._await_all(waiting)
+
+    def _blocks(self, part: slice) -> Iterator[slice]:
+        """Cut this worker's stripe into what fits into its cache."""
+        stripe = self._stripe_of(part)
+        return _blocks((stripe.start, stripe.stop))
+
+    def _stripe_of(self, part: slice) -> slice:
+        return self._layout.stripe(self._inside.rank, part)
+
+    def _await_all(self, waiting: AbstractContextManager[object]) -> None:
+        with waiting:
+            self._inside.barrier()
+
+    def _take_rows(self) -> None:
+        rank = self._inside.rank
+        self.local = self._locals[rank]
+        self.spare = self._spares[rank] if len(self._spares) else self.local[:0]
+
+
+def _blocks(bounds: Sequence[int]) -> Iterator[slice]:
+    begin, end = bounds[:2]
+    for at in range(begin, end, _BLOCK_FLOATS):
+        yield slice(at, min(at + _BLOCK_FLOATS, end))
+
+
+def _alone(order: str) -> ConfigError:
+    return ConfigError(
+        f"the order '{order}' is for workers that come to the center alone, which has a replica on "
+        "every node here: expected a method whose workers exchange all at once, such as sync_easgd"
+    )

@@ -1,0 +1,48 @@
+"""Waiting for the other workers: cheap when they are nearly there, patient when they are not.
+
+A worker publishes how many barriers it has reached in its own word of the segment, and waits until
+every other word has reached the same number. It looks again after some idle cycles, for about ten
+microseconds; then gives its core away between two looks, for about a millisecond; then sleeps
+(`patience`).
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from knltrain.communication.shared_memory.atomics import publish, watch
+from knltrain.exchange.transports.peer_wait import Patience
+from knltrain.exchange.transports.segment import Segment
+
+_PAUSES = 300
+_YIELDS = 2000
+
+
+@final
+class Barrier:
+    """The place where the workers of a segment wait for each other, again and again."""
+
+    def __init__(self, segment: Segment, rank: int, patience: Patience) -> None:
+        self._rank = rank
+        self._patience = patience
+        self._workers = segment.workers
+        self._sequences = segment.sequences
+        self._abort_word = segment.abort_word
+        self._sequence = int(self._sequences[rank])
+
+    def wait(self, timeout_seconds: float | None = None) -> None:
+        """Return when every worker has called this as often as this one has.
+
+        `timeout_seconds` is a longer time limit for this once. Raises what `Patience.wait` does.
+        """
+        self._sequence += 1
+        publish(self._sequences, self._rank, self._sequence)
+        if not self._all_are_here(_PAUSES, _YIELDS):
+            self._patience.wait(self._all_are_here, self._missing, timeout_seconds)
+
+    def _all_are_here(self, pauses: int = 1, yields: int = 0) -> bool:
+        found = watch(self._sequences, self._abort_word, self._sequence, pauses, yields)
+        return found == self._workers
+
+    def _missing(self) -> list[int]:
+        return [rank for rank, reached in enumerate(self._sequences) if reached < self._sequence]

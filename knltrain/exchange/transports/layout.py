@@ -1,0 +1,154 @@
+"""Where everything sits inside a shared segment; numbers only, no memory.
+
+    page-aligned
+    0      header          magic, layout version, workers, size, bytes in all, bytes of a page
+    128    abort word
+    256    state of rank 0, 256 bytes: sequence number, process that holds it, steps done |
+           scratch sums
+    512    state of rank 1 ...
+    ...    locks of the center's pieces, 128 bytes each, then the turn
+    pages  local of rank 0, padded to whole pages
+    pages  local of rank 1 ...
+    pages  spare of rank 0 ..., where exchanges go on beside the locals
+    pages  center, then the vectors that a rule keeps beside it
+
+Words that one worker writes and others poll have 128 bytes to themselves, because processors fetch
+cache lines in pairs. Long vectors begin at huge pages, so that the kernel can use these; what is
+left between them is never touched and takes no memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+
+from knltrain.communication.shared_memory.pages import FLOAT_BYTES, HUGE_PAGE_BYTES
+
+WORD_BYTES = 8
+ABORT_WORD = 16
+FIRST_STATE_WORD = 32
+STATE_WORDS = 32
+SEQUENCE, HOLDER, STEPS_DONE, SCRATCH = 0, 1, 2, 16
+"""Words inside a worker's state; two sets of eight sums begin at SCRATCH."""
+LOCK_WORDS = 16
+"""From one lock to the next."""
+
+PIECE_FLOATS = 2**16
+"""Of the center under one lock: 256 KiB stay in a second-level cache while a worker has them, and
+to take a lock costs some percent of the time to move them."""
+_MOST_PIECES = 1024
+
+_CACHE_LINE_FLOATS = 16
+_PAGES_PER_STRIPE = 8
+"""Stripes of fewer pages than this are cut at smaller ones, or at cache lines, to be even."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The places of the parts of a segment for ``workers`` vectors of ``size`` float32 elements.
+
+    The center has ``center_vectors`` of them: itself, and what a rule keeps beside it. With
+    ``spares`` each worker has two: its local, and another one. Every part begins at a multiple of
+    ``page_bytes``. Raises ValueError unless ``size``, ``workers`` and ``center_vectors`` are at
+    least 1 and ``page_bytes`` is the kernel's page or a huge one.
+    """
+
+    size: int
+    workers: int
+    page_bytes: int = mmap.PAGESIZE
+    center_vectors: int = 1
+    spares: bool = False
+
+    def __post_init__(self) -> None:
+        if min(self.size, self.workers, self.center_vectors) < 1:
+            raise ValueError(f"{self}: expected at least 1 worker, 1 element and 1 center")
+        if self.page_bytes not in (mmap.PAGESIZE, HUGE_PAGE_BYTES):
+            raise ValueError(f"{self}: expected pages of {mmap.PAGESIZE} or {HUGE_PAGE_BYTES}")
+
+    @property
+    def header_bytes(self) -> int:
+        """Bytes of header and states, whole pages."""
+        return self._whole_pages(self.used_header_bytes)
+
+    @property
+    def used_header_bytes(self) -> int:
+        """Bytes of header and states that hold something."""
+        return (self.lock_word(self.pieces) + LOCK_WORDS) * WORD_BYTES
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes from one local to the next, whole pages."""
+        return self._whole_pages(self.size * FLOAT_BYTES)
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of the whole segment: header, locals and spares, the center's vectors."""
+        return self.row_offset(self.center_row + self.center_vectors)
+
+    @property
+    def center_row(self) -> int:
+        """Which of the rows is the center: one for each local and spare come before it."""
+        return self.workers * (1 + self.spares)
+
+    def rows_of(self, rank: int) -> tuple[int, ...]:
+        """The rows of a worker's local and, if there are spares, of its spare."""
+        return tuple(range(rank, self.center_row, self.workers))
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces the center has for those who come to it alone; a lock for each."""
+        return min(max(1, self.size // PIECE_FLOATS), _MOST_PIECES)
+
+    def piece(self, number: int) -> slice:
+        """Elements of a piece; they cover all, in order, and begin at cache lines."""
+        lines = -(-self.size // _CACHE_LINE_FLOATS)
+        begin, end = (
+            min(lines * n // self.pieces * _CACHE_LINE_FLOATS, self.size)
+            for n in (number, number + 1)
+        )
+        return slice(begin, end)
+
+    def lock_word(self, piece: int) -> int:
+        """Word of a piece's lock, counted from the start; ``piece`` = ``pieces`` gives the turn."""
+        return self.state_word(self.workers) + piece * LOCK_WORDS
+
+    def state_word(self, rank: int) -> int:
+        """First word of a worker's state, counted from the start of the segment."""
+        return FIRST_STATE_WORD + rank * STATE_WORDS
+
+    def row_offset(self, row: int) -> int:
+        """First byte of a row: locals, spares, then the center's vectors."""
+        return self.header_bytes + row * self.row_bytes
+
+    def stripe(self, rank: int, part: slice = slice(None)) -> slice:
+        """Elements that ``rank`` works on in an exchange; the P stripes cover all, in rank order.
+
+        Stripes begin at whole pages, so that each page of the center has one owner, or at smaller
+        ones or cache lines where the vector is too short for that. Those at the end may be empty.
+        Stripes of a ``part`` of the vectors begin at cache lines.
+        """
+        first, last, _ = part.indices(self.size)
+        if (first, last) != (0, self.size):
+            lines = range(first // _CACHE_LINE_FLOATS, -(-last // _CACHE_LINE_FLOATS))
+            return _share(rank, self.workers, lines, _CACHE_LINE_FLOATS, first, last)
+        unit = next(
+            (page // FLOAT_BYTES for page in self._stripe_pages() if self._has_stripes_of(page)),
+            _CACHE_LINE_FLOATS,
+        )
+        return _share(rank, self.workers, range(-(-self.size // unit)), unit, 0, self.size)
+
+    def _stripe_pages(self) -> tuple[int, ...]:
+        return (self.page_bytes, mmap.PAGESIZE)
+
+    def _has_stripes_of(self, page: int) -> bool:
+        return self.size * FLOAT_BYTES >= _PAGES_PER_STRIPE * self.workers * page
+
+    def _whole_pages(self, bytes_: int) -> int:
+        return -(-bytes_ // self.page_bytes) * self.page_bytes
+
+
+def _share(rank: int, workers: int, units: range, unit: int, first: int, last: int) -> slice:
+    """The elements from ``first`` to ``last`` in ``rank``'s share of the units of that size."""
+    ends = (units.start + len(units) * r // workers for r in (rank, rank + 1))
+    begin, end = (min(max(number * unit, first), last) for number in ends)
+    return slice(begin, end)

@@ -1,0 +1,101 @@
+"""The transport of a run with one worker: the center is next door, nobody is waited for."""
+
+from __future__ import annotations
+
+import mmap
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.clocks import ExchangeClocks
+from knltrain.exchange.rules.rule import ExchangeRule, FloatArray, SynchronousRule
+from knltrain.exchange.transports.start_values import check_start_values
+from knltrain.exchange.transports.team import check_sum_values
+from knltrain.exchange.transports.transport import WHOLE, Order, Transport
+
+
+@final
+class Loopback(Transport):
+    """One worker, its local and its center, page-aligned float32 vectors of ``size`` elements.
+
+    ``center_vectors`` is that of the rule, ``spares`` says whether there is a spare.
+    """
+
+    def __init__(self, size: int, center_vectors: int = 1, spares: bool = False) -> None:
+        if size < 1:
+            raise ValueError(f"size = {size}: expected at least 1 element")
+        self.rank = 0
+        self.workers = 1
+        self.clocks = ExchangeClocks()
+        self.local = _page_aligned(size)
+        self.spare = _page_aligned(size * spares)
+        self.center = _page_aligned(size)
+        self.kept = _page_aligned((center_vectors - 1) * size).reshape(-1, size)
+
+    def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
+        """Apply ``rule`` to a part of the one local and the center."""
+        rule.synchronise(self.local[np.newaxis, part], self.center[part], self.kept[:, part])
+
+    def exchange_beside(
+        self, rule: SynchronousRule, part: slice = WHOLE, *, of_locals: bool = True
+    ) -> None:
+        """Apply ``rule`` to the spare in place of the local."""
+        if of_locals:
+            np.copyto(self.spare[part], self.local[part])
+        rule.synchronise(self.spare[np.newaxis, part], self.center[part], self.kept[:, part])
+
+    def swap(self) -> None:
+        """Let the spare be the local, and the local the spare."""
+        self.local, self.spare = self.spare, self.local
+
+    def exchange_at_master(self, rule: SynchronousRule) -> None:
+        """Apply ``rule`` by its verbs to the one local and the center."""
+        rule.contribute(self.local, self.center, self.spare)
+        with self.clocks.center:
+            rule.absorb(self.center, self.kept, self.spare)
+        rule.follow(self.local, self.center, self.spare)
+
+    def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:  # noqa: ARG002
+        """Apply ``rule`` to the one local and the center; nobody else is there in any order."""
+        rule.visit(self.local, self.center, self.kept, contribution)
+
+    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:  # noqa: ARG002
+        """Let the center absorb the contribution."""
+        rule.absorb(self.center, self.kept, contribution)
+
+    def await_turn(self) -> None:
+        """Return at once."""
+
+    def start_from(self, values: FloatArray | None = None) -> None:
+        """Give the center and the local ``values``."""
+        np.copyto(self.center, check_start_values(values, self.center.size))
+        np.copyto(self.local, self.center)
+        self.kept.fill(0)
+
+    def all_sum(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return a copy: the sum over one worker."""
+        check_sum_values(values)
+        return np.array(values)
+
+    def progress(self, steps: int) -> npt.NDArray[np.int64]:
+        """Return this worker's own steps."""
+        return np.array([steps], np.int64)
+
+    def barrier(self, timeout_seconds: float | None = None) -> None:
+        """Return at once."""
+
+    def check(self) -> None:
+        """Return at once: nobody else could abort the run."""
+
+    def close(self) -> None:
+        """Let go of all vectors."""
+        self.local = self.spare = self.center = np.zeros(0, np.float32)
+        self.kept = np.zeros((0, 0), np.float32)
+
+
+def _page_aligned(size: int) -> FloatArray:
+    if size == 0:
+        return np.zeros(0, np.float32)
+    # An anonymous map is zero, starts at a page as a shared segment does, and dies with its views.
+    return np.frombuffer(mmap.mmap(-1, size * 4), np.float32)

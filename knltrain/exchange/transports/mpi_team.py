@@ -1,0 +1,60 @@
+"""What all workers of a run do together when they are one MPI job: meet, and add up numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.communication.mpi.completion import Completion
+from knltrain.exchange.transports.team import check_sum_values
+
+_AWAITED = "the other workers; if they can be so late, raise exchange.timeout_seconds"
+
+
+@final
+class Meetings:
+    """The collective calls of the ranks of ``mpi``.COMM_WORLD, with a deadline each.
+
+    Nobody may be later than ``timeout_seconds``; ``check`` is called about every 0.1 s by who
+    waits, and may raise. All raise what `Completion.of` does.
+    """
+
+    def __init__(self, mpi: Any, timeout_seconds: float, check: Callable[[], None]) -> None:
+        self._world = mpi.COMM_WORLD
+        self._timeout_seconds = timeout_seconds
+        self._completion = Completion(mpi, timeout_seconds, check)
+        self.rank: int = self._world.rank
+        self.workers: int = self._world.size
+
+    def barrier(self, limit_seconds: float | None = None) -> None:
+        """Wait until every worker is here (collective)."""
+        self.finish(self._world.Ibarrier(), limit_seconds)
+
+    def later(self, limit_seconds: float | None) -> float:
+        """Return the longer one of a limit, if given, and the usual one."""
+        return max(limit_seconds or 0.0, self._timeout_seconds)
+
+    def all_sum(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Add up (k,) float64 numbers over all workers in rank order, see `Team.all_sum`."""
+        check_sum_values(values)
+        total = np.zeros_like(values)
+        for each in self.gathered(np.ascontiguousarray(values)):
+            total += each
+        return total
+
+    def gathered(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return what all have given, (P, k), by rank (collective); all give as much."""
+        found = np.zeros((self.workers, values.size), values.dtype)
+        self.finish(self._world.Iallgather(values, found))
+        return found
+
+    def broadcast(self, values: npt.NDArray[Any]) -> None:
+        """Give all the values of rank 0 (collective)."""
+        self.finish(self._world.Ibcast(values))
+
+    def finish(self, request: Any, limit_seconds: float | None = None) -> None:
+        """Wait for a request that needs all others."""
+        self._completion.of([request], lambda: _AWAITED, limit_seconds)

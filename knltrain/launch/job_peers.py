@@ -1,0 +1,206 @@
+"""The other processes that start workers of the same run: what all of them must know or hear."""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+from affinity import allowed_cpus
+from knltrain import __version__
+from knltrain.cluster import MeetingPoint, Task
+from knltrain.communication.rendezvous.rendezvous import Gathering
+from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
+from knltrain.config import RunConfig
+from knltrain.data.contents import DataContents
+from knltrain.errors import KnltrainError, PeerLost, RunFolderError, RunStopped, SegmentError
+from knltrain.launch.node_share import Site, agreed_sites, card_of, met_site
+from knltrain.launch.run_folder import CONFIG
+
+LEAST_PATIENCE_SECONDS = 60.0
+"""How long tasks may be apart at the start, where exchange.timeout_seconds is shorter."""
+
+SEEN_SECONDS = 30.0
+"""How long another computer's network file system may take to show what was written."""
+
+_PAUSE_SECONDS = 0.02
+
+
+@final
+class Company:
+    """This process among all that start workers of a run, once all are there.
+
+    `site` is its part of the run, ``lost_fd`` becomes readable when one of the others is gone,
+    which `lost` then tells, ``notes_fd`` when one has sent a note: to the first one, which `leads`,
+    or that one to all `others`. Raises ConfigError where they do not agree on the run, and what
+    `Gathering` raises. Leaving the ``with`` block with an error tells the others of it.
+    """
+
+    def __init__(
+        self, task: Task, site: Site, config: RunConfig, data: DataContents | None = None
+    ) -> None:
+        self.lost: PeerLost | None = None
+        self.lost_fd, self._telling_fd = os.pipe()
+        self.notes_fd, self._noting_fd = os.pipe()
+        os.set_blocking(self.notes_fd, False)
+        self._notes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.others, self.leads = task.tasks - 1, task.rank == 0
+        limit_seconds = max(LEAST_PATIENCE_SECONDS, config.exchange.timeout_seconds)
+        self._limit_seconds = limit_seconds
+        described = config.model_dump(mode="json")
+        card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described, data)
+        self._listener: socket.socket | None = None
+        self._gathering: Gathering | None = None
+        try:
+            self._gathering = Gathering(
+                task,
+                card,
+                limit_seconds,
+                self._take_lost,
+                partial(agreed_sites, site),
+                self._take_note,
+            )
+            self.site = met_site(site, self._gathering.agreed[task.rank])
+        except BaseException:
+            self._leave(in_peace=False)
+            raise
+
+    def settle(self, run_folder: Path | None) -> tuple[Path, MeetingPoint]:
+        """Tell the others where the run folder is, and where workers meet, or hear it.
+
+        The first one gives ``run_folder``. Raises RunFolderError where it is not seen.
+        """
+        gathering = self._found()
+        if run_folder is not None:
+            self._listener = gathering.listener()
+            told = {
+                "run_folder": str(run_folder.absolute()),
+                "config": (run_folder / CONFIG).read_text(encoding="utf-8"),
+                "port": self._listener.getsockname()[1],
+            }
+            gathering.share(told)
+        else:
+            told = gathering.share()
+            _check_seen(Path(told["run_folder"]), told["config"])
+        fd = None if self._listener is None else self._listener.fileno()
+        meeting_point = MeetingPoint(gathering.first_address, told["port"], gathering.address, fd)
+        return Path(told["run_folder"]), meeting_point
+
+    def doorkeepers(self, fds: tuple[int, ...]) -> list[Doorkeeper]:
+        """Hand the files of a node's memory to its other shares, as long as these are open."""
+        return [Doorkeeper(fd, self._address_of_memory(number)) for number, fd in enumerate(fds)]
+
+    def memory_fds(self, count: int) -> tuple[int, ...]:
+        """The files that `doorkeepers` of this node hands out, once its first share does.
+
+        Raises SegmentError if it does not in time, PeerLost if it has failed meanwhile.
+        """
+        deadline = time.monotonic() + self._limit_seconds
+        found: list[int] = []
+        try:
+            while len(found) < count:
+                try:
+                    found.append(fd_behind(self._address_of_memory(len(found))))
+                except SegmentError:
+                    if self.lost is not None:
+                        raise self.lost from None
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(_PAUSE_SECONDS)
+        except BaseException:
+            for fd in found:
+                os.close(fd)
+            raise
+        return tuple(found)
+
+    def tell(self, note: dict[str, Any]) -> None:
+        """Send a note to all others, or to the first one."""
+        self._found().note(note)
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Those that have come since the last call."""
+        with suppress(BlockingIOError):
+            os.read(self.notes_fd, 4096)
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._notes.get_nowait())
+        return found
+
+    def show_life(self, limit_seconds: float) -> None:
+        """Have the others see that this process runs: now its workers are under way.
+
+        Who has begun so, and gives no sign of life for ``limit_seconds``, is lost.
+        """
+        self._found().show_life(limit_seconds)
+
+    def give_up(self, why: str) -> None:
+        """Tell the others at once that this part of the run fails: its end may take long."""
+        if self._gathering is not None:
+            self._gathering.leave(in_peace=False, why=why)
+
+    def __enter__(self) -> Company:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        why = None
+        if error is not None:
+            why = str(error) if isinstance(error, KnltrainError) else type(error).__name__
+        self._leave(in_peace=error is None or isinstance(error, RunStopped), why=why)
+
+    def _found(self) -> Gathering:
+        assert self._gathering is not None
+        return self._gathering
+
+    def _address_of_memory(self, number: int) -> str:
+        return f"knltrain-memory-{self._found().token}-{self.site.node}-{number}"
+
+    def _take_lost(self, error: PeerLost) -> None:
+        self.lost = error
+        with suppress(OSError):
+            os.write(self._telling_fd, b".")
+
+    def _take_note(self, note: dict[str, Any]) -> None:
+        self._notes.put(note)
+        with suppress(OSError):
+            os.write(self._noting_fd, b".")
+
+    def _leave(self, in_peace: bool, why: str | None = None) -> None:
+        if self._gathering is not None:
+            self._gathering.leave(in_peace, why)
+        if self._listener is not None:
+            self._listener.close()
+        for fd in (self.lost_fd, self._telling_fd, self.notes_fd, self._noting_fd):
+            os.close(fd)
+
+
+@contextmanager
+def company_of(
+    task: Task | None, site: Site, config: RunConfig, data: DataContents | None = None
+) -> Iterator[Company | None]:
+    """The company of a task; None for a process that starts all workers of its run."""
+    if task is None:
+        yield None
+        return
+    with Company(task, site, config, data) as company:
+        yield company
+
+
+def _check_seen(run_folder: Path, config: str) -> None:
+    deadline = time.monotonic() + SEEN_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            if (run_folder / CONFIG).read_text(encoding="utf-8") == config:
+                return
+        time.sleep(_PAUSE_SECONDS)
+    raise RunFolderError(
+        f"the run folder '{run_folder}', which task 0 has made, is not seen on "
+        f"{socket.gethostname()}: expected one in a file system that all computers of the run "
+        "share, as by --set runs_folder=/home/me/runs"
+    )

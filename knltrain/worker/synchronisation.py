@@ -1,0 +1,49 @@
+"""The meetings of all workers of a run: between two steps, before the first and after the last."""
+
+from __future__ import annotations
+
+from typing import final
+
+from knltrain.exchange.strategies import Participation
+from knltrain.worker.termination import RunProgress
+
+MEETING_SECONDS = 1800.0
+"""How long workers wait for each other outside exchanges: before the first step one may be
+compiling kernels, and those that exchange alone, or seldom, may be many steps apart."""
+
+
+@final
+class Meetings:
+    """One worker's part in the meetings of its run, whose `progress` is read at each of them.
+
+    `step` is the run's step at the last one.
+    """
+
+    def __init__(self, participation: Participation, progress: RunProgress) -> None:
+        self.step = self._own_step = 0
+        self._participation = participation
+        self._team = participation.team
+        self._progress = progress
+
+    def wait(self) -> None:
+        """Wait until all workers of the run are here (collective)."""
+        self._participation.settle()
+        method = self._participation.method
+        apart = method.schedule != "synchronous" or method.period != 1
+        self._team.barrier(MEETING_SECONDS if apart else None)
+
+    def agree(self, own_step: int) -> int:
+        """Wait until all workers are here, and see how far the run is while none of them steps.
+
+        This worker is at `own_step`. Returns the run's step when all last met.
+        """
+        self._progress.look(own_step)
+        self.wait()
+        self._progress.meet(own_step)
+        self._team.barrier()
+        since, self.step, self._own_step = self.step, self._progress.step, own_step
+        return since
+
+    def unmoved_since(self, own_step: int) -> int | None:
+        """The run's step when all last met, if this worker has done no step since; else None."""
+        return self.step if own_step == self._own_step else None

@@ -1,0 +1,131 @@
+"""Kernels that are compiled before a worker needs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knltrain.assembly.kernels import compile_kernels
+
+ROOT = Path(__file__).parents[3]
+COMPILE = """
+import sys
+from knltrain.assembly.kernels import compile_kernels
+from knltrain.config import RunConfig
+from vectorized_ops.numba.compiling.journal import JOURNAL
+config = RunConfig.model_validate_json(sys.argv[1])
+for images in (16, 16, 32):
+    told = list(compile_kernels(config, images, 2))
+    print(len(told) and told[-1].done == told[-1].total, sum(one.made.compiled for one in told))
+print(len(JOURNAL.made))
+"""
+
+
+def run(config, folder: Path, program: str = COMPILE, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", program, config.model_dump_json()],
+        env={
+            **os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder), **environment,
+        },
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_differs(
+    config, tmp_path: Path
+) -> None:
+    numba = {"backend__name": "cpu", "backend__implementation": "numba"}
+    first, again, with_more_images, made = run(config(**numba), tmp_path)
+    compiled = int(first.split()[1])
+    assert first == f"True {compiled}"
+    assert compiled > 10
+    assert [again, with_more_images, int(made)] == ["0 0", "0 0", compiled]
+    assert len(list(tmp_path.glob("*/*.kernel"))) == compiled
+    assert run(config(**numba, seed=9), tmp_path) == ["0 0", "0 0", "0 0", "0"]
+    (mark,) = tmp_path.glob("*/complete/*")
+    mark.unlink()
+    assert run(config(**numba), tmp_path) == ["0 0", "0 0", "0 0", "0"], "they are all found"
+    assert mark.exists()
+    other, *_ = run(config(**numba, network={"name": "cifar-quick"}), tmp_path)
+    assert int(other.split()[1]) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
+def test_each_process_that_compiles_may_run_on_all_cpus_though_openmp_places_threads(
+    config, tmp_path: Path
+) -> None:
+    program = """
+import os, sys
+from pathlib import Path
+from knltrain.assembly.kernels import compile_kernels
+from knltrain.config import RunConfig
+
+def children(pid):
+    return [int(c) for t in Path(f"/proc/{pid}/task").iterdir()
+            for c in (t / "children").read_text().split()]
+
+for told in compile_kernels(RunConfig.model_validate_json(sys.argv[1]), 16, 2):
+    if told.done == 1:
+        forks = [fork for helper in children(os.getpid()) for fork in children(helper)]
+        print(len(forks), all(os.sched_getaffinity(f) == os.sched_getaffinity(0) for f in forks))
+"""
+    numba = config(backend__name="cpu", backend__implementation="numba")
+    cpus = sorted(os.sched_getaffinity(0))
+    places = {"OMP_PLACES": f"{{{cpus[0]}}},{{{cpus[1]}}}", "OMP_PROC_BIND": "close"}
+    assert run(numba, tmp_path, program=program, **places) == [f"{len(cpus)} True"]
+
+
+@pytest.mark.slow
+def test_of_workers_that_start_at_once_one_compiles(config, tmp_path: Path) -> None:
+    numba = config(backend__name="cpu", backend__implementation="numba")
+    (tmp_path / "sleeping.py").write_text("import time; time.sleep(2)")
+    program = COMPILE.replace("(16, 16, 32)", "(16,)").replace(
+        "import sys",
+        "import sys\nimport knltrain.assembly.kernels as kernels\nkernels._PROCESS = 'sleeping'",
+    )
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, numba.model_dump_json()],
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}:{tmp_path}",
+                "NUMBA_CACHE_DIR": str(tmp_path),
+            },
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    assert [worker.communicate()[0] for worker in workers] == ["0 0\n0\n"] * 3
+    assert len(list(tmp_path.glob("*/complete/*"))) == 1
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        {"backend__name": "torch", "backend__implementation": "numba"},
+        {"backend__name": "cpu", "backend__implementation": "reference"},
+    ],
+)
+def test_who_has_no_kernels_starts_no_process(
+    config, backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert list(compile_kernels(config(**backend), 16, 1)) == []
+
+
+def test_where_nothing_can_be_kept_nothing_is_compiled_before(config, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = run(
+        config(backend__name="cpu", backend__implementation="numba"), tmp_path / "file" / "folder"
+    )
+    assert found == ["0 0", "0 0", "0 0", "0"]

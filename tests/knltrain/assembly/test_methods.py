@@ -1,0 +1,109 @@
+"""From the name of a method to its parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from knltrain.assembly import build_method
+from knltrain.assembly.methods import BUILDERS, doubts_about
+from knltrain.config.methods import METHODS
+from knltrain.errors import ConfigError
+from knltrain.exchange.rules.downpour import Downpour
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.rules.emulated_link import Link, SlowLink
+
+
+def test_every_method_can_be_built_and_no_other():
+    assert set(BUILDERS) == set(METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_method_meets_as_its_facts_say(config, name):
+    workers = 1 if name in ("asgd", "mvasgd") else 4
+    method, facts = build_method(config(exchange__method=name), workers), METHODS[name]
+    assert method.name == name
+    if facts.schedule == "never":
+        assert method.period is None
+    else:
+        assert method.schedule == facts.schedule
+    assert isinstance(method.rule, EASGD) == ("moving_rate" in facts.reads)
+    assert (method.group_size > 0) == (method.inside is not None) == ("group_size" in facts.reads)
+    assert (method.stream is not None) == ("fragments" in facts.reads)
+
+
+def test_momentum_at_the_center_is_the_configured_one(config):
+    rule = build_method(
+        config(exchange__method="async_msgd", exchange__center_momentum=0.5), 2
+    ).rule
+    assert isinstance(rule, Downpour)
+    assert (rule.momentum, rule.nesterov, rule.center_vectors) == (0.5, False, 2)
+
+
+def test_seasgd_pulls_after_the_step_and_writes_behind(config):
+    method = build_method(config(exchange__method="seasgd"), 4)
+    assert (method.after, method.overlap, method.rule.moving_rate) == ("step", "writes", 0.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "doubt"),
+    [
+        ({"method": "sync_easgd"}, None),
+        ({"method": "sync_easgd", "moving_rate": 0.6}, "past 1 / workers = 0.5"),
+        ({"method": "seasgd", "moving_rate": 0.6}, "past 1 / workers = 0.5"),
+        ({"method": "downpour", "communication_period": 16}, "communication_period = 16"),
+        ({"method": "downpour", "communication_period": 2}, None),
+        ({"method": "sync_sgd"}, None),
+        ({"method": "hierarchical_sgd"}, "group_size = 1 with 2 workers: each worker is a group"),
+        ({"method": "hierarchical_sgd", "group_size": 2}, "all workers are one group"),
+    ],
+)
+def test_settings_that_may_not_be_stable_are_doubted(config, changes, doubt):
+    chosen = config(**{f"exchange__{key}": value for key, value in changes.items()})
+    found = doubts_about(chosen, 2)
+    assert len(found) == (doubt is not None)
+    if doubt is not None:
+        assert doubt in found[0]
+
+
+def test_groups_are_two_of_the_most_workers_where_nothing_else_is_said(config):
+    assert build_method(config(exchange__method="shmcaffe_h"), 8).group_size == 4
+    method = build_method(config(exchange__method="hierarchical_sgd", exchange__group_size=2), 8)
+    assert (method.group_size, method.rule.workers, method.inside.rule.workers) == (2, 4, 2)
+    assert (method.period, method.inside.period) == (16, 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "workers", "problem"),
+    [
+        ({"method": "shmcaffe_h"}, 1, "with 1 worker: expected at least 2"),
+        ({"method": "shmcaffe_h", "group_size": 3}, 4, "4 workers do not go in groups"),
+        ({"method": "mvasgd"}, 2, "expected workers = 1, or 'mvadownpour'"),
+        ({"method": "sync_sgd", "communication_period": 2}, 2, "use 1"),
+        ({"method": "shmcaffe_h", "packing": "per_layer"}, 4, "goes in groups"),
+        ({"method": "easgd", "packing": "per_layer"}, 4, "expected exchange.packing = 'packed'"),
+        ({"method": "seasgd", "emulated_link_gbits": 10.0}, 4, "seasgd cannot be emulated"),
+        ({"method": "shmcaffe_h", "emulated_link_gbits": 10.0}, 4, "shmcaffe_h cannot be emulated"),
+        ({"method": "async_sgd", "emulated_link_gbits": 10.0}, 4, "async_sgd cannot be emulated"),
+    ],
+)
+def test_what_does_not_fit_is_refused(config, changes, workers, problem):
+    chosen = config(**{f"exchange__{key}": value for key, value in changes.items()})
+    with pytest.raises(ConfigError, match=problem):
+        build_method(chosen, workers)
+
+
+def test_a_link_is_emulated_where_one_is_asked_for(config):
+    over = {"exchange__emulated_link_gbits": 8.0, "exchange__emulated_latency_us": 50.0}
+    plain = build_method(config(exchange__method="original_easgd"), 4)
+    slow = build_method(config(exchange__method="original_easgd", **over), 4)
+    assert not isinstance(plain.rule, SlowLink)
+    assert isinstance(slow.rule, SlowLink)
+    assert slow.rule._link == Link(bytes_per_second=1e9, latency_seconds=50e-6)
+    assert slow.schedule == plain.schedule
+
+
+def test_slow_momentum_takes_the_learning_rate_of_the_step(config):
+    rule = build_method(config(exchange__method="slowmo"), 2, lambda step: 0.1 + step).rule
+    rule.prepare(3)
+    assert rule._now.velocity_rate == pytest.approx(3.1)
+    assert rule._now.gain == pytest.approx(1 / 3.1)

@@ -1,0 +1,65 @@
+"""Memory that a worker needs, foreseen and found."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from knltrain.assembly.needs import MOMENTS, PROGRAM_BYTES, memory_needs
+from knltrain.config import load_config
+from knltrain.config.tables import OPTIMIZER_DEFAULTS
+from knltrain.data.dataset import Dataset, LabelledImages
+from knltrain.launch.training import train
+from knltrain.network.layers import Dense
+from knltrain.network.network import Network
+
+
+def images(count: int) -> LabelledImages:
+    return LabelledImages(np.zeros((count, 2, 2, 1), np.float32), np.zeros(count, np.int64))
+
+
+def test_needs_are_those_of_vectors_outputs_and_all_images():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    needs = memory_needs(network, Dataset("none", images(10), images(5), 3), 7)
+    assert {need.name: (need.bytes, need.kind) for need in needs} == {
+        "model": (4 * (4 * network.packed_size + 2 * (4 + 3) * 16), "best"),
+        "data": (15 * (16 + 8), "dram"),
+        "program": (PROGRAM_BYTES, "best"),
+    }
+
+
+def test_a_batch_in_slices_needs_memory_for_one_and_for_its_gradient():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    dataset = Dataset("none", images(10), images(5), 3)
+    model = [memory_needs(network, dataset, 64, micro_batch=n)[0].bytes for n in (0, 20, 64, 99)]
+    assert model[0] == model[2] == model[3] == 4 * (4 * network.packed_size + 2 * (4 + 3) * 64)
+    assert model[1] == 4 * (5 * network.packed_size + 2 * (4 + 3) * 32)
+
+
+def test_an_optimizer_with_two_moments_needs_a_vector_more():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    dataset = Dataset("none", images(10), images(5), 3)
+    sgd, adamw = (
+        memory_needs(network, dataset, 7, optimizer=name)[0].bytes for name in ("sgd", "adamw")
+    )
+    assert adamw - sgd == 4 * network.packed_size
+    assert set(MOMENTS) == set(OPTIMIZER_DEFAULTS)
+
+
+def test_images_with_a_border_are_counted_beside_those_that_were_loaded():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    needs = memory_needs(network, Dataset("none", images(10), images(5), 3), 7, shift_pixels=1)
+    assert needs[1].bytes == 15 * (16 + 8) + 10 * 4 * 4 * 4
+
+
+@pytest.mark.slow
+def test_a_worker_takes_no_more_than_was_foreseen_and_much_of_it(tmp_path, run_toml, two_cores):
+    path = tmp_path / "run.toml"
+    path.write_text(run_toml)
+    for place in json.loads((train(load_config(path)) / "placement.json").read_text())["workers"]:
+        needed = place["asked"]["memory"]["need_bytes"]
+        memory = place["got"]["memory"]
+        taken = sum(memory["anonymous"].values()) + sum(memory["shared"].values())
+        assert needed / 5 < taken <= needed

@@ -1,0 +1,88 @@
+"""What a whole run leaves behind, and when."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from knltrain.assembly import observers
+from knltrain.metrics import read_metrics
+from knltrain.report import draw_curves, summary
+
+
+def test_whole_run_leaves_a_complete_run_folder(config, run, tmp_path):
+    run(config(evaluation__every_epochs=1.0), tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"result.json", "metrics-0.jsonl", "checkpoint-5"} < names
+    assert len([name for name in names if name.startswith("events.out.tfevents")]) == 1
+    assert len(names) == 4
+    result = json.loads((tmp_path / "result.json").read_text())
+    facts = {
+        "network": "lenet",
+        "data": "digits",
+        "method": "sync_easgd",
+        "backend": "torch",
+        "workers": 1,
+        "threads": 1,
+        "batch": 16,
+        "epochs": None,
+        "seed": 1,
+        "steps": 5,
+        "test_images": 20,
+    }
+    assert facts.items() <= result.items()
+    assert 0 <= result["test_accuracy"] <= 1
+    assert result["images_per_second"] == pytest.approx(5 * 16 / result["train_seconds"])
+    records = read_metrics(tmp_path / "metrics-0.jsonl")
+    assert [each["step"] for each in records if each["kind"] == "test"] == [2, 4, 5]
+    assert {each["step"] for each in records if each["kind"] == "train"} >= {1, 5}
+    draw_curves(tmp_path)
+    assert f"{100 * result['test_accuracy']:.2f} % of 20 images" in summary(tmp_path)
+
+
+def test_run_of_the_cpu_backend_leaves_its_plan(config, run, tmp_path):
+    run(config(backend__name="cpu", backend__micro_batch=8), tmp_path)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert (plan["implementation"], plan["batch"], plan["threads"]) == ("reference", 16, 1)
+    assert plan["micro_batch"] == {"images": 8, "seconds": []}
+    assert plan["arena_bytes"] > 0
+
+
+def test_evaluation_takes_as_many_images_at_once_as_the_backend_can(
+    config, make_worker, tmp_path, monkeypatch
+):
+    sizes = []
+    with make_worker(config(), tmp_path) as worker:
+        evaluate = worker.backend.evaluate
+
+        def recording(images, parameters):
+            sizes.append(len(images.labels))
+            return evaluate(images, parameters)
+
+        monkeypatch.setattr(worker.backend, "evaluate", recording)
+        worker.run()
+    assert sizes == 3 * [16, 4]
+
+
+@pytest.mark.parametrize(
+    ("method", "vectors"),
+    [
+        ("sync_easgd", 1),
+        ("seasgd", 1),
+        ("shmcaffe_h", 1),
+        ("downpour", 1.5),
+        ("caffegpi", None),
+        ("none", None),
+    ],
+)
+def test_bytes_that_a_node_sends_are_told_where_there_is_such_a_number(config, method, vectors):
+    """Of two nodes, half a vector each way; who follows the center reads it once more."""
+    found = observers._between_nodes(config(nodes=2, workers=2, exchange__method=method))
+    sent = found.get("exchange_bytes")
+    assert sent == (None if vectors is None else pytest.approx(vectors * 4 * 431_080, 0.001))
+    assert (found["nodes"], found["wire_format"]) == (2, "float32")
+
+
+def test_nothing_is_said_of_nodes_where_there_is_one(config):
+    assert observers._between_nodes(config(workers=2)) == {}

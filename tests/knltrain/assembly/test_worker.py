@@ -1,0 +1,196 @@
+"""Whole runs of one worker: the same bits every time, stopped and resumed or not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from knltrain.assembly import names
+from knltrain.checkpoint import latest_checkpoint, load_checkpoint
+from knltrain.clocks import BESIDES, COSTS
+from knltrain.config.methods import METHODS
+from knltrain.errors import CheckpointError, ConfigError
+from knltrain.exchange.strategies import layer_trees as along_trees
+from knltrain.exchange.transports.tree_team import TreeTeam
+from knltrain.exchange.tree_exchange import TreeExchange
+from knltrain.metrics import read_metrics
+from knltrain.network.layers import Dense
+from knltrain.network.network import Network
+from knltrain.worker import Observer
+from knltrain.worker.synchronisation import MEETING_SECONDS
+
+OF_ONE = [name for name, facts in METHODS.items() if "group_size" not in facts.reads]
+
+
+class StopsAfter(Observer):
+    """Ends a run as a kill would, that is, by an error in the middle."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def step_done(self, worker, step, loss, learning_rate):
+        if step == self.step:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        (Network("small", (8, 8, 1), (Dense("out", 10),)), r"\(28, 28, 1\).*takes \(8, 8, 1\)"),
+        (Network("few", (28, 28, 1), (Dense("out", 3),)), r"10 classes.*outputs \(3,\)"),
+    ],
+)
+def test_network_that_does_not_fit_the_data_is_refused(
+    config, make_worker, tmp_path, monkeypatch, network, expected
+):
+    monkeypatch.setitem(names.NETWORKS, "lenet", lambda: network)
+    with pytest.raises(ConfigError, match=expected):
+        make_worker(config(), tmp_path)
+
+
+def test_epochs_are_as_many_steps_as_fit_into_them(config, make_worker, tmp_path):
+    with make_worker(config(train__steps=None, train__epochs=3), tmp_path) as worker:
+        assert worker.progress.total_steps == 3 * 2
+
+
+def test_learning_rate_follows_the_policy(config, make_worker, tmp_path):
+    with make_worker(config(), tmp_path) as worker:
+        assert worker.learning_rate(0) == 0.01
+        assert worker.learning_rate(4) == pytest.approx(0.01 * 1.4**-0.75)
+
+
+@pytest.mark.parametrize("method", OF_ONE)
+def test_same_seed_gives_the_same_bits(config, run, tmp_path, method):
+    chosen = config(exchange__method=method, train__steps=3, evaluation__every_epochs=0.0)
+    results = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        results.append(run(chosen, tmp_path / name))
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("method", OF_ONE)
+def test_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, run, tmp_path, method):
+    chosen = config(exchange__method=method, checkpoint__every_epochs=1.0, checkpoint__keep=9)
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    expected = run(chosen, whole)
+    with pytest.raises(KeyboardInterrupt):
+        run(chosen, stopped, observers=[StopsAfter(3)])
+    assert latest_checkpoint(stopped).name == "checkpoint-2"
+    for found, wanted in zip(run(chosen, stopped, resume=True), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    network = names.build_network(chosen)
+    for step in (4, 5):
+        centers = [
+            load_checkpoint(folder / f"checkpoint-{step}", network).center.packed
+            for folder in (whole, stopped)
+        ]
+        np.testing.assert_array_equal(*centers)
+    records = read_metrics(stopped / "metrics-0.jsonl")
+    for kind in ("train", "test"):
+        steps = [each["step"] for each in records if each["kind"] == kind]
+        assert steps == sorted(set(steps))
+    results = [json.loads((folder / "result.json").read_text()) for folder in (whole, stopped)]
+    assert results[0]["test_accuracy"] == results[1]["test_accuracy"]
+    assert results[0]["test_loss"] == results[1]["test_loss"]
+
+
+@pytest.mark.parametrize("name", names.OPTIMIZERS)
+def test_resumed_optimizer_takes_the_steps_of_one_that_never_stopped(
+    config, make_worker, tmp_path, name
+):
+    chosen = config(
+        optimizer__name=name,
+        optimizer__clip_norm=1.0,
+        optimizer__weight_decay=0.1,
+        checkpoint__every_epochs=1.0,
+    )
+
+    def results(folder, **options):
+        with make_worker(chosen, folder, **options) as worker:
+            worker.run()
+            state = {each: values.copy() for each, values in worker.optimizer.state.items()}
+            return {"parameters": worker.parameters.copy(), **state}
+
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    expected = results(whole)
+    with pytest.raises(KeyboardInterrupt):
+        results(stopped, observers=[StopsAfter(3)])
+    found = results(stopped, resume=True)
+    assert list(found) == list(expected)
+    for each, values in expected.items():
+        assert values.any(), each
+        np.testing.assert_array_equal(found[each], values, err_msg=each)
+
+
+def test_resuming_a_finished_run_keeps_its_result(config, run, tmp_path):
+    run(config(), tmp_path)
+    before = json.loads((tmp_path / "result.json").read_text())
+    run(config(), tmp_path, resume=True)
+    after = json.loads((tmp_path / "result.json").read_text())
+    costs_after, costs_before = after.pop("cost_seconds"), before.pop("cost_seconds")
+    assert after == before
+    for name in ("reading", "set_up"):  # which were done again
+        assert costs_after[name] > costs_before[name] > 0
+
+
+def test_costs_of_a_run_add_up_to_its_training_time(config, run, tmp_path):
+    run(config(), tmp_path)
+    result = json.loads((tmp_path / "result.json").read_text())
+    costs = result["cost_seconds"]
+    assert tuple(costs) == COSTS + BESIDES
+    assert min(costs.values()) >= 0
+    parts = ("batch", "gradient", "update", "waiting", "moving", "center_update", "rest")
+    assert sum(costs[name] for name in parts) == pytest.approx(result["train_seconds"])
+    assert costs["gradient"] > 0
+
+
+def test_finished_run_can_be_made_longer(config, run, tmp_path):
+    run(config(train__steps=3), tmp_path)
+    run(config(train__steps=4), tmp_path, resume=True)
+    records = read_metrics(tmp_path / "metrics-0.jsonl")
+    assert [each["step"] for each in records if each["kind"] == "test"] == [2, 3, 4]
+    assert json.loads((tmp_path / "result.json").read_text())["steps"] == 4
+
+
+def test_resumed_run_cannot_end_before_its_checkpoint(config, make_worker, run, tmp_path):
+    run(config(train__steps=3), tmp_path)
+    with pytest.raises(ConfigError, match=r"end after 2 steps.* at step 3: raise train"):
+        make_worker(config(train__steps=2), tmp_path, resume=True)
+
+
+def test_run_without_checkpoint_cannot_be_resumed(config, make_worker, tmp_path):
+    with pytest.raises(CheckpointError, match=r"no checkpoint to resume from"):
+        make_worker(config(), tmp_path, resume=True)
+
+
+@pytest.mark.ipex
+def test_run_by_ipex_ends_where_the_eager_one_does(config, run, tmp_path):
+    ends = []
+    for engine in ("eager", "ipex"):
+        (tmp_path / engine).mkdir()
+        ends.append(run(config(backend__engine=engine), tmp_path / engine)[0])
+    np.testing.assert_allclose(*ends, rtol=1e-3, atol=1e-5)
+
+
+def test_workers_along_trees_make_their_exchange_when_all_have_read_their_images(
+    config, make_worker, tmp_path, monkeypatch
+):
+    """That takes as long as it takes: exchanges have a limit of their own."""
+    limits, made = [], []
+    monkeypatch.setattr(TreeTeam, "barrier", lambda _, limit=None: limits.append(limit))
+
+    def make(*arguments, **options):
+        made.append(list(limits))
+        return TreeExchange(*arguments, **options)
+
+    monkeypatch.setattr(along_trees, "TreeExchange", make)
+    with make_worker(config(exchange__method="caffegpi"), tmp_path):
+        assert made == [[MEETING_SECONDS]]

@@ -1,0 +1,120 @@
+"""Batches in slices: what comes of them is what comes of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from seam.definition import check_step
+from seam.graphs import ALEXNET, GRAPHS, LENET
+from seam.material import batch_of, direct, parameters_of
+
+from knltrain.backends.cpu import CpuBackend
+from knltrain.backends.cpu.executor import Passes
+from knltrain.network.layer_slices import layer_parts
+from knltrain.network.layers import BatchNormalisation, Dense
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
+from vectorized_ops.implementations import Operations
+
+CUTTABLE = [
+    network
+    for network in GRAPHS
+    if not any(isinstance(layer, BatchNormalisation) for layer in network.layers)
+]
+
+CHAIN = Network("chain", (1, 1, 4), (Dense("a", 4), Dense("b", 4), Dense("out", 3)))
+
+
+@pytest.fixture
+def passes(ops: Operations) -> Iterator[Passes]:
+    """Of CHAIN, on batches of up to 20 images, 8 at a time."""
+    made = Passes(CHAIN, 20, 8, ops)
+    yield made
+    made.release()
+
+
+@pytest.mark.parametrize("network", CUTTABLE, ids=lambda network: network.name)
+@pytest.mark.parametrize(("images", "at_a_time"), [(32, 16), (19, 17)])
+def test_step_and_evaluation_in_slices_are_those_of_the_definition(
+    implementation: str, network: Network, images: int, at_a_time: int
+) -> None:
+    """Also where the last slice is smaller, and where dropout decides by the image's number."""
+    if implementation == "onednn" and network is ALEXNET:
+        return  # it has neither dropout nor local response normalisation
+    backend = direct(network, images, implementation, micro_batch=at_a_time)
+    check_step(backend, network, parameters_of(network).packed, batch_of(network, images))
+    backend.close()
+
+
+def test_batch_that_fits_goes_through_at_once_and_to_the_same_bits(implementation: str) -> None:
+    batch, parameters = batch_of(LENET, 16), parameters_of(LENET)
+    gradients = []
+    for images, at_a_time in ((16, 0), (16, 40), (32, 16)):
+        backend = direct(LENET, images, implementation, micro_batch=at_a_time)
+        gradients.append(ParameterVector(LENET).packed)
+        backend.loss_and_gradient(batch, parameters.packed, gradients[-1])
+        backend.close()
+    assert_array_equal(gradients[1], gradients[0])
+    assert_array_equal(gradients[2], gradients[0])
+
+
+def test_padding_between_parameters_is_zero_in_the_gradient_of_slices(implementation: str) -> None:
+    backend = direct(CHAIN, 20, implementation, micro_batch=16)
+    gradient = np.full(CHAIN.packed_size, np.nan, np.float32)
+    backend.loss_and_gradient(batch_of(CHAIN, 20), parameters_of(CHAIN).packed, gradient)
+    for view in ParameterVector(CHAIN, gradient).views.values():
+        assert np.isfinite(view).all()
+        view.fill(0)
+    assert not gradient.any()
+    backend.close()
+
+
+@pytest.mark.parametrize("at_a_time", [0, 16, 8])
+def test_gradient_is_done_layer_by_layer_from_the_last_one_on(
+    implementation: str, at_a_time: int
+) -> None:
+    """Also of a batch in slices, where the last slice adds to what the others have left."""
+    backend = direct(CHAIN, 20, implementation, micro_batch=at_a_time)
+    gradient = ParameterVector(CHAIN).packed
+    told: list[tuple[int, np.ndarray]] = []
+    backend.loss_and_gradient(
+        batch_of(CHAIN, 20),
+        parameters_of(CHAIN).packed,
+        gradient,
+        lambda offset: told.append((offset, gradient[offset:].copy())),
+    )
+    begins = [part.start for part in layer_parts(CHAIN)]
+    assert sorted({offset for offset, _ in told}) == begins
+    for offset, done in told:
+        assert_array_equal(done, gradient[offset:])
+    backend.close()
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # NumPy tells what is wanted here
+def test_first_layer_that_is_not_finite_in_any_slice_is_named(passes: Passes) -> None:
+    parameters, batch = parameters_of(CHAIN), batch_of(CHAIN, 20)
+    for view in parameters.views.values():
+        view.fill(1)
+    batch.images_nhwc.fill(1)
+    assert passes.first_non_finite(batch, parameters.views) is None
+    batch.images_nhwc[3] = 2e37  # 16 times as much in the third layer is infinite
+    assert passes.first_non_finite(batch, parameters.views) == "out"
+    batch.images_nhwc[17] = np.inf
+    assert passes.first_non_finite(batch, parameters.views) == "a"
+    batch.images_nhwc[11] = 3e37  # infinite behind the second layer
+    assert passes.first_non_finite(batch, parameters.views) == "a"
+    batch.images_nhwc[17] = 1
+    assert passes.first_non_finite(batch, parameters.views) == "b"
+    batch.images_nhwc[3] = np.inf  # an earlier layer in an earlier slice
+    assert passes.first_non_finite(batch, parameters.views) == "a"
+
+
+def test_smaller_slices_need_less_memory() -> None:
+    backends = [CpuBackend(LENET, 64, 1, "reference", micro_batch=n) for n in (0, 32)]
+    whole, half = (backend._passes.plan.arena_bytes for backend in backends)
+    assert half < 0.6 * whole
+    for backend in backends:
+        backend.close()

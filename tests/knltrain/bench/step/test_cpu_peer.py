@@ -1,0 +1,45 @@
+"""The cpu backend as a contestant."""
+
+import io
+import json
+import os
+import sys
+
+from knltrain.bench.step import cpu_peer
+from knltrain.bench.step.job import write_job
+from knltrain.network.zoo.lenet import lenet
+from vectorized_ops.numba.compiling.journal import MadeKernel
+
+
+def test_trains_on_the_jobs_batch_and_reports_the_first_loss(tmp_path, monkeypatch, capsys):
+    write_job(tmp_path, lenet(), batch=4, seed=1)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("0.001\n"))
+    cpu_peer.main(tmp_path, 1)
+    ready, answer = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert 0 < ready["ready"]["loss"] < 20
+    assert answer["steps"] >= 1
+
+
+def test_starts_over_once_where_it_has_compiled_and_on_the_cpus_it_had_first():
+    compiled, loaded = (MadeKernel("maxima", "(f4)", how, 0.5) for how in (True, False))
+    cpus, started = os.sched_getaffinity(0), []
+
+    def execute(program, command):
+        started.append((program, command, os.sched_getaffinity(0)))
+
+    def start_over(arguments, made):
+        os.sched_setaffinity(0, {min(cpus)})  # as threads that are pinned leave the main one
+        try:
+            cpu_peer.start_over_if_compiled(arguments, cpus, made, execute)
+        finally:
+            os.sched_setaffinity(0, cpus)
+
+    start_over(["job", "2"], [loaded])
+    assert not started
+    start_over(["job", "2"], [loaded, compiled])
+    ((program, command, places),) = started
+    assert program == command[0] == sys.executable
+    assert command[1:] == ["-m", "knltrain.bench.step.cpu_peer", "job", "2", "again"]
+    assert places == cpus
+    start_over(command[3:], [compiled])
+    assert len(started) == 1

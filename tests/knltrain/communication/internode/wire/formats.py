@@ -1,0 +1,19 @@
+"""The wire formats, for the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from knltrain.communication.internode.wire import Bfloat16, Int8, TopK, WireFormat
+from vectorized_ops.reference import top_k as largest
+from vectorized_ops.reference import wire
+
+FORMATS: dict[str, Callable[[int], WireFormat]] = {
+    "bfloat16": lambda size: Bfloat16(wire),
+    "int8": lambda size: Int8(wire),
+    "top_k": lambda size: TopK(largest, 0.02, size),
+}
+"""By the most values that are encoded at a time."""
+
+KEEPING = ["int8", "top_k"]
+"""Those that keep a residual."""

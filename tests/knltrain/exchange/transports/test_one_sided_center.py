@@ -1,0 +1,62 @@
+"""Workers on several nodes who come to a center alone: real ranks of MPI."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ...mpi_ranks import OVER_TCP, expect_success, needs_mpi, run_ranks
+
+PROGRAM = Path(__file__).with_name("one_sided_ranks.py")
+RANKS = 3
+
+pytestmark = needs_mpi
+
+
+def told_by(scene: str, environment: dict[str, str] | None = None) -> dict[int, list[Any]]:
+    """What each rank has found."""
+    found: dict[int, list[Any]] = {}
+    for line in expect_success(
+        run_ranks(RANKS, str(PROGRAM), scene, environment=environment)
+    ).splitlines():
+        rank, what = json.loads(line)
+        found.setdefault(rank, []).append(what)
+    return found
+
+
+@pytest.mark.parametrize(
+    "over",
+    [pytest.param({}, id="shm"), pytest.param(OVER_TCP, id="tcp", marks=pytest.mark.slow)],
+)
+def test_what_leaves_the_locals_enters_the_center(over: dict[str, str]) -> None:
+    assert told_by("elastic_averages", over) == {rank: [True, True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+def test_steps_of_all_workers_add_up_exactly() -> None:
+    assert told_by("pushes") == {rank: [True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+def test_workers_are_a_team() -> None:
+    found = told_by("team")
+    for rank in range(RANKS):
+        assert found[rank] == [[3.0, 3.0], [10, 11, 12], [rank, RANKS, rank == 0]]
+
+
+@pytest.mark.slow
+def test_who_is_late_does_not_spoil_the_start() -> None:
+    assert told_by("starts_late") == {rank: [True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+def test_a_thread_adds_while_its_worker_tells_of_its_steps() -> None:
+    assert told_by("updates") == {rank: [True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+def test_who_does_not_come_alone_is_refused() -> None:
+    assert told_by("refusals") == {rank: [True] * 5 for rank in range(RANKS)}

@@ -1,0 +1,206 @@
+"""Processes that start workers of the same run: what they agree on, hand over and hear."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import secrets
+import select
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knltrain.cluster import Task
+from knltrain.config import RunConfig, to_toml
+from knltrain.errors import ConfigError, PeerLost, RunFolderError
+from knltrain.launch.job_peers import Company, company_of
+from knltrain.launch.node_share import ALONE, expected_site
+from knltrain.launch.run_folder import CONFIG
+
+
+def config(**changed: Any) -> RunConfig:
+    return RunConfig.model_validate(
+        {
+            "network": {"name": "lenet"},
+            "data": {"name": "digits"},
+            "train": {"steps": 1, "batch": 8},
+            "learning_rate": {"base": 0.1},
+            **changed,
+        }
+    )
+
+
+def together(
+    work: Callable[[Company], Any],
+    *configs: RunConfig,
+    nodes: tuple[str, ...] = ("a", "b"),
+) -> list[Any]:
+    """What each of as many tasks as ``nodes`` finds, or raises."""
+    job, count = secrets.token_hex(4), len(nodes)
+
+    monkeypatch = pytest.MonkeyPatch()  # threads have the same cpus, tasks must not
+    numbers = itertools.count()
+    monkeypatch.setattr("knltrain.launch.job_peers.allowed_cpus", lambda: (next(numbers),))
+
+    def one(rank: int) -> Any:
+        on_node = [number for number in range(count) if nodes[number] == nodes[rank]]
+        task = Task(
+            *("tests", rank, count, on_node.index(rank), len(on_node), nodes[rank], job),
+            "127.0.0.1",
+        )
+        chosen = configs[rank] if configs else config()
+        try:
+            with company_of(task, expected_site(task), chosen) as company:
+                assert company is not None
+                return work(company)
+        except Exception as error:  # noqa: BLE001  (for the tests to look at)
+            return error
+
+    try:
+        with ThreadPoolExecutor(count) as threads:
+            return list(threads.map(one, range(count)))
+    finally:
+        monkeypatch.undo()
+
+
+def test_process_that_starts_all_has_no_company() -> None:
+    with company_of(None, ALONE, config()) as company:
+        assert company is None
+
+
+def test_all_hear_where_the_run_folder_is_and_where_workers_meet(tmp_path: Path) -> None:
+    (tmp_path / CONFIG).write_text(to_toml(config()))
+
+    def work(company: Company) -> Any:
+        folder, point = company.settle(tmp_path if company.site.leads else None)
+        assert (point.fd is not None) == company.site.leads
+        return folder, point.host, point.port, point.own_address
+
+    first, other = together(work)
+    assert first == other
+    assert first[0] == tmp_path
+    assert (first[1], first[3]) == ("127.0.0.1", "127.0.0.1")
+
+
+@pytest.mark.parametrize("there", [None, "another run's"])
+def test_run_folder_that_is_not_shared_is_refused_with_the_way_out(
+    tmp_path: Path, there: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / CONFIG).write_text(to_toml(config()))
+    monkeypatch.setattr("knltrain.launch.job_peers.SEEN_SECONDS", 0.1)
+
+    def work(company: Company) -> Any:
+        if not company.site.leads:
+            told = company._found().share()
+            assert told["run_folder"] == str(tmp_path)
+            from knltrain.launch.job_peers import _check_seen
+
+            elsewhere = tmp_path / "elsewhere"
+            elsewhere.mkdir()
+            if there is not None:
+                (elsewhere / CONFIG).write_text(there)
+            _check_seen(elsewhere, told["config"])
+        return company.settle(tmp_path)
+
+    error = together(work)[1]
+    assert isinstance(error, RunFolderError)
+    assert "is not seen on" in str(error)
+    assert "--set runs_folder=" in str(error)
+
+
+def test_tasks_of_a_node_get_the_memory_of_its_first_one() -> None:
+    def work(company: Company) -> bytes:
+        if company.site.share:
+            (fd,) = company.memory_fds(1)  # before it is there
+            found = os.pread(fd, 10, 0)
+            os.close(fd)
+            company._found().leave()
+            return found
+        fd = os.memfd_create("memory")
+        os.write(fd, f"of node {company.site.node}".encode())
+        time.sleep(0.2)
+        (keeper,) = company.doorkeepers((fd,))
+        ready = select.select([company.lost_fd], [], [], 1.0)[0]
+        assert not ready
+        keeper.close()
+        os.close(fd)
+        return b""
+
+    found = together(work, nodes=("a", "a"))
+    assert found == [b"", b"of node 0"]
+
+
+def test_waiting_for_the_memory_ends_with_its_maker() -> None:
+    def work(company: Company) -> Any:
+        if company.site.share:
+            return company.memory_fds(1)
+        raise RunFolderError("no room in /dev/shm")
+
+    found = together(work, nodes=("a", "a"))
+    assert isinstance(found[1], PeerLost)
+    assert "no room in /dev/shm" in str(found[1])
+
+
+def test_configurations_that_differ_are_refused_by_all_with_the_same_words() -> None:
+    found = together(lambda _: None, config(), config(seed=7))
+    assert [type(error) for error in found] == [ConfigError, ConfigError]
+    assert str(found[0]) == str(found[1])
+    assert "seed = 7 instead of 1" in str(found[0])
+
+
+def test_others_hear_of_a_failure_before_what_failed_has_come_to_its_end() -> None:
+    heard = threading.Event()
+
+    def work(company: Company) -> str | None:
+        if company.site.node == 1:
+            company.give_up("worker 3 failed: killed")
+            assert heard.wait(60)
+            return None
+        assert select.select([company.lost_fd], [], [], 60)[0]
+        heard.set()
+        return str(company.lost)
+
+    told, _ = together(work)
+    assert told.endswith("is gone: worker 3 failed: killed")
+
+
+def test_process_that_stands_still_is_lost_and_named() -> None:
+    stood_still, noticed = threading.Event(), threading.Event()
+
+    def work(company: Company) -> str | None:
+        watch = company._found()._watch()
+        assert watch is not None
+        company.show_life(0.5 if company.site.leads else 60.0)
+        (link,) = watch._links_by_rank().values()
+        assert watch._heartbeat is not None
+        while not link.identity:
+            time.sleep(0.01)
+        if company.site.node == 1:
+            watch._heartbeat.close()
+            stood_still.set()
+            assert noticed.wait(60)
+            return None
+        assert stood_still.wait(60)
+        assert select.select([company.lost_fd], [], [], 60)[0]
+        noticed.set()
+        return str(company.lost)
+
+    told, _ = together(work)
+    says = r"task 1 \(.*\) is gone: its process \d+ has given no sign of life for 0\.5 s: "
+    assert re.match(says, told), told
+
+
+def test_others_hear_of_a_failure_by_a_descriptor_and_in_words() -> None:
+    def work(company: Company) -> Any:
+        if company.site.node == 1:
+            raise RunFolderError("its disk is full")
+        assert select.select([company.lost_fd], [], [], 10)[0]
+        return str(company.lost)
+
+    assert together(work)[0].endswith("is gone: its disk is full")

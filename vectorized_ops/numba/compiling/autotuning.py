@@ -1,0 +1,209 @@
+"""Which implementation of an operation is fastest here: measured once, then remembered on disk.
+
+An answer holds for one processor and number of threads and, where the question says it, one state
+of the sources. Each lies in a file of its own beside the compiled kernels. Of processes that
+measure at the same time the first to write decides for all, so that the ranks of a run choose
+alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import llvmlite.binding
+import numba
+
+from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, SETTINGS, kernels_in
+from vectorized_ops.numba.compiling.packages import (
+    choices_in,
+    kernel_packages,
+    packaged_processor,
+)
+from vectorized_ops.numba.compiling.recording import active_recorder
+from vectorized_ops.timing import mean_seconds
+
+ROUNDS = 5
+ENOUGH_SECONDS = 0.5
+"""After so long no further round is begun: large operations are measured well by one."""
+
+BEATEN = 1.2
+"""Who took so many times as long as the fastest, at its best, is measured no further."""
+
+LEAST_SECONDS = 2e-3
+"""What takes less is repeated within one timing: calls and clocks must not choose."""
+
+MARGIN = 1.03
+"""The first candidate is kept unless another is so much faster: noise must not choose."""
+
+HOPELESS = 1.4
+"""Who is expected to take so many times as long as the fastest is not tried."""
+
+TUNING_SECONDS = 60.0
+
+SHIPPED: Final = Path(__file__).parent / "compiling" / "choices"
+"""Answers by processor, which `scripts/build_kernels --tune` has measured."""
+
+
+@dataclass(slots=True)
+class Tuning:
+    """What a process may spend on choices, and has spent, in seconds.
+
+    `mode` is "auto": the hopeless are not tried, and with nothing left what is expected to be the
+    fastest is chosen; "off": so it is from the beginning; or "full": all are tried, for as long as
+    it takes.
+    """
+
+    mode: str = "auto"
+    seconds: float = TUNING_SECONDS
+    spent: float = 0.0
+    measured: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing may be measured any more."""
+        return self.mode == "off" or (self.mode == "auto" and self.spent >= self.seconds)
+
+    def told(self) -> str:
+        """How much has been measured, and how long that took."""
+        limit = f" of {self.seconds:g} s at most" if self.mode == "auto" else " s"
+        return f"tuning: {self.measured} choices measured in {self.spent:.1f}{limit}"
+
+
+TUNING: Final = Tuning()
+"""That of this process."""
+
+
+def limit_tuning(mode: str, seconds: float) -> None:
+    """Let this process spend so many seconds on choices from now on, in a mode of `Tuning`."""
+    TUNING.mode, TUNING.seconds, TUNING.spent, TUNING.measured = mode, seconds, 0.0, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The name of the fastest candidate, and the median seconds of each (empty: not measured)."""
+
+    name: str
+    seconds: dict[str, float]
+
+
+def chosen(
+    question: str,
+    candidates: Mapping[str, Callable[[], object]],
+    expected: Mapping[str, float] | None = None,
+    made_by: str = "",
+) -> Choice:
+    """Return the remembered answer to `question`, or measure the candidates, which all compute it.
+
+    The first candidate is the plain one. `expected` tells what each is expected to take, in any
+    unit, and `made_by` the state of the sources that an answer holds for; answers that come with
+    knltrain, or in a package of kernels, hold for all. Where nothing can be written the answer is
+    not kept, nor what was not measured.
+    """
+    tried = _worth_trying(candidates, expected)
+    names = list(tried)
+    if len(names) == 1:
+        return Choice(names[0], {})
+    path = _answer_path(question, names, made_by)
+    known = _read(path, names)
+    if known is not None:
+        return known
+    packaged = _packaged().get(question) if TUNING.mode == "auto" else None
+    if packaged in names:
+        return Choice(packaged, {})
+    if active_recorder() is not None:
+        for run in tried.values():
+            run()
+    if TUNING.is_over or active_recorder() is not None:
+        return Choice(min(names, key=expected.__getitem__) if expected else names[0], {})
+    begin = time.perf_counter()
+    seconds = _measure(tried)
+    TUNING.spent += time.perf_counter() - begin
+    TUNING.measured += 1
+    best = min(names, key=lambda name: seconds[name])
+    plain = names[0]
+    fastest = Choice(best if seconds[best] * MARGIN < seconds[plain] else plain, seconds)
+    return _remember(path, question, fastest, names)
+
+
+def _worth_trying(
+    candidates: Mapping[str, Callable[[], object]], expected: Mapping[str, float] | None
+) -> Mapping[str, Callable[[], object]]:
+    if expected is None or TUNING.mode == "full":
+        return candidates
+    most = HOPELESS * min(expected[name] for name in candidates)
+    return {name: run for name, run in candidates.items() if expected[name] <= most}
+
+
+def _measure(candidates: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Run all in alternation, once unmeasured: compilation and first touch do not count.
+
+    Who is clearly beaten by his fastest time takes no part in further rounds.
+    """
+    for run in candidates.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    begin, racing = time.perf_counter(), dict(candidates)
+    for _ in range(ROUNDS):
+        for name, run in racing.items():
+            times[name].append(mean_seconds(run, LEAST_SECONDS))
+        fastest = min(min(measured) for measured in times.values())
+        racing = {name: run for name, run in racing.items() if min(times[name]) < BEATEN * fastest}
+        if len(racing) == 1 or time.perf_counter() - begin > ENOUGH_SECONDS:
+            break
+    return {name: statistics.median(measured) for name, measured in times.items()}
+
+
+@cache
+def _packaged() -> dict[str, str]:
+    """The answers for this processor that knltrain has, and above them those of packages."""
+    found = choices_in(SHIPPED / f"{packaged_processor()}.json")
+    for package in reversed(kernel_packages(CACHE_FOLDER.name)):
+        found |= package.choices()
+    return found
+
+
+def _answer_path(question: str, names: list[str], made_by: str = "") -> Path:
+    machine = (
+        SETTINGS.CPU_NAME or llvmlite.binding.get_host_cpu_name(),
+        SETTINGS.CPU_FEATURES or "",
+        str(numba.get_num_threads()),
+    )
+    key = "\n".join((*machine, question, made_by, *names))
+    return CACHE_FOLDER / "choices" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def _read(path: Path, names: list[str]) -> Choice | None:
+    """Return what is remembered; a file that was cut off or altered is as good as none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        choice = Choice(str(found["name"]), dict(found["seconds"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return choice if choice.name in names else None
+
+
+def _remember(path: Path, question: str, choice: Choice, names: list[str]) -> Choice:
+    text = json.dumps({"question": question, **asdict(choice)}, indent=1)
+    with contextlib.suppress(OSError):
+        folder = kernels_in(CACHE_FOLDER)
+        folder.make()
+        path.parent.mkdir(mode=folder.folder_mode, exist_ok=True)
+        partial = folder.new_file_beside(path)
+        try:
+            partial.write_text(text, encoding="utf-8")
+            if _read(path, names) is None:
+                path.unlink(missing_ok=True)
+            os.link(partial, path)  # fails if another process was faster
+        finally:
+            partial.unlink()
+    return _read(path, names) or choice

@@ -1,0 +1,175 @@
+"""The one place that says how Numba compiles our kernels, for which processor, and where to."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sysconfig
+import tempfile
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import llvmlite.binding
+import numba
+import numpy as np
+
+from vectorized_ops.numba.compiling.cache import keep
+from vectorized_ops.numba.compiling.cache_folder import DIGEST_LENGTH, CacheFolder, UntrustedError
+from vectorized_ops.numba.compiling.fingerprint import fingerprint
+from vectorized_ops.numba.compiling.kernel_dispatcher import KernelDispatcher
+from vectorized_ops.numba.compiling.parallel_loops import with_parallel_loops
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SETTINGS: Any = numba.config
+"""Numba makes its settings at run time, out of sight of a type checker."""
+
+_FORMAT = 3
+"""That of a kernel's file, and of the digest in its name."""
+
+_AVX512_PROCESSORS = (
+    "knl", "knm", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake", "icelake-client",
+    "icelake-server", "tigerlake", "rocketlake", "sapphirerapids", "emeraldrapids",
+    "graniterapids", "graniterapids-d", "diamondrapids", "znver4", "znver5", "x86-64-v4",
+)  # fmt: skip
+
+
+def target_name() -> str:
+    """Return the processor that kernels are compiled for, and what of it is used."""
+    features = SETTINGS.CPU_FEATURES
+    if features is None:
+        features = llvmlite.binding.get_host_cpu_features().flatten()
+    return f"{SETTINGS.CPU_NAME or llvmlite.binding.get_host_cpu_name()} {features}"
+
+
+def target_has_avx512() -> bool:
+    """Tell whether kernels are compiled for a processor with AVX-512F (32 registers of 16 floats).
+
+    Numba's own settings win over the host. To compile for another processor set both of them,
+    NUMBA_CPU_NAME=knl and an empty NUMBA_CPU_FEATURES: with the name alone Numba goes on using the
+    instructions of the host.
+    """
+    features = SETTINGS.CPU_FEATURES or ""
+    if "+avx512f" in features or "-avx512f" in features:
+        return "+avx512f" in features
+    if SETTINGS.CPU_NAME:
+        return SETTINGS.CPU_NAME in _AVX512_PROCESSORS
+    return bool(llvmlite.binding.get_host_cpu_features().get("avx512f", False))
+
+
+def target_selects_bytes() -> bool:
+    """Tell whether kernels are compiled for a processor with AVX-512BW and VL: masks of bytes."""
+    features = SETTINGS.CPU_FEATURES or ""
+    if "avx512bw" in features or "avx512vl" in features:
+        return "+avx512bw" in features and "+avx512vl" in features
+    if SETTINGS.CPU_NAME:
+        return SETTINGS.CPU_NAME in set(_AVX512_PROCESSORS) - {"knl", "knm"}
+    host = llvmlite.binding.get_host_cpu_features()
+    return bool(host.get("avx512bw", False) and host.get("avx512vl", False))
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled kernels: below NUMBA_CACHE_DIR, or ~/.cache/knltrain.
+
+    Its name is a digest of the versions that compile; each kernel in it is named by all else.
+    """
+    digest = hashlib.sha256(f"{_FORMAT} {versions_told()}".encode())
+    return _base() / digest.hexdigest()[:DIGEST_LENGTH]
+
+
+def versions_told() -> str:
+    """Return the versions of what compiles, in words."""
+    python = sysconfig.get_config_var("EXT_SUFFIX")
+    return (
+        f"numba {numba.__version__}, llvmlite {llvmlite.__version__}, numpy {np.__version__}, "
+        f"Python {python}"
+    )
+
+
+def _base() -> Path:
+    chosen = SETTINGS.CACHE_DIR
+    try:
+        return Path(chosen or "~/.cache/knltrain/kernels").expanduser()
+    except RuntimeError:
+        if chosen:
+            raise ValueError(
+                f"NUMBA_CACHE_DIR={chosen}: expected a folder, but there is no such user; name "
+                "another folder, or unset NUMBA_CACHE_DIR"
+            ) from None
+    return Path(tempfile.gettempdir()) / f"knltrain-kernels-{os.geteuid()}"  # a user without home
+
+
+def cache_is_writable() -> bool:
+    """Tell whether compiled kernels can be kept; where not, what is missing is compiled anew."""
+    try:
+        folder = kernels_in(cache_folder())
+        folder.make()
+    except OSError:
+        return False
+    return os.access(folder.path, os.W_OK)
+
+
+def cache_refusal() -> str | None:
+    """Why no kernel is taken from the folder, or kept there: it is not to be trusted. Else None."""
+    try:
+        folder = kernels_in(cache_folder())
+        folder.make()
+        folder.check()
+    except UntrustedError as error:
+        return str(error)
+    except OSError:
+        return None
+    return None
+
+
+def cache_has_locks() -> bool:
+    """Tell whether processes that need the same kernel can leave it to one of them to compile it.
+
+    Where they cannot, all that start at once compile it.
+    """
+    name, folder = f"test-{uuid.uuid4().hex}", kernels_in(cache_folder())
+    try:
+        if folder.lock(name):
+            folder.unlock(name)
+    except OSError:
+        return False
+    return True
+
+
+def kernels_in(path: Path) -> CacheFolder:
+    """That folder as a cache; one that the user has named may be that of others, too."""
+    return CacheFolder(path, is_shared=bool(SETTINGS.CACHE_DIR))
+
+
+CACHE_FOLDER: Final = cache_folder()
+"""That of this process."""
+
+
+def _compile(function: Function, as_compiled: Any = None) -> Function:
+    """`as_compiled(function)` is what Numba compiles in its place."""
+    if function.__closure__:
+        # Numba names machine code by this and by how many functions a process has compiled before.
+        # Two kernels of one factory, compiled in two processes, would be one to the linker.
+        function.__qualname__ += f"_{fingerprint(function)[:12]}"
+    options = {
+        "nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True,
+        "_nrt": False,
+    }  # fmt: skip
+    dispatcher: Any = KernelDispatcher(function, options, as_compiled)
+    keep(dispatcher, CACHE_FOLDER, is_shared=bool(SETTINGS.CACHE_DIR), made_by=as_compiled)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function` for one thread; it releases the GIL and follows IEEE arithmetic.
+
+    It is given all its arrays: Numba's memory management (NRT) is off. See `raw_arrays`.
+    """
+    return _compile(function)
+
+
+def parallel_kernel(function: Function) -> Function:
+    """Compile `function` with `numba.prange` loops spread over Numba's threads."""
+    return _compile(function, with_parallel_loops)

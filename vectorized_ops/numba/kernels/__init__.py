@@ -1,0 +1,1 @@
+"""The kernels behind the public operations, by kind of operation."""

@@ -1,0 +1,1 @@
+"""Operations on activations whose channels follow each other in memory."""

@@ -1,0 +1,234 @@
+# ruff: noqa: ARG001 (what an intrinsic is given here are types: code is made from `args`)
+"""Local response normalisation of channels_last arrays: one read forward, two backward.
+
+A pixel is a row of channels, and its window moves along the row in registers: neighbours of the
+lanes of a vector come from the vectors before and behind it. s = bias + factor * sum of x^2 over
+the window, in which `before` channels precede the one in question and `behind` follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from numba import types
+
+from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.emit.flow import fold
+from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba.kernels.channels_last.lanes import (
+    first_lanes,
+    larger,
+    load_lanes,
+    store_lanes,
+)
+from vectorized_ops.numba.kernels.channels_last.team import (
+    THREADS,
+    address,
+    argument,
+    emit_in_team,
+    flag,
+    number,
+    part,
+)
+
+(
+    _THREADS, ROWS, CHANNELS, PAST, BIAS, FACTOR, SLOPE, FLOOR, OUT, VALUES, GRADIENT,
+) = range(THREADS, THREADS + 11)  # fmt: skip
+"""Places in the arguments of both kernels: counts, a flag, bits of doubles, addresses.
+
+SLOPE is 2 * factor * beta. Values below FLOOR (NaN: none) count as if they were FLOOR, as a ReLU
+makes them, and the gradient of values that are not above it is zero.
+"""
+
+LARGEST_SIDE = 8
+"""Channels that a window may reach to either side: the lanes of the narrower vector."""
+
+
+@dataclass(frozen=True)
+class _Window:
+    """How far a window reaches to both sides, and the exponent beta in quarters."""
+
+    before: int
+    behind: int
+    quarters: int
+
+
+@cache
+def kernels(before: int, behind: int, quarters: int) -> tuple[Any, Any]:
+    """Return the kernels (forward, backward) for a window, and beta = quarters / 4, 1 to 4.
+
+    Forward reads VALUES and writes OUT; backward reads GRADIENT as well.
+    """
+    forward_pass = _pass(before, behind, quarters, backward=False)
+    backward_pass = _pass(before, behind, quarters, backward=True)
+
+    @kernel
+    def forward(arguments: Any) -> None:
+        forward_pass(arguments)
+
+    @kernel
+    def backward(arguments: Any) -> None:
+        backward_pass(arguments)
+
+    return forward, backward
+
+
+def _pass(before: int, behind: int, quarters: int, backward: bool) -> Any:
+    @tile
+    def lrn_pass(typingctx: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            given = Lanes(context, builder, signature).pointer(0, args[0])
+
+            def work(lanes: Lanes, given: Value, share: Value, shares: Value) -> None:
+                emitter = _Rows(lanes, given, _Window(before, behind, quarters))
+                row = emitter.backward if backward else emitter.forward
+                first, last = (
+                    part(lanes, argument(lanes, given, ROWS), bound, shares)
+                    for bound in (share, lanes.sum(share, 1))
+                )
+                fold(lanes, first, last, [], lambda index, _none: row(index))
+
+            emit_in_team(context, builder, signature, given, work)
+            return context.get_dummy_value()
+
+        return types.void(arguments), generate
+
+    return lrn_pass
+
+
+class _Rows:
+    """Emits the work on one row."""
+
+    def __init__(self, lanes: Lanes, given: Value, window: _Window) -> None:
+        self._lanes, self._window = lanes, window
+        self._channels, self._past = argument(lanes, given, CHANNELS), flag(lanes, given, PAST)
+        self._bias, self._factor, self._slope, self._floor = (
+            number(lanes, given, place) for place in (BIAS, FACTOR, SLOPE, FLOOR)
+        )
+        self._out, self._values, self._gradient = (
+            address(lanes, given, place) for place in (OUT, VALUES, GRADIENT)
+        )
+        self._zero = lanes.constant(0.0)
+
+    def forward(self, row: Value) -> list[Value]:
+        """Write x * s^-beta."""
+        lanes = self._lanes
+        values, out = self._row(self._values, row), self._row(self._out, row)
+
+        def step(carried: list[Value], offset: Value) -> tuple[Value, list[Value]]:
+            before, here, value = carried
+            following = self._value(values, lanes.sum(offset, LANES))
+            behind = lanes.multiply(following, following)
+            power, _ = self._powers([before, here, behind])
+            return lanes.multiply(value, power), [here, behind, following]
+
+        first = self._value(values, lanes.integer(0))
+        self._write(out, [self._zero, lanes.multiply(first, first), first], step)
+        return []
+
+    def backward(self, row: Value) -> list[Value]:
+        """Write g * s^-beta - slope * x * sum of g x s^(-beta-1) over the windows that hold x."""
+        lanes = self._lanes
+        values, arriving, out = (
+            self._row(start, row) for start in (self._values, self._gradient, self._out)
+        )
+
+        def ahead(squares: list[Value], value: Value, offset: Value) -> list[Value]:
+            """Return what is known of the vector at `offset`, one ahead of what is written."""
+            power, inverse = self._powers(squares)
+            scaled = lanes.multiply(self._load(arriving, offset), power)
+            return [scaled, lanes.multiply(lanes.multiply(scaled, value), inverse)]
+
+        def step(carried: list[Value], offset: Value) -> tuple[Value, list[Value]]:
+            value, scaled, share_before, share, square, following, square_following = carried
+            further = self._value(values, lanes.sum(offset, 2 * LANES))
+            square_further = lanes.multiply(further, further)
+            scaled_following, share_behind = ahead(
+                [square, square_following, square_further], following, lanes.sum(offset, LANES)
+            )
+            shares = self._sum([share_before, share, share_behind], turned=True)
+            weighted = lanes.multiply(lanes.multiply(value, self._slope), shares)
+            result = lanes.subtract(scaled, weighted)
+            dead = lanes.compare(value, "<=", self._floor)  # A value below it has become it.
+            return lanes.select(dead, self._zero, result), [
+                following, scaled_following, share, share_behind, square_following, further,
+                square_further,
+            ]  # fmt: skip
+
+        first, second = (self._value(values, lanes.integer(i * LANES)) for i in range(2))
+        squares = [lanes.multiply(vector, vector) for vector in (first, second)]
+        scaled, share = ahead([self._zero, *squares], first, lanes.integer(0))
+        start = [first, scaled, self._zero, share, squares[0], second, squares[1]]
+        self._write(out, start, step)
+        return []
+
+    def _write(
+        self,
+        out: Value,
+        start: list[Value],
+        step: Callable[[list[Value], Value], tuple[Value, list[Value]]],
+    ) -> None:
+        """Emit the loop over vectors; only the last may be in part beyond the row."""
+        lanes = self._lanes
+        whole = lanes.quotient(lanes.builder.sub(self._channels, lanes.integer(1)), LANES)
+
+        def body(index: Value, carried: list[Value]) -> list[Value]:
+            offset = lanes.product(index, LANES)
+            result, carried = step(carried, offset)
+            lanes.store_streamed(result, lanes.at(out, offset), self._past)
+            return carried
+
+        carried = fold(lanes, 0, whole, start, body)
+        offset = lanes.product(whole, LANES)
+        result, _ = step(carried, offset)
+        rest, last = lanes.builder.sub(self._channels, offset), lanes.at(out, offset)
+        is_whole = lanes.builder.icmp_signed("==", rest, lanes.integer(LANES))
+        with lanes.builder.if_else(is_whole) as (full, partly):
+            with full:
+                lanes.store_streamed(result, last, self._past)
+            with partly:
+                store_lanes(lanes, result, last, first_lanes(lanes, rest), self._past)
+
+    def _load(self, row: Value, offset: Value) -> Value:
+        """Return the vector at `offset` of a row, zeros where that is beyond it."""
+        lanes = self._lanes
+        rest = larger(lanes, lanes.builder.sub(self._channels, lanes.integer(offset)), 0)
+        return load_lanes(lanes, lanes.at(row, offset), first_lanes(lanes, rest))
+
+    def _value(self, row: Value, offset: Value) -> Value:
+        """Return the values at `offset` of a row, at least the floor; a NaN stays."""
+        lanes, value = self._lanes, self._load(row, offset)
+        return lanes.select(lanes.compare(value, "<", self._floor), self._floor, value)
+
+    def _row(self, start: Value, row: Value) -> Value:
+        return self._lanes.at(start, self._lanes.product(row, self._channels))
+
+    def _sum(self, vectors: list[Value], turned: bool = False) -> Value:
+        """Return the sums over the windows of the middle one of three vectors."""
+        lanes, (left, middle, right) = self._lanes, vectors
+        before, behind = self._window.before, self._window.behind
+        if turned:
+            before, behind = behind, before
+        total = middle
+        for i in range(1, before + 1):
+            total = lanes.add(total, lanes.shuffle(left, middle, range(LANES - i, 2 * LANES - i)))
+        for i in range(1, behind + 1):
+            total = lanes.add(total, lanes.shuffle(middle, right, range(i, LANES + i)))
+        return total
+
+    def _powers(self, squares: list[Value]) -> tuple[Value, Value]:
+        """Return s^-beta and s^-1; square roots of inverses make up all quarters."""
+        lanes = self._lanes
+        scale = lanes.fma(self._sum(squares), self._factor, self._bias)
+        inverse = lanes.divide(lanes.constant(1.0), scale)
+        power = inverse
+        if self._window.quarters < 4:
+            root = lanes.square_root(inverse)
+            power = root
+            if self._window.quarters != 2:
+                fourth = lanes.square_root(root)
+                power = fourth if self._window.quarters == 1 else lanes.multiply(root, fourth)
+        return power, inverse

@@ -1,0 +1,247 @@
+"""Batch normalisation of channels_last arrays: the passes, and what is computed once per channel.
+
+The values are read once for the statistics, and the mask of a ReLU behind the normalisation is
+computed again where its gradient passes. The kernels take arguments as `_channels_last_rows` names
+them; the table of constants has the rows named here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.emit.lanes import Lanes, Value
+from vectorized_ops.numba.emit.raw_arrays import array_at
+from vectorized_ops.numba.kernels.channels_last.rows import (
+    CHANNELS,
+    ROWS,
+    STREAMS,
+    TABLE,
+    TOTALS,
+    padded,
+    pass_over_rows,
+)
+from vectorized_ops.numba.kernels.channels_last.team import THREADS
+
+MEAN, FACTOR, SHIFT, INVERSE, SLOPE, LEVEL = range(6)
+"""Rows of the table: z = (x - MEAN) * FACTOR + SHIFT, FACTOR = scale * INVERSE, and the gradient of
+x is that of z * FACTOR + (x - MEAN) * SLOPE + LEVEL."""
+
+TABLE_ROWS = 6
+
+SCALE, OFFSET, RUNNING_MEAN, RUNNING_VARIANCE = range(4)
+"""Places in the addresses of a layer's parameters and statistics; 0 where there are none."""
+
+_SAMPLES = 16
+"""Rows whose mean is the pivot: sums of x - pivot and of its square lose little, since the squared
+distance of pivot and mean is at most (rows / _SAMPLES) variances, and seldom more than one."""
+
+_pad = kernel(padded)
+
+
+def _moments(
+    lanes: Lanes, read: list[Value], constants: list[Value], _scalar: Value
+) -> tuple[list[Value], list[Value]]:
+    centred = lanes.subtract(read[0], constants[0])
+    return [], [centred, lanes.multiply(centred, centred)]
+
+
+def _normalise(
+    lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
+) -> tuple[list[Value], list[Value]]:
+    """Write z, plus a second value that is read, or the floor where the sum is below it."""
+    mean, factor, shift = constants
+    result = lanes.fma(lanes.subtract(read[0], mean), factor, shift)
+    for addend in read[1:]:
+        result = lanes.add(result, addend)
+    return [lanes.select(lanes.compare(result, "<", floor), floor, result)], []
+
+
+def _alive(
+    lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
+) -> tuple[Value, Value]:
+    """Return x - mean, and the gradient: zero where z is at most the floor (NaN: nowhere)."""
+    mean, factor, shift = constants
+    centred = lanes.subtract(read[0], mean)
+    dead = lanes.compare(lanes.fma(centred, factor, shift), "<=", floor)
+    return centred, lanes.select(dead, lanes.constant(0.0), read[1])
+
+
+def _gradient_sums(
+    lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
+) -> tuple[list[Value], list[Value]]:
+    centred, slope = _alive(lanes, read, constants, floor)
+    return [], [slope, lanes.multiply(slope, centred)]
+
+
+def _denormalise(
+    lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
+) -> tuple[list[Value], list[Value]]:
+    centred, slope = _alive(lanes, read, constants[:3], floor)
+    tilt, level = constants[3:]
+    return [lanes.fma(slope, constants[FACTOR], lanes.fma(centred, tilt, level))], []
+
+
+def _joint_gradient_sums(
+    lanes: Lanes, read: list[Value], constants: list[Value], _scalar: Value
+) -> tuple[list[Value], list[Value]]:
+    """Cut the gradient where the output, ReLU's, is not positive; write it, and sum it up."""
+    values, outputs, arriving = read
+    slope = lanes.zero_unless_positive(outputs, arriving)
+    centred = lanes.subtract(values, constants[0])
+    return [slope], [slope, lanes.multiply(slope, centred)]
+
+
+_forward = (MEAN, FACTOR, SHIFT)
+_moments_pass = pass_over_rows(_moments, writes=0, reads=1, constants=(0,), sums=2)
+_normalise_pass = pass_over_rows(_normalise, writes=1, reads=1, constants=_forward)
+_join_pass = pass_over_rows(_normalise, writes=1, reads=2, constants=_forward)
+_sums_pass = pass_over_rows(_gradient_sums, writes=0, reads=2, constants=_forward, sums=2)
+_joint_sums_pass = pass_over_rows(
+    _joint_gradient_sums, writes=1, reads=2, constants=(MEAN,), sums=2, summing=True
+)
+_denormalise_pass = pass_over_rows(
+    _denormalise, writes=1, reads=2, constants=(*_forward, SLOPE, LEVEL)
+)
+
+
+@kernel
+def moments(arguments: Any) -> None:
+    """Sum up x - pivot and its square; the pivots are written into the table, of one row."""
+    rows, channels, distance = arguments[ROWS], arguments[CHANNELS], arguments[STREAMS + 1]
+    values = array_at(arguments[STREAMS], (rows * distance,), np.float32)
+    pivots = array_at(arguments[TABLE], (_pad(channels),), np.float32)
+    samples = min(rows, _SAMPLES)
+    pivots[:] = 0.0
+    for sample in range(samples):
+        begin = sample * rows // samples * distance
+        for c in range(channels):
+            pivots[c] += values[begin + c]
+    for c in range(channels):
+        pivots[c] /= np.float32(samples)
+    _moments_pass(arguments)
+
+
+@kernel
+def statistics(
+    arguments: Any, table_address: int, parameters: Any, epsilon: float, momentum: float
+) -> None:
+    """Fill the table with what `moments` found, and move the running statistics (momentum of 1)."""
+    rows, channels = arguments[ROWS], arguments[CHANNELS]
+    row = _pad(channels)
+    pivots = array_at(arguments[TABLE], (row,), np.float32)
+    totals = array_at(arguments[TOTALS], (arguments[THREADS], 2, row), np.float64)
+    table = array_at(table_address, (TABLE_ROWS, row), np.float32)
+    for c in range(channels):
+        shifted = _over_threads(totals, 0, c) / rows
+        variance = _over_threads(totals, 1, c) / rows - shifted * shifted
+        variance = 0.0 if variance < 0.0 else variance
+        mean = pivots[c] + shifted
+        _write_forward(table, c, mean, variance, parameters, epsilon)
+        if parameters[RUNNING_MEAN]:
+            running = array_at(parameters[RUNNING_MEAN], (channels,), np.float32)
+            spread = array_at(parameters[RUNNING_VARIANCE], (channels,), np.float32)
+            unbiased = variance * (rows / (rows - 1.0))
+            running[c] = (1.0 - momentum) * running[c] + momentum * mean
+            spread[c] = (1.0 - momentum) * spread[c] + momentum * unbiased
+
+
+@kernel
+def running_statistics(channels: int, table_address: int, parameters: Any, epsilon: float) -> None:
+    """Fill the table with the running statistics."""
+    table = array_at(table_address, (TABLE_ROWS, _pad(channels)), np.float32)
+    running = array_at(parameters[RUNNING_MEAN], (channels,), np.float32)
+    spread = array_at(parameters[RUNNING_VARIANCE], (channels,), np.float32)
+    for c in range(channels):
+        _write_forward(table, c, running[c], spread[c], parameters, epsilon)
+
+
+@kernel
+def _write_forward(
+    table: Any, c: int, mean: float, variance: float, parameters: Any, epsilon: float
+) -> None:
+    inverse, scale, offset = 1.0 / np.sqrt(variance + epsilon), 1.0, 0.0
+    if parameters[SCALE]:
+        scale = array_at(parameters[SCALE], (c + 1,), np.float32)[c]
+    if parameters[OFFSET]:
+        offset = array_at(parameters[OFFSET], (c + 1,), np.float32)[c]
+    table[MEAN, c], table[FACTOR, c] = mean, scale * inverse
+    table[SHIFT, c], table[INVERSE, c] = offset, inverse
+
+
+@kernel
+def _over_threads(totals: Any, which: int, channel: int) -> float:
+    total = 0.0
+    for thread in range(len(totals)):
+        total += totals[thread, which, channel]
+    return total
+
+
+@kernel
+def normalise(arguments: Any) -> None:
+    """Write z, but at least the scalar."""
+    _normalise_pass(arguments)
+
+
+@kernel
+def join(arguments: Any) -> None:
+    """Write z plus the second array that is read, but at least the scalar."""
+    _join_pass(arguments)
+
+
+@kernel
+def gradient_sums(arguments: Any) -> None:
+    """Sum up the gradient and its product with x - mean; zero counts where z is at most the scalar.
+
+    Reads x and the gradient.
+    """
+    _sums_pass(arguments)
+
+
+@kernel
+def joint_gradient_sums(arguments: Any) -> None:
+    """Do so for the sum of the gradients, zero where the output is not positive, and write it.
+
+    Reads x and the output.
+    """
+    _joint_sums_pass(arguments)
+
+
+@kernel
+def slopes(arguments: Any, table_address: int, parameters: Any, training: bool) -> None:
+    """Write the gradients of scale and offset from sums, and what `denormalise` has to know.
+
+    The table of the arguments is read, the table to be written may be the same; `parameters` are
+    the addresses of the two gradients, 0 where none is wanted. Out of training, mean and variance
+    are constants.
+    """
+    rows, channels = arguments[ROWS], arguments[CHANNELS]
+    row = _pad(channels)
+    totals = array_at(arguments[TOTALS], (arguments[THREADS], 2, row), np.float64)
+    given = array_at(arguments[TABLE], (TABLE_ROWS, row), np.float32)
+    table = array_at(table_address, (TABLE_ROWS, row), np.float32)
+    for kind in range(TABLE_ROWS):
+        for c in range(row):
+            table[kind, c] = given[kind, c]
+    for c in range(channels):
+        total, product = _over_threads(totals, 0, c), _over_threads(totals, 1, c)
+        inverse = np.float64(given[INVERSE, c])
+        if parameters[SCALE]:
+            array_at(parameters[SCALE], (channels,), np.float32)[c] = product * inverse
+        if parameters[OFFSET]:
+            array_at(parameters[OFFSET], (channels,), np.float32)[c] = total
+        if training:
+            share = given[FACTOR, c] / np.float64(rows)
+            table[SLOPE, c] = -share * inverse * inverse * product
+            table[LEVEL, c] = -share * total
+
+
+@kernel
+def denormalise(arguments: Any) -> None:
+    """Write the gradient of x; reads x and the gradient of z, which counts as `gradient_sums` says.
+
+    The array written may be one of those read.
+    """
+    _denormalise_pass(arguments)

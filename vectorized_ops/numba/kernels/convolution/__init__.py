@@ -1,0 +1,1 @@
+"""Convolutions: direct, by Winograd's and by Strassen's algorithms."""

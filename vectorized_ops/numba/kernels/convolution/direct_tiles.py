@@ -1,0 +1,269 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
+"""The register tile of forward and backward-data convolution, as a Numba intrinsic.
+
+A block of results, filters x images, stays in vector registers while it runs over all channels and
+taps. One lane is one image, so that neither channel counts nor map sizes leave lanes empty, and a
+weight is one broadcast. Nothing is checked: the kernel that calls it answers for its bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from numba import types
+
+from vectorized_ops.numba.compiling.tile_functions import TileFunction
+from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
+
+RELU, ADD, MASK, PAST = 1, 2, 4, 8
+"""How results are written: ADD and MASK may be combined, and RELU and PAST."""
+
+WAYS = (0, RELU, PAST, RELU | PAST, ADD, MASK, ADD | MASK)
+
+
+@tile
+def correlation_tile(
+    typingctx: Any, rows: Any, columns: Any, out: Any, out_index: Any, images: Any, bias: Any,
+    bias_index: Any, weights: Any, weights_index: Any, inputs: Any, inputs_index: Any,
+    segments: Any, first: Any, count: Any, mask: Any, mask_index: Any, mode: Any, done: Any,
+    coming: Any, coming_index: Any, coming_step: Any, wanted: Any, sums: Any, sums_index: Any,
+    pivots: Any, pivots_index: Any, fresh: Any, bits: Any, bits_index: Any,
+) -> Any:  # fmt: skip
+    """Write `rows` x `columns` vectors of a correlation; if `wanted`, add its moments to `sums`.
+
+    out[out_index + i*images + j*LANES + lane] = bias[bias_index + i] + sum over the `count`
+    segments from `first` on, and over their steps t, of
+    weights[weights_index + (row + t)*rows + i]
+    * inputs[inputs_index + place + t*images + j*LANES + lane],
+    segments being triples (place, row, steps >= 1). `mode`: RELU cuts off what is negative; ADD
+    adds to what `out` holds, but not to the first `done` rows, which another tile has written;
+    MASK then writes zero where `mask`, at mask_index instead of out_index, is <= 0. PAST stores
+    past the caches, at whole vectors only. Meanwhile the second-level cache is asked, once a step,
+    for what is wanted soon: coming[coming_index + place + t*coming_step], wherever that is.
+
+    Row i has in `sums` a vector of sums of x - pivot, x being a result before RELU, ADD and MASK,
+    and behind it a vector of their squares, pivots[pivots_index + i] being its pivot: if `fresh` it
+    becomes the row's first result. Not counted are the first `done` rows, and images to which
+    `bits` gives 0 instead of -1.
+    """
+    height, width = rows.literal_value, columns.literal_value
+    index = types.int64
+    signature = types.void(
+        rows, columns, out, index, index, bias, index, weights, index, inputs, index, segments,
+        index, index, mask, index, index, index, coming, index, index, types.boolean, sums, index,
+        pivots, index, types.boolean, bits, index,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        results = _correlate(lanes, args, height, width)
+        with builder.if_then(args[21]):
+            totals, pivots = lanes.pointer(22, args[22], args[23]), lanes.pointer(24, *args[24:26])
+            real = lanes.pointer(27, args[27], args[28])
+            gather_moments(lanes, results, width, args[17], totals, pivots, args[26], real)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+CORRELATION: Final = TileFunction(
+    correlation_tile, ("rows", "columns"), segments=types.int64, bits=types.int32
+)
+
+
+@tile
+def point_tile(
+    typingctx: Any, rows: Any, columns: Any, images: Any, out: Any, out_index: Any, weights: Any,
+    weights_index: Any, inputs: Any, inputs_index: Any, steps: Any, coming: Any, coming_index: Any,
+    coming_step: Any,
+) -> Any:  # fmt: skip
+    """Write `rows` x `columns` vectors of a product of weights and inputs; `images` is a constant.
+
+    out[out_index + i*images + j*LANES + lane] = sum over t < steps, steps >= 1, of
+    weights[weights_index + t*rows + i] * inputs[inputs_index + t*images + j*LANES + lane].
+    What is `coming` is asked for as in `correlation_tile`.
+    """
+    height, width, row = rows.literal_value, columns.literal_value, images.literal_value
+    index = types.int64
+    signature = types.void(
+        rows, columns, images, out, index, weights, index, inputs, index, index, coming, index,
+        index,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        results = sum_products(
+            lanes, args[9], [lanes.constant(0.0)] * (height * width), width,
+            lanes.pointer(5, *args[5:7]), lanes.pointer(7, *args[7:9]), lanes.integer(row),
+            lanes.pointer(10, *args[10:12]), args[12],
+        )  # fmt: skip
+        target = lanes.pointer(3, *args[3:5])
+        for number, value in enumerate(results):
+            i, j = divmod(number, width)
+            lanes.store(value, lanes.at(target, i * row + j * lanes.width))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+POINT: Final = TileFunction(point_tile, ("rows", "columns", "images"))
+
+
+def gather_moments(
+    lanes: Lanes,
+    results: list[Value],
+    width: int,
+    done: Value,
+    sums: Value,
+    pivots: Value,
+    fresh: Value,
+    real: Value,
+) -> None:
+    """Emit the sums of moments of a tile's results, see `correlation_tile`."""
+    builder = lanes.builder
+    for i in range(len(results) // width):
+        with builder.if_then(builder.icmp_signed("<=", done, lanes.integer(i))):
+            row, pivot = results[i * width : (i + 1) * width], lanes.at(pivots, i)
+            with builder.if_then(fresh):
+                builder.store(lanes.first(row[0]), pivot)
+            _add_moments(lanes, row, pivot, lanes.at(sums, 2 * i * lanes.width), real)
+
+
+def _add_moments(lanes: Lanes, row: list[Value], pivot: Value, sums: Value, real: Value) -> None:
+    at_squares, middle = lanes.at(sums, lanes.width), lanes.broadcast(pivot)
+    total, squares = lanes.load(sums), lanes.load(at_squares)
+    for j, value in enumerate(row):
+        shifted = lanes.keep(lanes.subtract(value, middle), lanes.at(real, j * lanes.width))
+        total = lanes.add(total, shifted)
+        squares = lanes.fma(shifted, shifted, squares)
+    lanes.store(total, sums)
+    lanes.store(squares, at_squares)
+
+
+def _correlate(lanes: Lanes, args: Any, height: int, width: int) -> list[Value]:
+    """Emit the sums of a tile and their stores; return the sums."""
+    images = args[4]
+    weights, inputs = lanes.pointer(7, args[7], args[8]), lanes.pointer(9, args[9], args[10])
+    table = lanes.pointer(11, args[11], lanes.product(args[12], 3))
+    coming = lanes.pointer(18, args[18], args[19])
+    start = []
+    for i in range(height):
+        start += [lanes.broadcast(lanes.pointer(5, args[5], args[6], i))] * width
+
+    def segment(number: Value, sums: list[Value]) -> list[Value]:
+        entry = lanes.at(table, lanes.product(number, 3))
+        place = lanes.load_integer(entry)
+        row = lanes.load_integer(lanes.at(entry, 1))
+        return sum_products(
+            lanes, lanes.load_integer(lanes.at(entry, 2)), sums, width,
+            lanes.at(weights, lanes.product(row, height)),
+            lanes.at(inputs, place), images, lanes.at(coming, place), args[20],
+        )  # fmt: skip
+
+    target, masking = lanes.pointer(2, args[2], args[3]), lanes.pointer(14, args[14], args[15])
+    fetch_targets(lanes, height, width, target, masking, images, args[16])
+    results = lanes.loop(args[13], start, segment, maybe_none=True)
+    store_results(lanes, results, width, target, masking, images, args[16], args[17])
+    return results
+
+
+def sum_products(
+    lanes: Lanes,
+    steps: Value,
+    sums: list[Value],
+    width: int,
+    weights: Value,
+    inputs: Value,
+    images: Value,
+    coming: Value,
+    coming_step: Value,
+    maybe_none: bool = False,
+) -> list[Value]:
+    """Emit the loop of all tiles: add weights x inputs of `steps` channels to `sums`."""
+    height = len(sums) // width
+
+    def step(t: Value, sums: list[Value]) -> list[Value]:
+        source = lanes.at(inputs, lanes.product(t, images))
+        vectors = [lanes.load(lanes.at(source, j * lanes.width)) for j in range(width)]
+        lanes.prefetch(lanes.at(coming, lanes.product(t, coming_step)), level=2)
+        factors = lanes.at(weights, lanes.product(t, height))
+        results = []
+        for i in range(height):
+            weight = lanes.broadcast(lanes.at(factors, i))
+            for j in range(width):
+                results.append(lanes.fma(weight, vectors[j], sums[i * width + j]))
+        return results
+
+    return lanes.loop(steps, sums, step, maybe_none)
+
+
+def store_results(
+    lanes: Lanes,
+    results: list[Value],
+    width: int,
+    target: Value,
+    masking: Value,
+    images: Value,
+    mode: Value,
+    done: Value,
+) -> None:
+    """Emit the stores of a tile in the way that `mode` tells at run time."""
+    builder = lanes.builder
+
+    def store(way: int) -> None:
+        for i in range(len(results) // width):
+            row = results[i * width : (i + 1) * width]
+            if way & ADD:
+                with builder.if_then(builder.icmp_signed("<=", done, lanes.integer(i))):
+                    _store_row(lanes, row, target, masking, lanes.product(images, i), way)
+            else:
+                _store_row(lanes, row, target, masking, lanes.product(images, i), way)
+
+    lanes.choose(mode, WAYS, store)
+
+
+def fetch_targets(
+    lanes: Lanes,
+    height: int,
+    width: int,
+    target: Value,
+    masking: Value,
+    images: Value,
+    mode: Value,
+) -> None:
+    """Ask for what the stores will read, so that it arrives while the sums are made."""
+    places = [
+        (lanes.product(images, i), j * lanes.width) for i in range(height) for j in range(width)
+    ]
+    _fetch_if(lanes, mode, ADD, [lanes.at(target, *place) for place in places])
+    _fetch_if(lanes, mode, MASK, [lanes.at(masking, *place) for place in places])
+
+
+def _fetch_if(lanes: Lanes, mode: Value, bit: int, places: list[Value]) -> None:
+    builder = lanes.builder
+    wanted = builder.icmp_signed("!=", builder.and_(mode, lanes.integer(bit)), lanes.integer(0))
+    with builder.if_then(wanted):
+        for place in places:
+            lanes.prefetch(place)
+
+
+def _store_row(
+    lanes: Lanes, row: list[Value], target: Value, mask: Value, place: Value, way: int
+) -> None:
+    for j, value in enumerate(row):
+        shift = place, j * lanes.width
+        store_in_a_way(lanes, value, lanes.at(target, *shift), lanes.at(mask, *shift), way)
+
+
+def store_in_a_way(lanes: Lanes, value: Value, target: Value, mask: Value, way: int) -> None:
+    """Emit the store of one vector, combined with what lies there or cut off."""
+    if way & ADD:
+        value = lanes.add(lanes.load(target), value)
+    if way & RELU:
+        value = lanes.zero_unless_positive(value, value)
+    if way & MASK:
+        value = lanes.zero_unless_positive(lanes.load(mask), value)
+    if way & PAST:
+        lanes.store_past(value, target)
+    else:
+        lanes.store(value, target)

@@ -1,0 +1,270 @@
+"""Backward-weights convolution: outer products summed over pixels and images.
+
+The map is cut into blocks of pixels. For a block and 2*LANES filters the gradient is turned into a
+panel (pixels, N, 2*LANES) that stays in cache while the tiles of all channels and taps use it.
+Threads share the blocks of pixels, and then each has sums of its own, or the filters, or both.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numba
+import numpy as np
+
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.tile_functions import call_tile
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.convolution.direct import tile_rows, tiles_of
+from vectorized_ops.numba.kernels.convolution.weights_gradient_tiles import OUTER_PRODUCT, turn_tile
+from vectorized_ops.shapes import ConvolutionShape
+
+PANEL_COLUMNS = 2
+PANEL = PANEL_COLUMNS * LANES
+"""Filters side by side in a panel, and in a tile of sums."""
+
+SMALL_MAP = 64
+"""Pixels of a map that is one block, if there are filters enough for all threads."""
+
+BLOCK_PIXELS = 16
+"""Pixels of a block of a larger map; two lines of a panel would leave the first-level cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How the work is cut: blocks of lines x pixels, and the threads that share them."""
+
+    lines: int
+    pixels: int
+    by_pixels: int
+    by_filters: int
+
+
+def divide(shape: ConvolutionShape, panels: int, threads: int) -> Division:
+    """Choose blocks, and the division of threads whose busiest thread has the least to do.
+
+    Sums of its own cost a thread one clearing and one addition to the others' of every weight.
+    """
+    pixels = -(-shape.pixels // -(-shape.pixels // BLOCK_PIXELS))
+    cuts = [(min(shape.lines, max(1, BLOCK_PIXELS // 2 // pixels)), pixels)]
+    if shape.lines * shape.pixels <= SMALL_MAP:
+        cuts.insert(0, (shape.lines, shape.pixels))
+    divisors = [count for count in range(threads, 0, -1) if threads % count == 0]
+    choices = [Division(*cut, count, threads // count) for cut in cuts for count in divisors]
+
+    def cost(choice: Division) -> float:
+        blocks = -(-shape.lines // choice.lines) * -(-shape.pixels // choice.pixels)
+        share = -(-blocks // choice.by_pixels) * -(-panels // choice.by_filters)
+        work = share * choice.lines * choice.pixels * shape.images
+        return work + 16.0 * panels * (choice.by_pixels > 1)
+
+    return min(choices, key=cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """Where the filters' panels begin and how many vectors wide they are (int64 arrays).
+
+    `of_filter` (K,) is the panel in which the sums of a filter are taken; panels may overlap where
+    the number of filters is no multiple of their width.
+    """
+
+    starts: AnyArray
+    widths: AnyArray
+    of_filter: AnyArray
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """How many vectors wide some of them are."""
+        return tuple(sorted(set(self.widths.tolist())))
+
+
+def panels_of(filters: int, groups: int) -> Panels:
+    """Cut the filters of each group into panels of two vectors, the rest into narrower ones."""
+    share = filters // groups
+    starts: list[int] = []
+    widths: list[int] = []
+    of_filter = np.zeros(filters, np.int64)
+    for group in range(groups):
+        covered = 0
+        while covered < share:
+            left = share - covered
+            width = PANEL_COLUMNS if left > LANES and filters >= PANEL else 1
+            wanted = min(width * LANES, left)
+            begin = group * share + covered
+            of_filter[begin : begin + wanted] = len(starts)
+            starts.append(max(0, min(begin, filters - width * LANES)))
+            widths.append(width)
+            covered += wanted
+    return Panels(np.array(starts), np.array(widths), of_filter)
+
+
+def sums_size(shape: ConvolutionShape, panels: Panels) -> int:
+    """Return how many floats the sums of one thread take."""
+    channels, rows = shape.weights[1], tile_rows(shape.weights[1])
+    return (
+        len(panels.starts)
+        * -(-channels // rows)
+        * shape.kernel[0]
+        * shape.kernel[1]
+        * (rows * PANEL)
+    )
+
+
+@kernel
+def turn_pixel(
+    panel: Any, index: int, width: int, sums: Any, sums_index: int, gradient: Any, source: int,
+    filters: int, row: int, images: int,
+) -> None:  # fmt: skip
+    """Write one pixel of a panel (images, width*LANES) from `filters` rows of the gradient.
+
+    A row, of which the first `images` are used, lies `row` floats behind the one before.
+    """
+    if filters < LANES:
+        for i in range(LANES):
+            total = np.float32(0.0)
+            for n in range(images):
+                value = gradient[source + i * row + n] if i < filters else np.float32(0.0)
+                panel[index + n * LANES + i] = value
+                total += value
+            sums[sums_index + i] += total
+        return
+    wide = width * LANES
+    for n in range(0, images, LANES):
+        for i in range(0, wide, LANES):
+            turn_tile(
+                panel, index + n * wide + i, wide, sums, sums_index + i,
+                gradient, source + i * row + n, row,
+            )  # fmt: skip
+
+
+@functools.cache
+def outer_product_kernel(rows: int, images: int, columns: tuple[int, ...]) -> Callable[..., None]:
+    """Return the kernel whose tiles have so many rows (channels) and sum over so many images.
+
+    `columns` are those of its panels.
+    """
+    return partial(_weights_gradient, tiles_of(OUTER_PRODUCT, rows, columns, images), images)
+
+
+@parallel_kernel
+def _weights_gradient(
+    tiles: Any,
+    images: int,
+    inputs: Any,
+    inputs_distance: int,
+    gradient: Any,
+    gradient_distance: int,
+    sums: Any,
+    bias_sums: Any,
+    turned: Any,
+    starts: Any,
+    widths: Any,
+    filters: int,
+    channels: int,
+    groups: int,
+    size: tuple[int, int],
+    out_size: tuple[int, int],
+    taps: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int],
+    block: tuple[int, int],
+    by_pixels: int,
+    by_filters: int,
+) -> None:
+    """Fill `sums` and `bias_sums`, one row per share of the pixels; `channels` of a group."""
+    rows, area = tiles.rows, taps[0] * taps[1]
+    row_blocks = (channels + rows - 1) // rows
+    tile_size = rows * PANEL
+    across = (out_size[1] + block[1] - 1) // block[1]
+    blocks = (out_size[0] + block[0] - 1) // block[0] * across
+    panels = len(starts)
+    for thread in numba.prange(by_pixels * by_filters):
+        mine, share = thread // by_filters, thread % by_filters
+        own, panel = sums[mine], turned[thread]
+        first, last = part(panels, share, by_filters), part(panels, share + 1, by_filters)
+        own[first * row_blocks * area * tile_size : last * row_blocks * area * tile_size] = 0.0
+        bias_sums[mine, first * PANEL : last * PANEL] = 0.0
+        for number in range(part(blocks, mine, by_pixels), part(blocks, mine + 1, by_pixels)):
+            y, x = number // across * block[0], number % across * block[1]
+            height, width = min(block[0], out_size[0] - y), min(block[1], out_size[1] - x)
+            for column in range(first, last):
+                vectors = widths[column]
+                pixel_size = images * vectors * LANES
+                for at in range(height * width):
+                    pixel = (y + at // width) * out_size[1] + x + at % width
+                    turn_pixel(
+                        panel, at * pixel_size, vectors, bias_sums[mine], column * PANEL,
+                        gradient, pixel * gradient_distance + starts[column] * images,
+                        filters, images, images,
+                    )  # fmt: skip
+                group = column * groups // panels
+                for row_block in range(row_blocks):
+                    c = group * channels + min(row_block * rows, channels - rows)
+                    for tap in range(area):
+                        top = y * stride[0] - padding[0] + tap // taps[1] * dilation[0]
+                        left = x * stride[1] - padding[1] + tap % taps[1] * dilation[1]
+                        y0, y1 = _inside(top, stride[0], size[0], height)
+                        x0, x1 = _inside(left, stride[1], size[1], width)
+                        if y0 >= y1 or x0 >= x1:
+                            continue
+                        target = ((column * row_blocks + row_block) * area + tap) * tile_size
+                        pixel = (top + y0 * stride[0]) * size[1] + left + x0 * stride[1]
+                        call_tile(
+                            tiles.wide if vectors == PANEL_COLUMNS else tiles.narrow,
+                            own, target, inputs, pixel * inputs_distance + c * images,
+                            stride[1] * inputs_distance, stride[0] * size[1] * inputs_distance,
+                            panel, (y0 * width + x0) * pixel_size, pixel_size,
+                            width * pixel_size, x1 - x0, y1 - y0,
+                        )  # fmt: skip
+
+
+@kernel
+def _inside(begin: int, stride: int, size: int, number: int) -> tuple[int, int]:
+    """Return the range of `number` positions begin + i*stride that lie in [0, size)."""
+    first = max(0, (stride - 1 - begin) // stride)
+    return first, min(number, (size - 1 - begin) // stride + 1)
+
+
+@parallel_kernel
+def gather_sums(
+    sums: Any, rows: int, channels: int, taps: int, neighbours: int, starts: Any, widths: Any,
+    of_filter: Any, out: Any,
+) -> None:  # fmt: skip
+    """Add up the threads' sums and write them as weights (K, channels, R, S), flat.
+
+    Of `channels` the first of so many `neighbours` (see `_wide_pixels`, otherwise 1) are those of
+    one tap, the next of the tap beside it, and so on.
+    """
+    row_blocks, of_tap = (channels + rows - 1) // rows, channels // neighbours
+    for k in numba.prange(len(of_filter)):
+        column = of_filter[k]
+        lane, width = k - starts[column], widths[column] * LANES
+        for c in range(channels):
+            block = c // rows
+            row = c - min(block * rows, channels - rows)
+            first = (column * row_blocks + block) * taps * rows * PANEL + row * width + lane
+            for tap in range(taps):
+                total = np.float32(0.0)
+                for share in range(sums.shape[0]):
+                    total += sums[share, first + tap * rows * PANEL]
+                place = (k * of_tap + c % of_tap) * taps + tap
+                out[place * neighbours + c // of_tap] = total
+
+
+@kernel
+def gather_bias(bias_sums: Any, starts: Any, of_filter: Any, out: Any) -> None:
+    """Add up the threads' sums of the gradient, a value per filter."""
+    for k in range(len(of_filter)):
+        column = of_filter[k]
+        total = np.float32(0.0)
+        for share in range(bias_sums.shape[0]):
+            total += bias_sums[share, column * PANEL + k - starts[column]]
+        out[k] = total

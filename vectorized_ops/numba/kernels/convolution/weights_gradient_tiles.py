@@ -1,0 +1,223 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
+"""The register tiles of backward-weights, as Numba intrinsics.
+
+The gradient of a weight is a sum over images and pixels, and images run fastest in memory: a
+product of two such rows would end in a sum over lanes. So one side, the gradient of the output, is
+turned once per pixel (filters fastest), and the tile adds outer products: input values are
+broadcast from where they lie, filters are lanes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from numba import types
+
+from vectorized_ops.numba.compiling.tile_functions import TileFunction
+from vectorized_ops.numba.emit.flow import repeat
+from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+
+UNROLLED = 4
+"""Images per step of the innermost loop."""
+
+LINE_FLOATS = 16
+"""Floats in a cache line."""
+
+
+@tile
+def outer_product_tile(
+    typingctx: Any,
+    rows: Any,
+    columns: Any,
+    images: Any,
+    out: Any,
+    out_index: Any,
+    left: Any,
+    left_index: Any,
+    left_pixel: Any,
+    left_line: Any,
+    right: Any,
+    right_index: Any,
+    right_pixel: Any,
+    right_line: Any,
+    pixels: Any,
+    lines: Any,
+) -> Any:
+    """Add to a tile of `rows` x `columns` vectors, which lies in `out` row by row.
+
+    out[out_index + (i*columns + j)*LANES + lane] += sum over lines y, pixels x and images n of
+    left[left_index + y*left_line + x*left_pixel + i*images + n]
+    * right[right_index + y*right_line + x*right_pixel + (n*columns + j)*LANES + lane].
+    `images` is a multiple of 4, and a constant like rows and columns, so that the rows of `left`
+    are displacements in the instruction; lines and pixels are at least 1. A call's products are
+    summed by themselves and then added, so that rounding errors grow with the number of calls, not
+    of products. While one pixel of `left` is used the next is fetched: pixels lie far apart, which
+    no hardware prefetcher follows.
+    """
+    height, width, batch = rows.literal_value, columns.literal_value, images.literal_value
+    index = types.int64
+    signature = types.void(
+        rows, columns, images, out, index, left, index, index, index, right, index, index, index,
+        index, index,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        left, right = lanes.pointer(5, args[5], args[6]), lanes.pointer(9, args[9], args[10])
+
+        def line(y: Value, sums: list[Value]) -> list[Value]:
+            at_left = lanes.at(left, lanes.product(y, args[8]))
+            at_right = lanes.at(right, lanes.product(y, args[12]))
+            return _sum_pixels(
+                lanes, sums, width, batch, at_left, args[7], at_right, args[11], args[13]
+            )
+
+        nothing = [lanes.constant(0.0)] * (height * width)
+        _add_to(lanes, lanes.loop(args[14], nothing, line), lanes.pointer(3, args[3], args[4]))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def point_sums_tile(
+    typingctx: Any, rows: Any, columns: Any, images: Any, out: Any, out_index: Any, out_block: Any,
+    left: Any, left_index: Any, left_pixel: Any, right: Any, right_index: Any, right_pixel: Any,
+    pixels: Any, channels: Any,
+) -> Any:  # fmt: skip
+    """Add to the tiles of all `channels`, as `outer_product_tile` to one, products of one line.
+
+    Tiles lie `out_block` floats apart. Each has the `rows` channels that come next: the last ones
+    if fewer are left, of which the tile before has some as well.
+    """
+    height, width, batch = rows.literal_value, columns.literal_value, images.literal_value
+    index = types.int64
+    signature = types.void(
+        rows, columns, images, out, index, index, left, index, index, right, index, index, index,
+        index,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, left = lanes.pointer(3, *args[3:5]), lanes.pointer(6, *args[6:8])
+        right = lanes.pointer(9, *args[9:11])
+        last = builder.sub(args[13], lanes.integer(height))
+        blocks = lanes.quotient(lanes.sum(args[13], height - 1), height)
+
+        def block(number: Value) -> None:
+            row = lanes.product(number, height)
+            row = builder.select(builder.icmp_signed("<", row, last), row, last)
+            sums = _sum_pixels(
+                lanes, [lanes.constant(0.0)] * (height * width), width, batch,
+                lanes.at(left, lanes.product(row, batch)), args[8], right, args[11], args[12],
+            )  # fmt: skip
+            _add_to(lanes, sums, lanes.at(target, lanes.product(number, args[5])))
+
+        repeat(lanes, blocks, block)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _sum_pixels(
+    lanes: Lanes,
+    sums: list[Value],
+    width: int,
+    batch: int,
+    left: Value,
+    left_step: Value,
+    right: Value,
+    right_step: Value,
+    pixels: Value,
+) -> list[Value]:
+    """Emit the sums of a tile and of its products over a line of pixels, and over the images."""
+    height = len(sums) // width
+
+    def pixel(x: Value, sums: list[Value]) -> list[Value]:
+        left_pixel = lanes.at(left, lanes.product(x, left_step))
+        right_pixel = lanes.at(right, lanes.product(x, right_step))
+        ahead = lanes.at(left_pixel, left_step)
+
+        def image(n: Value, sums: list[Value]) -> list[Value]:
+            for line_ahead in range(-(-height * UNROLLED // LINE_FLOATS)):
+                place = lanes.product(n, height * UNROLLED), line_ahead * LINE_FLOATS
+                lanes.prefetch(lanes.at(ahead, *place))
+            for u in range(UNROLLED):
+                values = lanes.at(left_pixel, lanes.product(n, UNROLLED), u)
+                source = lanes.product(n, UNROLLED * width * LANES), u * width * LANES
+                at_right = lanes.at(right_pixel, *source)
+                vectors = [lanes.load(lanes.at(at_right, j * LANES)) for j in range(width)]
+                results = []
+                for i in range(height):
+                    value = lanes.broadcast(lanes.at(values, i * batch))
+                    for j in range(width):
+                        results.append(lanes.fma(value, vectors[j], sums[i * width + j]))
+                sums = results
+            return sums
+
+        return lanes.loop(batch // UNROLLED, sums, image)
+
+    return lanes.loop(pixels, sums, pixel)
+
+
+def _add_to(lanes: Lanes, sums: list[Value], target: Value) -> None:
+    for number, value in enumerate(sums):
+        place = lanes.at(target, number * LANES)
+        lanes.store(lanes.add(lanes.load(place), value), place)
+
+
+_SHAPE = ("rows", "columns", "images")
+
+OUTER_PRODUCT: Final = TileFunction(outer_product_tile, _SHAPE)
+POINT_SUMS: Final = TileFunction(point_sums_tile, _SHAPE)
+
+
+@tile
+def turn_tile(
+    typingctx: Any,
+    out: Any,
+    out_index: Any,
+    out_row: Any,
+    sums: Any,
+    sums_index: Any,
+    inputs: Any,
+    inputs_index: Any,
+    inputs_row: Any,
+) -> Any:
+    """Transpose LANES x LANES values, and add the rows of the result to LANES sums.
+
+    out[out_index + n*out_row + i] = inputs[inputs_index + i*inputs_row + n];
+    sums[sums_index + i] += sum over n.
+    """
+    index = types.int64
+    signature = types.void(out, index, index, sums, index, inputs, index, index)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        source, target = lanes.pointer(5, args[5], args[6]), lanes.pointer(0, args[0], args[1])
+        total = lanes.pointer(3, args[3], args[4])
+        rows = [lanes.load(lanes.at(source, lanes.product(args[7], i))) for i in range(LANES)]
+        rows = transposed(lanes, rows)
+        for number, row in enumerate(rows):
+            lanes.store(row, lanes.at(target, lanes.product(args[2], number)))
+        while len(rows) > 1:
+            rows = [lanes.add(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
+        lanes.store(lanes.add(lanes.load(total), rows[0]), total)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def transposed(lanes: Lanes, rows: list[Value]) -> list[Value]:
+    """Return the columns of LANES vectors: a butterfly that swaps one bit of row and lane each."""
+    width = 1
+    while width < LANES:
+        low = [lane if not lane & width else LANES + lane - width for lane in range(LANES)]
+        high = [lane + width if not lane & width else LANES + lane for lane in range(LANES)]
+        swapped = list(rows)
+        for i in range(LANES):
+            if not i & width:
+                swapped[i] = lanes.shuffle(rows[i], rows[i + width], low)
+                swapped[i + width] = lanes.shuffle(rows[i], rows[i + width], high)
+        rows, width = swapped, width * 2
+    return rows

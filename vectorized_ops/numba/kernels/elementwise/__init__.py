@@ -1,0 +1,1 @@
+"""Operations on values one by one, and softmax."""

@@ -1,0 +1,214 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
+"""The inner loops of what is done value by value, as Numba intrinsics.
+
+`vectors` vectors are taken in memory order. Indices count elements; `past` tells whether `out` is
+stored past the caches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from vectorized_ops.numba.emit.flow import fold, groups
+from vectorized_ops.numba.emit.gradient_store import Delivery
+from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+from vectorized_ops.reference.dropout import MULTIPLIERS, SHIFTS
+
+GROUP = 4
+"""Vectors between two jumps."""
+
+
+def _scaled(lanes: Lanes, builder: Any, value: Value, slope: Value) -> Value:
+    """Return value * slope, but zero for a slope of zero, also where the value is infinite."""
+    none = builder.fcmp_ordered("==", slope, slope.type(0.0))
+    product = lanes.multiply(value, lanes.copies(slope))
+    return builder.select(none, lanes.constant(0.0), product)
+
+
+@tile
+def rectified_tile(
+    typingctx: Any, out: Any, out_index: Any, inputs: Any, inputs_index: Any, vectors: Any,
+    slope: Any, ceiling: Any, past: Any,
+) -> Any:  # fmt: skip
+    """Write values above zero up to the ceiling, and those below zero times the slope."""
+    signature = types.void(
+        out, types.int64, inputs, types.int64, types.int64, types.float32, types.float32,
+        types.boolean,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
+        zero, top = lanes.constant(0.0), lanes.copies(args[6])
+
+        def group(offset: Value, number: int) -> None:
+            values = [lanes.load(lanes.at(source, offset, i * LANES)) for i in range(number)]
+            for i, value in enumerate(values):
+                below = _scaled(lanes, builder, value, args[5])
+                cut = lanes.select(lanes.compare(value, ">", top), top, value)
+                result = lanes.select(lanes.compare(value, "<", zero), below, cut)
+                lanes.store_streamed(result, lanes.at(target, offset, i * LANES), args[7])
+
+        groups(lanes, args[4], GROUP, group)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def rectified_gradient_tile(
+    typingctx: Any, out: Any, out_index: Any, gradient: Any, gradient_index: Any, outputs: Any,
+    outputs_index: Any, vectors: Any, slope: Any, ceiling: Any, add: Any, past: Any,
+) -> Any:  # fmt: skip
+    """Deliver the gradient of the inputs of `rectified_tile`, told from its outputs."""
+    signature = types.void(
+        out, types.int64, gradient, types.int64, outputs, types.int64, types.int64, types.float32,
+        types.float32, types.boolean, types.boolean,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
+        results = lanes.pointer(4, args[4], args[5])
+        zero, top = lanes.constant(0.0), lanes.copies(args[8])
+        delivery = Delivery(lanes, target, target, args[9], args[9].type(0), args[10])
+
+        def group(offset: Value, number: int) -> None:
+            slopes = []
+            for i in range(number):
+                value = lanes.load(lanes.at(source, offset, i * LANES))
+                output = lanes.load(lanes.at(results, offset, i * LANES))
+                below = _scaled(lanes, builder, value, args[7])
+                passed = lanes.select(lanes.compare(output, ">=", top), zero, value)
+                slopes.append(lanes.select(lanes.compare(output, "<=", zero), below, passed))
+            delivery.write(slopes, offset)
+
+        groups(lanes, args[6], GROUP, group)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def cut_tile(
+    typingctx: Any, out: Any, out_index: Any, mask: Any, mask_index: Any, vectors: Any
+) -> Any:
+    """Write zero to those of `vectors` vectors from out[out_index] on whose mask is <= 0."""
+    signature = types.void(out, types.int64, mask, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
+
+        def group(offset: Value, number: int) -> None:
+            places = [(offset, i * LANES) for i in range(number)]
+            values = [
+                lanes.zero_unless_positive(
+                    lanes.load(lanes.at(source, *place)), lanes.load(lanes.at(target, *place))
+                )
+                for place in places
+            ]
+            for value, place in zip(values, places, strict=True):
+                lanes.store(value, lanes.at(target, *place))
+
+        groups(lanes, args[4], GROUP, group)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def sum_tile(
+    typingctx: Any, out: Any, out_index: Any, left: Any, left_index: Any, right: Any,
+    right_index: Any, vectors: Any, floor: Any, past: Any,
+) -> Any:  # fmt: skip
+    """Write left + right, or the floor where the sum is below it."""
+    signature = types.void(
+        out, types.int64, left, types.int64, right, types.int64, types.int64, types.float32,
+        types.boolean,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, floor = lanes.pointer(0, args[0], args[1]), lanes.copies(args[7])
+        sources = [lanes.pointer(i, args[i], args[i + 1]) for i in (2, 4)]
+
+        def group(offset: Value, number: int) -> None:
+            for i in range(number):
+                place = offset, i * LANES
+                result = lanes.add(*(lanes.load(lanes.at(source, *place)) for source in sources))
+                below = lanes.compare(result, "<", floor)
+                result = lanes.select(below, floor, result)
+                lanes.store_streamed(result, lanes.at(target, *place), args[8])
+
+        groups(lanes, args[6], GROUP, group)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def kept_tile(
+    typingctx: Any, out: Any, out_index: Any, mask: Any, mask_index: Any, values: Any,
+    values_index: Any, rows: Any, vectors: Any, number: Any, numbers: Any, key: Any,
+    drop_below: Any, factor: Any, add: Any, masked: Any, past: Any,
+) -> Any:  # fmt: skip
+    """Deliver those values whose number's hash is not below the bound, times the factor.
+
+    Row r of `vectors` vectors holds the values with the numbers number + r + image * numbers.
+    """
+    signature = types.void(
+        out, types.int64, mask, types.int64, values, types.int64, types.int64, types.int64,
+        types.int64, types.int64, types.int64, types.int64, types.float32, types.boolean,
+        types.boolean, types.boolean,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, cut = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
+        source, delivery = (
+            lanes.pointer(4, args[4], args[5]),
+            Delivery(lanes, target, cut, *args[13:]),
+        )
+        between, key, bound = (lanes.same(args[i]) for i in (9, 10, 11))
+        lane_numbers = builder.mul(lanes.lane_numbers(), between)
+        factor = lanes.copies(args[12])
+
+        def row(index: Value, _values: list[Value]) -> list[Value]:
+            first = builder.add(args[8], index)
+            start = lanes.product(lanes.product(index, args[7]), LANES)
+
+            def group(offset: Value, count: int) -> None:
+                results = []
+                for i in range(count):
+                    image = lanes.product(builder.add(offset, lanes.integer(i * LANES)), args[9])
+                    numbers = builder.add(lane_numbers, lanes.same(builder.add(first, image)))
+                    kept = builder.icmp_unsigned(
+                        ">=", hashed(lanes, builder, builder.xor(numbers, key)), bound
+                    )
+                    value = lanes.load(lanes.at(source, start, offset, i * LANES))
+                    scaled = lanes.multiply(value, factor)
+                    results.append(lanes.select(kept, scaled, lanes.constant(0.0)))
+                delivery.write(results, builder.add(start, offset))
+
+            groups(lanes, args[7], 2, group)
+            return []
+
+        fold(lanes, 0, args[6], [], row)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def hashed(lanes: Lanes, builder: Any, numbers: Value) -> Value:
+    """Return the hash of lane integers that `vectorized_ops.reference.dropout` defines."""
+
+    def mixed(value: Value, shift: int) -> Value:
+        return builder.xor(value, builder.lshr(value, lanes.same(lanes.integer(shift))))
+
+    numbers = mixed(numbers, SHIFTS[0])
+    for multiplier, shift in zip(MULTIPLIERS, SHIFTS[1:], strict=True):
+        numbers = mixed(builder.mul(numbers, lanes.same(lanes.integer(multiplier))), shift)
+    return numbers

@@ -1,0 +1,328 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
+"""The inner loops of batch normalisation, as Numba intrinsics: some channels of one pixel.
+
+A channel of a pixel is a row of `vectors` vectors of images. Its constants stand at
+constants[k * all_channels + channel], k one of the names below. What is summed over pixels lies in
+memory as SUMS floats per channel, half of which belong to each of two sums: few, so that they stay
+in the first-level cache while pixels pass through it. Indices and distances count elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from vectorized_ops.numba.emit.flow import fold, repeat, when
+from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+
+MEAN, FACTOR, SHIFT, SLOPE, LEVEL = range(5)
+CONSTANTS = 5
+
+NEAR_VALUES, NEAR_GRADIENTS = 4, 2
+"""Pixels that the sums take together: it spares them the way to and from their memory."""
+
+SUMS = 4
+
+Body = Callable[[list[tuple[Value, Value]], list[Value]], list[Value]]
+"""What is done to some vectors of a row: from their (offset of the row, offset in the row) and what
+is carried along the row to what is carried on."""
+
+
+def _each_channel(
+    lanes: Lanes,
+    channels: Value,
+    vectors: Value,
+    row_body: Callable[[Value], Body],
+    finish: Callable[[Value, list[Value]], None] | None = None,
+) -> None:
+    """Emit the loops over channels and rows; with `finish`, two vectors of zeros begin each row."""
+    length = lanes.product(vectors, LANES)
+
+    def rows(odd: int) -> None:
+        group = 2 - odd
+        groups = lanes.quotient(vectors, group)
+
+        def step(channel: Value) -> None:
+            body, row = row_body(channel), lanes.product(channel, length)
+
+            def of_group(index: Value, carried: list[Value]) -> list[Value]:
+                first = lanes.product(index, group * LANES)
+                return body([(row, lanes.sum(first, i * LANES)) for i in range(group)], carried)
+
+            start = [lanes.constant(0.0)] * (0 if finish is None else 2)
+            carried = fold(lanes, 0, groups, start, of_group)
+            if finish is not None:
+                finish(channel, carried)
+
+        repeat(lanes, channels, step)
+
+    lanes.choose(lanes.remainder(vectors, 2), (0, 1), rows)
+
+
+def _add_sums(lanes: Lanes, sums: Value) -> Callable[[Value, list[Value]], None]:
+    """Return what adds two vectors, folded to SUMS / 2 floats each, to a channel's sums."""
+
+    def finish(channel: Value, carried: list[Value]) -> None:
+        first, second = carried
+        both, width = lanes.shuffle(first, second, range(2 * LANES)), 2 * LANES
+        while width > SUMS:
+            width //= 2
+            low = [*range(width // 2), *range(width, width + width // 2)]
+            high = [lane + width // 2 for lane in low]
+            both = lanes.add(lanes.shuffle(both, both, low), lanes.shuffle(both, both, high))
+        target = lanes.at(sums, lanes.product(channel, SUMS))
+        before = lanes.builder.load(lanes.builder.bitcast(target, both.type.as_pointer()), align=4)
+        lanes.store_part(lanes.add(before, both), target)
+
+    return finish
+
+
+def _constants(
+    lanes: Lanes, table: Value, all_channels: Value, channel: Value, names: tuple[int, ...]
+) -> list[Value]:
+    """Return vectors of a channel's constants."""
+    return [
+        lanes.broadcast(lanes.at(table, channel, lanes.product(all_channels, name)))
+        for name in names
+    ]
+
+
+def _alive(
+    lanes: Lanes, value: Value, slope: Value, constants: list[Value], floor: Value
+) -> tuple[Value, Value]:
+    """Return x - mean, and the gradient: zero where the normalised x is at most the floor."""
+    mean, factor, shift = constants
+    centred = lanes.subtract(value, mean)
+    dead = lanes.compare(lanes.fma(centred, factor, shift), "<=", floor)
+    return centred, lanes.select(dead, lanes.constant(0.0), slope)
+
+
+@tile
+def moments_tile(
+    typingctx: Any, sums: Any, sums_index: Any, values: Any, values_index: Any, distance: Any,
+    near: Any, pivots: Any, pivots_index: Any, bits: Any, channels: Any, vectors: Any,
+) -> Any:  # fmt: skip
+    """Add x - pivot and its square to the sums of each channel, for 1 or NEAR_VALUES pixels.
+
+    Only those images count that `bits` (-1, for the others 0) lets through.
+    """
+    signature = types.void(
+        sums, types.int64, values, types.int64, types.int64, types.int64, pivots, types.int64, bits,
+        types.int64, types.int64,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        totals, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
+        pivot, real = lanes.pointer(6, args[6], args[7]), lanes.pointer(8, args[8])
+
+        def pixels(number: int) -> None:
+            sources = [lanes.at(source, lanes.product(args[4], i)) for i in range(number)]
+            ahead = lanes.product(args[4], number)
+
+            def row_body(channel: Value) -> Body:
+                middle = lanes.broadcast(lanes.at(pivot, channel))
+
+                def body(places: list[tuple[Value, Value]], carried: list[Value]) -> list[Value]:
+                    first, second = carried
+                    for pixel in sources:
+                        for row, offset in places:
+                            lanes.prefetch(lanes.at(pixel, row, offset, ahead), level=2)
+                            value = lanes.load(lanes.at(pixel, row, offset))
+                            shifted = lanes.subtract(value, middle)
+                            shifted = lanes.keep(shifted, lanes.at(real, offset))
+                            first = lanes.add(first, shifted)
+                            second = lanes.fma(shifted, shifted, second)
+                    return [first, second]
+
+                return body
+
+            _each_channel(lanes, args[9], args[10], row_body, _add_sums(lanes, totals))
+
+        lanes.choose(args[5], (1, NEAR_VALUES), pixels)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def gradient_sums_tile(
+    typingctx: Any, sums: Any, sums_index: Any, values: Any, values_index: Any, distance: Any,
+    gradient: Any, gradient_index: Any, gradient_distance: Any, near: Any, constants: Any,
+    constants_index: Any, all_channels: Any, floor: Any, bits: Any, channels: Any, vectors: Any,
+) -> Any:  # fmt: skip
+    """Add g and g * (x - mean) to the sums of each channel, for 1 or NEAR_GRADIENTS pixels.
+
+    g is the gradient, zero where the normalised value is at most `floor` (which may be NaN); `bits`
+    as in `moments_tile`.
+    """
+    signature = types.void(
+        sums, types.int64, values, types.int64, types.int64, gradient, types.int64, types.int64,
+        types.int64, constants, types.int64, types.int64, types.float32, bits, types.int64,
+        types.int64,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        totals, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
+        above, table = lanes.pointer(5, args[5], args[6]), lanes.pointer(9, args[9], args[10])
+        floor, real = lanes.copies(args[12]), lanes.pointer(13, args[13])
+
+        def pixels(number: int) -> None:
+            pairs = [
+                (
+                    lanes.at(source, lanes.product(args[4], i)),
+                    lanes.at(above, lanes.product(args[7], i)),
+                )
+                for i in range(number)
+            ]
+
+            def row_body(channel: Value) -> Body:
+                constants = _constants(lanes, table, args[11], channel, (MEAN, FACTOR, SHIFT))
+
+                def body(places: list[tuple[Value, Value]], carried: list[Value]) -> list[Value]:
+                    first, second = carried
+                    for pixel, upper in pairs:
+                        for row, offset in places:
+                            value = lanes.load(lanes.at(pixel, row, offset))
+                            slope = lanes.load(lanes.at(upper, row, offset))
+                            centred, slope = _alive(lanes, value, slope, constants, floor)
+                            slope = lanes.keep(slope, lanes.at(real, offset))
+                            centred = lanes.keep(centred, lanes.at(real, offset))
+                            first = lanes.add(first, slope)
+                            second = lanes.fma(slope, centred, second)
+                    return [first, second]
+
+                return body
+
+            _each_channel(lanes, args[14], args[15], row_body, _add_sums(lanes, totals))
+
+        lanes.choose(args[8], (1, NEAR_GRADIENTS), pixels)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def flush_tile(typingctx: Any, sums: Any, totals: Any, channels: Any) -> Any:
+    """Add both sums of each channel to doubles, totals[2*channel] and the next; zero the sums."""
+    signature = types.void(sums, totals, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        source, target = lanes.pointer(0, args[0]), lanes.pointer(1, args[1])
+
+        def step(channel: Value) -> None:
+            for which in range(2):
+                total = lanes.at(target, lanes.product(channel, 2), which)
+                for i in range(SUMS // 2):
+                    place = lanes.at(source, lanes.product(channel, SUMS), which * SUMS // 2 + i)
+                    value = builder.load(place)
+                    builder.store(value.type(0.0), place)
+                    wide = builder.fpext(value, ir.DoubleType())
+                    builder.store(builder.fadd(builder.load(total), wide), total)
+
+        repeat(lanes, args[2], step)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def normalise_tile(
+    typingctx: Any, out: Any, out_index: Any, values: Any, values_index: Any, addend: Any,
+    addend_index: Any, constants: Any, constants_index: Any, all_channels: Any, floor: Any,
+    channels: Any, vectors: Any, with_addend: Any, past: Any,
+) -> Any:  # fmt: skip
+    """Write (x - mean) * factor + shift, plus an addend, or the floor of what lies below it."""
+    signature = types.void(
+        out, types.int64, values, types.int64, addend, types.int64, constants, types.int64,
+        types.int64, types.float32, types.int64, types.int64, types.boolean, types.boolean,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
+        other, table = lanes.pointer(4, args[4], args[5]), lanes.pointer(6, args[6], args[7])
+        floor = lanes.copies(args[9])
+
+        def row_body(channel: Value) -> Body:
+            mean, factor, shift = _constants(lanes, table, args[8], channel, (MEAN, FACTOR, SHIFT))
+
+            def body(places: list[tuple[Value, Value]], _carried: list[Value]) -> list[Value]:
+                results = []
+                for place in places:
+                    value = lanes.load(lanes.at(source, *place))
+                    results.append(lanes.fma(lanes.subtract(value, mean), factor, shift))
+
+                def joined(results: list[Value]) -> list[Value]:
+                    addends = [lanes.load(lanes.at(other, *place)) for place in places]
+                    return [lanes.add(*pair) for pair in zip(results, addends, strict=True)]
+
+                results = when(lanes, args[12], results, joined)
+                for result, place in zip(results, places, strict=True):
+                    result = lanes.select(lanes.compare(result, "<", floor), floor, result)
+                    lanes.store_streamed(result, lanes.at(target, *place), args[13])
+                return []
+
+            return body
+
+        _each_channel(lanes, args[10], args[11], row_body)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def values_gradient_tile(
+    typingctx: Any, out: Any, out_index: Any, values: Any, values_index: Any, gradient: Any,
+    gradient_index: Any, constants: Any, constants_index: Any, all_channels: Any, floor: Any,
+    bits: Any, channels: Any, vectors: Any, add: Any, past: Any,
+) -> Any:  # fmt: skip
+    """Write (g - level + (x - mean) * slope) * factor, or add it; zero in padding images.
+
+    g and `bits` are as in `gradient_sums_tile`.
+    """
+    signature = types.void(
+        out, types.int64, values, types.int64, gradient, types.int64, constants, types.int64,
+        types.int64, types.float32, bits, types.int64, types.int64, types.boolean, types.boolean,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
+        above, table = lanes.pointer(4, args[4], args[5]), lanes.pointer(6, args[6], args[7])
+        floor, real = lanes.copies(args[9]), lanes.pointer(10, args[10])
+
+        def row_body(channel: Value) -> Body:
+            *known, tilt, level = _constants(
+                lanes, table, args[8], channel, (MEAN, FACTOR, SHIFT, SLOPE, LEVEL)
+            )
+
+            def body(places: list[tuple[Value, Value]], _carried: list[Value]) -> list[Value]:
+                results = []
+                for place in places:
+                    value, slope = (lanes.load(lanes.at(at, *place)) for at in (source, above))
+                    centred, slope = _alive(lanes, value, slope, known, floor)
+                    result = lanes.fma(centred, tilt, lanes.subtract(slope, level))
+                    results.append(lanes.multiply(result, known[1]))
+
+                def added(results: list[Value]) -> list[Value]:
+                    before = [lanes.load(lanes.at(target, *place)) for place in places]
+                    return [lanes.add(*pair) for pair in zip(results, before, strict=True)]
+
+                results = when(lanes, args[13], results, added)
+                for result, (row, offset) in zip(results, places, strict=True):
+                    result = lanes.keep(result, lanes.at(real, offset))
+                    lanes.store_streamed(result, lanes.at(target, row, offset), args[14])
+                return []
+
+            return body
+
+        _each_channel(lanes, args[11], args[12], row_body)
+        return context.get_dummy_value()
+
+    return signature, generate

@@ -1,0 +1,1 @@
+"""Convolution and 2x2 max pooling in one."""
