@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from knltrain.backends.backend import Backend
 from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.transports.team import Team
-
-FloatArray = npt.NDArray[np.float32]
+from knltrain.vectors import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

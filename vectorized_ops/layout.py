@@ -20,6 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 from vectorized_ops.errors import OperationError
 
 AnyArray = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float32]
 
 IMAGE_LANES = 16
 """Images are padded to a multiple of this, the lanes of the widest vector register."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, NoReturn
 
-from affinity.cli import commands as deeds
+from affinity.cli import commands
 from affinity.cli.help_text import DESCRIPTION, EXAMPLES, OTHER_TOOLS, RUN_EXAMPLES, WORDS
 from affinity.cli.layout import WIDTH, showable
 from affinity.cli.options.machine import add_machine_options, add_output_options
@@ -71,7 +71,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     words, command = _split(arguments)
     parser = _parser(words)
     options, rest = parser.parse_known_args(words[1:])
-    runs = options.do is deeds.run
+    runs = options.do is commands.run
     if rest:
         hint = "; a command stands behind --" if runs and not command else ""
         parser.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
@@ -154,14 +154,14 @@ def _snapshot_options(parser: argparse.ArgumentParser) -> None:
 
 _WORD_NAMED = {
     "show": _Word(
-        deeds.show, "[--machine FILE] [--hbm NODES] [--json | --picture FILE]", _show_options
+        commands.show, "[--machine FILE] [--hbm NODES] [--json | --picture FILE]", _show_options
     ),
-    "plan": _Word(deeds.plan, "--workers N|UNIT [options]", _plan_options, OTHER_TOOLS),
+    "plan": _Word(commands.plan, "--workers N|UNIT [options]", _plan_options, OTHER_TOOLS),
     "check": _Word(
-        deeds.check, "[--pid PID | --machine FILE | --machines DIR] [--json]", _check_options
+        commands.check, "[--pid PID | --machine FILE | --machines DIR] [--json]", _check_options
     ),
     "run": _Word(
-        deeds.run, "--workers N|UNIT [options] -- CMD ARGS...", _run_options, RUN_EXAMPLES
+        commands.run, "--workers N|UNIT [options] -- CMD ARGS...", _run_options, RUN_EXAMPLES
     ),
-    "snapshot": _Word(deeds.snapshot, "FILE.tgz", _snapshot_options),
+    "snapshot": _Word(commands.snapshot, "FILE.tgz", _snapshot_options),
 }

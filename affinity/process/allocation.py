@@ -15,7 +15,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from affinity.errors import MemoryPolicyError
-from affinity.placement import wording as words
+from affinity.placement import wording
 from affinity.process.mapping import address_of, bind_buffer, check_pool, check_room, pool_too_small
 from affinity.process.memory_policy import AppliedPolicy, as_far_as_possible
 from affinity.process.node_memory import (
@@ -101,7 +101,7 @@ def _from_pool(size: int, mode: str, nodes: tuple[int, ...]) -> tuple[memoryview
     buffer = memoryview(mapping)  # All of it: the kernel refuses a policy for parts of huge pages.
     if not nodes or free >= pages:
         return buffer, ()
-    where = words.numbered("node", nodes)
+    where = wording.numbered("node", nodes)
     return buffer, (f"the pool of {where} has {free} of the {pages} huge pages, others the rest",)
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from affinity.errors import MemoryPolicyError
-from affinity.placement import wording as words
+from affinity.placement import wording
 from affinity.process import kernel_call
 from affinity.process.memory_policy import (
     AppliedPolicy,
@@ -95,7 +95,9 @@ def check_room(missing: int, nodes: Iterable[int]) -> None:
     """
     left = {node: free_bytes(node) for node in nodes}
     if missing > sum(left.values()):
-        each = words.listed(f"node {node} has {format_bytes(free)}" for node, free in left.items())
+        each = wording.listed(
+            f"node {node} has {format_bytes(free)}" for node, free in left.items()
+        )
         raise MemoryPolicyError(
             f"{format_bytes(missing)} do not fit: {each} left, and the kernel would kill this "
             "process for it; ask for less, or for mode preferred, which spills into other nodes",
@@ -113,7 +115,7 @@ def check_pool(missing: int, nodes: Sequence[int]) -> None:
 
 def pool_too_small(pages: int, free: int, nodes: Sequence[int]) -> MemoryPolicyError:
     """The error for a pool that cannot give so many huge pages, with the way to make it larger."""
-    where = words.numbered("node", nodes) if nodes else "this machine"
+    where = wording.numbered("node", nodes) if nodes else "this machine"
     return MemoryPolicyError(
         f"{pages} huge pages of {format_bytes(huge_page_bytes())} were asked for, but the pool of "
         f"{where} has {free} to give: let root write how many it is to have into "

@@ -154,7 +154,7 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
 
 def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -> None:
     """Compute a gradient, step, and evaluate, all on one batch."""
-    from knltrain.network.parameters import aligned_zeros
+    from knltrain.vectors import aligned_zeros
 
     parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
     optimizer = build_optimizer(config, network)

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from knltrain.data.order import ShardedBatches
     from knltrain.exchange.strategies import Participation
     from knltrain.exchange.transports.team import Team
-    from knltrain.optimizers.optimizer import FloatArray, Optimizer
+    from knltrain.optimizers.optimizer import Optimizer
+    from knltrain.vectors import FloatArray
     from knltrain.worker import Observer, Worker
     from knltrain.worker.requests import Requests
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
-import numpy as np
-import numpy.typing as npt
-
 from knltrain.data.dataset import Batch
-
-FloatArray = npt.NDArray[np.float32]
+from knltrain.vectors import FloatArray
 
 Ready = Callable[[int], None]
 """Told an offset: gradient[offset:] of a step will not change any more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar, final
 
-from knltrain.backends.backend import FloatArray
+from knltrain.vectors import FloatArray
 
 Made = TypeVar("Made")
 

@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from knltrain.data.contents import DataContents
 from knltrain.network.network import Network
 from knltrain.optimizers.optimizer import StateArray
-
-FloatArray = npt.NDArray[np.float32]
+from knltrain.vectors import FloatArray
 
 FORMAT_VERSION = 4
 WITHOUT_DIGESTS = 3

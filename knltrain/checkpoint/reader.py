@@ -24,7 +24,6 @@ from knltrain.checkpoint.contents import (
     LOCAL,
     OPTIMIZER,
     WITHOUT_DIGESTS,
-    FloatArray,
     RunIdentity,
     WorkerState,
     shapes,
@@ -37,6 +36,7 @@ from knltrain.errors import CheckpointError, DamagedCheckpoint
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.optimizer import StateArray
+from knltrain.vectors import FloatArray
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

@@ -22,7 +22,6 @@ from knltrain.checkpoint.contents import (
     FORMAT_VERSION,
     LOCAL,
     OPTIMIZER,
-    FloatArray,
     RunIdentity,
     WorkerState,
     shapes,
@@ -35,6 +34,7 @@ from knltrain.exchange.transports.team import Team
 from knltrain.files.durable import sync
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.optimizer import StateArray
+from knltrain.vectors import FloatArray
 
 _PARTIAL, _STUCK = ".partial", ".stuck-"
 

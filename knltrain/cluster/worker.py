@@ -35,8 +35,8 @@ class WorkerIdentity:
     `rank` is one of `workers`, on all nodes. `segment_fds` and `events_fd` are file descriptors
     inherited from the launching process; a run without shared memory has no `segment_fds`, one on a
     single node no `meeting_point`, unless its workers are one MPI job there, too. `requests` are
-    the descriptor of that process's board (`knltrain.exchange.transports.request_board`), and this worker's
-    line on it.
+    the descriptor of that process's board (`knltrain.exchange.transports.request_board`), and this
+    worker's line on it.
     """
 
     rank: int

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from knltrain.data.contents import DataContents
 from knltrain.errors import DataError
+from knltrain.vectors import FloatArray
 
-FloatArray = npt.NDArray[np.float32]
 LabelArray = npt.NDArray[np.int64]
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.data.dataset import Dataset, FloatArray, LabelledImages
+from knltrain.data.dataset import Dataset, LabelledImages
 from knltrain.errors import DataError
+from knltrain.vectors import FloatArray
 
 
 def enlarged_dataset(dataset: Dataset, side: int) -> Dataset:

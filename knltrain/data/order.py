@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.data.dataset import Batch, FloatArray, LabelledImages
+from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.data.shift import bordered, epoch_shifts
 from knltrain.errors import DataError
+from knltrain.vectors import FloatArray
 
 _GATHERED_VALUES = 2**18
 """As many are gathered in one go, in 1 MiB beside the batch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.data.dataset import FloatArray
+from knltrain.vectors import FloatArray
 
 
 def bordered(images_nhwc: FloatArray, pixels: int) -> FloatArray:

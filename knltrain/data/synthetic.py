@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.data.contents import DataContents, HalfContents, contents_of_recipe
-from knltrain.data.dataset import Dataset, FloatArray, LabelledImages, standardised
+from knltrain.data.dataset import Dataset, LabelledImages, standardised
 from knltrain.data.extent import Extent
 from knltrain.errors import DataError
+from knltrain.vectors import FloatArray
 
 CLASSES = 10
 SIDE = 32

@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import final
 
-from knltrain.communication.reduction import FloatArray, Reduction
+from knltrain.communication.reduction import Reduction
 from knltrain.distributed_ops.times import Times
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
+from knltrain.vectors import FloatArray
 
 Gradients = Mapping[str, FloatArray]
 """By the names of the parameters."""

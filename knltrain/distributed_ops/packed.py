@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from knltrain.communication.reduction import FloatArray
+from knltrain.vectors import FloatArray
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.parameter_groups import Segments
 

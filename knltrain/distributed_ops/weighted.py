@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from knltrain.communication.reduction import FloatArray, Reducer
+from knltrain.communication.reduction import Reducer
 from knltrain.distributed_ops.costs import FLOAT_BYTES, Cost, ring_bytes, ring_steps, sgd_step
 from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.layer import Layer
@@ -18,6 +18,7 @@ from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.packed import Packed
 from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, UPDATE
 from knltrain.errors import NetworkError
+from knltrain.vectors import FloatArray
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
 

@@ -1,8 +1,8 @@
 """Has all workers of a run keep a checkpoint after the same step, whoever starts them and where.
 
 The first of the processes that start workers leads. It has each of them hold a round on the board
-of its own workers (`knltrain.exchange.transports.request_board`), hears how far these have set out, and has
-all open the round for the largest of those steps. The others ask it, and do as it says.
+of its own workers (`knltrain.exchange.transports.request_board`), hears how far these have set out,
+and has all open the round for the largest of those steps. The others ask it, and do as it says.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.launch.node_share import Site
 from knltrain.launch.plan import plan_run, threads_of
-from knltrain.network.parameters import aligned_zeros
+from knltrain.vectors import aligned_zeros
 from knltrain.worker import RunProgress, Termination
 from knltrain.worker.requests import BoardRequests
 from vectorized_ops.numba.compiling.all_cores import Progress

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.network.layers import Initial
-
-FloatArray = npt.NDArray[np.float32]
+from knltrain.vectors import FloatArray
 
 MANTISSA_BITS = 24  # of a float32: 24 random bits make a uniform number without rounding
 CHUNK = 1 << 20

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from knltrain.errors import NetworkError
 from knltrain.network.initial_values import draw
 from knltrain.network.network import Network
-from vectorized_ops import layout
-
-FloatArray = npt.NDArray[np.float32]
+from knltrain.vectors import FloatArray, aligned_zeros
 
 
 class ParameterVector:
@@ -41,13 +38,6 @@ class ParameterVector:
         self.packed.fill(0)
         for spec in self.network.parameters:
             draw(spec.initial, stream, self.packed[spec.offset : spec.offset + spec.size])
-
-
-def aligned_zeros(size: int) -> FloatArray:
-    """Zeros float32 (size,) that start on a 64-byte boundary, touched by the calling thread."""
-    vector: FloatArray = layout.aligned_zeros((size,))
-    vector.fill(0)  # The kernel gives memory from where it is first written.
-    return vector
 
 
 def _check_buffer(network: Network, buffer: FloatArray) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.network.layers import ParameterSpec
-from knltrain.network.parameters import aligned_zeros
-from knltrain.optimizers.optimizer import FloatArray, Optimizer, StateArray
+from knltrain.optimizers.optimizer import Optimizer, StateArray
 from knltrain.optimizers.parameter_groups import layers_of
 from knltrain.optimizers.sgd import VelocityUpdate
+from knltrain.vectors import FloatArray, aligned_zeros
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.parameter_groups import Segments
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeAlias, final
 
-from knltrain.optimizers.optimizer import FloatArray, Optimizer, StateArray
+from knltrain.optimizers.optimizer import Optimizer, StateArray
+from knltrain.vectors import FloatArray
 
 Alone: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Makes a block inside which kernels use the calling thread alone."""

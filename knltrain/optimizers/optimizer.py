@@ -8,7 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-FloatArray: TypeAlias = npt.NDArray[np.float32]
+from knltrain.vectors import FloatArray
+
 StateArray: TypeAlias = npt.NDArray[np.float32 | np.int64]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias, final
 
 from knltrain.network.parameter_groups import Segment
-from knltrain.network.parameters import aligned_zeros
-from knltrain.optimizers.optimizer import FloatArray, Optimizer, StateArray
+from knltrain.optimizers.optimizer import Optimizer, StateArray
 from knltrain.optimizers.parameter_groups import stretches_of
+from knltrain.vectors import FloatArray, aligned_zeros
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.parameter_groups import Segments
 

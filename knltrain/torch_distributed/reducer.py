@@ -9,9 +9,10 @@ from typing import Any, final
 import torch
 import torch.distributed as dist
 
-from knltrain.communication.reduction import FloatArray, Reducer, Reduction
+from knltrain.communication.reduction import Reducer, Reduction
 from knltrain.communication.reduction.reducer import check_values
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
+from knltrain.vectors import FloatArray
 
 _SIGNS_OF_LOSS = ("onnection", "Broken pipe", "reset by peer", "is gone")
 

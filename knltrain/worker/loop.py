@@ -11,9 +11,9 @@ from knltrain.clocks import Clocks
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.strategies import Participation
 from knltrain.optimizers.optimizer import Optimizer
+from knltrain.vectors import FloatArray
 from knltrain.worker.observer import Observer
 from knltrain.worker.requests import NobodyAsks, Requests, come_at_any_time
 from knltrain.worker.result import RunResult, result_of

@@ -1,8 +1,9 @@
 """What is asked of all workers of a run between two steps: to keep a checkpoint, and to stop there.
 
 All do it at one meeting. Workers that wait for each other in their steps go to it after one step,
-by `knltrain.exchange.transports.request_board`. Those that come to the center at any time go as they are: the
-checkpoint has each one's own step, and nobody waits for one that is slow to come as far as it is.
+by `knltrain.exchange.transports.request_board`. Those that come to the center at any time go as
+they are: the checkpoint has each one's own step, and nobody waits for one that is slow to come as
+far as it is.
 """
 
 from __future__ import annotations

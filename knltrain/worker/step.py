@@ -13,7 +13,7 @@ from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.strategies import Participation
 from knltrain.optimizers.optimizer import Optimizer
-from knltrain.worker import synchronisation as meeting
+from knltrain.worker import synchronisation
 
 
 @final
@@ -73,7 +73,7 @@ class TrainingStep:
         before.fill(0.0)
         self._batches.fill(0, batch)
         backend.rehearse(batch, part.parameters, part.gradient)
-        part.team.barrier(meeting.MEETING_SECONDS)
+        part.team.barrier(synchronisation.MEETING_SECONDS)
         if part.method.period is not None:
             part.exchange(0)
             part.settle()

@@ -24,7 +24,7 @@ from knltrain.launch.run_folder import read_config
 from knltrain.metrics import read_metrics
 from knltrain.network.zoo.lenet import lenet
 from knltrain.report import draw_curves, summary
-from vectorized_ops.numba.compiling import autotuning as choices
+from vectorized_ops.numba.compiling import autotuning
 from vectorized_ops.numba.compiling.cache_folder import CacheFolder
 
 from ..small_run import RUN_TOML
@@ -171,7 +171,7 @@ class _Found:
 def test_choice_of_a_kernel(folder: Path, text: bytes) -> None:
     path = folder / "choice.json"
     path.write_bytes(text)
-    found = choices._read(path, ["a", "b"])
+    found = autotuning._read(path, ["a", "b"])
     assert found is None or found.name in ("a", "b")
 
 

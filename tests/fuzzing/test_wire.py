@@ -20,8 +20,7 @@ from knltrain.communication.rendezvous.handshake import OTHER, Seal, confirmed, 
 from knltrain.communication.rendezvous.peer_connection import PeerLink
 from knltrain.errors import PeerLost, SegmentError
 from knltrain.exchange.transports.segment import Segment
-from vectorized_ops.reference import top_k as largest
-from vectorized_ops.reference import wire
+from vectorized_ops.reference import top_k, wire
 
 from .rounds import altered, fuzzed
 
@@ -151,7 +150,7 @@ COUNT = 300
 @fuzzed(st.binary(min_size=64, max_size=4096), examples=40)
 def test_encoded_vectors(_: Path, content: bytes) -> None:
     """Any bytes are added to the vector, and to nothing beside it."""
-    for format_ in (Bfloat16(wire), Int8(wire), TopK(largest, 0.1, COUNT)):
+    for format_ in (Bfloat16(wire), Int8(wire), TopK(top_k, 0.1, COUNT)):
         encoded_ = np.zeros(format_.bytes_for(COUNT), np.uint8)
         part = np.frombuffer(content, np.uint8)[: encoded_.size]
         encoded_[: part.size] = part

@@ -7,13 +7,11 @@ begins or ends.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from vectorized_ops.layout import FloatArray
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.elastic import check_shapes
 from vectorized_ops.numba.emit.raw_arrays import contiguous, row, stack_vector
-
-FloatArray = npt.NDArray[np.float32]
 
 _BLOCK = 1024
 """Elements handled at a time: center, velocity and one local, 4 KiB each, stay in the L1 cache."""

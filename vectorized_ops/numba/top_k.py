@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from vectorized_ops.layout import FloatArray
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.raw_arrays import contiguous, stack_vector
 from vectorized_ops.reference import top_k as reference
 
-FloatArray = npt.NDArray[np.float32]
 BitArray = npt.NDArray[np.int32]
 
 _BLOCK = 1024

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vectorized_ops.layout import FloatArray
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.raw_arrays import contiguous, stack_vector
 from vectorized_ops.reference.wire import BLOCK, LEAST_SCALE, LEVELS
-
-FloatArray = npt.NDArray[np.float32]
 
 _INFINITE = np.int32(0x7F800000)
 _MAGNITUDE = np.int32(0x7FFFFFFF)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32]
+from vectorized_ops.layout import FloatArray
 
 
 def synchronous_outer_step(

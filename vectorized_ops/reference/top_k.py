@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32]
+from vectorized_ops.layout import FloatArray
 
 MAGNITUDE_BITS = 0x7FFFFFFF
 """All bits of a float32 but its sign: as integers, they are ordered as magnitudes are."""

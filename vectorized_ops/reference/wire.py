@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32]
+from vectorized_ops.layout import FloatArray
 
 BLOCK = 256
 """Values that share a scale in int8."""

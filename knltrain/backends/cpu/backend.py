@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.backends.backend import Backend, FloatArray, Ready, nobody_waits
+from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
 from knltrain.backends.cpu.stages import Views
 from knltrain.backends.view_cache import ByAddress
@@ -15,6 +15,7 @@ from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.vectors import FloatArray
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
 

@@ -8,13 +8,14 @@ from typing import final
 
 import numpy as np
 
-from knltrain.backends.backend import FloatArray, Ready, nobody_waits
+from knltrain.backends.backend import Ready, nobody_waits
 from knltrain.backends.cpu.plan import Plan
 from knltrain.backends.cpu.stages import Run, Views
 from knltrain.backends.cpu.tensor import Tensor
 from knltrain.data.dataset import Batch
 from knltrain.network.network import ALIGNMENT_FLOATS, Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.vectors import FloatArray
 from vectorized_ops.implementations import Operations
 
 

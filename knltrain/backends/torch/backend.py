@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from knltrain.backends.backend import Backend, FloatArray, Ready, nobody_waits
+from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
 from knltrain.backends.view_cache import ByAddress
 from knltrain.data.dataset import Batch
@@ -14,6 +14,7 @@ from knltrain.interchange.to_torch import NetworkModule
 from knltrain.network.layers import BatchNormalisation
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.vectors import FloatArray
 
 
 class TorchBackend(Backend):

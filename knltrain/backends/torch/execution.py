@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import torch
 
-from knltrain.backends.backend import FloatArray
 from knltrain.backends.view_cache import ByAddress
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.vectors import FloatArray
 
 Tensors = Mapping[str, torch.Tensor]
 """Views on a packed vector by the names of its parameters."""

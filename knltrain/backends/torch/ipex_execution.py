@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from knltrain.backends.backend import FloatArray
 from knltrain.backends.torch.execution import Execution, Tensors
 from knltrain.backends.torch.ipex_installation import check_ipex
 from knltrain.backends.view_cache import ByAddress
 from knltrain.interchange.to_torch import TORCH_NAMES, NetworkModule, to_torch
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.vectors import FloatArray
 
 
 class IpexExecution(Execution):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
-from knltrain.bench.exchange.member import FloatArray, Held, check_values
+from knltrain.bench.exchange.member import Held, check_values
+from knltrain.vectors import FloatArray
 
 ALL_REDUCE = "all_reduce"
 

@@ -23,12 +23,10 @@ from contextlib import redirect_stdout
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 
 from knltrain.bench.step.protocol import serve
 from knltrain.errors import KnltrainError
-
-FloatArray = npt.NDArray[np.float32]
+from knltrain.vectors import FloatArray
 
 _LEAD_IN = 8
 """One exchange in so many, and one at least, comes before those that count."""

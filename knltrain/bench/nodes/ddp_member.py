@@ -2,9 +2,9 @@
 
     python -m knltrain.bench.nodes.ddp_member JOB RANK RANKS ADDRESS PORT BACKEND
 
-JOB is a folder written by `knltrain.bench.step.job`. Speaks the protocol of `knltrain.bench.step.protocol`:
-it answers a number of steps with {"steps", "seconds"}. It trains in channels_last, with
-torch's fused SGD, its gradients in DDP's buckets.
+JOB is a folder written by `knltrain.bench.step.job`. Speaks the protocol of
+`knltrain.bench.step.protocol`: it answers a number of steps with {"steps", "seconds"}. It trains in
+channels_last, with torch's fused SGD, its gradients in DDP's buckets.
 """
 
 from __future__ import annotations

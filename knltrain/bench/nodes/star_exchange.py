@@ -9,7 +9,7 @@ import numpy as np
 
 from knltrain.clocks import Clock
 from knltrain.communication.mpi.completion import Completion
-from knltrain.exchange.rules.rule import FloatArray
+from knltrain.vectors import FloatArray
 
 
 @final

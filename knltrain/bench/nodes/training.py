@@ -17,8 +17,8 @@ class Ground:
     """Where all of them train: `groups` are the cpus of each worker, a worker for each host.
 
     `network` takes `batch` images per worker and step, `steps` of which are timed; `job` is a
-    folder that `knltrain.bench.step.job` has written. Of the first `trace_steps` steps a training of
-    knltrain's own keeps traces.
+    folder that `knltrain.bench.step.job` has written. Of the first `trace_steps` steps a training
+    of knltrain's own keeps traces.
     """
 
     hosts: Hosts

@@ -20,14 +20,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from knltrain.bench.exchange.member import check_values
 from knltrain.communication.memory_box.remote import RemoteBox, Vector
 from knltrain.communication.mpi.runtime import load_mpi
+from knltrain.vectors import FloatArray
 from vectorized_ops.numba.compiling.compiler import kernel
-
-FloatArray = npt.NDArray[np.float32]
 
 _MESSAGES = 5
 _SLEEP_SECONDS = 0.01

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 from knltrain.communication.collectives.segment import GroupSegment
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
 
@@ -58,7 +58,9 @@ class Vigil:
 
     def is_present(self, rank: int) -> bool:
         """Tell whether a rank's process runs, or is stopped, and has not left the group."""
-        return process.is_alive(self._segment.holder(rank)) and not self._segment.has_left(rank)
+        return process_identity.is_alive(self._segment.holder(rank)) and not self._segment.has_left(
+            rank
+        )
 
     def mismatch(self, described: Sequence[str]) -> KnltrainError:
         """Break the group, as ranks have called different operations; return the error."""
@@ -78,7 +80,7 @@ class Vigil:
     def give_up(self, ranks: Sequence[int], seconds: float) -> KnltrainError:
         """Break the group; return the error that names the ``ranks`` that did not come."""
         first = sorted(
-            ranks, key=lambda rank: process.standstill(self._segment.holder(rank)) is None
+            ranks, key=lambda rank: process_identity.standstill(self._segment.holder(rank)) is None
         )
         absent = ", ".join(f"{self.names[rank]} ({self._condition(rank)})" for rank in first)
         error = ExchangeTimeout(
@@ -112,13 +114,14 @@ class Vigil:
         holder = self._segment.holder(rank)
         if self._segment.has_left(rank):
             return PeerLost(f"{self.names[rank]} is gone: it has left the group")
-        return PeerLost(
-            f"{self.names[rank]} is gone: its process {process.process_id(holder)} has ended"
-        )
+        ended = process_identity.process_id(holder)
+        return PeerLost(f"{self.names[rank]} is gone: its process {ended} has ended")
 
     def _condition(self, rank: int) -> str:
         holder = self._segment.holder(rank)
-        return f"{process.named(holder)}, {process.standstill(holder) or 'running'}"
+        return (
+            f"{process_identity.named(holder)}, {process_identity.standstill(holder) or 'running'}"
+        )
 
 
 def _code(why: int, rank: int) -> int:

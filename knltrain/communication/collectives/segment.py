@@ -19,8 +19,7 @@ from knltrain.communication.collectives.layout import (
     GroupLayout,
     state_word,
 )
-from knltrain.communication.shared_memory import anonymous_file as unnamed_file
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import anonymous_file, process_identity
 from knltrain.communication.shared_memory.atomics import Words, publish, read
 from knltrain.errors import SegmentError
 
@@ -50,10 +49,10 @@ class GroupSegment:
     def create(cls, ranks: int) -> GroupSegment:
         """Make the memory of a new group; SegmentError if the machine has too little free."""
         layout = GroupLayout(ranks)
-        fd = unnamed_file.create("memfd", Path("/"), layout.channels)
+        fd = anonymous_file.create("memfd", Path("/"), layout.channels)
         try:
             os.ftruncate(fd, layout.total_bytes)
-            unnamed_file.reserve(fd, 0, layout.slots)
+            anonymous_file.reserve(fd, 0, layout.slots)
             segment = cls(fd, ranks)
         except (SegmentError, OSError):
             os.close(fd)
@@ -84,13 +83,13 @@ class GroupSegment:
         The slot's pages come from the NUMA node that this thread runs on.
         """
         offset = self.layout.slot(rank)
-        unnamed_file.reserve(self.fd, offset, SLOT_BYTES)
+        anonymous_file.reserve(self.fd, offset, SLOT_BYTES)
         self.words[offset // WORD_BYTES : (offset + SLOT_BYTES) // WORD_BYTES] = 0
-        publish(self.words, state_word(rank) + HOLDER, process.own_identity())
+        publish(self.words, state_word(rank) + HOLDER, process_identity.own_identity())
 
     def claim_channel(self, source: int, destination: int) -> None:
         """Take the memory of a channel from here."""
-        unnamed_file.reserve(self.fd, self.layout.channel(source, destination), CHANNEL_BYTES)
+        anonymous_file.reserve(self.fd, self.layout.channel(source, destination), CHANNEL_BYTES)
 
     def holder(self, rank: int) -> int:
         """Return the identity of the process that has a rank, see ``process``; 0 if none."""

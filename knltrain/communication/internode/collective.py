@@ -9,7 +9,7 @@ from typing import TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.exchange.rules.rule import FloatArray
+from knltrain.vectors import FloatArray
 
 ByteArray: TypeAlias = npt.NDArray[np.uint8]
 

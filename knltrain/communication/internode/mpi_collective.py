@@ -12,7 +12,7 @@ from knltrain.communication.mpi.completion import Completion
 from knltrain.communication.mpi.joining import join_mpi, leave_mpi
 from knltrain.communication.rendezvous.key_value_store import KeyValueStore
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
-from knltrain.exchange.rules.rule import FloatArray
+from knltrain.vectors import FloatArray
 
 _LEAVE_SECONDS = 5.0
 

@@ -16,7 +16,7 @@ from knltrain.communication.internode.collective import ByteArray, NodeCollectiv
 from knltrain.communication.rendezvous.interface_variables import GLOO, check_named
 from knltrain.communication.rendezvous.network_interface import interface_of, is_loopback
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
-from knltrain.exchange.rules.rule import FloatArray
+from knltrain.vectors import FloatArray
 
 
 @final

@@ -6,7 +6,7 @@ import os
 import time
 
 from knltrain.communication.collectives import Group, GroupSegment
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import CollectiveError, ExchangeTimeout, PeerLost, SegmentError
@@ -81,8 +81,8 @@ def _await_all(segment: GroupSegment, address: str, limit_seconds: float) -> Non
     def check_alive() -> None:
         for rank in range(segment.ranks):
             holder = segment.holder(rank)
-            if holder and not process.is_alive(holder):
-                ended = process.process_id(holder)
+            if holder and not process_identity.is_alive(holder):
+                ended = process_identity.process_id(holder)
                 raise PeerLost(f"rank {rank} is gone: its process {ended} has ended")
 
     if not nap_until(lambda: not missing(), lambda: None, check_alive, limit_seconds):

@@ -16,8 +16,9 @@ import numpy as np
 from affinity import bind_thread
 from knltrain.communication.collectives import Collectives
 from knltrain.communication.reduction.node_rendezvous import met_group
-from knltrain.communication.reduction.reducer import FloatArray, Reducer, Reduction, check_values
+from knltrain.communication.reduction.reducer import Reducer, Reduction, check_values
 from knltrain.errors import CollectiveError
+from knltrain.vectors import FloatArray
 from vectorized_ops.reference.reduction import MEAN, SUM
 
 _LARGE = 128 * 1024

@@ -5,11 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-import numpy.typing as npt
 
 from knltrain.errors import CollectiveError
-
-FloatArray = npt.NDArray[np.float32]
+from knltrain.vectors import FloatArray
 
 
 class Reduction(ABC):

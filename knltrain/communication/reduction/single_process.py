@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import final
 
-from knltrain.communication.reduction.reducer import FloatArray, Reducer, Reduction, check_values
+from knltrain.communication.reduction.reducer import Reducer, Reduction, check_values
+from knltrain.vectors import FloatArray
 
 
 @final

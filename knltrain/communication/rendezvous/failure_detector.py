@@ -35,7 +35,7 @@ from knltrain.communication.rendezvous.peer_news import (
     whereabouts,
 )
 from knltrain.communication.rendezvous.visitor import Visitor
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost
 
 _PAUSE_SECONDS = 0.02
@@ -77,7 +77,7 @@ class PeerWatch(ABC):
 
         Only who has given one is expected to.
         """
-        identity = process.own_identity()
+        identity = process_identity.own_identity()
 
         def beat() -> None:
             for link in self._links_by_rank().values():

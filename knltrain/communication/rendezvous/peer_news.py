@@ -7,7 +7,7 @@ import socket
 from typing import Any, Final
 
 from knltrain.communication.rendezvous.control_message import MessageError, checked
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 
 LONGEST_WHY: Final = 2**14
 """Characters of a reason that others are told: a message has room for these, whatever they are."""
@@ -42,10 +42,10 @@ def whereabouts() -> str:
 
 def silent_for(limit_seconds: float, identity: int) -> str:
     """Why a process is given up; how it stands still is known if it is on this computer."""
-    how = process.standstill(identity)
+    how = process_identity.standstill(identity)
     known = "" if how is None else f"is {how}, and "
     return (
-        f"its process {process.process_id(identity)} {known}has given no sign of life for "
+        f"its process {process_identity.process_id(identity)} {known}has given no sign of life for "
         f"{limit_seconds:g} s: expected it to run, or all of the run to be stopped; if a computer "
         "may stand still for so long, raise exchange.timeout_seconds"
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import final
 
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.communication.shared_memory.stillness import Stillness
 
 _LOOK_SECONDS = 0.25
@@ -52,8 +52,8 @@ class Lateness:
     def standstill(self, rank: int) -> str | None:
         """How a rank's process stands still; None if it does not, or has not come yet."""
         holder = self._holder(rank)
-        return process.standstill(holder) if holder else None
+        return process_identity.standstill(holder) if holder else None
 
     def _delay_seconds(self, rank: int) -> float:
         holder = self._holder(rank)
-        return process.run_delay_seconds(holder) if holder else 0.0
+        return process_identity.run_delay_seconds(holder) if holder else 0.0

@@ -5,10 +5,7 @@ from __future__ import annotations
 import mmap
 
 FLOAT_BYTES = 4
-
-
 HUGE_PAGE_BYTES = 2 * 2**20
-
 
 _HUGE_FROM_BYTES = 2**20
 """Vectors from this on begin at huge pages."""

@@ -8,11 +8,7 @@ from collections.abc import Callable
 from knltrain.communication.shared_memory.stillness import OwnTime
 
 _SHORTEST_NAP_SECONDS = 50e-6
-
-
 _LONGEST_NAP_SECONDS = 200e-6
-
-
 _LIVENESS_SECONDS = 0.1
 
 

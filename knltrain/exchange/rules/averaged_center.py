@@ -7,7 +7,8 @@ from typing import Protocol, final
 import numpy as np
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import ExchangeRule, FloatArray
+from knltrain.exchange.rules.rule import ExchangeRule
+from knltrain.vectors import FloatArray
 
 
 class AverageKernels(Protocol):

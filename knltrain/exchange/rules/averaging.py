@@ -9,7 +9,8 @@ from typing import final
 import numpy as np
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import FloatArray, SynchronousRule
+from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.vectors import FloatArray
 
 
 class TakesOver(SynchronousRule):

@@ -8,7 +8,8 @@ from typing import Protocol, final
 import numpy as np
 
 from knltrain.exchange.rules.center_momentum import check_center_momentum
-from knltrain.exchange.rules.rule import ExchangeRule, FloatArray
+from knltrain.exchange.rules.rule import ExchangeRule
+from knltrain.vectors import FloatArray
 
 
 class DownpourKernels(Protocol):

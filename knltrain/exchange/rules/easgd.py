@@ -8,7 +8,8 @@ from typing import Protocol, final
 import numpy as np
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import FloatArray, SynchronousRule
+from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.vectors import FloatArray
 
 
 class ElasticKernels(Protocol):
@@ -59,8 +60,8 @@ class EASGD(SynchronousRule):
     it back. Kept for later, it would be pulled again and again until it is there.
 
     ``kernels`` are those of ``vectorized_ops.<implementation>.elastic``. Zhang uses β = 0.9, a
-    moving rate of 0.9 / P; `knltrain.exchange.rules.stability` tells where it becomes doubtful. Raises
-    ConfigError unless 0 < α < 1.
+    moving rate of 0.9 / P; `knltrain.exchange.rules.stability` tells where it becomes doubtful.
+    Raises ConfigError unless 0 < α < 1.
     """
 
     follows = False

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
-from knltrain.exchange.rules.rule import FloatArray, SynchronousRule
+from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.vectors import FloatArray
 
 _FLOAT_BYTES = 4
 

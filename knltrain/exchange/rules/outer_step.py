@@ -11,7 +11,7 @@ import numpy as np
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.averaging import TakesOver
 from knltrain.exchange.rules.center_momentum import check_center_momentum
-from knltrain.exchange.rules.rule import FloatArray
+from knltrain.vectors import FloatArray
 
 
 class OuterKernel(Protocol):

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-FloatArray: TypeAlias = npt.NDArray[np.float32]
+from knltrain.vectors import FloatArray
 
 
 class ExchangeRule(ABC):

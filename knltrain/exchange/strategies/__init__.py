@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.strategies.asynchronous import ComesAlone, WritesBehind
 from knltrain.exchange.strategies.hierarchical import MeetsInGroups
 from knltrain.exchange.strategies.hierarchical_centers import MeetsThroughCenters
@@ -21,6 +20,7 @@ from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport
 from knltrain.exchange.transports.tree_team import TreeTeam
+from knltrain.vectors import FloatArray
 
 __all__ = ["Participation", "StepLayer", "participation_in"]
 

@@ -6,12 +6,11 @@ from typing import final
 
 import numpy as np
 
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import ThroughTransport
 from knltrain.exchange.transports.transport import Order, Transport
-from knltrain.network.parameters import aligned_zeros
+from knltrain.vectors import FloatArray, aligned_zeros
 
 
 class ComesAlone(ThroughTransport):

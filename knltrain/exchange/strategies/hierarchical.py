@@ -6,10 +6,10 @@ from typing import final
 
 import numpy as np
 
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import OnTwoLevels, ThroughTransport
 from knltrain.exchange.transports.grouped_team import GroupedTeam
+from knltrain.vectors import FloatArray
 
 
 @final

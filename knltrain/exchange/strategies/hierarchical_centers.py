@@ -7,11 +7,11 @@ from typing import final
 import numpy as np
 
 from knltrain.clocks import ExchangeClocks
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import OnTwoLevels, ThroughTransport
 from knltrain.exchange.transports.grouped_team import GroupedTeam
+from knltrain.vectors import FloatArray
 
 
 @final

@@ -9,11 +9,11 @@ from typing import TypeAlias, final
 import numpy as np
 
 from knltrain.communication.communication_cores import made_there
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import Participation
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.exchange.tree_exchange import TreeExchange
+from knltrain.vectors import FloatArray
 
 StepLayer: TypeAlias = Callable[[int, int, FloatArray, FloatArray], None]
 """Takes step t, from 0, of layer l, from 0: moves its weights (k,) by its mean gradient (k,)."""

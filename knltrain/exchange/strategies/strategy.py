@@ -6,12 +6,11 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport
-from knltrain.network.parameters import aligned_zeros
+from knltrain.vectors import FloatArray, aligned_zeros
 
 
 class Participation(ABC):

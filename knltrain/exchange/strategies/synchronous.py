@@ -7,11 +7,12 @@ from typing import final
 
 import numpy as np
 
-from knltrain.exchange.rules.rule import FloatArray, SynchronousRule
+from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method, Stream
 from knltrain.exchange.strategies.strategy import ThroughTransport
 from knltrain.exchange.transports.transport import Transport
+from knltrain.vectors import FloatArray
 
 
 class MeetsAll(ThroughTransport):

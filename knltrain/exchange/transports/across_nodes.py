@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from knltrain.communication.internode.collective import NodeCollective
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import ExchangeRule, FloatArray, SynchronousRule
+from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.start_values import check_start_values
 from knltrain.exchange.transports.team import SUM_LIMIT, check_sum_values
 from knltrain.exchange.transports.transport import WHOLE, Order, Transport
+from knltrain.vectors import FloatArray
 
 _BLOCK_FLOATS = 2**15
 """At a time: a local, the center and what is contributed stay in a second-level cache. Of smaller

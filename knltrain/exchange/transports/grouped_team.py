@@ -7,9 +7,9 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.transports.team import SUM_LIMIT, Team
 from knltrain.exchange.transports.transport import Transport
+from knltrain.vectors import FloatArray
 
 
 @final

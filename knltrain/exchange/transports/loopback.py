@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.clocks import ExchangeClocks
-from knltrain.exchange.rules.rule import ExchangeRule, FloatArray, SynchronousRule
+from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.start_values import check_start_values
 from knltrain.exchange.transports.team import check_sum_values
 from knltrain.exchange.transports.transport import WHOLE, Order, Transport
+from knltrain.vectors import FloatArray
 
 
 @final

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.clocks import Clock, ExchangeClocks
-from knltrain.exchange.rules.rule import ExchangeRule, FloatArray, SynchronousRule
+from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.barrier import Barrier
 from knltrain.exchange.transports.center_locks import Visits
 from knltrain.exchange.transports.peer_wait import Patience
@@ -18,6 +18,7 @@ from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.start_values import check_start_values
 from knltrain.exchange.transports.team import check_sum_values
 from knltrain.exchange.transports.transport import WHOLE, Order, Transport
+from knltrain.vectors import FloatArray
 
 _BLOCK_FLOATS = 2**16
 """Of all locals at a time: they, their spares and the center stay in a second-level cache."""

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from knltrain.communication.memory_box.remote import RemoteBox, Vector
 from knltrain.communication.mpi.joining import leave_mpi
 from knltrain.errors import ConfigError, KnltrainError, SegmentError
-from knltrain.exchange.rules.rule import ExchangeRule, FloatArray, SynchronousRule
+from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.mpi_team import Meetings
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.start_values import check_start_values
 from knltrain.exchange.transports.transport import WHOLE, Order, Transport
-from knltrain.network.parameters import aligned_zeros
+from knltrain.vectors import FloatArray, aligned_zeros
 
 _LEAVE_SECONDS = 5.0
 _FLOAT_BYTES, _WORD_BYTES = 4, 8

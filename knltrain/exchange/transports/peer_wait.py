@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import final
 
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.communication.shared_memory.lateness import Lateness
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost, RunAborted
@@ -80,12 +80,12 @@ class Patience:
     def _check_alive(self, awaited: Callable[[], list[int]]) -> None:
         for rank in awaited():
             holder = self._segment.holder(rank)
-            if not holder or process.is_alive(holder):
+            if not holder or process_identity.is_alive(holder):
                 continue
             # It may have done its part and then ended well between the two looks.
             if rank in awaited():
                 self._segment.abort(lost_worker(self._names[rank]))
-                ended, name = process.process_id(holder), self._names[rank]
+                ended, name = process_identity.process_id(holder), self._names[rank]
                 raise PeerLost(f"worker {name} is gone: its process {ended} has ended")
 
     def _timeout(
@@ -111,7 +111,7 @@ class Patience:
 
     def _called(self, rank: int, doing: str = "") -> str:
         holder = self._segment.holder(rank)
-        what = f"{process.named(holder)}{doing}" if holder else "has not joined"
+        what = f"{process_identity.named(holder)}{doing}" if holder else "has not joined"
         return f"worker {self._names[rank]} ({what})"
 
 

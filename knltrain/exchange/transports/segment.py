@@ -16,11 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from affinity import MemoryPlan, MemoryPolicyError, collapse, map_shared, place_mapping
-from knltrain.communication.shared_memory import anonymous_file as unnamed_file
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import anonymous_file, process_identity
 from knltrain.communication.shared_memory.pages import FLOAT_BYTES, HUGE_PAGE_BYTES, page_bytes_for
 from knltrain.errors import SegmentError
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.transports.layout import (
     ABORT_WORD,
     HOLDER,
@@ -32,6 +30,7 @@ from knltrain.exchange.transports.layout import (
     Layout,
 )
 from knltrain.exchange.transports.team import SUM_LIMIT
+from knltrain.vectors import FloatArray
 
 _MAGIC = int.from_bytes(b"knltrain", "little")
 _LAYOUT_VERSION = 4
@@ -59,7 +58,7 @@ class Segment:
         try:
             memory = map_shared(fd, layout.total_bytes, layout.page_bytes)
         except MemoryPolicyError as error:
-            raise SegmentError(f"{error}; {unnamed_file.way_to_more(fd)}") from None
+            raise SegmentError(f"{error}; {anonymous_file.way_to_more(fd)}") from None
         self._memory = memory
         self._keeps_policy = True
         self.words: npt.NDArray[np.int64] = np.frombuffer(
@@ -81,7 +80,7 @@ class Segment:
         cls,
         size: int,
         workers: int,
-        kind: unnamed_file.FileKind = "shm",
+        kind: anonymous_file.FileKind = "shm",
         directory: Path = Path("/dev/shm"),
         center_vectors: int = 1,
         spares: bool = False,
@@ -97,10 +96,10 @@ class Segment:
         """
         page_bytes = HUGE_PAGE_BYTES if kind == "hugetlb" else page_bytes_for(size)
         layout = Layout(size, workers, page_bytes, center_vectors, spares)
-        fd = unnamed_file.create(kind, directory, layout.total_bytes)
+        fd = anonymous_file.create(kind, directory, layout.total_bytes)
         # Only the header: each worker reserves its own pages, to have them near its cores.
         try:
-            unnamed_file.reserve(fd, 0, layout.used_header_bytes)
+            anonymous_file.reserve(fd, 0, layout.used_header_bytes)
             segment = cls(fd, layout)
         except (SegmentError, OSError):
             os.close(fd)
@@ -165,9 +164,9 @@ class Segment:
         if not 0 <= rank < self.workers:
             raise SegmentError(f"rank {rank}: expected 0 to {self.workers - 1}")
         holder = self.holder(rank)
-        if holder and process.is_alive(holder):
+        if holder and process_identity.is_alive(holder):
             raise SegmentError(
-                f"worker {rank} already runs as process {process.process_id(holder)}: "
+                f"worker {rank} already runs as process {process_identity.process_id(holder)}: "
                 "expected one process per rank"
             )
         self._reserve_pages(rank)
@@ -175,7 +174,7 @@ class Segment:
             vectors[rank : rank + 1] = 0
         for part in self._huge_parts(rank):
             collapse(part)
-        self.words[self.layout.state_word(rank) + HOLDER] = process.own_identity()
+        self.words[self.layout.state_word(rank) + HOLDER] = process_identity.own_identity()
 
     def holder(self, rank: int) -> int:
         """Return the identity of the process that claimed a rank, see ``process``; 0 if none."""
@@ -210,7 +209,7 @@ class Segment:
     def _reserve_pages(self, rank: int) -> None:
         for begin, end in (*self._row_bytes(rank), *self._stripe_bytes(rank)):
             if end > begin:
-                unnamed_file.reserve(self.fd, begin, end - begin)
+                anonymous_file.reserve(self.fd, begin, end - begin)
 
     def _row_bytes(self, rank: int) -> list[tuple[int, int]]:
         """Where a worker's local and its spare begin and end, in bytes."""
@@ -235,7 +234,7 @@ class Segment:
     def _huge_parts(self, rank: int) -> tuple[memoryview, ...]:
         """A worker's rows and the whole huge pages of its stripe, if vectors begin at such."""
         unit = self.layout.page_bytes
-        if unit == mmap.PAGESIZE or unnamed_file.is_in_huge_pages(self.fd):
+        if unit == mmap.PAGESIZE or anonymous_file.is_in_huge_pages(self.fd):
             return ()
         # A huge page that two stripes share stays in small ones, each near its own worker.
         ranges = self._row_bytes(rank) + [

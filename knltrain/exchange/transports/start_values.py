@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knltrain.exchange.rules.rule import FloatArray
+from knltrain.vectors import FloatArray
 
 
 def check_start_values(values: FloatArray | None, size: int) -> FloatArray:

@@ -7,8 +7,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from knltrain.exchange.rules.rule import ExchangeRule, FloatArray, SynchronousRule
+from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.team import Team
+from knltrain.vectors import FloatArray
 
 Order: TypeAlias = Literal["first_come", "round_robin", "lock_free"]
 """How workers that come to the center alone keep out of each other's way: one at a time for each

@@ -6,9 +6,9 @@ from typing import final
 
 import numpy as np
 
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.tree_exchange.edges import ROOM
 from knltrain.exchange.tree_exchange.member import Member
+from knltrain.vectors import FloatArray
 
 QUEUE = 0
 

@@ -8,9 +8,9 @@ from typing import final
 import numpy as np
 
 from knltrain.communication.gaspi import AddressSpace
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.tree_exchange.counts import Counts
 from knltrain.exchange.tree_exchange.edges import Edges
+from knltrain.vectors import FloatArray
 
 
 @final

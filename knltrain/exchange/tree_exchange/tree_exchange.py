@@ -11,7 +11,6 @@ import numpy as np
 from knltrain.clocks import Clock
 from knltrain.communication.gaspi import AddressSpace
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.tree_exchange.agreement import agree
 from knltrain.exchange.tree_exchange.edges import Edges
 from knltrain.exchange.tree_exchange.gradient_reduction import GradientReduction
@@ -20,7 +19,7 @@ from knltrain.exchange.tree_exchange.progress import Progress
 from knltrain.exchange.tree_exchange.schedule import Schedule
 from knltrain.exchange.tree_exchange.trees import best_branches
 from knltrain.exchange.tree_exchange.weight_broadcast import WeightBroadcast
-from knltrain.network.parameters import aligned_zeros
+from knltrain.vectors import FloatArray, aligned_zeros
 
 Update = Callable[[str, FloatArray], None]
 """Gets a layer and the sum of its gradients, (k,), and changes the weights of that layer."""

@@ -9,7 +9,7 @@ from typing import Any
 from torch._C._distributed_c10d import Store
 
 from knltrain.communication.collectives import Group, GroupSegment, Mail
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
@@ -88,10 +88,11 @@ def _await_all(segment: GroupSegment, limit_seconds: float) -> None:
     def check_alive() -> None:
         for rank in ranks:
             holder = segment.holder(rank)
-            if holder and not process.is_alive(holder):
+            if holder and not process_identity.is_alive(holder):
+                ended = process_identity.process_id(holder)
                 raise PeerLost(
-                    f"rank {rank} of a new group is gone: process {process.process_id(holder)} has "
-                    "ended, or runs where its process number means another (a container)"
+                    f"rank {rank} of a new group is gone: process {ended} has ended, or runs where "
+                    "its process number means another (a container)"
                 )
 
     if not nap_until(lambda: not missing(), lambda: None, check_alive, limit_seconds):

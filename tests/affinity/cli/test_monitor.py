@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from affinity import MemoryPlan, Placement, Plan, allowed_cpus, pinned_command, read_topology
-from affinity.cli import monitor as bystander
+from affinity.cli import monitor
 from affinity.cli.monitor import Bystander
 from affinity.cpulist import format_cpulist
 from affinity.process.memory_policy import allowed_memories
@@ -31,7 +31,7 @@ def _plan(cpus: tuple[int, ...]) -> Plan:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bystander, "FIRST_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(monitor, "FIRST_LOOK_SECONDS", 0.0)
 
 
 def test_what_was_seen_of_each_rank_is_reported(sleeper: subprocess.Popen[bytes]) -> None:

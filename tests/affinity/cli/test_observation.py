@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from affinity import Arena, MemoryPlan, ObservedBinding, Placement, allowed_cpus
-from affinity.cli import observation as sight
+from affinity.cli import observation
 from affinity.cli.observation import Sight, look_at
 
 MIB = 1 << 20
@@ -34,8 +34,8 @@ def _process(cpus: str = "0", policy: str = "", **mebibytes: int) -> ObservedBin
 def _seen(
     monkeypatch: pytest.MonkeyPatch, memory: MemoryPlan, processes: Sequence[ObservedBinding]
 ) -> Sight:
-    monkeypatch.setattr(sight, "is_launching", lambda _: False)
-    monkeypatch.setattr(sight, "observe", lambda pid: processes[pid])
+    monkeypatch.setattr(observation, "is_launching", lambda _: False)
+    monkeypatch.setattr(observation, "observe", lambda pid: processes[pid])
     found = look_at(Placement(0, (0,), 1, (0,), memory=memory), range(len(processes)))
     assert found is not None
     return found

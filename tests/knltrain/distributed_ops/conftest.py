@@ -14,8 +14,8 @@ import numba
 import numpy as np
 import pytest
 
-from knltrain.communication.reduction import FloatArray
 from knltrain.distributed_ops import NodeReducer, Options, Reducer, Reduction
+from knltrain.vectors import FloatArray
 
 LIMIT_SECONDS = 20.0
 

@@ -17,7 +17,7 @@ import pytest
 from affinity import allowed_cpus, physical_cores, pinned_command, read_topology
 from knltrain.cluster import Task
 from knltrain.cluster.task import own_variables
-from knltrain.communication.rendezvous import rendezvous as gathering
+from knltrain.communication.rendezvous import rendezvous
 from knltrain.communication.rendezvous.handshake import hello
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +47,7 @@ def started(folder: Path, rank: int, job: str, cpus: tuple[int, ...]) -> subproc
 
 def port_of(job: str, first: subprocess.Popen[str]) -> int:
     """Where the first task listens, once it does."""
-    ports = gathering._ports(Task("a stranger", 1, 2, 0, 1, "1", job, "127.0.0.1"))
+    ports = rendezvous._ports(Task("a stranger", 1, 2, 0, 1, "1", job, "127.0.0.1"))
     while first.poll() is None:
         for port in ports:
             with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):

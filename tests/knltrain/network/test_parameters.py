@@ -11,8 +11,9 @@ import pytest
 from knltrain.errors import NetworkError
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.network import Network
-from knltrain.network.parameters import ParameterVector, aligned_zeros
+from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.lenet import lenet
+from knltrain.vectors import aligned_zeros
 
 TINY = Network("tiny", (4, 4, 1), (Convolution("conv", 3, 3), Dense("dense", 2)))
 

@@ -14,8 +14,7 @@ from knltrain.checkpoint import (
 )
 from knltrain.errors import CheckpointError, NonFiniteLoss, PeerLost
 from knltrain.evaluation import Evaluation
-from knltrain.worker import DueSteps, Evaluates, KeepsCheckpoints, Observer
-from knltrain.worker import periodic as due
+from knltrain.worker import DueSteps, Evaluates, KeepsCheckpoints, Observer, periodic
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ class Hears(Observer):
 @pytest.fixture
 def train_with(make_worker, no_exchange, monkeypatch):
     """train_with(writer): what is told where steps 2, 4 and 5 are due."""
-    monkeypatch.setattr(due, "LAST_PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(periodic, "LAST_PAUSES_SECONDS", (0.0, 0.0))
 
     def train(writer):
         hears = Hears()

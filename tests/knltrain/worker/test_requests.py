@@ -14,8 +14,7 @@ from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
-from knltrain.worker import DueSteps, Observer
-from knltrain.worker import synchronisation as meeting
+from knltrain.worker import DueSteps, Observer, synchronisation
 from knltrain.worker.requests import BoardRequests, NobodyAsks, come_at_any_time
 from vectorized_ops.reference import elastic
 
@@ -63,7 +62,7 @@ def team(in_threads, make_worker, initial, board, monkeypatch):
     `ask(steps)` goes on beside them, in a thread; `steps()` are the steps for which they have set
     out.
     """
-    monkeypatch.setattr(meeting, "MEETING_SECONDS", 20.0)
+    monkeypatch.setattr(synchronisation, "MEETING_SECONDS", 20.0)
 
     def train(method, ask, gate=None, termination="each"):
         def one(transport):

@@ -16,8 +16,14 @@ from knltrain.errors import NonFiniteLoss, PeerLost
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.worker import DueSteps, KeepsCheckpoints, Observer, RunProgress, step_of_run
-from knltrain.worker import synchronisation as meeting
+from knltrain.worker import (
+    DueSteps,
+    KeepsCheckpoints,
+    Observer,
+    RunProgress,
+    step_of_run,
+    synchronisation,
+)
 from vectorized_ops.reference import elastic
 
 RULES = ("each", "master", "fastest", "average")
@@ -101,7 +107,7 @@ def team(in_threads, make_worker, initial, monkeypatch):
 
     Of as many workers as there are `starts`, their own first steps; `observers(rank)` are theirs.
     """
-    monkeypatch.setattr(meeting, "MEETING_SECONDS", 20.0)
+    monkeypatch.setattr(synchronisation, "MEETING_SECONDS", 20.0)
 
     def train(rule, starts, steps, observers, schedule="first_come"):
         def one(transport):

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.compiling.compiler import SETTINGS
-from vectorized_ops.numba.emit import non_temporal as _streaming
+from vectorized_ops.numba.emit import non_temporal
 from vectorized_ops.numba.pooled_convolution import pooled_convolution
 from vectorized_ops.reference.convolution import Convolution
 from vectorized_ops.reference.pooling import MaxPooling
@@ -35,7 +35,7 @@ def storing() -> Callable[[bool], AbstractContextManager[None]]:
     @contextmanager
     def storing(past: bool) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_streaming, "_STREAMED_BYTES", -1 if past else 1 << 62)
+            patch.setattr(non_temporal, "_STREAMED_BYTES", -1 if past else 1 << 62)
             yield
 
     return storing

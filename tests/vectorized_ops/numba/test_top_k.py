@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vectorized_ops.numba import top_k as largest
+from vectorized_ops.numba import top_k
 from vectorized_ops.reference import top_k as reference
 
 SIZE = 70_003
@@ -36,8 +36,8 @@ def by(implementation: object, kind: str, size: int, count: int, room: int) -> l
 @pytest.mark.filterwarnings("ignore:(invalid|overflow)")
 def test_largest_are_those_of_reference_to_the_last_bit(kind: str, count: int) -> None:
     expected = by(reference, kind, SIZE, count, 0)
-    for room in (0, 1500, largest.candidates_for(count)):
-        found = by(largest, kind, SIZE, count, room)
+    for room in (0, 1500, top_k.candidates_for(count)):
+        found = by(top_k, kind, SIZE, count, room)
         for got, wanted in zip(found, expected, strict=True):
             assert np.array_equal(got, wanted)
 
@@ -45,16 +45,16 @@ def test_largest_are_those_of_reference_to_the_last_bit(kind: str, count: int) -
 @pytest.mark.parametrize("size", [1, 2, 15, 1023, 1025])
 def test_short_vectors_are_those_of_reference(size: int) -> None:
     for count in {1, (size + 1) // 2, size}:
-        room = largest.candidates_for(count)
+        room = top_k.candidates_for(count)
         expected = by(reference, "normal", size, count, room)
-        for got, wanted in zip(by(largest, "normal", size, count, room), expected, strict=True):
+        for got, wanted in zip(by(top_k, "normal", size, count, room), expected, strict=True):
             assert np.array_equal(got, wanted)
 
 
 def test_chosen_values_are_added_where_they_were() -> None:
     total, wanted = np.ones((2, 9), np.float32)
     places, chosen = np.array([0, 8], np.int32), np.array([2, -1], np.float32)
-    largest.add_largest(places, chosen, total)
+    top_k.add_largest(places, chosen, total)
     reference.add_largest(places, chosen, wanted)
     assert np.array_equal(total, wanted)
 
@@ -63,10 +63,10 @@ def test_what_does_not_fit_is_refused() -> None:
     a, b, places = np.zeros(3, np.float32), np.zeros(4, np.float32), np.zeros(3, np.int32)
     none = np.zeros(0, np.int32)
     with pytest.raises(ValueError, match="same length"):
-        largest.encode_largest(a, b, places, a.copy(), none)
+        top_k.encode_largest(a, b, places, a.copy(), none)
     with pytest.raises(ValueError, match="from 1 to that of values"):
-        largest.encode_largest(a, a.copy(), none, np.zeros(0, np.float32), none)
+        top_k.encode_largest(a, a.copy(), none, np.zeros(0, np.float32), none)
     with pytest.raises(ValueError, match="same length"):
-        largest.add_largest(places, b, a)
+        top_k.add_largest(places, b, a)
     with pytest.raises(ValueError, match="not in total"):
-        largest.add_largest(places + 3, a.copy(), a)
+        top_k.add_largest(places + 3, a.copy(), a)

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from knltrain.communication.internode.collective import ByteArray, NodeCollective
 from knltrain.communication.internode.wire.traffic import goes_at_once, piece_floats, pieces
 from knltrain.communication.internode.wire.wire_format import WireFormat
-from knltrain.exchange.rules.rule import FloatArray
-from knltrain.network.parameters import aligned_zeros
+from knltrain.vectors import FloatArray, aligned_zeros
 
 _FLOAT_BYTES = 4
 

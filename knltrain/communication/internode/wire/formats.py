@@ -13,7 +13,7 @@ import numpy.typing as npt
 from knltrain.communication.internode.collective import ByteArray
 from knltrain.communication.internode.wire.wire_format import WireFormat, whole_lines
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import FloatArray
+from knltrain.vectors import FloatArray
 from vectorized_ops.reference.wire import BLOCK
 
 _INDEX_BYTES = _FLOAT_BYTES = 4

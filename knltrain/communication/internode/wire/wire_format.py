@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from knltrain.communication.internode.collective import ByteArray
-from knltrain.exchange.rules.rule import FloatArray
+from knltrain.vectors import FloatArray
 
 ALIGNMENT = 64
 """What is encoded takes a multiple of so many bytes, a cache line, and begins at one."""

@@ -35,8 +35,7 @@ from knltrain.communication.memory_box.local.layout import (
     slot_word,
     whole_pages,
 )
-from knltrain.communication.shared_memory import anonymous_file as unnamed_file
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import anonymous_file, process_identity
 from knltrain.communication.shared_memory.atomics import (
     PATIENT_LOOKS,
     Words,
@@ -70,7 +69,7 @@ class SoftMemoryBox(Box[Buffer]):
         self.fd = fd
         self.bytes = bytes_
         self._timeout_seconds = timeout_seconds
-        self._identity = process.own_identity()
+        self._identity = process_identity.own_identity()
         self._memory: mmap.mmap | None = mmap.mmap(fd, bytes_)
         self._words: Words = np.frombuffer(self._memory, np.int64, WORDS)
         self._doorkeeper: Doorkeeper | None = None
@@ -85,13 +84,13 @@ class SoftMemoryBox(Box[Buffer]):
     ) -> SoftMemoryBox:
         """Make a box with room for ``bytes_`` of buffers.
 
-        ``kind`` and ``directory`` are those of `knltrain.exchange.transports.segment.Segment.create`. Raises
-        SegmentError if there is no room, before anything is written.
+        ``kind`` and ``directory`` are those of `anonymous_file.create`. Raises SegmentError if
+        there is no room, before anything is written.
         """
         total = DATA_BEGIN + whole_pages(bytes_)
-        fd = unnamed_file.create(kind, directory, total)
+        fd = anonymous_file.create(kind, directory, total)
         try:
-            unnamed_file.reserve(fd, 0, DATA_BEGIN)
+            anonymous_file.reserve(fd, 0, DATA_BEGIN)
             box = cls(fd, total, timeout_seconds)
         except (SegmentError, OSError):
             os.close(fd)
@@ -152,7 +151,7 @@ class SoftMemoryBox(Box[Buffer]):
         bytes_ = whole_pages(size * kind.itemsize)
         with self._directory():
             slot, offset = self._free_slot(), self._gap(bytes_)
-            unnamed_file.reserve(self.fd, offset, bytes_)
+            anonymous_file.reserve(self.fd, offset, bytes_)
             words = self._slot(slot)
             # Not the locks: who has an old handle may be about to give one back.
             for event in range(EVENTS):
@@ -253,14 +252,12 @@ class SoftMemoryBox(Box[Buffer]):
 
         def check_alive() -> None:
             holder = read(lock, 0)
-            if holder and not process.is_alive(holder) and read(lock, 0) == holder:
-                raise PeerLost(
-                    f"process {process.process_id(holder)} has ended while it made a buffer: "
-                    "make a new box"
-                )
+            if holder and not process_identity.is_alive(holder) and read(lock, 0) == holder:
+                ended = process_identity.process_id(holder)
+                raise PeerLost(f"process {ended} has ended while it made a buffer: make a new box")
 
         if not nap_until(taken, lambda: None, check_alive, self._timeout_seconds):
-            holder = process.process_id(read(lock, 0))
+            holder = process_identity.process_id(read(lock, 0))
             raise ExchangeTimeout(
                 f"waited {self._timeout_seconds:g} s in vain for process {holder}, which makes or "
                 "frees a buffer of the box"

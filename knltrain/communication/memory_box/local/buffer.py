@@ -26,7 +26,7 @@ from knltrain.communication.memory_box.local.stripes import (
     SCALE,
     work_on_stripes,
 )
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.communication.shared_memory.atomics import (
     PATIENT_LOOKS,
     Words,
@@ -38,9 +38,9 @@ from knltrain.communication.shared_memory.atomics import (
 )
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
+from knltrain.vectors import FloatArray
 
 AnyArray = npt.NDArray[Any]
-FloatArray = npt.NDArray[np.float32]
 
 _LOOKS = 300
 
@@ -74,7 +74,7 @@ class Buffer(SharedBuffer["Buffer"]):
         self._stripes = sum(1 << n for n, part in enumerate(parts) if part.stop > part.start)
         self._timeout_seconds = timeout_seconds
         self._free = free
-        self._identity = process.own_identity()
+        self._identity = process_identity.own_identity()
         self._first = self._identity % LOCKS
 
     @property
@@ -162,7 +162,7 @@ class Buffer(SharedBuffer["Buffer"]):
                 self._wait_for(number)
             except PeerLost:
                 ended = read(self._locks, number)
-                alive = ended and process.is_alive(ended)
+                alive = ended and process_identity.is_alive(ended)
                 if not alive and take_over(self._locks, number, ended, self._identity) == ended:
                     return
 
@@ -217,14 +217,19 @@ class Buffer(SharedBuffer["Buffer"]):
 
         def check_alive() -> None:
             holder = read(self._locks, number)
-            if holder and not process.is_alive(holder) and read(self._locks, number) == holder:
+            if (
+                holder
+                and not process_identity.is_alive(holder)
+                and read(self._locks, number) == holder
+            ):
+                ended = process_identity.process_id(holder)
                 raise PeerLost(
-                    f"process {process.process_id(holder)} has ended while it worked on the buffer "
-                    f"with key {self.key}: make a new one"
+                    f"process {ended} has ended while it worked on the buffer with key {self.key}: "
+                    "make a new one"
                 )
 
         if not nap_until(free, self._check_open, check_alive, self._timeout_seconds):
-            holder = process.process_id(read(self._locks, number))
+            holder = process_identity.process_id(read(self._locks, number))
             raise ExchangeTimeout(
                 f"waited {self._timeout_seconds:g} s in vain for process {holder}, which works on "
                 f"the buffer with key {self.key}"

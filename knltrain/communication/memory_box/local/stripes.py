@@ -6,15 +6,11 @@ giving it back are one call for all stripes that are free. Who finds none waits 
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from knltrain.communication.memory_box.local.layout import APART_WORDS, KEY, LOCKS_BEGIN
 from knltrain.communication.shared_memory.atomics import Words, give_back, read, take
+from knltrain.vectors import FloatArray
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.vectors import accumulate, axpby, scale
-
-FloatArray = npt.NDArray[np.float32]
 
 ACCUMULATE, AXPBY, SCALE = range(3)
 """Operations: target + source, a target + b source, a target."""

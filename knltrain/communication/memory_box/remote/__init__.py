@@ -1,7 +1,7 @@
 """The Soft Memory Box across nodes: ShmCaffe's parameter memory on MPI's one-sided windows.
 
-The verbs are those of the box within a node (`knltrain.communication.memory_box.local`); where that one is
-made by a process and found by its address, this one is made by all ranks of a communicator:
+The verbs are those of the box within a node (`knltrain.communication.memory_box.local`); where that
+one is made by a process and found by its address, this one is made by all ranks of a communicator:
 
     box = RemoteBox.create(MPI.COMM_WORLD, 2**30, servers=[0, 1])
     center = box.create_buffer(packed_size)                 # one rank; its key goes to the others

@@ -19,7 +19,7 @@ from knltrain.errors import ConfigError
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from vectorized_ops.implementations import Operations, operations
-from vectorized_ops.numba.compiling import autotuning as choices
+from vectorized_ops.numba.compiling import autotuning
 
 SMALL = Network("small", (1, 1, 4), (Dense("out", 3),))
 
@@ -152,7 +152,7 @@ def test_each_network_batch_and_option_is_a_question_of_its_own() -> None:
 
 
 def test_numba_measures_and_remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices, "CACHE_FOLDER", tmp_path)
+    monkeypatch.setattr(autotuning, "CACHE_FOLDER", tmp_path)
     found = []
     for _ in range(2):
         passes, compared = make_passes(SMALL, 32, "auto", operations("numba", winograd=False))

@@ -10,12 +10,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from knltrain.backends.backend import Backend, FloatArray
+from knltrain.backends.backend import Backend
 from knltrain.data.dataset import Batch
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.network.layers import Dropout
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.vectors import FloatArray
 from vectorized_ops.reference import dropout
 
 

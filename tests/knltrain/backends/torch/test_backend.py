@@ -16,7 +16,8 @@ from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.layers import Convolution, Dense, MaxPooling, ReLU
 from knltrain.network.network import Network
-from knltrain.network.parameters import ParameterVector, aligned_zeros
+from knltrain.network.parameters import ParameterVector
+from knltrain.vectors import aligned_zeros
 
 NETWORK = Network(
     "tiny",

@@ -28,9 +28,10 @@ from knltrain.network.layers import (
     ReLU,
 )
 from knltrain.network.network import Network
-from knltrain.network.parameters import ParameterVector, aligned_zeros
+from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.cifar_quick import cifar_quick
 from knltrain.network.zoo.resnet import resnet18
+from knltrain.vectors import aligned_zeros
 
 IMAGES = 5
 

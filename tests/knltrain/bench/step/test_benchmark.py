@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.bench.step import benchmark as step
+from knltrain.bench.step import benchmark
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.errors import ConfigError
 from knltrain.network.zoo.alexnet import alexnet
@@ -22,8 +22,8 @@ from knltrain.network.zoo.lenet import lenet
 @pytest.fixture(scope="module")
 def report():
     patch = pytest.MonkeyPatch()
-    patch.setattr(step, "ROUND_SECONDS", 0.05)
-    yield step.run_step_benchmark("lenet", None, ("torch", "torch-tuned"), threads=1, rounds=2)
+    patch.setattr(benchmark, "ROUND_SECONDS", 0.05)
+    yield benchmark.run_step_benchmark("lenet", None, ("torch", "torch-tuned"), threads=1, rounds=2)
     patch.undo()
 
 
@@ -69,7 +69,7 @@ class Scripted:
 def test_rounds_alternate_between_all_contestants_and_the_machine():
     contestants = [Scripted("cpu", 1.0, 2.0, 6.0), Scripted("torch", 1.0, 1.0, 6.0)]
     machine = Scripted("machine", *({"sgemm_gflops": value} for value in (1.0, 4.0, 3.0)))
-    measured = step._measured(contestants, machine, 10, 3)
+    measured = benchmark._measured(contestants, machine, 10, 3)
     assert measured.rates == {"cpu": [10, 20, 60], "torch": [10, 10, 60]}
     assert measured.bounds == {"sgemm_gflops": [1.0, 4.0, 3.0]}
     assert measured.peak_bytes == {"cpu": 1 << 20, "torch": 1 << 20}
@@ -78,13 +78,13 @@ def test_rounds_alternate_between_all_contestants_and_the_machine():
 
 @pytest.mark.parametrize("loss", [1.01, math.nan])
 def test_contestant_that_computes_something_else_is_refused(loss):
-    assert step._losses_agree(lenet(), {"cpu": 1.0, "torch": 1.0 + 1e-5}) is True
+    assert benchmark._losses_agree(lenet(), {"cpu": 1.0, "torch": 1.0 + 1e-5}) is True
     with pytest.raises(PeerError, match=f"'torch' has a first loss of {loss}, but ours is 1.0"):
-        step._losses_agree(lenet(), {"cpu": 1.0, "torch": loss})
+        benchmark._losses_agree(lenet(), {"cpu": 1.0, "torch": loss})
 
 
 def test_losses_are_not_compared_where_dropout_draws_differently():
-    assert step._losses_agree(alexnet(), {"cpu": 1.0, "torch": 2.0}) is None
+    assert benchmark._losses_agree(alexnet(), {"cpu": 1.0, "torch": 2.0}) is None
 
 
 def test_peer_that_cannot_run_is_named_with_what_it_says(tmp_path):
@@ -92,7 +92,7 @@ def test_peer_that_cannot_run_is_named_with_what_it_says(tmp_path):
     python.write_text("#!/bin/sh\necho 'no torch here, install it' >&2\nexit 1\n")
     python.chmod(0o755)
     with pytest.raises(PeerError, match="'ipex' ended with exit code 1: no torch here, install it"):
-        step.run_step_benchmark("lenet", 8, ("ipex",), threads=1, rounds=1, ipex_python=python)
+        benchmark.run_step_benchmark("lenet", 8, ("ipex",), threads=1, rounds=1, ipex_python=python)
 
 
 @pytest.mark.slow
@@ -121,30 +121,32 @@ def test_a_benchmark_that_is_stopped_leaves_no_process_and_no_file(tmp_path):
 
 def test_unknown_peer_and_network_are_refused_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"unknown peer 'troch'.*did you mean 'torch'"):
-        step.run_step_benchmark("lenet", 8, ("troch",), threads=1, rounds=1)
+        benchmark.run_step_benchmark("lenet", 8, ("troch",), threads=1, rounds=1)
     with pytest.raises(ConfigError, match=r"lenett.*did you mean 'lenet'"):
-        step.run_step_benchmark("lenett", 8, (), threads=1, rounds=1)
+        benchmark.run_step_benchmark("lenett", 8, (), threads=1, rounds=1)
 
 
 def test_more_threads_than_cores_are_refused():
     with pytest.raises(ConfigError, match="--threads 4096: the allowed cpus hold"):
-        step.run_step_benchmark("lenet", 8, (), threads=4096, rounds=1)
+        benchmark.run_step_benchmark("lenet", 8, (), threads=4096, rounds=1)
 
 
 def test_threads_that_workers_cannot_share_evenly_are_refused():
     with pytest.raises(ConfigError, match="--workers 4096: expected a divisor of the 1 threads"):
-        step.run_step_benchmark("lenet", 8, (), threads=1, rounds=1, workers=4096)
+        benchmark.run_step_benchmark("lenet", 8, (), threads=1, rounds=1, workers=4096)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
 def test_workers_have_cores_of_their_own_unless_unpinned():
-    groups = step._groups(2, 2)
+    groups = benchmark._groups(2, 2)
     assert [len(group) for group in groups] == [1, 1]
     assert not set(groups[0]) & set(groups[1])
     patch = pytest.MonkeyPatch()
-    patch.setattr(step, "ROUND_SECONDS", 0.05)
-    report = step.run_step_benchmark("lenet", 16, ("unpinned",), threads=2, rounds=1, workers=2)
+    patch.setattr(benchmark, "ROUND_SECONDS", 0.05)
+    report = benchmark.run_step_benchmark(
+        "lenet", 16, ("unpinned",), threads=2, rounds=1, workers=2
+    )
     patch.undo()
     assert [row["implementation"] for row in report["rows"]] == ["cpu", "unpinned"]
     assert report["workers"] == 2

@@ -9,7 +9,7 @@ import pytest
 from knltrain.communication.collectives import GroupSegment
 from knltrain.communication.collectives.layout import HOLDER, state_word
 from knltrain.communication.collectives.peer_wait import Vigil
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.errors import CollectiveError, ExchangeTimeout, PeerLost
 
 Segments = Callable[[int], list[GroupSegment]]
@@ -31,7 +31,7 @@ def test_rank_whose_process_has_ended_is_named_to_all(
 ) -> None:
     one, other, segment = vigils
     with subprocess.Popen(["sleep", "100"]) as child:
-        identity = process.identity_of(child.pid)
+        identity = process_identity.identity_of(child.pid)
         assert identity is not None
         segment.words[state_word(1) + HOLDER] = identity
         child.kill()

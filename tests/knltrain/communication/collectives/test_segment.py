@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from knltrain.communication.collectives import GroupSegment
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.errors import SegmentError
 
 Segments = Callable[[int], list[GroupSegment]]
@@ -14,7 +14,7 @@ Segments = Callable[[int], list[GroupSegment]]
 
 def test_ranks_see_who_is_there_and_who_has_left(segments: Segments) -> None:
     first, second = segments(2)
-    assert first.holder(1) == process.own_identity()
+    assert first.holder(1) == process_identity.own_identity()
     assert not first.has_left(1)
     second.leave(1)
     second.leave(1)

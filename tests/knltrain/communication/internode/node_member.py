@@ -19,8 +19,7 @@ from knltrain.communication.internode.torch_collective import TorchCollective
 from knltrain.communication.internode.wire import Bfloat16, Compressed, Int8, TopK
 from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
 from knltrain.errors import KnltrainError
-from vectorized_ops.reference import top_k as largest
-from vectorized_ops.reference import wire
+from vectorized_ops.reference import top_k, wire
 
 BEFORE: set[int] = set()
 """Threads of this process before it met the others."""
@@ -57,7 +56,7 @@ def written(found: NodeCollective) -> None:
     for name, made in (
         ("bfloat16", Bfloat16(wire)),
         ("int8", Int8(wire)),
-        ("top_k", TopK(largest, 0.01, size)),
+        ("top_k", TopK(top_k, 0.01, size)),
     ):
         collective = Compressed(found, made, size)
         digest, arrived, given = hashlib.sha256(), np.zeros(size), np.zeros(size)

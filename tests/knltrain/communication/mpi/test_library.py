@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[4]
 def test_the_library_of_mpi4py_is_found_and_not_initialised_by_that():
     pytest.importorskip("mpi4py")
     command = (
-        "from knltrain.communication.mpi.library import mpi_library as m; f = m(); print(f.version);"
+        "from knltrain.communication.mpi.library import mpi_library; f = mpi_library();"
+        "print(f.version);"
         "print(f.initialised(), f.initialise(), f.initialised(), f.finalise())"
     )
     found = subprocess.run(

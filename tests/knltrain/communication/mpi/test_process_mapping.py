@@ -38,7 +38,8 @@ def test_so_many_blocks_that_no_library_reads_them_are_refused():
 
 
 def test_processes_of_one_computer_are_on_one_node():
-    command = "from knltrain.communication.mpi.process_mapping import this_node; print(this_node(), end='')"
+    module = "knltrain.communication.mpi.process_mapping"
+    command = f"from {module} import this_node; print(this_node(), end='')"
     root = Path(__file__).parents[4]
     other = subprocess.run(
         [sys.executable, "-c", command], cwd=root, capture_output=True, text=True, check=True

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.communication.rendezvous import interface_variables as named_interfaces
+from knltrain.communication.rendezvous import interface_variables
 from knltrain.communication.rendezvous.interface_variables import (
     GLOO,
     MPI,
@@ -17,7 +17,7 @@ from knltrain.errors import ConfigError
 def two_interfaces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A computer with these, and nothing named."""
     found = {"lo": "127.0.0.1", "eth0": "10.0.0.1"}
-    monkeypatch.setattr(named_interfaces, "interfaces", lambda: found)
+    monkeypatch.setattr(interface_variables, "interfaces", lambda: found)
     for variable in (*ONECCL, *GLOO):
         monkeypatch.delenv(variable, raising=False)
 

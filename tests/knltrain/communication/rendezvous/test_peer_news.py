@@ -9,7 +9,7 @@ import pytest
 
 from knltrain.communication.rendezvous.control_message import MessageError, decoded, encoded
 from knltrain.communication.rendezvous.peer_news import is_note, last_words, news_in, silent_for
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 
 
 def test_last_words_are_news_whatever_the_reason() -> None:
@@ -31,7 +31,7 @@ def test_notes_are_told_from_the_rest() -> None:
 
 def test_how_a_silent_process_stands_still_is_told_where_it_can_be_seen() -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"]) as child:
-        identity = process.identity_of(child.pid)
+        identity = process_identity.identity_of(child.pid)
         assert identity is not None
         assert f"its process {child.pid} has given no sign of life for 4 s: " in silent_for(
             4, identity

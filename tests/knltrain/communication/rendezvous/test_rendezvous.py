@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from knltrain.cluster import JobSecret, Task
-from knltrain.communication.rendezvous import rendezvous as gathering
+from knltrain.communication.rendezvous import rendezvous
 from knltrain.communication.rendezvous.failure_detector import OtherRank
 from knltrain.communication.rendezvous.handshake import hello
 from knltrain.communication.rendezvous.rendezvous import Gathering
@@ -89,10 +89,10 @@ def test_what_the_first_one_refuses_all_refuse_in_the_same_words() -> None:
 
 
 def test_two_launches_at_once_on_the_same_ports_keep_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "_PORTS", 1)
-    monkeypatch.setattr(gathering, "_FIRST_PORT", _free_port())
+    monkeypatch.setattr(rendezvous, "_PORTS", 1)
+    monkeypatch.setattr(rendezvous, "_FIRST_PORT", _free_port())
     monkeypatch.setattr(
-        gathering, "_ports", lambda _task: [gathering._FIRST_PORT + n for n in range(4)]
+        rendezvous, "_ports", lambda _task: [rendezvous._FIRST_PORT + n for n in range(4)]
     )
 
     def both(job: str) -> Any:
@@ -143,11 +143,11 @@ def test_stranger_who_knows_all_that_is_public_becomes_no_task_and_the_launch_go
     refused = []
 
     def stranger() -> None:
-        addresses = [("127.0.0.1", port) for port in gathering._ports(task(1, 2, job))]
+        addresses = [("127.0.0.1", port) for port in rendezvous._ports(task(1, 2, job))]
         for guess in (public, b""):
             with pytest.raises(ExchangeTimeout):
                 OtherRank(1, addresses, guess, ["a", "b"], print, print, 1, card(1))
-            for port in gathering._ports(task(1, 2, job)):
+            for port in rendezvous._ports(task(1, 2, job)):
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as visitor:
                     visitor.settimeout(10)
                     visitor.sendall(hello(1))
@@ -164,7 +164,7 @@ def test_stranger_who_knows_all_that_is_public_becomes_no_task_and_the_launch_go
         first = threads.submit(
             Gathering, task(0, 2, job), card(0), 60, print, lambda cards: hosts(cards)
         )
-        soon(lambda: any(is_taken(port) for port in gathering._ports(task(0, 2, job))))
+        soon(lambda: any(is_taken(port) for port in rendezvous._ports(task(0, 2, job))))
         stranger()
         other = threads.submit(Gathering, task(1, 2, job), card(1), 60, print, hosts)
         found = [each.result(timeout=60) for each in (first, other)]
@@ -203,7 +203,7 @@ def test_nothing_is_left_of_the_secret_where_a_signal_comes_before_anybody_else(
         raise RunAborted("stopped by SIGTERM", signal.SIGTERM)
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr(gathering, "FirstRank", stopped)
+    monkeypatch.setattr(rendezvous, "FirstRank", stopped)
     with pytest.raises(RunAborted):
         Gathering(task(0, 2, secrets.token_hex(4)), card(0), 20, print, hosts)
     assert not list(tmp_path.rglob("*.secret"))
@@ -229,7 +229,7 @@ def test_first_one_names_those_that_do_not_come() -> None:
 def test_others_say_where_they_have_looked_for_the_first_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gathering, "_ATTEMPT_SECONDS", 0.1)
+    monkeypatch.setattr(rendezvous, "_ATTEMPT_SECONDS", 0.1)
     with pytest.raises(ExchangeTimeout) as error:
         Gathering(task(1, 2, "nobody's"), card(0), 0.2, print, hosts)
     assert "in vain for task 0 on 127.0.0.1" in str(error.value)
@@ -263,12 +263,12 @@ def test_first_one_that_is_on_another_computer_is_told() -> None:
 def test_ports_of_which_none_is_free_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("", 0)) as taken:
         port = int(taken.getsockname()[1])
-        monkeypatch.setattr(gathering, "_ports", lambda _task: [port])
+        monkeypatch.setattr(rendezvous, "_ports", lambda _task: [port])
         with pytest.raises(ConfigError, match=f"none of the ports {port} is free"):
             Gathering(task(0, 2, "j"), card(0), 1, print, hosts)
 
 
 def test_job_of_another_user_is_at_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = gathering._ports(task(0, 2, "j"))
+    mine = rendezvous._ports(task(0, 2, "j"))
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert gathering._ports(task(0, 2, "j")) != mine
+    assert rendezvous._ports(task(0, 2, "j")) != mine

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.communication.shared_memory.lateness import Lateness
 
 
@@ -15,8 +15,10 @@ class Kernel:
         self.still: dict[int, str] = {}
         self.delays: dict[int, float] = {}
         self.seconds = 50.0
-        monkeypatch.setattr(process, "standstill", lambda who: self.still.get(who))
-        monkeypatch.setattr(process, "run_delay_seconds", lambda who: self.delays.get(who, 0.0))
+        monkeypatch.setattr(process_identity, "standstill", lambda who: self.still.get(who))
+        monkeypatch.setattr(
+            process_identity, "run_delay_seconds", lambda who: self.delays.get(who, 0.0)
+        )
         monkeypatch.setattr(time, "monotonic", lambda: self.seconds)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.communication.shared_memory.process_identity import Sight
 
 from ...freezers import VERSIONS, freezer
@@ -33,7 +33,7 @@ def sleeper() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A process that sleeps, and its identity."""
     with subprocess.Popen(["sleep", "100"]) as child:
         try:
-            identity = process.identity_of(child.pid)
+            identity = process_identity.identity_of(child.pid)
             assert identity is not None
             yield child, identity
         finally:
@@ -48,26 +48,26 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def test_this_process_is_alive_and_does_not_stand_still() -> None:
-    identity = process.own_identity()
-    assert process.process_id(identity) == os.getpid()
-    assert process.is_alive(identity)
-    assert process.standstill(identity) is None
+    identity = process_identity.own_identity()
+    assert process_identity.process_id(identity) == os.getpid()
+    assert process_identity.is_alive(identity)
+    assert process_identity.standstill(identity) is None
 
 
 def test_process_with_a_reused_id_is_not_taken_for_the_old_one() -> None:
-    started_before = process.own_identity() - (1 << 22)
-    assert process.process_id(started_before) == os.getpid()
-    assert not process.is_alive(started_before)
-    assert process.standstill(started_before) is None
+    started_before = process_identity.own_identity() - (1 << 22)
+    assert process_identity.process_id(started_before) == os.getpid()
+    assert not process_identity.is_alive(started_before)
+    assert process_identity.standstill(started_before) is None
 
 
 def test_killed_process_is_not_alive_even_before_its_parent_knows() -> None:
     with sleeper() as (child, identity):
-        assert process.is_alive(identity)
+        assert process_identity.is_alive(identity)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert not process.is_alive(identity)
-    assert process.identity_of(child.pid) is None
+        assert not process_identity.is_alive(identity)
+    assert process_identity.identity_of(child.pid) is None
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def _is_seen_ending_before_its_parent_is_told(mebibytes: int) -> bool:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"touched\n"
-        identity = process.identity_of(child.pid)
+        identity = process_identity.identity_of(child.pid)
         assert identity is not None
         ends, sight = os.pidfd_open(child.pid), Sight(child.pid)
         assert not sight.is_ending()
         child.kill()
-        wait_until(lambda: not process.is_alive(identity))
+        wait_until(lambda: not process_identity.is_alive(identity))
         assert sight.is_ending()
         assert sight.exit_code() == -signal.SIGKILL
         state = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -115,21 +115,21 @@ ctypes.CDLL(None).pthread_exit(None)
         child.stdout.readline()
         stat = Path(f"/proc/{child.pid}/stat")
         wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
-        identity = process.identity_of(child.pid)
+        identity = process_identity.identity_of(child.pid)
         assert identity is not None
         child.kill()
-        wait_until(lambda: not process.is_alive(identity))
+        wait_until(lambda: not process_identity.is_alive(identity))
 
 
 def test_stopped_process_is_alive() -> None:
     with sleeper() as (child, identity):
         child.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
-        assert process.standstill(identity) == "stopped (state T)"
-        assert process.is_alive(identity)
+        assert process_identity.standstill(identity) == "stopped (state T)"
+        assert process_identity.is_alive(identity)
         child.send_signal(signal.SIGCONT)
         os.waitid(os.P_PID, child.pid, os.WCONTINUED)
-        assert process.standstill(identity) is None
+        assert process_identity.standstill(identity) is None
 
 
 TRACED = """
@@ -142,9 +142,9 @@ os.kill(os.getpid(), signal.SIGUSR1)
 def test_process_that_a_debugger_holds_stands_still() -> None:
     with subprocess.Popen([sys.executable, "-c", TRACED]) as child:
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)  # of this process, which is the debugger
-        identity = process.identity_of(child.pid)
+        identity = process_identity.identity_of(child.pid)
         assert identity is not None
-        assert process.standstill(identity) == "stopped (state t)"
+        assert process_identity.standstill(identity) == "stopped (state t)"
         child.kill()
 
 
@@ -158,16 +158,18 @@ def test_process_whose_control_group_is_frozen_stands_still(version: str, progra
         freezer(version) as group,
         subprocess.Popen([sys.executable, "-c", PROGRAMS[program]]) as child,
     ):
-        sight, identity = Sight(child.pid), process.identity_of(child.pid)
+        sight, identity = Sight(child.pid), process_identity.identity_of(child.pid)
         try:
             assert identity is not None
             group.take_in(child.pid)
-            assert process.standstill(identity) is None
+            assert process_identity.standstill(identity) is None
             group.freeze()
-            wait_until(lambda: process.standstill(identity) is not None)
-            wait_until(lambda: sight.standstill() == process.standstill(identity))
-            assert str(process.standstill(identity)).startswith("frozen by its control group")
-            assert process.is_alive(identity)
+            wait_until(lambda: process_identity.standstill(identity) is not None)
+            wait_until(lambda: sight.standstill() == process_identity.standstill(identity))
+            assert str(process_identity.standstill(identity)).startswith(
+                "frozen by its control group"
+            )
+            assert process_identity.is_alive(identity)
         finally:
             sight.close()
             child.kill()
@@ -203,19 +205,19 @@ def test_process_without_a_core_is_told_from_one_that_sleeps() -> None:
     cpu = min(os.sched_getaffinity(0))
     words = ["taskset", "-c", str(cpu), sys.executable, "-c", PROGRAMS["at work"]]
     with sleeper() as (_, asleep), subprocess.Popen(words) as one, subprocess.Popen(words) as two:
-        starved = process.identity_of(one.pid)
+        starved = process_identity.identity_of(one.pid)
         assert starved is not None
-        before = process.run_delay_seconds(starved)
-        wait_until(lambda: process.run_delay_seconds(starved) > before + 0.2)
-        slept = process.run_delay_seconds(asleep)
-        wait_until(lambda: process.run_delay_seconds(starved) > before + 0.4)
-        assert process.run_delay_seconds(asleep) - slept < 0.1
+        before = process_identity.run_delay_seconds(starved)
+        wait_until(lambda: process_identity.run_delay_seconds(starved) > before + 0.2)
+        slept = process_identity.run_delay_seconds(asleep)
+        wait_until(lambda: process_identity.run_delay_seconds(starved) > before + 0.4)
+        assert process_identity.run_delay_seconds(asleep) - slept < 0.1
         one.kill()
         two.kill()
-    assert process.run_delay_seconds(starved) == 0
+    assert process_identity.run_delay_seconds(starved) == 0
 
 
 def test_missing_procfs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "identity_of", lambda process_id: None)
+    monkeypatch.setattr(process_identity, "identity_of", lambda process_id: None)
     with pytest.raises(OSError, match="procfs"):
-        process.own_identity()
+        process_identity.own_identity()

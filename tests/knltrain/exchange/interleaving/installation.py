@@ -14,30 +14,26 @@ import pytest
 from interleaving.seam import Seam
 
 from knltrain.communication.memory_box.local import box, buffer, stripes
-from knltrain.communication.shared_memory import atomics as words
-from knltrain.communication.shared_memory import process_identity as process
-from knltrain.communication.shared_memory import stillness
-from knltrain.exchange.transports import barrier as waiting
-from knltrain.exchange.transports import center_locks as visiting
-from knltrain.exchange.transports import peer_wait as patience
+from knltrain.communication.shared_memory import atomics, polling, process_identity, stillness
+from knltrain.exchange.transports import barrier, center_locks, peer_wait
 from vectorized_ops.reference import vectors
 
 KERNELS = ("publish", "watch", "read", "add", "take", "take_over", "give_back")
 LOOKS = {
-    waiting: {"_PAUSES": 1, "_YIELDS": 0},
-    visiting: {"PATIENT_LOOKS": 2, "_LOOKS_AT_TURN": 1},
+    barrier: {"_PAUSES": 1, "_YIELDS": 0},
+    center_locks: {"PATIENT_LOOKS": 2, "_LOOKS_AT_TURN": 1},
     buffer: {"PATIENT_LOOKS": 2, "_LOOKS": 2},
     box: {"PATIENT_LOOKS": 2},
     stripes: {},
 }
 CALLS: tuple[tuple[type, str], ...] = (
-    (waiting.Barrier, "wait"),
-    (waiting.Barrier, "_all_are_here"),
-    (waiting.Barrier, "_missing"),
-    (patience.Patience, "check"),
-    (patience.Patience, "_check_alive"),
-    (visiting.Visits, "_holder_word"),
-    (visiting.Visits, "_is_past"),
+    (barrier.Barrier, "wait"),
+    (barrier.Barrier, "_all_are_here"),
+    (barrier.Barrier, "_missing"),
+    (peer_wait.Patience, "check"),
+    (peer_wait.Patience, "_check_alive"),
+    (center_locks.Visits, "_holder_word"),
+    (center_locks.Visits, "_is_past"),
 )
 """Of which a worker remembers no more than the result: they change nothing else of its own."""
 
@@ -48,24 +44,24 @@ _OPERATE = stripes._operate.py_func  # type: ignore[attr-defined]
 
 def install(seam: Seam, patch: pytest.MonkeyPatch) -> None:
     """Put the seam between the real code and its shared memory."""
-    patch.setattr(words, "_load_acquire", seam.load_acquire)
-    patch.setattr(words, "_store_release", seam.store_release)
-    patch.setattr(words, "_compare_exchange", seam.compare_exchange)
-    patch.setattr(words, "_fetch_add", seam.fetch_add)
-    patch.setattr(words, "_pause", lambda: None)
-    patch.setattr(words, "_sched_yield", lambda: None)
-    patch.setattr(process, "own_identity", seam.own_identity)
-    patch.setattr(process, "is_alive", seam.is_alive)
-    patch.setattr(process, "standstill", lambda identity: None)
-    patch.setattr(process, "run_delay_seconds", lambda identity: 0.0)
-    for module in (patience, stillness):
+    patch.setattr(atomics, "_load_acquire", seam.load_acquire)
+    patch.setattr(atomics, "_store_release", seam.store_release)
+    patch.setattr(atomics, "_compare_exchange", seam.compare_exchange)
+    patch.setattr(atomics, "_fetch_add", seam.fetch_add)
+    patch.setattr(atomics, "_pause", lambda: None)
+    patch.setattr(atomics, "_sched_yield", lambda: None)
+    patch.setattr(process_identity, "own_identity", seam.own_identity)
+    patch.setattr(process_identity, "is_alive", seam.is_alive)
+    patch.setattr(process_identity, "standstill", lambda identity: None)
+    patch.setattr(process_identity, "run_delay_seconds", lambda identity: 0.0)
+    for module in (polling, stillness):
         patch.setattr(module, "time", SimpleNamespace(monotonic=seam.seconds, sleep=seam.sleep))
-    for module in (patience, buffer, box):
+    for module in (peer_wait, buffer, box):
         patch.setattr(module, "nap_until", seam.nap_until)
     for module, settings in LOOKS.items():
         for name in KERNELS:
             if hasattr(module, name):
-                patch.setattr(module, name, _remembered(seam, getattr(words, name).py_func))
+                patch.setattr(module, name, _remembered(seam, getattr(atomics, name).py_func))
         for name, value in settings.items():
             patch.setattr(module, name, value)
     patch.setattr(buffer, "work_on_stripes", stripes.work_on_stripes.py_func)  # type: ignore[attr-defined]

@@ -28,10 +28,10 @@ from interleaving.machine import Machine
 from interleaving.shared_array import SharedArray
 from interleaving.steps import Location, Step
 
-from knltrain.exchange.transports import peer_wait as patience
+from knltrain.exchange.transports import peer_wait
 
 NO_LIMIT = math.inf
-_nap_until = patience.nap_until
+_nap_until = peer_wait.nap_until
 NOBODY = -1
 
 

@@ -29,10 +29,10 @@ from interleaving.segment_programs import (
 
 from knltrain.communication.memory_box.local import Buffer, SoftMemoryBox, box, stripes
 from knltrain.communication.memory_box.local.layout import BYTES, KEY, KIND, OFFSET
-from knltrain.communication.shared_memory import atomics as words
+from knltrain.communication.shared_memory import atomics
 from knltrain.communication.shared_memory.atomics import read
 from knltrain.errors import PeerLost, SegmentError
-from knltrain.exchange.transports import barrier as waiting
+from knltrain.exchange.transports import barrier
 from knltrain.exchange.transports.center_locks import Visits
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.peer_wait import Patience
@@ -49,12 +49,12 @@ def take_that_is_not_whole(scenario: Any, patch: Patch) -> None:
             scenario.seam.store_release(array, index, value)
         return found
 
-    patch.setattr(words, "_compare_exchange", exchange)
+    patch.setattr(atomics, "_compare_exchange", exchange)
 
 
 def stores_without_release(scenario: Any, patch: Patch) -> None:
     patch.setattr(
-        words,
+        atomics,
         "_store_release",
         lambda array, index, value: scenario.seam.store(array, index, value, release=False),
     )
@@ -62,7 +62,7 @@ def stores_without_release(scenario: Any, patch: Patch) -> None:
 
 def loads_without_acquire(scenario: Any, patch: Patch) -> None:
     patch.setattr(
-        words,
+        atomics,
         "_load_acquire",
         lambda array, index: scenario.seam.load(array, index, acquire=False),
     )
@@ -75,7 +75,7 @@ def equality_instead_of_order(scenario: Any, patch: Patch) -> None:
         here = [scenario.seam.load_acquire(sequences, rank) for rank in range(len(sequences))]
         return next((rank for rank, each in enumerate(here) if each != sequence), len(here))
 
-    patch.setattr(waiting, "watch", watch)
+    patch.setattr(barrier, "watch", watch)
 
 
 def _work_on_own_stripe(transport: Any, rule: SumsUp) -> None:
@@ -143,7 +143,7 @@ def peers_are_not_asked_for_twice(_scenario: Any, patch: Patch) -> None:
 
 def lock_of_the_dead_is_passed_by(_scenario: Any, patch: Patch) -> None:
     def passes(self: Any, number: int) -> None:
-        while words.take.py_func(self._locks, number, self._identity, 2) != 0:  # type: ignore[attr-defined]
+        while atomics.take.py_func(self._locks, number, self._identity, 2) != 0:  # type: ignore[attr-defined]
             try:
                 self._wait_for(number)
             except PeerLost:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knltrain.exchange.rules import emulated_link as slow_link
+from knltrain.exchange.rules import emulated_link
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.emulated_link import Link, SlowLink
 from knltrain.exchange.rules.rule import SynchronousRule
@@ -35,7 +35,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(slow_link, "time", clock)
+    monkeypatch.setattr(emulated_link, "time", clock)
     return clock
 
 

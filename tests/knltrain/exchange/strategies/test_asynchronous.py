@@ -16,13 +16,14 @@ from knltrain.exchange.rules.averaged_center import AveragedCenter
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.rules.rule import ExchangeRule, FloatArray
+from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.strategies import Participation, participation_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.transport import Order, Transport
+from knltrain.vectors import FloatArray
 from vectorized_ops.reference import averages, downpour, elastic
 from vectorized_ops.reference.elastic import synchronous_average
 

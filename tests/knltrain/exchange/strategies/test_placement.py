@@ -13,13 +13,13 @@ from knltrain.communication.shared_memory.pages import page_bytes_for
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.rules.rule import FloatArray
 from knltrain.exchange.strategies import participation_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.layout import Layout
 from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.vectors import FloatArray
 from vectorized_ops.reference import downpour, elastic
 from vectorized_ops.reference.elastic import synchronous_average
 

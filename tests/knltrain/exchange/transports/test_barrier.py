@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from knltrain.communication.shared_memory import process_identity as process
+from knltrain.communication.shared_memory import process_identity
 from knltrain.errors import ExchangeTimeout, PeerLost
 from knltrain.exchange.transports.barrier import Barrier
 from knltrain.exchange.transports.layout import HOLDER
@@ -27,7 +27,7 @@ def segment() -> Iterator[Segment]:
 def ended() -> int:
     """Identity of a process that is gone."""
     with subprocess.Popen(["sleep", "100"]) as child:
-        identity = process.identity_of(child.pid)
+        identity = process_identity.identity_of(child.pid)
         child.kill()
     assert identity is not None
     return identity
@@ -44,7 +44,7 @@ def test_worker_that_never_joined_is_named_when_time_is_up(segment: Segment) -> 
 
 def test_worker_that_runs_but_does_not_come_is_named_when_time_is_up(segment: Segment) -> None:
     with subprocess.Popen(["sleep", "100"]) as child:
-        identity = process.identity_of(child.pid)
+        identity = process_identity.identity_of(child.pid)
         assert identity is not None
         hold(segment, 1, identity)
         with pytest.raises(
@@ -64,7 +64,7 @@ def test_long_wait_leaves_the_core_to_others(segment: Segment) -> None:
 
 def test_ended_worker_is_lost_and_the_others_are_told(segment: Segment, ended: int) -> None:
     hold(segment, 1, ended)
-    lost = f"worker 1 is gone: its process {process.process_id(ended)} has ended"
+    lost = f"worker 1 is gone: its process {process_identity.process_id(ended)} has ended"
     with pytest.raises(PeerLost, match=lost):
         Barrier(segment, 0, Patience(segment, 60)).wait()
     assert segment.abort_word[0] == lost_worker(1)
@@ -78,7 +78,7 @@ def test_worker_that_comes_and_ends_while_it_is_looked_for_is_not_lost(
         return False
 
     hold(segment, 1, ended)
-    monkeypatch.setattr(process, "is_alive", come_and_end)
+    monkeypatch.setattr(process_identity, "is_alive", come_and_end)
     Barrier(segment, 0, Patience(segment, 60)).wait()
     assert segment.abort_word[0] == 0
 

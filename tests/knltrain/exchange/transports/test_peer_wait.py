@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from knltrain.communication.shared_memory import process_identity as process
-from knltrain.communication.shared_memory.polling import nap_until
+from knltrain.communication.shared_memory import process_identity
 from knltrain.errors import ExchangeTimeout, PeerLost, RunAborted
 from knltrain.exchange.transports.layout import HOLDER
 from knltrain.exchange.transports.peer_wait import Patience
@@ -35,23 +34,10 @@ def test_longer_time_limit_holds(segment: Segment, usual: float, once: float | N
         Patience(segment, usual).wait(lambda: False, lambda: [1], once)
 
 
-def test_nap_ends_when_what_is_looked_for_comes() -> None:
-    looks = iter([False] * 5 + [True])
-    assert nap_until(lambda: next(looks), lambda: None, lambda: None, 20)
-
-
-def test_peers_are_looked_after_now_and_then() -> None:
-    checks: list[str] = []
-    assert not nap_until(
-        lambda: False, lambda: checks.append("cheap"), lambda: checks.append("dear"), 0.35
-    )
-    assert 1 <= checks.count("dear") <= 3 < checks.count("cheap")
-
-
 def test_frozen_worker_has_no_longer_time_limit_and_is_named_first(segment: Segment) -> None:
     """Where a meeting may take half an hour, and another one is late, too."""
     with subprocess.Popen(["sleep", "100"]) as frozen:
-        identity = process.identity_of(frozen.pid)
+        identity = process_identity.identity_of(frozen.pid)
         assert identity is not None
         segment.words[segment.layout.state_word(1) + HOLDER] = identity
         frozen.send_signal(signal.SIGSTOP)
@@ -64,7 +50,7 @@ def test_frozen_worker_has_no_longer_time_limit_and_is_named_first(segment: Segm
 
 def test_frozen_worker_is_named_before_others_that_are_late(segment: Segment) -> None:
     with subprocess.Popen(["sleep", "100"]) as frozen:
-        identity = process.identity_of(frozen.pid)
+        identity = process_identity.identity_of(frozen.pid)
         assert identity is not None
         segment.words[segment.layout.state_word(1) + HOLDER] = identity
         frozen.send_signal(signal.SIGSTOP)
@@ -78,7 +64,7 @@ def test_starved_worker_has_more_time_and_is_told_so(
 ) -> None:
     segment.claim(1)
     delays = itertools.count()
-    monkeypatch.setattr(process, "run_delay_seconds", lambda identity: float(next(delays)))
+    monkeypatch.setattr(process_identity, "run_delay_seconds", lambda identity: float(next(delays)))
     with pytest.raises(ExchangeTimeout, match=r"waited 0\.8 s in vain .*, starved of cores\)"):
         Patience(segment, 0.2).wait(lambda: False, lambda: [1])
 

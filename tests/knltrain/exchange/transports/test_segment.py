@@ -15,7 +15,7 @@ import pytest
 
 from affinity import Arena, MemoryPlan
 from affinity.process.memory_policy import memory_policy
-from knltrain.communication.shared_memory import anonymous_file as unnamed_file
+from knltrain.communication.shared_memory import anonymous_file
 from knltrain.communication.shared_memory.anonymous_file import FileKind
 from knltrain.errors import SegmentError
 from knltrain.exchange.transports import segment as segment_module
@@ -296,7 +296,7 @@ def test_pages_that_are_promised_to_a_segment_are_not_free_for_another(huge_page
 def test_no_room_left_names_what_the_segment_is_made_of(huge_pages: int) -> None:
     created = Segment.create(1000, 1, "hugetlb")
     with pytest.raises(SegmentError, match="or enlarge the pool of huge pages"):
-        unnamed_file.reserve(created.fd, 0, 2**50)
+        anonymous_file.reserve(created.fd, 0, 2**50)
     created.close()
 
 

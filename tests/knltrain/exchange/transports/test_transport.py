@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from knltrain.exchange.transports.start_values import check_start_values
-from knltrain.exchange.transports.team import check_sum_values
 
 ROUNDING = 2.0**-24
 EXCHANGES = 4
@@ -132,15 +131,3 @@ def test_start_values_of_another_shape_are_refused() -> None:
 def test_start_without_values_of_rank_0_is_refused() -> None:
     with pytest.raises(ValueError, match="rank 0 must give"):
         check_start_values(None, 4)
-
-
-@pytest.mark.parametrize("values", [np.zeros(0), np.zeros(9), np.zeros((2, 2))])
-def test_sums_of_none_or_too_many_numbers_are_refused(values: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="1 <= k <= 8"):
-        check_sum_values(values)
-
-
-def test_sums_of_float32_numbers_are_refused() -> None:
-    values: Any = np.zeros(2, np.float32)
-    with pytest.raises(ValueError, match="float32"):
-        check_sum_values(values)

@@ -13,13 +13,13 @@ from typing import Any
 import numba
 import pytest
 
-from vectorized_ops.numba.compiling import autotuning as choices
+from vectorized_ops.numba.compiling import autotuning
 from vectorized_ops.numba.compiling.autotuning import Choice, Tuning, chosen
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(choices, "CACHE_FOLDER", tmp_path)
+    monkeypatch.setattr(autotuning, "CACHE_FOLDER", tmp_path)
     return tmp_path / "choices"
 
 
@@ -46,23 +46,23 @@ def test_the_fastest_is_chosen_and_its_rivals_are_told() -> None:
 def test_who_is_not_clearly_beaten_is_measured_in_all_rounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seconds, measured = {"plain": 1.0, "quick": 0.99, "slow": choices.BEATEN}, list[str]()
+    seconds, measured = {"plain": 1.0, "quick": 0.99, "slow": autotuning.BEATEN}, list[str]()
 
     def mean_seconds(run: Callable[[], str], _: float) -> float:
         measured.append(run())
         return seconds[measured[-1]]
 
-    monkeypatch.setattr(choices, "mean_seconds", mean_seconds)
+    monkeypatch.setattr(autotuning, "mean_seconds", mean_seconds)
     chosen("q", {name: partial(str, name) for name in seconds})
     rounds = {name: measured.count(name) for name in seconds}
-    assert rounds == {"plain": choices.ROUNDS, "quick": choices.ROUNDS, "slow": 1}
+    assert rounds == {"plain": autotuning.ROUNDS, "quick": autotuning.ROUNDS, "slow": 1}
 
 
 @pytest.fixture
 def tuning(monkeypatch: pytest.MonkeyPatch) -> Tuning:
     """What the process may spend on choices, until the test's end."""
     fresh = Tuning()
-    monkeypatch.setattr(choices, "TUNING", fresh)
+    monkeypatch.setattr(autotuning, "TUNING", fresh)
     return fresh
 
 
@@ -95,10 +95,10 @@ def test_what_is_known_of_the_processor_is_measured_only_where_all_is_to_be(
     tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "vax.json").write_text('{"q": "quick", "r": "gone"}')
-    monkeypatch.setattr(choices, "SHIPPED", tmp_path)
-    monkeypatch.setattr(choices, "packaged_processor", lambda: "vax")
-    monkeypatch.setattr(choices, "kernel_packages", lambda _: ())
-    monkeypatch.setattr(choices, "_packaged", choices._packaged.__wrapped__)
+    monkeypatch.setattr(autotuning, "SHIPPED", tmp_path)
+    monkeypatch.setattr(autotuning, "packaged_processor", lambda: "vax")
+    monkeypatch.setattr(autotuning, "kernel_packages", lambda _: ())
+    monkeypatch.setattr(autotuning, "_packaged", autotuning._packaged.__wrapped__)
     untried = {"plain": must_not_run, "quick": must_not_run}
     assert chosen("q", untried, made_by="sources") == Choice("quick", {})
     tried = {"plain": sleeping(0.01, []), "quick": lambda: None}
@@ -110,8 +110,8 @@ def test_what_is_known_of_the_processor_is_measured_only_where_all_is_to_be(
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3", '"\\ud800"'])
 def test_answers_that_cannot_be_read_are_as_good_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "choices.json").write_text(text)
-    assert choices.choices_in(tmp_path / "choices.json") == {}
-    assert choices.choices_in(tmp_path / "none.json") == {}
+    assert autotuning.choices_in(tmp_path / "choices.json") == {}
+    assert autotuning.choices_in(tmp_path / "none.json") == {}
 
 
 def test_what_measuring_has_taken_is_told(tuning: Tuning) -> None:
@@ -124,17 +124,21 @@ def test_what_measuring_has_taken_is_told(tuning: Tuning) -> None:
 def test_what_is_short_is_repeated_until_its_time_can_be_measured() -> None:
     calls: list[float] = []
     found = chosen(
-        "q", dict.fromkeys(("plain", "twin"), sleeping(choices.LEAST_SECONDS / 8, calls))
+        "q", dict.fromkeys(("plain", "twin"), sleeping(autotuning.LEAST_SECONDS / 8, calls))
     )
     assert len(calls) > 2 * 2, "one more than an unmeasured run and a measured one"
-    assert found.seconds["plain"] >= choices.LEAST_SECONDS / 8
+    assert found.seconds["plain"] >= autotuning.LEAST_SECONDS / 8
 
 
 def test_the_plain_one_stays_unless_another_is_clearly_faster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seconds = {"plain": 1.0, "twin": 0.999 / choices.MARGIN + 2e-3, "quick": 0.999 / choices.MARGIN}
-    monkeypatch.setattr(choices, "mean_seconds", lambda run, _: seconds[run()])
+    seconds = {
+        "plain": 1.0,
+        "twin": 0.999 / autotuning.MARGIN + 2e-3,
+        "quick": 0.999 / autotuning.MARGIN,
+    }
+    monkeypatch.setattr(autotuning, "mean_seconds", lambda run, _: seconds[run()])
     candidates = {name: partial(str, name) for name in seconds}
     assert chosen("q", candidates).name == "quick"
     del candidates["quick"]
@@ -174,7 +178,7 @@ def test_a_spoilt_answer_is_measured_anew_and_mended(folder: Path, text: str) ->
 
 def test_the_first_of_two_that_measure_at_once_decides(folder: Path) -> None:
     def overtaken() -> None:
-        (path,) = [choices._answer_path("q", ["plain", "quick"])]
+        (path,) = [autotuning._answer_path("q", ["plain", "quick"])]
         path.parent.mkdir(exist_ok=True)
         path.write_text('{"name": "plain", "seconds": {"plain": 1.0, "quick": 2.0}}')
 
@@ -187,7 +191,7 @@ def test_the_first_of_two_that_measure_at_once_decides(folder: Path) -> None:
 def test_answers_are_for_those_whom_the_kernels_are_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch, chosen_by_user: str, mode: int
 ) -> None:
-    monkeypatch.setattr(choices.SETTINGS, "CACHE_DIR", chosen_by_user)
+    monkeypatch.setattr(autotuning.SETTINGS, "CACHE_DIR", chosen_by_user)
     before = os.umask(0o002)
     try:
         chosen("q", {"plain": sleeping(0.001, []), "quick": lambda: None})
@@ -201,5 +205,5 @@ def test_where_nothing_can_be_written_the_answer_still_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(choices, "CACHE_FOLDER", tmp_path / "file")
+    monkeypatch.setattr(autotuning, "CACHE_FOLDER", tmp_path / "file")
     assert chosen("q", {"plain": sleeping(0.01, []), "quick": lambda: None}).name == "quick"

@@ -358,8 +358,9 @@ def test_what_is_not_filled_in_yet_does_not_count() -> None:
 
 
 def test_fingerprints_are_the_same_in_every_process() -> None:
+    module = "vectorized_ops.numba.kernels.pooled_convolution.winograd_kernels"
     code = (
-        "from vectorized_ops.numba.kernels.pooled_convolution.winograd_kernels import forward_kernel as make\n"
+        f"from {module} import forward_kernel as make\n"
         "from vectorized_ops.numba.compiling.fingerprint import fingerprint\n"
         "print(fingerprint(make(3).py_func), fingerprint(make(4).py_func))"
     )

@@ -8,7 +8,7 @@ import pytest
 
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel
-from vectorized_ops.numba.emit import non_temporal as _streaming
+from vectorized_ops.numba.emit import non_temporal
 from vectorized_ops.numba.emit.non_temporal import finish_stores, last_level_cache_bytes, streamed
 
 MIB = 1 << 20
@@ -46,7 +46,7 @@ def test_a_machine_that_does_not_tell_is_given_a_usual_size(tmp_path: Path) -> N
 def test_only_what_would_not_fit_in_the_cache_is_stored_past_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_streaming, "_STREAMED_BYTES", 1000)
+    monkeypatch.setattr(non_temporal, "_STREAMED_BYTES", 1000)
     out = aligned_zeros((400,))
     assert streamed(out, 1001)
     assert not streamed(out, 1000)
@@ -69,4 +69,4 @@ def test_kernels_go_on_after_their_stores_are_finished() -> None:
 
 
 def test_threshold_is_a_third_of_the_cache_at_hand() -> None:
-    assert last_level_cache_bytes() // 3 == _streaming._STREAMED_BYTES
+    assert last_level_cache_bytes() // 3 == non_temporal._STREAMED_BYTES

@@ -1,7 +1,7 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """The inner loops of pooling, as Numba intrinsics: one target pixel, or some of its channels.
 
-The pixels that contribute to it stand in a table (`vectorized_ops.numba.kernels.pooling.windows.Links`) from
+The pixels that contribute to it stand in a table (`kernels.pooling.windows.Links`) from
 `first` to before `last`; those that the next target will be the first to need, from `first_fresh`
 to before `last_fresh`: they are asked for in advance, since so many short reads side by side are
 nothing a processor foresees. Pixel p begins at p * distance. Indices and distances count elements.

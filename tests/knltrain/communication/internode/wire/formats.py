@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from knltrain.communication.internode.wire import Bfloat16, Int8, TopK, WireFormat
-from vectorized_ops.reference import top_k as largest
-from vectorized_ops.reference import wire
+from vectorized_ops.reference import top_k, wire
 
 FORMATS: dict[str, Callable[[int], WireFormat]] = {
     "bfloat16": lambda size: Bfloat16(wire),
     "int8": lambda size: Int8(wire),
-    "top_k": lambda size: TopK(largest, 0.02, size),
+    "top_k": lambda size: TopK(top_k, 0.02, size),
 }
 """By the most values that are encoded at a time."""
 
