@@ -13,7 +13,7 @@ from vectorized_ops.layout import AnyArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Segments:
+class ParameterGroups:
     """How each of S stretches of a packed vector moves; they cover it without a gap.
 
     Stretch s holds the values from bounds[s] up to bounds[s + 1]. Its learning rate is multiplied

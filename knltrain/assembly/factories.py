@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.rules.easgd import ElasticKernels
     from knltrain.exchange.rules.outer_step import OuterKernel
     from knltrain.network.network import Network
-    from knltrain.network.parameter_groups import Segment
+    from knltrain.network.parameter_groups import ParameterGroup
     from knltrain.optimizers.adamw import AdamWKernel
     from knltrain.optimizers.lars import LARSKernel
     from knltrain.optimizers.layerwise import Alone
@@ -278,15 +278,15 @@ def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
 def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
     """As `sgd`, of each layer by itself."""
     from knltrain.network.layer_slices import layer_parts
-    from knltrain.network.parameter_groups import segments_within
+    from knltrain.network.parameter_groups import parameter_groups_within
     from knltrain.optimizers.layerwise import InParts
 
     parts = layer_parts(network)
-    within = (segments_within(network.segments, part) for part in parts)
+    within = (parameter_groups_within(network.segments, part) for part in parts)
     return InParts(parts, [_sgd_of(each, config, kernels) for each in within], kernels.alone)
 
 
-def _sgd_of(segments: Sequence[Segment], config: RunConfig, kernels: Kernels) -> Optimizer:
+def _sgd_of(segments: Sequence[ParameterGroup], config: RunConfig, kernels: Kernels) -> Optimizer:
     from knltrain.optimizers.sgd import SGD
 
     chosen = config.optimizer

@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class MethodOrder:
+class MethodContext:
     """What a method is built from; `learning_rate` takes the number of a step, from 0."""
 
     config: RunConfig
@@ -38,7 +38,7 @@ class MethodOrder:
         return self.config.exchange
 
 
-def groups_of(order: MethodOrder) -> tuple[int, int]:
+def groups_of(order: MethodContext) -> tuple[int, int]:
     """Workers of a group, and how many groups there are; `ConfigError` if they do not come out."""
     name, workers = order.exchange.method, order.workers
     if workers < 2:
@@ -54,14 +54,14 @@ def groups_of(order: MethodOrder) -> tuple[int, int]:
     return size, workers // size
 
 
-def mean_rule(order: MethodOrder) -> ExchangeRule:
+def mean_rule(order: MethodContext) -> ExchangeRule:
     """The rule by which all locals become their mean."""
     from knltrain.exchange.rules.averaging import ModelAveraging
 
     return ModelAveraging(order.workers, order.kernels.elastic.synchronous_average)
 
 
-def outer_step(order: MethodOrder, optimizer: OuterOptimizer) -> Method:
+def outer_step(order: MethodContext, optimizer: OuterOptimizer) -> Method:
     """Workers take over a center that moves by `optimizer`."""
     from knltrain.exchange.rules.outer_step import OuterStep
 
@@ -70,7 +70,7 @@ def outer_step(order: MethodOrder, optimizer: OuterOptimizer) -> Method:
     )
 
 
-def on_parameters(order: MethodOrder, rule: ExchangeRule, after: Moment) -> Method:
+def on_parameters(order: MethodContext, rule: ExchangeRule, after: Moment) -> Method:
     """A method that moves parameters by `rule`, as often and in the order that the facts say."""
     from knltrain.exchange.strategies.method import Method
 
@@ -81,7 +81,7 @@ def on_parameters(order: MethodOrder, rule: ExchangeRule, after: Moment) -> Meth
     return Method(name, rule, "parameters", period, schedule, after)
 
 
-def on_gradients(order: MethodOrder, rule: ExchangeRule, period: int) -> Method:
+def on_gradients(order: MethodContext, rule: ExchangeRule, period: int) -> Method:
     """A method that moves gradients by `rule`."""
     from knltrain.exchange.strategies.method import Method
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from knltrain.assembly.method_order import (
-    MethodOrder,
+    MethodContext,
     given,
     groups_of,
     mean_rule,
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 LAYERWISE_PART_FLOATS = 2**20
 """Smaller layers go together with those that are done before them: each exchange has its cost."""
 
-Build = Callable[[MethodOrder], "Method"]
+Build = Callable[[MethodContext], "Method"]
 
 
-def elastic(order: MethodOrder) -> Method:
+def elastic(order: MethodContext) -> Method:
     """Workers and center pull on each other."""
     from knltrain.exchange.rules.easgd import EASGD
 
@@ -37,34 +37,34 @@ def elastic(order: MethodOrder) -> Method:
     return on_parameters(order, rule, after="gradient")
 
 
-def elastic_at_master(order: MethodOrder) -> Method:
+def elastic_at_master(order: MethodContext) -> Method:
     """As `elastic`, where one worker moves the center alone."""
     return replace(elastic(order), at_master=True)
 
 
-def elastic_meanwhile(order: MethodOrder) -> Method:
+def elastic_meanwhile(order: MethodContext) -> Method:
     """As `elastic`, while the gradient is computed."""
     return replace(elastic(order), overlap="gradient")
 
 
-def elastic_in_turn(order: MethodOrder) -> Method:
+def elastic_in_turn(order: MethodContext) -> Method:
     """As `elastic`, by workers that compute their gradients in turn, too."""
     return replace(elastic(order), computes_in_turn=True)
 
 
-def seasgd(order: MethodOrder) -> Method:
+def seasgd(order: MethodContext) -> Method:
     """As `elastic`, after the step, and the center absorbs what it is given meanwhile."""
     return replace(elastic(order), after="step", overlap="writes")
 
 
-def shmcaffe_h(order: MethodOrder) -> Method:
+def shmcaffe_h(order: MethodContext) -> Method:
     """Synchronous SGD in groups, whose roots come to the center by `seasgd`."""
     size, groups = groups_of(order)
     inside = on_gradients(order, mean_rule(replace(order, workers=size)), period=1)
     return replace(seasgd(replace(order, workers=groups)), inside=inside, group_size=size)
 
 
-def downpour(order: MethodOrder) -> Method:
+def downpour(order: MethodContext) -> Method:
     """Workers push what they have moved by, and take over the center."""
     from knltrain.exchange.rules.downpour import Downpour
 
@@ -73,7 +73,7 @@ def downpour(order: MethodOrder) -> Method:
     return on_parameters(order, Downpour(order.kernels.downpour, momentum, nesterov), after="step")
 
 
-def averaged_downpour(order: MethodOrder) -> Method:
+def averaged_downpour(order: MethodContext) -> Method:
     """As `downpour`, for the sake of an average of the center over time."""
     from knltrain.exchange.rules.averaged_center import AveragedCenter
 
@@ -82,7 +82,7 @@ def averaged_downpour(order: MethodOrder) -> Method:
     return replace(method, rule=rule)
 
 
-def averaged_sgd(order: MethodOrder) -> Method:
+def averaged_sgd(order: MethodContext) -> Method:
     """One worker, for the sake of an average of its parameters over time."""
     if order.workers != 1:
         name = order.exchange.method
@@ -93,13 +93,13 @@ def averaged_sgd(order: MethodOrder) -> Method:
     return averaged_downpour(order)
 
 
-def averaging(order: MethodOrder) -> Method:
+def averaging(order: MethodContext) -> Method:
     """Workers take over their mean."""
     method = on_parameters(order, mean_rule(order), after="step")
     return replace(method, every_step_until=order.exchange.synchronous_steps or 0)
 
 
-def hierarchical(order: MethodOrder) -> Method:
+def hierarchical(order: MethodContext) -> Method:
     """Groups take over their mean, and now and then the mean of all."""
     size, groups = groups_of(order)
     inside = averaging(replace(order, workers=size))
@@ -111,7 +111,7 @@ def hierarchical(order: MethodOrder) -> Method:
     )
 
 
-def hierarchical_elastic(order: MethodOrder) -> Method:
+def hierarchical_elastic(order: MethodContext) -> Method:
     """As `elastic` in groups, whose centers do the same with a center of all."""
     size, groups = groups_of(order)
     inside = elastic(replace(order, workers=size))
@@ -124,7 +124,7 @@ def hierarchical_elastic(order: MethodOrder) -> Method:
     )
 
 
-def slowmo(order: MethodOrder) -> Method:
+def slowmo(order: MethodContext) -> Method:
     """Workers take over a center that moves by slow momentum."""
     from knltrain.exchange.rules.outer_step import slow_momentum
 
@@ -133,7 +133,7 @@ def slowmo(order: MethodOrder) -> Method:
     return outer_step(order, slow_momentum(rate, momentum, order.learning_rate))
 
 
-def diloco(order: MethodOrder) -> Method:
+def diloco(order: MethodContext) -> Method:
     """Workers take over a center that moves by an optimizer of its own."""
     from knltrain.exchange.rules.outer_step import gradient_descent
 
@@ -148,7 +148,7 @@ def diloco(order: MethodOrder) -> Method:
     )
 
 
-def streaming_diloco(order: MethodOrder) -> Method:
+def streaming_diloco(order: MethodContext) -> Method:
     """As `diloco`, one fragment after another, while more steps are taken."""
     from knltrain.exchange.strategies.method import Stream
     from knltrain.network.layer_slices import fragments
@@ -162,7 +162,7 @@ def streaming_diloco(order: MethodOrder) -> Method:
     return replace(diloco(order), stream=stream)
 
 
-def sync_sgd(order: MethodOrder) -> Method:
+def sync_sgd(order: MethodContext) -> Method:
     """Every worker steps by the mean of all gradients."""
     from knltrain.exchange.rules.averaging import GradientMean
 
@@ -170,7 +170,7 @@ def sync_sgd(order: MethodOrder) -> Method:
     return on_gradients(order, rule, order.exchange.communication_period)
 
 
-def layerwise_sgd(order: MethodOrder) -> Method:
+def layerwise_sgd(order: MethodContext) -> Method:
     """As `sync_sgd`, a layer's gradient after another, while those before it are computed."""
     from knltrain.network.layer_slices import layer_parts, of_least_size
 
@@ -178,14 +178,14 @@ def layerwise_sgd(order: MethodOrder) -> Method:
     return replace(sync_sgd(order), parts=parts, overlap="backward")
 
 
-def along_trees(order: MethodOrder) -> Method:
+def along_trees(order: MethodContext) -> Method:
     """As `sync_sgd`, a layer after another along trees, while those before it are computed."""
     from knltrain.network.layer_slices import layer_sizes
 
     return replace(sync_sgd(order), overlap="backward", trees=layer_sizes(order.network))
 
 
-def core_groups(order: MethodOrder) -> Method:
+def core_groups(order: MethodContext) -> Method:
     """Every worker steps by the sum of all gradients."""
     from knltrain.exchange.rules.averaging import GradientSum
 
@@ -193,7 +193,7 @@ def core_groups(order: MethodOrder) -> Method:
     return on_gradients(order, rule, order.exchange.communication_period)
 
 
-def no_exchange(order: MethodOrder) -> Method:
+def no_exchange(order: MethodContext) -> Method:
     """Every worker for itself; an evaluation then measures each model on its worker's share."""
     return replace(sync_sgd(order), period=None)
 
@@ -237,7 +237,7 @@ BUILDERS: dict[str, Build] = {
 """How each of `METHODS` is composed."""
 
 
-def build(order: MethodOrder) -> Method:
+def build(order: MethodContext) -> Method:
     """The method that the configuration names, exchanged as a whole or layer by layer."""
     from knltrain.network.layer_slices import layer_parts
 
@@ -251,7 +251,7 @@ def build(order: MethodOrder) -> Method:
     return replace(method, parts=layer_parts(order.network))
 
 
-def _over_link(order: MethodOrder, method: Method) -> Method:
+def _over_link(order: MethodContext, method: Method) -> Method:
     """The method over the link that is to be emulated, if one is."""
     from knltrain.exchange.rules.emulated_link import Link, SlowLink
     from knltrain.exchange.rules.rule import SynchronousRule

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from knltrain.assembly import factories
 from knltrain.assembly.factories import DataSource, Kernels
-from knltrain.assembly.method_order import MethodOrder
+from knltrain.assembly.method_order import MethodContext
 from knltrain.assembly.methods import BUILDERS, build
 from knltrain.backends.torch.ipex_installation import check_ipex
 from knltrain.cluster import MeetingPoint
@@ -256,7 +256,7 @@ def _method(
 ) -> Method:
     _pick("exchange.method", config.exchange.method, BUILDERS)
     rate = learning_rate or (lambda _step: config.learning_rate.base)
-    return build(MethodOrder(config, workers, build_network(config), kernels, rate))
+    return build(MethodContext(config, workers, build_network(config), kernels, rate))
 
 
 def _patience_seconds(config: RunConfig) -> float:

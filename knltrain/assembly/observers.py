@@ -21,7 +21,7 @@ def logs_metrics(
 ) -> Observer:
     """Writes metrics-<rank>.jsonl; what is in it after the steps of worker and run is dropped."""
     from knltrain.metrics import MetricsLog
-    from knltrain.worker import LogsMetrics
+    from knltrain.worker import MetricsObserver
 
     log = MetricsLog(
         run_folder,
@@ -30,7 +30,7 @@ def logs_metrics(
         resumed_step=resumed_step,
         resumed_run_step=resumed_run_step,
     )
-    return LogsMetrics(log)
+    return MetricsObserver(log)
 
 
 def evaluates(
@@ -43,12 +43,12 @@ def evaluates(
 ) -> Observer:
     """Evaluates as often as `[evaluation]` says, and after the last step."""
     from knltrain.evaluation import Evaluator
-    from knltrain.worker import DueSteps, Evaluates
+    from knltrain.worker import DueSteps, EvaluationObserver
 
     period = config.evaluation.every_epochs * batches.steps_per_epoch
     # The backend is compiled for a worker's share of the training batch, and takes no more.
     evaluator = Evaluator(dataset.test, backend, team, batches.images_per_worker)
-    return Evaluates(evaluator, DueSteps(period, total_steps))
+    return EvaluationObserver(evaluator, DueSteps(period, total_steps))
 
 
 def keeps_checkpoints(
@@ -61,33 +61,33 @@ def keeps_checkpoints(
 ) -> Observer:
     """Writes checkpoints as often as `[checkpoint]` says, and after the last step."""
     from knltrain.checkpoint import CheckpointWriter
-    from knltrain.worker import DueSteps, KeepsCheckpoints
+    from knltrain.worker import CheckpointObserver, DueSteps
 
     period = config.checkpoint.every_epochs * batches.steps_per_epoch
     writer = CheckpointWriter(run_folder, identity, team, config.checkpoint.keep)
-    return KeepsCheckpoints(writer, DueSteps(period, total_steps))
+    return CheckpointObserver(writer, DueSteps(period, total_steps))
 
 
 def writes_plan(run_folder: Path) -> Observer:
     """Writes plan.json: what the backend decided when it was made."""
-    from knltrain.worker import WritesPlan
+    from knltrain.worker import PlanObserver
 
-    return WritesPlan(run_folder)
+    return PlanObserver(run_folder)
 
 
 def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
     """Writes trace-<rank>.json of as many steps as `train.trace_steps` says, if of any."""
-    from knltrain.worker.tracing import WritesTrace
+    from knltrain.worker.tracing import TraceObserver
 
     steps = config.train.trace_steps
-    return [WritesTrace(run_folder / f"trace-{rank}.json", rank, steps)] if steps else []
+    return [TraceObserver(run_folder / f"trace-{rank}.json", rank, steps)] if steps else []
 
 
 def writes_result(
     config: RunConfig, run_folder: Path, data: str, workers: int, threads: int
 ) -> Observer:
     """Writes result.json: how the run ended, and what it was; `data` is its data set's name."""
-    from knltrain.worker import WritesResult
+    from knltrain.worker import ResultObserver
 
     facts: dict[str, str | int | None] = {
         "network": config.network.name,
@@ -101,7 +101,7 @@ def writes_result(
         "seed": config.seed,
         **_between_nodes(config),
     }
-    return WritesResult(run_folder, facts)
+    return ResultObserver(run_folder, facts)
 
 
 def _between_nodes(config: RunConfig) -> dict[str, str | int]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from knltrain.clocks import Clocks
     from knltrain.data.dataset import Dataset
     from knltrain.data.order import ShardedBatches
-    from knltrain.exchange.strategies import Participation
+    from knltrain.exchange.strategies import Strategy
     from knltrain.exchange.transports.team import Team
     from knltrain.optimizers.optimizer import Optimizer
     from knltrain.vectors import FloatArray
@@ -125,9 +125,7 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
     return _Task(identity, dataset, batches, steps, learning_rate)
 
 
-def _participation(
-    config: RunConfig, team: Team, task: _Task, optimizer: Optimizer
-) -> Participation:
+def _participation(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
     from knltrain.exchange.strategies import participation_in
     from knltrain.optimizers.layerwise import InParts
     from knltrain.worker.synchronisation import MEETING_SECONDS
@@ -144,7 +142,7 @@ def _participation(
 
 
 def _requests(
-    config: RunConfig, participation: Participation, board: tuple[int, int] | None
+    config: RunConfig, participation: Strategy, board: tuple[int, int] | None
 ) -> Requests:
     from knltrain.exchange.transports.request_board import RequestBoard
     from knltrain.worker.requests import BoardRequests, NobodyAsks
@@ -178,7 +176,7 @@ def _own_observers(
 
 
 def _start(
-    task: _Task, optimizer: Optimizer, participation: Participation, resumed: Path | None
+    task: _Task, optimizer: Optimizer, participation: Strategy, resumed: Path | None
 ) -> tuple[int, WorkerState]:
     """The run's step and a worker's state at the beginning.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from knltrain.vectors import FloatArray
 from vectorized_ops.layout import aligned_zeros
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 _LINE = 16
 """Floats of a cache line, at whose beginning each parameter lies."""
@@ -39,10 +39,12 @@ class Packed:
             for name, begin in self.begins.items()
         }
 
-    def segments(self, decays: Mapping[str, float], statistics: Mapping[str, float]) -> Segments:
+    def segments(
+        self, decays: Mapping[str, float], statistics: Mapping[str, float]
+    ) -> ParameterGroups:
         """Say how each parameter moves: `decays` of some, of others that they are `statistics`."""
         names = list(self._shapes)
-        return Segments(
+        return ParameterGroups(
             np.array([*self.begins.values(), self.size], np.int64),
             np.ones(len(names), np.float32),
             np.array([decays.get(name, 0.0) for name in names], np.float32),

@@ -37,7 +37,7 @@ def main() -> int:
     """Run one worker to its end; returns the exit code. A failure's traceback goes to the log."""
     identity = worker_identity()
     events = EventWriter(identity.events_fd)
-    observer = TellsParent(events, identity.rank)
+    observer = ParentObserver(events, identity.rank)
     try:
         result = _train(identity, observer)
     except Exception as error:  # noqa: BLE001  (whatever it is, the parent must hear of it)
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 @final
-class TellsParent(Observer):
+class ParentObserver(Observer):
     """Sends the moments of the loop through the event pipe; rank 0 speaks for all workers."""
 
     def __init__(self, events: EventWriter, rank: int) -> None:
@@ -171,7 +171,7 @@ class TellsParent(Observer):
         self._told_images, self._told_seconds = images, seconds
 
 
-def _train(identity: WorkerIdentity, observer: TellsParent) -> RunResult | None:
+def _train(identity: WorkerIdentity, observer: ParentObserver) -> RunResult | None:
     config = read_config(identity.run_folder)
     team = build_team(config, identity.segment_fds, identity.rank, identity.meeting_point)
     # For as long as the worker lives: much of its memory is touched in the first step only.

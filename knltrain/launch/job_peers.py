@@ -15,12 +15,12 @@ from typing import Any, final
 from affinity import allowed_cpus
 from knltrain import __version__
 from knltrain.cluster import MeetingPoint, Task
-from knltrain.communication.rendezvous.rendezvous import Gathering
-from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
+from knltrain.communication.rendezvous.rendezvous import Rendezvous
+from knltrain.communication.shared_memory.descriptor_passing import DescriptorServer, fd_behind
 from knltrain.config import RunConfig
 from knltrain.data.contents import DataContents
 from knltrain.errors import KnltrainError, PeerLost, RunFolderError, RunStopped, SegmentError
-from knltrain.launch.node_share import Site, agreed_sites, card_of, met_site
+from knltrain.launch.node_share import NodeShare, agreed_sites, card_of, met_site
 from knltrain.launch.run_folder import CONFIG
 
 LEAST_PATIENCE_SECONDS = 60.0
@@ -33,17 +33,17 @@ _PAUSE_SECONDS = 0.02
 
 
 @final
-class Company:
+class JobPeers:
     """This process among all that start workers of a run, once all are there.
 
     `site` is its part of the run, ``lost_fd`` becomes readable when one of the others is gone,
     which `lost` then tells, ``notes_fd`` when one has sent a note: to the first one, which `leads`,
     or that one to all `others`. Raises ConfigError where they do not agree on the run, and what
-    `Gathering` raises. Leaving the ``with`` block with an error tells the others of it.
+    `Rendezvous` raises. Leaving the ``with`` block with an error tells the others of it.
     """
 
     def __init__(
-        self, task: Task, site: Site, config: RunConfig, data: DataContents | None = None
+        self, task: Task, site: NodeShare, config: RunConfig, data: DataContents | None = None
     ) -> None:
         self.lost: PeerLost | None = None
         self.lost_fd, self._telling_fd = os.pipe()
@@ -56,9 +56,9 @@ class Company:
         described = config.model_dump(mode="json")
         card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described, data)
         self._listener: socket.socket | None = None
-        self._gathering: Gathering | None = None
+        self._gathering: Rendezvous | None = None
         try:
-            self._gathering = Gathering(
+            self._gathering = Rendezvous(
                 task,
                 card,
                 limit_seconds,
@@ -92,9 +92,11 @@ class Company:
         meeting_point = MeetingPoint(gathering.first_address, told["port"], gathering.address, fd)
         return Path(told["run_folder"]), meeting_point
 
-    def doorkeepers(self, fds: tuple[int, ...]) -> list[Doorkeeper]:
+    def doorkeepers(self, fds: tuple[int, ...]) -> list[DescriptorServer]:
         """Hand the files of a node's memory to its other shares, as long as these are open."""
-        return [Doorkeeper(fd, self._address_of_memory(number)) for number, fd in enumerate(fds)]
+        return [
+            DescriptorServer(fd, self._address_of_memory(number)) for number, fd in enumerate(fds)
+        ]
 
     def memory_fds(self, count: int) -> tuple[int, ...]:
         """The files that `doorkeepers` of this node hands out, once its first share does.
@@ -145,7 +147,7 @@ class Company:
         if self._gathering is not None:
             self._gathering.leave(in_peace=False, why=why)
 
-    def __enter__(self) -> Company:
+    def __enter__(self) -> JobPeers:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
@@ -154,7 +156,7 @@ class Company:
             why = str(error) if isinstance(error, KnltrainError) else type(error).__name__
         self._leave(in_peace=error is None or isinstance(error, RunStopped), why=why)
 
-    def _found(self) -> Gathering:
+    def _found(self) -> Rendezvous:
         assert self._gathering is not None
         return self._gathering
 
@@ -182,13 +184,13 @@ class Company:
 
 @contextmanager
 def company_of(
-    task: Task | None, site: Site, config: RunConfig, data: DataContents | None = None
-) -> Iterator[Company | None]:
+    task: Task | None, site: NodeShare, config: RunConfig, data: DataContents | None = None
+) -> Iterator[JobPeers | None]:
     """The company of a task; None for a process that starts all workers of its run."""
     if task is None:
         yield None
         return
-    with Company(task, site, config, data) as company:
+    with JobPeers(task, site, config, data) as company:
         yield company
 
 

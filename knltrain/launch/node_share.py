@@ -16,7 +16,7 @@ LOCAL_KEYS: Final = ("placement.", "backend.threads")
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class NodeShare:
     """Node ``node`` of ``nodes``, and of the ``shares`` of its workers the one ``share``.
 
     Where a launcher starts a task on each computer, that has one share, which is all of its
@@ -34,10 +34,10 @@ class Site:
         return self.node == 0 and self.share == 0
 
 
-ALONE: Final = Site()
+ALONE: Final = NodeShare()
 
 
-def expected_site(task: Task | None) -> Site:
+def expected_site(task: Task | None) -> NodeShare:
     """The site of a task before it has met the others, its node's number perhaps not known yet.
 
     Raises ConfigError if not all computers can have as many tasks.
@@ -49,7 +49,7 @@ def expected_site(task: Task | None) -> Site:
             f"{task.launcher} has started {task.tasks} tasks, {task.local_tasks} of them on this "
             "computer: expected as many on each, as by srun --ntasks-per-node"
         )
-    return Site(0, task.tasks // task.local_tasks, task.local_rank, task.local_tasks)
+    return NodeShare(0, task.tasks // task.local_tasks, task.local_rank, task.local_tasks)
 
 
 def card_of(
@@ -74,7 +74,7 @@ def card_of(
     }
 
 
-def agreed_sites(site: Site, cards: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+def agreed_sites(site: NodeShare, cards: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
     """Node and share of every task, by the ``cards`` of all.
 
     `site` is what the first one expected. Raises ConfigError where they do not agree on the run,
@@ -98,7 +98,7 @@ def agreed_sites(site: Site, cards: Sequence[Mapping[str, Any]]) -> list[tuple[i
     return found
 
 
-def met_site(site: Site, agreed: Sequence[int]) -> Site:
+def met_site(site: NodeShare, agreed: Sequence[int]) -> NodeShare:
     """The site of a task, once node and share have been agreed on."""
     node, share = agreed
     return replace(site, node=node, share=share)

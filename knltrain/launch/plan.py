@@ -34,7 +34,7 @@ from knltrain.config import RunConfig, with_workers
 from knltrain.config.methods import METHODS
 from knltrain.data.contents import DataContents
 from knltrain.errors import ConfigError
-from knltrain.launch.node_share import ALONE, Site
+from knltrain.launch.node_share import ALONE, NodeShare
 
 _KEY_OF_OPTION = {
     r"policy '(\w+)'": r'placement.memory = "\1"',
@@ -56,7 +56,7 @@ class RunPlan:
     placements: tuple[Placement, ...]
     total_steps: int
     notes: tuple[str, ...] = ()
-    site: Site = ALONE
+    site: NodeShare = ALONE
     data: DataContents | None = None
 
     @property
@@ -68,7 +68,7 @@ class RunPlan:
         """A worker's rank in the run."""
         return self.site.node * int(self.config.workers) + placement.rank
 
-    def at(self, site: Site) -> RunPlan:
+    def at(self, site: NodeShare) -> RunPlan:
         """The same plan for a site whose number, or whose share's, has been found to be another."""
         own = len(self.placements)
         first = (site.share - self.site.share) * own
@@ -80,7 +80,7 @@ class RunPlan:
         return replace(self, notes=(*self.notes, *notes))
 
 
-def plan_run(config: RunConfig, site: Site = ALONE) -> RunPlan:
+def plan_run(config: RunConfig, site: NodeShare = ALONE) -> RunPlan:
     """Decide the number of workers and their places, and try what could stop a worker half-way.
 
     `site` says on how many computers, and which share of a computer's workers is started here.
@@ -96,7 +96,7 @@ def plan_run(config: RunConfig, site: Site = ALONE) -> RunPlan:
     return replace(plan, notes=tuple(map(_in_words_of_a_run, plan.notes)))
 
 
-def _plan(config: RunConfig, site: Site) -> RunPlan:
+def _plan(config: RunConfig, site: NodeShare) -> RunPlan:
     check_names(config)
     config = _on_nodes(config, site)
     hbm_nodes = config.placement.hbm_nodes
@@ -118,7 +118,7 @@ def _plan(config: RunConfig, site: Site) -> RunPlan:
     return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site, size.data)
 
 
-def request_of(config: RunConfig, site: Site = ALONE) -> Request:
+def request_of(config: RunConfig, site: NodeShare = ALONE) -> Request:
     """What a run asks of the machine, but for the memory it needs; "auto" counts as 1 worker."""
     wanted = config.placement
     workers = config.workers
@@ -163,7 +163,7 @@ def asked_of(config: RunConfig, placement: Placement) -> dict[str, object]:
     }
 
 
-def _on_nodes(config: RunConfig, site: Site) -> RunConfig:
+def _on_nodes(config: RunConfig, site: NodeShare) -> RunConfig:
     """The same run on so many computers; ConfigError if it is to be on another number of them."""
     if config.nodes not in ("auto", site.nodes):
         raise ConfigError(
@@ -222,7 +222,7 @@ def _way_between_nodes(asked: str, by_mpi: bool) -> str:
     return "gloo" if installed() is None else "ccl"
 
 
-def _share_of(workers: int, site: Site) -> int:
+def _share_of(workers: int, site: NodeShare) -> int:
     """How many of a computer's workers are started here."""
     if workers % site.shares:
         raise ConfigError(
@@ -232,13 +232,13 @@ def _share_of(workers: int, site: Site) -> int:
     return workers // site.shares
 
 
-def _of_share(plan: Plan, site: Site) -> tuple[Placement, ...]:
+def _of_share(plan: Plan, site: NodeShare) -> tuple[Placement, ...]:
     """The places of a share's workers, with their ranks on this computer."""
     first = site.share * len(plan.workers)
     return tuple(replace(place, rank=first + place.rank) for place in plan.workers)
 
 
-def _counted(config: RunConfig, site: Site, topology: Topology, allowed: Allowed) -> RunConfig:
+def _counted(config: RunConfig, site: NodeShare, topology: Topology, allowed: Allowed) -> RunConfig:
     """The same run with "auto" or "one worker per unit" as a number, and all that follows."""
     request = _cores_alone(request_of(config, site))
     if config.workers == "auto":
@@ -286,7 +286,7 @@ def _cores_alone(request: Request) -> Request:
     return replace(request, policy="none", kind="best")
 
 
-def _unpinned(config: RunConfig, site: Site, topology: Topology, allowed: Allowed) -> Plan:
+def _unpinned(config: RunConfig, site: NodeShare, topology: Topology, allowed: Allowed) -> Plan:
     cores = physical_cores(topology, allowed.cpus)
     workers = _share_of(int(config.workers), site)
     nodes = tuple(sorted({core.numa_node for core in cores}))

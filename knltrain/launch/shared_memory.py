@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from knltrain.assembly import network_size, plain_method
 from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.launch.job_peers import Company
+from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.plan import RunPlan
 
 _WORDS_ALONE = 16
@@ -19,7 +19,7 @@ Placed: TypeAlias = tuple[NodeMemory | None, tuple[str, ...]]
 
 
 @contextmanager
-def shared_memory(plan: RunPlan, company: Company | None) -> Iterator[Placed]:
+def shared_memory(plan: RunPlan, company: JobPeers | None) -> Iterator[Placed]:
     """The memory of this node, as long as the block lasts.
 
     The first share of a node makes it, the others get it from there. A worker alone needs none.
@@ -32,7 +32,7 @@ def shared_memory(plan: RunPlan, company: Company | None) -> Iterator[Placed]:
         yield memory, memory.place(plan.placements)
 
 
-def _memory(plan: RunPlan, company: Company | None, open_: ExitStack) -> NodeMemory:
+def _memory(plan: RunPlan, company: JobPeers | None, open_: ExitStack) -> NodeMemory:
     config, site = plan.config, plan.site
     method = plain_method(config, plan.workers)
     size = _WORDS_ALONE if method.trees else network_size(config)

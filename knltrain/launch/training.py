@@ -30,7 +30,7 @@ from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.files.essential import CHECKPOINT, RESULT
 from knltrain.launch.failure import Failure
-from knltrain.launch.job_peers import Company, company_of
+from knltrain.launch.job_peers import JobPeers, company_of
 from knltrain.launch.listener import Listener
 from knltrain.launch.node_share import expected_site
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
@@ -131,7 +131,7 @@ def resume(
 
 
 @contextmanager
-def _at_its_site(plan: RunPlan, task: Task | None) -> Iterator[tuple[RunPlan, Company | None]]:
+def _at_its_site(plan: RunPlan, task: Task | None) -> Iterator[tuple[RunPlan, JobPeers | None]]:
     """The plan of this process's part of the run, and the others that start workers of it."""
     with company_of(task, plan.site, plan.config, plan.data) as company:
         yield plan if company is None else plan.at(company.site), company
@@ -140,7 +140,7 @@ def _at_its_site(plan: RunPlan, task: Task | None) -> Iterator[tuple[RunPlan, Co
 def _carry_out(
     plan: RunPlan,
     run_folder: Path | None,
-    company: Company | None,
+    company: JobPeers | None,
     memory: Placed,
     kept_fds: Sequence[int],
     heeding: ExitStack,
@@ -218,7 +218,7 @@ class _Orders:
 
 
 def _supervise(
-    orders: _Orders, company: Company | None, kept_fds: Sequence[int], signals: SignalPipe
+    orders: _Orders, company: JobPeers | None, kept_fds: Sequence[int], signals: SignalPipe
 ) -> None:
     plan, memory = orders.plan, orders.memory
 
@@ -261,7 +261,7 @@ def _supervise(
         raise error
 
 
-def _preemption(orders: _Orders, company: Company | None, display: ProgressDisplay) -> Preemption:
+def _preemption(orders: _Orders, company: JobPeers | None, display: ProgressDisplay) -> Preemption:
     config, leads = orders.plan.config, orders.plan.site.leads
     end = None
     if leads and config.preemption.heed_job_end:

@@ -30,7 +30,7 @@ from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.tree_team import TreeTeam
-from knltrain.launch.node_share import Site
+from knltrain.launch.node_share import NodeShare
 from knltrain.launch.plan import plan_run, threads_of
 from knltrain.vectors import aligned_zeros
 from knltrain.worker import RunProgress, Termination
@@ -82,7 +82,7 @@ def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None
             f"{CACHE_FOLDER} cannot be written, so that no kernel would be kept: set "
             "NUMBA_CACHE_DIR to a folder that can be"
         )
-    plan = plan_run(config, Site(nodes=config.total_nodes))
+    plan = plan_run(config, NodeShare(nodes=config.total_nodes))
     begun, before = time.perf_counter(), len(JOURNAL.made)
     for threads in sorted({threads_of(plan.config, place) for place in plan.placements}):
         images = plan.config.train.batch // plan.config.total_workers

@@ -15,7 +15,7 @@ from knltrain.network.graph import (
     resolved_inputs,
 )
 from knltrain.network.layers import IMAGES, Layer, ParameterSpec, Shape
-from knltrain.network.parameter_groups import Segment, segments_of
+from knltrain.network.parameter_groups import ParameterGroup, parameter_groups_of
 
 ALIGNMENT_FLOATS = 16  # 64 bytes: one cache line, one AVX-512 register
 
@@ -115,9 +115,9 @@ class Network:
         return _rounded_up(last.offset + last.size)
 
     @property
-    def segments(self) -> tuple[Segment, ...]:
+    def segments(self) -> tuple[ParameterGroup, ...]:
         """The packed vector in runs of equal multipliers and statistic momentum."""
-        return segments_of(self.parameters, self.packed_size)
+        return parameter_groups_of(self.parameters, self.packed_size)
 
     @property
     def flops_per_image(self) -> int:

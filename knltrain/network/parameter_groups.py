@@ -9,7 +9,7 @@ from knltrain.network.layers import ParameterSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class ParameterGroup:
     """The values [start, stop) of a packed vector, with what ParameterSpec says of them.
 
     `layers` are those with a parameter in it, in order. The padding behind a parameter belongs to
@@ -24,12 +24,14 @@ class Segment:
     layers: tuple[str, ...]
 
 
-def segments_of(parameters: Sequence[ParameterSpec], packed_size: int) -> tuple[Segment, ...]:
+def parameter_groups_of(
+    parameters: Sequence[ParameterSpec], packed_size: int
+) -> tuple[ParameterGroup, ...]:
     """The fewest segments that cover [0, packed_size), given parameters in order of offset."""
-    found: list[Segment] = []
+    found: list[ParameterGroup] = []
     stops = [*(spec.offset for spec in parameters), packed_size][1:]
     for spec, stop in zip(parameters, stops, strict=True):
-        one = Segment(
+        one = ParameterGroup(
             spec.offset,
             stop,
             spec.learning_rate_multiplier,
@@ -45,7 +47,9 @@ def segments_of(parameters: Sequence[ParameterSpec], packed_size: int) -> tuple[
     return tuple(found)
 
 
-def segments_within(segments: Sequence[Segment], part: slice) -> tuple[Segment, ...]:
+def parameter_groups_within(
+    segments: Sequence[ParameterGroup], part: slice
+) -> tuple[ParameterGroup, ...]:
     """What ``segments`` say of the elements [part.start, part.stop), counted from part.start on."""
     return tuple(
         replace(
@@ -58,6 +62,6 @@ def segments_within(segments: Sequence[Segment], part: slice) -> tuple[Segment, 
     )
 
 
-def _alike(left: Segment, right: Segment) -> bool:
+def _alike(left: ParameterGroup, right: ParameterGroup) -> bool:
     same = replace(right, start=left.start, stop=left.stop, layers=left.layers)
     return same == left

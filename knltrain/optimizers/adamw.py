@@ -7,12 +7,12 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from knltrain.network.parameter_groups import Segment
+from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.optimizer import Optimizer, StateArray
 from knltrain.optimizers.parameter_groups import stretches_of
 from knltrain.vectors import FloatArray, aligned_zeros
 from vectorized_ops.clipping import Clipping
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 # (parameters, gradient, first_moment, second_moment, step, learning_rate)
 MomentsUpdate: TypeAlias = Callable[
@@ -20,7 +20,7 @@ MomentsUpdate: TypeAlias = Callable[
 ]
 
 # (segments, clipping, beta1, beta2, epsilon)
-AdamWKernel: TypeAlias = Callable[[Segments, Clipping, float, float, float], MomentsUpdate]
+AdamWKernel: TypeAlias = Callable[[ParameterGroups, Clipping, float, float, float], MomentsUpdate]
 
 
 @final
@@ -35,7 +35,7 @@ class AdamW(Optimizer):
 
     def __init__(
         self,
-        segments: Sequence[Segment],
+        segments: Sequence[ParameterGroup],
         beta1: float,
         beta2: float,
         epsilon: float,

@@ -14,11 +14,11 @@ from knltrain.optimizers.parameter_groups import layers_of
 from knltrain.optimizers.sgd import VelocityUpdate
 from knltrain.vectors import FloatArray, aligned_zeros
 from vectorized_ops.clipping import Clipping
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 # (segments, clipping, momentum, trust_coefficient, adapted)
 LARSKernel: TypeAlias = Callable[
-    [Segments, Clipping, float, float, npt.NDArray[np.bool_]], VelocityUpdate
+    [ParameterGroups, Clipping, float, float, npt.NDArray[np.bool_]], VelocityUpdate
 ]
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.network.layers import ParameterSpec
-from knltrain.network.parameter_groups import Segment
-from vectorized_ops.parameter_groups import Segments
+from knltrain.network.parameter_groups import ParameterGroup
+from vectorized_ops.parameter_groups import ParameterGroups
 
 
-def stretches_of(segments: Sequence[Segment], weight_decay: float) -> Segments:
+def stretches_of(segments: Sequence[ParameterGroup], weight_decay: float) -> ParameterGroups:
     """How SGD and AdamW move each segment with that weight decay λ."""
     return _stretches(
         [segment.start for segment in segments],
@@ -26,7 +26,7 @@ def stretches_of(segments: Sequence[Segment], weight_decay: float) -> Segments:
 
 def layers_of(
     parameters: Sequence[ParameterSpec], packed_size: int, weight_decay: float
-) -> tuple[Segments, npt.NDArray[np.bool_]]:
+) -> tuple[ParameterGroups, npt.NDArray[np.bool_]]:
     """How LARS moves each parameter array, and which of them it gives a rate of its own: weights.
 
     The others, biases and what scales and shifts, move by the learning rate alone and without
@@ -49,8 +49,8 @@ def _stretches(
     rates: Sequence[float],
     decays: Sequence[float] | npt.NDArray[np.float64],
     statistics: Sequence[float | None],
-) -> Segments:
-    return Segments(
+) -> ParameterGroups:
+    return ParameterGroups(
         bounds=np.array([*starts, size], np.int64),
         rates=np.array(rates, np.float32),
         decays=np.array(decays, np.float32),

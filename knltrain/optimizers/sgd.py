@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, final
 
-from knltrain.network.parameter_groups import Segment
+from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.optimizer import Optimizer, StateArray
 from knltrain.optimizers.parameter_groups import stretches_of
 from knltrain.vectors import FloatArray, aligned_zeros
 from vectorized_ops.clipping import Clipping
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 # (parameters, gradient, velocity, learning_rate)
 VelocityUpdate: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, float], None]
 
 # (segments, clipping, momentum, nesterov)
-SGDKernel: TypeAlias = Callable[[Segments, Clipping, float, bool], VelocityUpdate]
+SGDKernel: TypeAlias = Callable[[ParameterGroups, Clipping, float, bool], VelocityUpdate]
 
 
 @final
@@ -31,7 +31,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        segments: Sequence[Segment],
+        segments: Sequence[ParameterGroup],
         momentum: float,
         weight_decay: float,
         nesterov: bool,

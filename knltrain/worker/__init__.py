@@ -2,22 +2,22 @@
 
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
-from knltrain.worker.periodic import DueSteps, Evaluates, KeepsCheckpoints
+from knltrain.worker.periodic import CheckpointObserver, DueSteps, EvaluationObserver
 from knltrain.worker.result import RunResult
-from knltrain.worker.run_files import LogsMetrics, WritesPlan, WritesResult
+from knltrain.worker.run_files import MetricsObserver, PlanObserver, ResultObserver
 from knltrain.worker.termination import RunProgress, Termination, step_of_run
 
 __all__ = [
+    "CheckpointObserver",
     "DueSteps",
-    "Evaluates",
-    "KeepsCheckpoints",
-    "LogsMetrics",
+    "EvaluationObserver",
+    "MetricsObserver",
     "Observer",
+    "PlanObserver",
+    "ResultObserver",
     "RunProgress",
     "RunResult",
     "Termination",
     "Worker",
-    "WritesPlan",
-    "WritesResult",
     "step_of_run",
 ]

@@ -11,7 +11,7 @@ from knltrain.clocks import Clocks
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation
-from knltrain.exchange.strategies import Participation
+from knltrain.exchange.strategies import Strategy
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
 from knltrain.worker.observer import Observer
@@ -19,7 +19,7 @@ from knltrain.worker.requests import NobodyAsks, Requests, come_at_any_time
 from knltrain.worker.result import RunResult, result_of
 from knltrain.worker.state import restore
 from knltrain.worker.step import TrainingStep
-from knltrain.worker.synchronisation import Meetings
+from knltrain.worker.synchronisation import Synchronisation
 from knltrain.worker.termination import RunProgress, Termination
 
 
@@ -45,7 +45,7 @@ class Worker:
         backend: Backend,
         optimizer: Optimizer,
         learning_rate: Callable[[int], float],
-        participation: Participation,
+        participation: Strategy,
         termination: Termination = "each",
         clocks: Clocks | None = None,
         requests: Requests | None = None,
@@ -58,7 +58,7 @@ class Worker:
         self.progress = RunProgress(
             termination, total_steps, participation.team, may_be_apart=apart
         )
-        self.meetings = Meetings(participation, self.progress)
+        self.meetings = Synchronisation(participation, self.progress)
         self.batches = batches
         self.backend = backend
         self.optimizer = optimizer

@@ -37,7 +37,7 @@ class DueSteps:
 
 
 @final
-class Evaluates(Observer):
+class EvaluationObserver(Observer):
     """Evaluates the worker's model when it is due."""
 
     def __init__(self, evaluator: Evaluator, due: DueSteps) -> None:
@@ -61,11 +61,11 @@ class Evaluates(Observer):
 
 
 @final
-class KeepsCheckpoints(Observer):
+class CheckpointObserver(Observer):
     """Writes a checkpoint when one is due, or asked for.
 
-    Comes after `Evaluates` among a worker's observers, so that no model is kept that was just
-    found to give no finite loss.
+    Comes after `EvaluationObserver` among a worker's observers, so that no model is kept that was
+    just found to give no finite loss.
     """
 
     def __init__(self, writer: CheckpointWriter, due: DueSteps) -> None:

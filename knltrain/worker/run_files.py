@@ -18,7 +18,7 @@ from knltrain.worker.result import RunResult
 
 
 @final
-class LogsMetrics(Observer):
+class MetricsObserver(Observer):
     """Writes steps and evaluations into the metrics log; of evaluations, rank 0 only."""
 
     def __init__(self, log: MetricsLog) -> None:
@@ -64,7 +64,7 @@ class LogsMetrics(Observer):
 
 
 @final
-class WritesPlan(Observer):
+class PlanObserver(Observer):
     """Rank 0 writes `plan.json`: what its backend decided when it was made, if anything."""
 
     def __init__(self, run_folder: Path) -> None:
@@ -86,7 +86,7 @@ class WritesPlan(Observer):
 
 
 @final
-class WritesResult(Observer):
+class ResultObserver(Observer):
     """Rank 0 writes `result.json`: the figures of the run, and `facts` about how it was made."""
 
     def __init__(self, run_folder: Path, facts: Mapping[str, str | int | None]) -> None:

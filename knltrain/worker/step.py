@@ -11,7 +11,7 @@ from knltrain.clocks import Clocks
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
-from knltrain.exchange.strategies import Participation
+from knltrain.exchange.strategies import Strategy
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.worker import synchronisation
 
@@ -31,7 +31,7 @@ class TrainingStep:
         backend: Backend,
         optimizer: Optimizer,
         learning_rate: Callable[[int], float],
-        participation: Participation,
+        participation: Strategy,
         clocks: Clocks,
     ) -> None:
         self._batches = batches

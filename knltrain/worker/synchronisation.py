@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from knltrain.exchange.strategies import Participation
+from knltrain.exchange.strategies import Strategy
 from knltrain.worker.termination import RunProgress
 
 MEETING_SECONDS = 1800.0
@@ -13,13 +13,13 @@ compiling kernels, and those that exchange alone, or seldom, may be many steps a
 
 
 @final
-class Meetings:
+class Synchronisation:
     """One worker's part in the meetings of its run, whose `progress` is read at each of them.
 
     `step` is the run's step at the last one.
     """
 
-    def __init__(self, participation: Participation, progress: RunProgress) -> None:
+    def __init__(self, participation: Strategy, progress: RunProgress) -> None:
         self.step = self._own_step = 0
         self._participation = participation
         self._team = participation.team

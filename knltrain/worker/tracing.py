@@ -16,7 +16,7 @@ TRACED = ("batch", "gradient", "update", "exchange", "waiting", "center", "besid
 
 
 @final
-class WritesTrace(Observer):
+class TraceObserver(Observer):
     """Writes when the parts of the next ``steps`` steps go on, in the form of `knltrain.trace`."""
 
     def __init__(self, path: Path, rank: int, steps: int) -> None:

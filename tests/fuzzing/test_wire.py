@@ -15,9 +15,9 @@ from knltrain.communication.collectives import GroupSegment
 from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK
 from knltrain.communication.memory_box.local import SoftMemoryBox
 from knltrain.communication.rendezvous.control_message import MessageError, decoded, encoded
-from knltrain.communication.rendezvous.failure_detector import FirstRank, OtherRank
+from knltrain.communication.rendezvous.failure_detector import MemberDetector, RootDetector
 from knltrain.communication.rendezvous.handshake import OTHER, Seal, confirmed, hello
-from knltrain.communication.rendezvous.peer_connection import PeerLink
+from knltrain.communication.rendezvous.peer_connection import PeerConnection
 from knltrain.errors import PeerLost, SegmentError
 from knltrain.exchange.transports.segment import Segment
 from vectorized_ops.reference import top_k, wire
@@ -50,7 +50,7 @@ def test_frames_of_a_link(_: Path, said: tuple[list[bytes], bytes]) -> None:
     here, there = socket.socketpair()
     with here, there:
         connection = _Tcp(here)
-        link = PeerLink(connection, 10, Seal(b"a"), Seal(b"b"))  # type: ignore[arg-type]
+        link = PeerConnection(connection, 10, Seal(b"a"), Seal(b"b"))  # type: ignore[arg-type]
         seal = Seal(b"b")
         for text in texts:
             there.sendall(len(text).to_bytes(4, "big") + seal.code(text) + text)
@@ -92,7 +92,7 @@ def test_strangers_and_ranks_in_any_order(_: Path, steps: list[tuple[str, int, b
     lost: list[PeerLost] = []
     listener = socket.create_server(("127.0.0.1", 0))
     address = ("127.0.0.1", listener.getsockname()[1])
-    first = FirstRank(listener, SECRET, ["a", "b", "c"], lost.append, lost.append)
+    first = RootDetector(listener, SECRET, ["a", "b", "c"], lost.append, lost.append)
     first.show_life(0.01)
     open_: list[socket.socket] = []
     try:
@@ -103,7 +103,7 @@ def test_strangers_and_ranks_in_any_order(_: Path, steps: list[tuple[str, int, b
         while 2 not in first.cards:
             assert time.monotonic() < deadline
             with suppress(Exception):
-                OtherRank(2, [address], SECRET, ["a", "b", "c"], print, print, 5).close()
+                MemberDetector(2, [address], SECRET, ["a", "b", "c"], print, print, 5).close()
         assert first._thread.is_alive()
     finally:
         for each in open_:

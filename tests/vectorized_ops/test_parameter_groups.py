@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 
-def segments(bounds: list[int], rates: int = 2) -> Segments:
+def segments(bounds: list[int], rates: int = 2) -> ParameterGroups:
     numbers = np.ones(rates, np.float32)
-    return Segments(np.array(bounds, np.int64), numbers, numbers, numbers * np.nan)
+    return ParameterGroups(np.array(bounds, np.int64), numbers, numbers, numbers * np.nan)
 
 
 def test_size_is_where_the_last_stretch_ends() -> None:
@@ -19,7 +19,7 @@ def test_size_is_where_the_last_stretch_ends() -> None:
 def test_stretches_without_a_statistic_s_momentum_are_ordinary() -> None:
     ones = np.ones(3, np.float32)
     statistics = np.array([np.nan, 0, 0.1], np.float32)
-    found = Segments(np.array([0, 1, 2, 3], np.int64), ones, ones, statistics)
+    found = ParameterGroups(np.array([0, 1, 2, 3], np.int64), ones, ones, statistics)
     assert found.ordinary.tolist() == [True, False, False]
 
 
@@ -32,7 +32,7 @@ def test_bounds_that_do_not_rise_from_0_are_refused(bounds: list[int]) -> None:
 def test_bounds_of_another_type_are_refused() -> None:
     ones = np.ones(1, np.float32)
     with pytest.raises(OperationError, match=r"\[0, 16\] \(int32\)"):
-        Segments(np.array([0, 16], np.int32), ones, ones, ones)  # type: ignore[arg-type]
+        ParameterGroups(np.array([0, 16], np.int32), ones, ones, ones)  # type: ignore[arg-type]
 
 
 def test_numbers_for_more_stretches_than_there_are_are_refused() -> None:

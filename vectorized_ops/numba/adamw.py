@@ -14,7 +14,7 @@ from vectorized_ops.numba.clipping import GradientScale, within
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.sgd import LINE, follow, segment_of
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 
 @final
@@ -25,7 +25,12 @@ class AdamWUpdate:
     """
 
     def __init__(
-        self, segments: Segments, clipping: Clipping, beta1: float, beta2: float, epsilon: float
+        self,
+        segments: ParameterGroups,
+        clipping: Clipping,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
     ) -> None:
         self._segments = segments
         self._scale = GradientScale(segments, clipping)

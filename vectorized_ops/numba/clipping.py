@@ -15,7 +15,7 @@ from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.raw_arrays import stack_vector
 from vectorized_ops.numba.emit.threads import part
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 _PIECE = 4096
 """Values that a thread sums at a time: 16 KiB, a microsecond of work."""
@@ -32,7 +32,7 @@ class SquaredNorms:
     result has the same bits with any number of threads.
     """
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: ParameterGroups) -> None:
         pieces = [range(start, stop, _PIECE) for start, stop in pairwise(segments.bounds.tolist())]
         counts = [len(each) for each in pieces]
         starts = [start for each in pieces for start in each]
@@ -50,7 +50,7 @@ class SquaredNorms:
 class GradientScale:
     """What gradients are multiplied by so that their norm stays within that of a clipping."""
 
-    def __init__(self, segments: Segments, clipping: Clipping) -> None:
+    def __init__(self, segments: ParameterGroups, clipping: Clipping) -> None:
         self._clipping = clipping
         self._statistics = segments.statistics
         self._norms = SquaredNorms(segments)

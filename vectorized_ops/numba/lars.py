@@ -13,7 +13,7 @@ from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.clipping import SquaredNorms, norm_scale
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.sgd import move
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 
 @final
@@ -22,7 +22,7 @@ class LARSUpdate:
 
     def __init__(
         self,
-        segments: Segments,
+        segments: ParameterGroups,
         clipping: Clipping,
         momentum: float,
         trust_coefficient: float,

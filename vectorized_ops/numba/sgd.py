@@ -13,7 +13,7 @@ from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.clipping import GradientScale, within
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.threads import part
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 LINE = 16
 """Values of a cache line: threads share vectors line by line."""
@@ -27,7 +27,7 @@ class SGDUpdate:
     """
 
     def __init__(
-        self, segments: Segments, clipping: Clipping, momentum: float, nesterov: bool
+        self, segments: ParameterGroups, clipping: Clipping, momentum: float, nesterov: bool
     ) -> None:
         self._segments = segments
         self._scale = GradientScale(segments, clipping)
@@ -51,7 +51,7 @@ def move(
     parameters: AnyArray,
     gradient: AnyArray,
     velocity: AnyArray,
-    segments: Segments,
+    segments: ParameterGroups,
     rates: AnyArray,
     learning_rate: float,
     momentum: float,

@@ -10,7 +10,7 @@ import numpy as np
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.clipping import clipped
 
 
@@ -23,7 +23,12 @@ class AdamWUpdate:
     """
 
     def __init__(
-        self, segments: Segments, clipping: Clipping, beta1: float, beta2: float, epsilon: float
+        self,
+        segments: ParameterGroups,
+        clipping: Clipping,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
     ) -> None:
         self._segments = segments
         self._clipping = clipping

@@ -9,17 +9,17 @@ import numpy.typing as npt
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 
-def squared_norms(vector: AnyArray, segments: Segments) -> npt.NDArray[np.float64]:
+def squared_norms(vector: AnyArray, segments: ParameterGroups) -> npt.NDArray[np.float64]:
     """Return the sum of squares of each stretch of `vector` (n,), added in double, (S,)."""
     squares = np.square(vector, dtype=np.float64)
     sums: npt.NDArray[np.float64] = np.add.reduceat(squares, segments.bounds[:-1])
     return sums
 
 
-def clipped(gradient: AnyArray, segments: Segments, clipping: Clipping) -> AnyArray:
+def clipped(gradient: AnyArray, segments: ParameterGroups, clipping: Clipping) -> AnyArray:
     """Return a copy of `gradient` (n,) float32 within the bounds of `clipping`.
 
     Stretches of statistics stay as they are and count in no norm. A norm that is not a number

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.clipping import clipped, squared_norms
 from vectorized_ops.reference.sgd import move
 
@@ -25,7 +25,7 @@ class LARSUpdate:
 
     def __init__(
         self,
-        segments: Segments,
+        segments: ParameterGroups,
         clipping: Clipping,
         momentum: float,
         trust_coefficient: float,

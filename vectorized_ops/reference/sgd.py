@@ -9,7 +9,7 @@ import numpy as np
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.clipping import clipped
 
 
@@ -18,7 +18,7 @@ class SGDUpdate:
     """One step of gradient descent on a packed vector, as Caffe takes it."""
 
     def __init__(
-        self, segments: Segments, clipping: Clipping, momentum: float, nesterov: bool
+        self, segments: ParameterGroups, clipping: Clipping, momentum: float, nesterov: bool
     ) -> None:
         self._segments = segments
         self._clipping = clipping
@@ -45,7 +45,7 @@ def move(
     parameters: AnyArray,
     gradient: AnyArray,
     velocity: AnyArray,
-    segments: Segments,
+    segments: ParameterGroups,
     rates: AnyArray,
     momentum: float,
     nesterov: bool,

@@ -7,7 +7,7 @@ in the step before, writes what they need next, publishes that it has, and meets
 
 from knltrain.communication.collectives.group import Group
 from knltrain.communication.collectives.operations import Collectives
-from knltrain.communication.collectives.point_to_point import Mail
+from knltrain.communication.collectives.point_to_point import PointToPoint
 from knltrain.communication.collectives.segment import GroupSegment
 
-__all__ = ["Collectives", "Group", "GroupSegment", "Mail"]
+__all__ = ["Collectives", "Group", "GroupSegment", "PointToPoint"]

@@ -12,7 +12,7 @@ from knltrain.communication.collectives.call import encoded
 from knltrain.communication.collectives.copying import move
 from knltrain.communication.collectives.layout import HALF_BYTES
 from knltrain.communication.collectives.operations import Collectives, Memory
-from knltrain.communication.collectives.peer_wait import OF_TORCH, Vigil
+from knltrain.communication.collectives.peer_wait import OF_TORCH, PeerWait
 from knltrain.communication.collectives.reducing import reducing_kernels
 from knltrain.communication.collectives.segment import GroupSegment
 from knltrain.communication.collectives.steps import Steps
@@ -28,7 +28,7 @@ _NOTHING: Memory = (0, 0)
 class Group(Collectives):
     """The collective operations of ``rank``, which all ranks call in the same order.
 
-    Every operation returns when this rank's part is done. It raises what `Vigil.wait` does, and
+    Every operation returns when this rank's part is done. It raises what `PeerWait.wait` does, and
     CollectiveError if the ranks call different operations; the group is broken afterwards, and
     every further operation of any rank raises an error at once. ``timeout_seconds`` is how long
     others may be late, unless an operation is given another limit; ``way_out`` is what errors then
@@ -45,7 +45,7 @@ class Group(Collectives):
     ) -> None:
         self.rank, self.ranks = rank, segment.ranks
         self.timeout_seconds = timeout_seconds
-        self.vigil = Vigil(segment, rank, names, way_out)
+        self.vigil = PeerWait(segment, rank, names, way_out)
         self._steps = Steps(segment, rank, self.vigil, timeout_seconds)
         self._one = np.zeros(1, np.int64)
 

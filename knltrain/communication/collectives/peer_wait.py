@@ -17,7 +17,7 @@ _LOST, _GAVE_UP, _MISMATCH, _ENDED = 1, 2, 3, 4
 
 
 @final
-class Vigil:
+class PeerWait:
     """Waits for what ranks of a group are to do; ``names`` (P,) are what errors call them.
 
     ``way_out`` is what errors advise where others are late.

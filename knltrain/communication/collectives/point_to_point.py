@@ -15,7 +15,7 @@ from typing import final
 
 from knltrain.communication.collectives.channel import Channel
 from knltrain.communication.collectives.message import ANY_RANK, Incoming, Outgoing, Request
-from knltrain.communication.collectives.peer_wait import Vigil
+from knltrain.communication.collectives.peer_wait import PeerWait
 from knltrain.communication.collectives.segment import GroupSegment
 from knltrain.errors import CollectiveError, KnltrainError
 
@@ -25,10 +25,10 @@ _SHORTEST_NAP_SECONDS, _LONGEST_NAP_SECONDS = 20e-6, 500e-6
 
 
 @final
-class Mail:
+class PointToPoint:
     """What ``rank`` sends to and wants from others; see `Request` for the words."""
 
-    def __init__(self, segment: GroupSegment, rank: int, vigil: Vigil) -> None:
+    def __init__(self, segment: GroupSegment, rank: int, vigil: PeerWait) -> None:
         ranks = range(segment.ranks)
         self._segment, self._rank, self._vigil = segment, rank, vigil
         self._to = [Channel(segment, rank, other) for other in ranks]

@@ -14,7 +14,7 @@ from knltrain.communication.collectives.layout import (
     SEQUENCE,
     STATE_WORDS,
 )
-from knltrain.communication.collectives.peer_wait import Vigil
+from knltrain.communication.collectives.peer_wait import PeerWait
 from knltrain.communication.collectives.segment import GroupSegment
 from knltrain.communication.shared_memory.atomics import watch
 
@@ -24,7 +24,7 @@ class Steps:
     """Takes the steps of ``rank``; ``timeout_seconds`` is how long others may be late."""
 
     def __init__(
-        self, segment: GroupSegment, rank: int, vigil: Vigil, timeout_seconds: float
+        self, segment: GroupSegment, rank: int, vigil: PeerWait, timeout_seconds: float
     ) -> None:
         self._vigil, self._ranks = vigil, segment.ranks
         self._timeout_seconds = timeout_seconds
@@ -47,8 +47,8 @@ class Steps:
         """Take all ``steps`` of an operation, which needs so many sequence numbers.
 
         ``call`` is what the others must have called as well (see `call`), ``limit`` a time limit
-        in seconds for this operation. Raises what `Vigil.wait` does, and CollectiveError if others
-        have called something else; the group is broken then.
+        in seconds for this operation. Raises what `PeerWait.wait` does, and CollectiveError if
+        others have called something else; the group is broken then.
         """
         if self._abort_word[0]:
             self._vigil.check()

@@ -7,7 +7,7 @@ import time
 
 from knltrain.communication.collectives import Group, GroupSegment
 from knltrain.communication.shared_memory import process_identity
-from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
+from knltrain.communication.shared_memory.descriptor_passing import DescriptorServer, fd_behind
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import CollectiveError, ExchangeTimeout, PeerLost, SegmentError
 
@@ -44,9 +44,9 @@ def met_group(
     return segment, Group(segment, rank, names, timeout_seconds, _WAY_OUT)
 
 
-def _opened(address: str, segment: GroupSegment) -> Doorkeeper:
+def _opened(address: str, segment: GroupSegment) -> DescriptorServer:
     try:
-        return Doorkeeper(segment.fd, address)
+        return DescriptorServer(segment.fd, address)
     except OSError as error:
         raise SegmentError(
             f"rank 0 cannot be met at address {address!r}: {error.strerror or error}; expected a "

@@ -15,7 +15,7 @@ from knltrain.communication.rendezvous.handshake import (
     confirmed,
     hello,
 )
-from knltrain.communication.rendezvous.peer_connection import PeerLink
+from knltrain.communication.rendezvous.peer_connection import PeerConnection
 from knltrain.errors import ExchangeTimeout
 
 
@@ -25,7 +25,7 @@ def link_to_first(
     rank: int,
     attempt_seconds: float,
     silence_seconds: int,
-) -> PeerLink:
+) -> PeerConnection:
     """Come to the first address, (host, port), where somebody knows the secret, as ``rank``.
 
     Somebody else may listen at an address, and let in nobody, or say nothing: each has
@@ -49,7 +49,7 @@ def link_to_first(
 
 def _met(
     connection: socket.socket, secret: bytes, rank: int, deadline: float, silence_seconds: int
-) -> PeerLink:
+) -> PeerConnection:
     """A link to rank 0, if it is that which answers: HandshakeError, or OSError if not in time."""
     said = hello(rank)
     connection.sendall(said)
@@ -63,4 +63,4 @@ def _met(
     handshake, proof = confirmed(secret, said, answer)
     connection.sendall(proof)
     connection.settimeout(None)
-    return PeerLink(connection, silence_seconds, handshake.seal(OTHER), handshake.seal(FIRST))
+    return PeerConnection(connection, silence_seconds, handshake.seal(OTHER), handshake.seal(FIRST))

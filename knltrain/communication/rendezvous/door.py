@@ -9,7 +9,10 @@ from collections.abc import Collection
 from typing import Final, final
 
 from knltrain.communication.rendezvous.handshake import HandshakeError
-from knltrain.communication.rendezvous.peer_connection import PeerLink, close_in_forked_processes
+from knltrain.communication.rendezvous.peer_connection import (
+    PeerConnection,
+    close_in_forked_processes,
+)
 from knltrain.communication.rendezvous.visitor import (
     MOST_VISITORS,
     VISIT_SECONDS,
@@ -95,7 +98,7 @@ class Door:
         self._visitors.pop(connection, None)
         connection.close()
 
-    def admitted(self, link: PeerLink) -> None:
+    def admitted(self, link: PeerConnection) -> None:
         """Look after a link no longer: it is that of a rank now."""
         del self._visitors[link.connection]
 

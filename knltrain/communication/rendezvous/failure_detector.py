@@ -26,7 +26,10 @@ from knltrain.communication.rendezvous.connecting import link_to_first
 from knltrain.communication.rendezvous.control_message import MessageError, checked
 from knltrain.communication.rendezvous.door import SILENCE_SECONDS, Door
 from knltrain.communication.rendezvous.heartbeat import Heartbeat
-from knltrain.communication.rendezvous.peer_connection import PeerLink, close_in_forked_processes
+from knltrain.communication.rendezvous.peer_connection import (
+    PeerConnection,
+    close_in_forked_processes,
+)
 from knltrain.communication.rendezvous.peer_news import (
     is_note,
     last_words,
@@ -49,7 +52,7 @@ Told = Callable[[PeerLost], None]
 """Called, from a thread of the watch, with who is gone or has left."""
 
 
-class PeerWatch(ABC):
+class FailureDetector(ABC):
     """A rank's part in the watch of a group, until it is closed.
 
     ``on_lost`` is called with the first rank that is gone, ``on_left`` with each that has left in
@@ -93,14 +96,14 @@ class PeerWatch(ABC):
                 self._heartbeat.heard(rank)
 
     @abstractmethod
-    def _links_by_rank(self) -> dict[int, PeerLink]:
+    def _links_by_rank(self) -> dict[int, PeerConnection]:
         """The links to those that are there."""
 
     def _end_heartbeat(self) -> None:
         if self._heartbeat is not None:
             self._heartbeat.close()
 
-    def _feel(self, link: PeerLink, said: Iterable[Any]) -> list[Any]:
+    def _feel(self, link: PeerConnection, said: Iterable[Any]) -> list[Any]:
         """Take in the signs of life in what was said; return the rest."""
         rest = []
         for each in said:
@@ -126,7 +129,7 @@ class PeerWatch(ABC):
 
 
 @final
-class FirstRank(PeerWatch):
+class RootDetector(FailureDetector):
     """Rank 0, to whose ``listener`` all others come that know the same ``secret``.
 
     The secret is one that no other group has.
@@ -145,7 +148,7 @@ class FirstRank(PeerWatch):
     ) -> None:
         super().__init__(names, on_lost, on_left)
         self._address = _address(listener)
-        self._links: dict[int, PeerLink] = {}
+        self._links: dict[int, PeerConnection] = {}
         self.cards: dict[int, Any] = {}
         self.own_addresses: set[str] = set()
         self.their_addresses: set[str] = set()
@@ -233,7 +236,7 @@ class FirstRank(PeerWatch):
                 each.close()
             self._selector.close()
 
-    def _hear(self, link: PeerLink) -> None:
+    def _hear(self, link: PeerConnection) -> None:
         """Take in what a link says; it may be none of a rank yet.
 
         A rank may have given up waiting, and come once more: the first that brings its card counts.
@@ -262,13 +265,13 @@ class FirstRank(PeerWatch):
         self._tell_all(news)
         self._take(news)
 
-    def _links_by_rank(self) -> dict[int, PeerLink]:
+    def _links_by_rank(self) -> dict[int, PeerConnection]:
         return dict(self._links)
 
     def _awaited(self) -> list[int]:
         return [rank for rank in range(1, len(self.names)) if rank not in self.cards]
 
-    def _admit(self, link: PeerLink, said: list[Any] | None) -> bool:
+    def _admit(self, link: PeerConnection, said: list[Any] | None) -> bool:
         """Take the card of one that has proved itself, if it is the first of its rank."""
         try:
             brought = checked(said[0] if said else None, _INTRODUCTION)
@@ -289,7 +292,7 @@ class FirstRank(PeerWatch):
 
 
 @final
-class OtherRank(PeerWatch):
+class MemberDetector(FailureDetector):
     """A rank that comes to rank 0 at one of its ``addresses``, (host, port), with its ``secret``.
 
     Raises ExchangeTimeout if none of them lets it in; each has ``attempt_seconds``.
@@ -367,7 +370,7 @@ class OtherRank(PeerWatch):
         finally:
             self._words.put(None)
 
-    def _links_by_rank(self) -> dict[int, PeerLink]:
+    def _links_by_rank(self) -> dict[int, PeerConnection]:
         return {0: self._link}
 
     def _heed(self, said: Any) -> None:

@@ -27,7 +27,7 @@ _HEAD_BYTES = _LENGTH.size + CODE_BYTES
 
 
 @final
-class PeerLink:
+class PeerConnection:
     """A TCP connection that carries messages, each in a frame: its length, its code, itself.
 
     Both ends have proved who they are: ``own`` and ``others`` are the seals of their frames.

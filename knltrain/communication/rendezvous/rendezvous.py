@@ -17,7 +17,11 @@ from contextlib import suppress
 from typing import Any, final
 
 from knltrain.cluster import JobSecret, Task
-from knltrain.communication.rendezvous.failure_detector import FirstRank, OtherRank, PeerWatch
+from knltrain.communication.rendezvous.failure_detector import (
+    FailureDetector,
+    MemberDetector,
+    RootDetector,
+)
 from knltrain.communication.rendezvous.network_interface import (
     address_towards,
     interfaces,
@@ -36,7 +40,7 @@ _PAUSE_SECONDS = 0.1
 
 
 @final
-class Gathering:
+class Rendezvous:
     """This process among all of ``task``'s, from when all are there until it leaves.
 
     Each brings a ``card``, which JSON can carry. The first one has ``agree`` look at all of them,
@@ -65,8 +69,8 @@ class Gathering:
         self._lost: PeerLost | None = None
         self._limit_seconds = limit_seconds
         self._secret = JobSecret(task)
-        self._first_rank: FirstRank | None = None
-        self._other: OtherRank | None = None
+        self._first_rank: RootDetector | None = None
+        self._other: MemberDetector | None = None
         try:
             if task.rank == 0:
                 self._first_rank = self._first()
@@ -120,7 +124,7 @@ class Gathering:
         if watch is not None:
             watch.close(in_peace, why)
 
-    def _watch(self) -> PeerWatch | None:
+    def _watch(self) -> FailureDetector | None:
         return self._first_rank or self._other
 
     def _meet(self, card: Mapping[str, Any]) -> None:
@@ -146,12 +150,12 @@ class Gathering:
             told["refused"] = str(error)
         return told
 
-    def _address_for_others(self, first: FirstRank) -> str:
+    def _address_for_others(self, first: RootDetector) -> str:
         """The address by which others have come, not the loopback's if some are elsewhere."""
         found = sorted(first.own_addresses, key=is_loopback)
         return found[0] if found else self.address
 
-    def _first(self) -> FirstRank:
+    def _first(self) -> RootDetector:
         task = self.task
         self.address = _own_address(task)
         listener = _listener(task)
@@ -160,9 +164,9 @@ class Gathering:
         except BaseException:
             listener.close()
             raise
-        return FirstRank(listener, key, _names(task), self._take_lost, self._take_left)
+        return RootDetector(listener, key, _names(task), self._take_lost, self._take_left)
 
-    def _come(self, card: Mapping[str, Any]) -> OtherRank:
+    def _come(self, card: Mapping[str, Any]) -> MemberDetector:
         """Come to the first process, which may be starting yet."""
         task, host = self.task, str(self.task.first_host)
         deadline = time.monotonic() + self._limit_seconds
@@ -187,7 +191,7 @@ class Gathering:
             self.address, self.first_address = other.own_address, other.first_address
             return other
 
-    def _attempt(self, address: str, card: Mapping[str, Any]) -> OtherRank:
+    def _attempt(self, address: str, card: Mapping[str, Any]) -> MemberDetector:
         """Come to the first process with the secret that is there by now; else ExchangeTimeout."""
         key = self._secret.found()
         if key is None:
@@ -196,7 +200,7 @@ class Gathering:
                 "task to write it into a folder that all computers share; or give it to all tasks "
                 "by the variable KNLTRAIN_JOB_SECRET"
             )
-        return OtherRank(
+        return MemberDetector(
             self.task.rank,
             [(address, port) for port in _ports(self.task)],
             key,

@@ -20,7 +20,10 @@ from knltrain.communication.rendezvous.handshake import (
     answered,
     rank_in,
 )
-from knltrain.communication.rendezvous.peer_connection import PeerLink, close_in_forked_processes
+from knltrain.communication.rendezvous.peer_connection import (
+    PeerConnection,
+    close_in_forked_processes,
+)
 
 MOST_VISITORS: Final = 64
 VISIT_SECONDS: Final = 5.0
@@ -46,7 +49,7 @@ class Visitor:
         with suppress(OSError):
             self.address = str(connection.getpeername()[0])
 
-    def hear(self, awaited: Container[int], silence_seconds: int) -> PeerLink | None:
+    def hear(self, awaited: Container[int], silence_seconds: int) -> PeerConnection | None:
         """Take in what it says; return a link to it as soon as it has proved itself.
 
         Raises HandshakeError for a stranger, and for a rank that is not ``awaited``; OSError,
@@ -70,7 +73,7 @@ class Visitor:
         self.has_proved = True
         self.connection.setblocking(True)
         seals = self._handshake.seal(FIRST), self._handshake.seal(OTHER)
-        link = PeerLink(self.connection, silence_seconds, *seals)
+        link = PeerConnection(self.connection, silence_seconds, *seals)
         link.rank = self.rank
         return link
 

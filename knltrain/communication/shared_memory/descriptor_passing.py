@@ -26,7 +26,7 @@ _ROOT = 0
 
 
 @final
-class Doorkeeper:
+class DescriptorServer:
     """Hands a file descriptor to those who ask at ``address``, until it is closed.
 
     The address is a new one, or one that nobody else on this computer uses.

@@ -13,7 +13,7 @@ from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.vectors import FloatArray
 
 
-class TakesOver(SynchronousRule):
+class DifferenceRule(SynchronousRule):
     """A rule after which every local is the center, which has moved by the mean of all differences.
 
     Raises ConfigError for less than one worker.
@@ -38,7 +38,7 @@ class TakesOver(SynchronousRule):
 
 
 @final
-class ModelAveraging(TakesOver):
+class ModelAveraging(DifferenceRule):
     """Replace every local and the center by the mean of the P locals.
 
     This is model averaging (local SGD). An exchange keeps Σ_i local_i, leaves all replicas equal to
@@ -60,7 +60,7 @@ class ModelAveraging(TakesOver):
         self._kernel(locals_, center)
 
 
-class Afresh(SynchronousRule):
+class GradientRule(SynchronousRule):
     """A rule for gradients: each exchange is of its own, whatever the center was before.
 
     The center becomes the sum of all contributions, local / ``divisor`` each, and every local takes
@@ -89,7 +89,7 @@ class Afresh(SynchronousRule):
 
 
 @final
-class GradientMean(Afresh):
+class GradientMean(GradientRule):
     """Replace every local and the center by the mean of the P locals: synchronous SGD.
 
     Unlike those of `ModelAveraging`, contributions are no differences from the center: what one of
@@ -106,7 +106,7 @@ class GradientMean(Afresh):
 
 
 @final
-class GradientSum(Afresh):
+class GradientSum(GradientRule):
     """Replace every local and the center by the sum of the P locals.
 
     This is the partition of one chip into P core groups by You, Buluc, Demmel, "Scaling deep

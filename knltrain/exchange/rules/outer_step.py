@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, final
 import numpy as np
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.averaging import TakesOver
+from knltrain.exchange.rules.averaging import DifferenceRule
 from knltrain.exchange.rules.center_momentum import check_center_momentum
 from knltrain.vectors import FloatArray
 
@@ -83,7 +83,7 @@ def slow_momentum(
 
 
 @final
-class OuterStep(TakesOver):
+class OuterStep(DifferenceRule):
     """Replace every local by the center, which has moved by an optimizer of its own.
 
     The optimizer's gradient is how far the mean of the locals has come from the center since they

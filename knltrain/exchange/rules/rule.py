@@ -58,7 +58,7 @@ class ExchangeRule(ABC):
         """Write what one worker wants to change about the center; may move ``local`` (n,).
 
         A rule that does not follow reads each element of ``center`` at most once: others may be
-        writing it (`knltrain.exchange.strategies.asynchronous.WritesBehind`).
+        writing it (`knltrain.exchange.strategies.asynchronous.OverlappedPushStrategy`).
         """
 
     @abstractmethod

@@ -13,7 +13,7 @@ from knltrain.exchange.transports.transport import Order, Transport
 from knltrain.vectors import FloatArray, aligned_zeros
 
 
-class ComesAlone(ThroughTransport):
+class AsynchronousStrategy(ThroughTransport):
     """Exchanges with the center when its own steps say so."""
 
     def __init__(self, method: Method, transport: Transport, order: Order) -> None:
@@ -47,7 +47,7 @@ class ComesAlone(ThroughTransport):
 
 
 @final
-class WritesBehind(ComesAlone):
+class OverlappedPushStrategy(AsynchronousStrategy):
     """Contributes against the center as it is, and computes on while the center absorbs that.
 
     ShmCaffe's SEASGD: a worker reads the center (T1), never overlapped, since an older one would

@@ -13,7 +13,7 @@ from knltrain.vectors import FloatArray
 
 
 @final
-class MeetsInGroups(OnTwoLevels):
+class HierarchicalStrategy(OnTwoLevels):
     """Exchanges inside its group, for which the group's root exchanges with the other groups.
 
     ShmCaffe-H: inside a group, synchronous SGD; the roots come to the center by SEASGD, and what

@@ -15,7 +15,7 @@ from knltrain.vectors import FloatArray
 
 
 @final
-class MeetsThroughCenters(OnTwoLevels):
+class CenterHierarchyStrategy(OnTwoLevels):
     """Exchanges with its group's center, which exchanges in its turn with those of other groups.
 
     The same rule on two levels: workers pull on their group's center, and these on the center of

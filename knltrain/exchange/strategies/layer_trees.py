@@ -10,7 +10,7 @@ import numpy as np
 
 from knltrain.communication.communication_cores import made_there
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import Participation
+from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.exchange.tree_exchange import TreeExchange
 from knltrain.vectors import FloatArray
@@ -20,7 +20,7 @@ StepLayer: TypeAlias = Callable[[int, int, FloatArray, FloatArray], None]
 
 
 @final
-class GoesAlongTrees(Participation):
+class LayerTreeStrategy(Strategy):
     """CaffeGPI's training (Kuehn, Keuper, Pfreundt, arXiv 1706.00095) by a `TreeExchange`.
 
     A layer's gradient sets out when its backward pass is done; rank 0 takes the step of each layer

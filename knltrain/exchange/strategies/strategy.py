@@ -13,7 +13,7 @@ from knltrain.exchange.transports.transport import Transport
 from knltrain.vectors import FloatArray, aligned_zeros
 
 
-class Participation(ABC):
+class Strategy(ABC):
     """One worker's part in the exchanges of its run.
 
     A step has the moments `step_begins` and `gradient_ready`, until the end of which the local is
@@ -77,7 +77,7 @@ class Participation(ABC):
         """Let go of all vectors, and of the memory that the workers share."""
 
 
-class ThroughTransport(Participation):
+class ThroughTransport(Strategy):
     """Exchanges through one transport, whose local is what the method moves."""
 
     def __init__(self, method: Method, transport: Transport) -> None:
@@ -141,7 +141,7 @@ class ThroughTransport(Participation):
         self.transport.close()
 
 
-class OnTwoLevels(Participation):
+class OnTwoLevels(Strategy):
     """Exchanges inside a group, and between groups by their roots, which alone have ``outside``."""
 
     def __init__(

@@ -15,7 +15,7 @@ from knltrain.exchange.transports.transport import Transport
 from knltrain.vectors import FloatArray
 
 
-class MeetsAll(ThroughTransport):
+class SynchronousStrategy(ThroughTransport):
     """Exchanges with all workers at once, which share the work, or leave the center to a master."""
 
     def __init__(self, method: Method, transport: Transport) -> None:
@@ -33,7 +33,7 @@ class MeetsAll(ThroughTransport):
             self.transport.exchange(self._rule, part)
 
 
-class MeetsBeside(MeetsAll):
+class MeetsBeside(SynchronousStrategy):
     """Exchanges with all workers at once by a thread beside the computing ones."""
 
     def __init__(self, method: Method, transport: Transport) -> None:
@@ -51,7 +51,7 @@ class MeetsBeside(MeetsAll):
 
 
 @final
-class MeetsMeanwhile(MeetsBeside):
+class OverlappedStrategy(MeetsBeside):
     """Exchanges while the gradient is computed, which needs the locals as they were.
 
     Sync EASGD3 of You, Buluc, Demmel, SC17: the exchange of step t takes W_t and the center only,
@@ -80,7 +80,7 @@ class MeetsMeanwhile(MeetsBeside):
 
 
 @final
-class MeetsInBackward(MeetsBeside):
+class LayerwiseStrategy(MeetsBeside):
     """Exchanges the gradient layer by layer, while the layers before are computed.
 
     The overlap of CaffeGPI (Kuehn, Keuper, Pfreundt, arXiv 1706.00095) and of the SNU thesis
@@ -120,7 +120,7 @@ class MeetsInBackward(MeetsBeside):
 
 
 @final
-class MeetsInFragments(MeetsBeside):
+class StreamingStrategy(MeetsBeside):
     """Exchanges one fragment of the vectors after another, each while some more steps are taken.
 
     Streaming DiLoCo: of a period, each fragment has a slot of its own. The worker notes where the

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import final
 
 from knltrain.communication.shared_memory.atomics import publish, watch
-from knltrain.exchange.transports.peer_wait import Patience
+from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.segment import Segment
 
 _PAUSES = 300
@@ -22,7 +22,7 @@ _YIELDS = 2000
 class Barrier:
     """The place where the workers of a segment wait for each other, again and again."""
 
-    def __init__(self, segment: Segment, rank: int, patience: Patience) -> None:
+    def __init__(self, segment: Segment, rank: int, patience: PeerWait) -> None:
         self._rank = rank
         self._patience = patience
         self._workers = segment.workers
@@ -33,7 +33,7 @@ class Barrier:
     def wait(self, timeout_seconds: float | None = None) -> None:
         """Return when every worker has called this as often as this one has.
 
-        `timeout_seconds` is a longer time limit for this once. Raises what `Patience.wait` does.
+        `timeout_seconds` is a longer time limit for this once. Raises what `PeerWait.wait` does.
         """
         self._sequence += 1
         publish(self._sequences, self._rank, self._sequence)

@@ -17,7 +17,7 @@ import numpy as np
 
 from knltrain.clocks import Clock
 from knltrain.communication.shared_memory.atomics import PATIENT_LOOKS, add, give_back, read, take
-from knltrain.exchange.transports.peer_wait import Patience
+from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.transport import Order
 
@@ -29,10 +29,10 @@ _LOOKS_AT_TURN = 50
 
 
 @final
-class Visits:
+class CenterLocks:
     """The visits of worker ``rank`` to the center of a segment."""
 
-    def __init__(self, segment: Segment, rank: int, patience: Patience) -> None:
+    def __init__(self, segment: Segment, rank: int, patience: PeerWait) -> None:
         layout = segment.layout
         self._rank, self._workers = rank, segment.workers
         self._patience = patience

@@ -15,7 +15,7 @@ _AWAITED = "the other workers; if they can be so late, raise exchange.timeout_se
 
 
 @final
-class Meetings:
+class MpiTeam:
     """The collective calls of the ranks of ``mpi``.COMM_WORLD, with a deadline each.
 
     Nobody may be later than ``timeout_seconds``; ``check`` is called about every 0.1 s by who

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from knltrain.clocks import Clock, ExchangeClocks
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.barrier import Barrier
-from knltrain.exchange.transports.center_locks import Visits
-from knltrain.exchange.transports.peer_wait import Patience
+from knltrain.exchange.transports.center_locks import CenterLocks
+from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.progress_board import ProgressBoard
 from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.start_values import check_start_values
@@ -52,9 +52,9 @@ class NodeShared(Transport):
         self.kept = segment.kept
         self._segment = segment
         self._locals, self._spares = segment.locals_, segment.spares
-        self._patience = Patience(segment, timeout_seconds, names)
+        self._patience = PeerWait(segment, timeout_seconds, names)
         self._barrier = Barrier(segment, rank, self._patience)
-        self._visits = Visits(segment, rank, self._patience)
+        self._visits = CenterLocks(segment, rank, self._patience)
         self._board = ProgressBoard(segment, rank)
         self._sums = [segment.sums(r) for r in range(self.workers)]
         self._sums_turn = 0

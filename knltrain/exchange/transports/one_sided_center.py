@@ -13,7 +13,7 @@ from knltrain.communication.memory_box.remote import RemoteBox, Vector
 from knltrain.communication.mpi.joining import leave_mpi
 from knltrain.errors import ConfigError, KnltrainError, SegmentError
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
-from knltrain.exchange.transports.mpi_team import Meetings
+from knltrain.exchange.transports.mpi_team import MpiTeam
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.start_values import check_start_values
 from knltrain.exchange.transports.transport import WHOLE, Order, Transport
@@ -43,7 +43,7 @@ class OneSidedCenter(Transport):
 
     def __init__(self, inside: NodeShared, mpi: Any, timeout_seconds: float) -> None:
         self._inside = inside
-        self._meetings = Meetings(mpi, timeout_seconds, inside.check)
+        self._meetings = MpiTeam(mpi, timeout_seconds, inside.check)
         self.rank, self.workers = self._meetings.rank, self._meetings.workers
         self.clocks = inside.clocks
         self.local, self.spare = inside.local, inside.local[:0]

@@ -24,7 +24,7 @@ _SIGNALLED = 128
 
 
 @final
-class Patience:
+class PeerWait:
     """Waits for what other workers of a segment are to do, for ``timeout_seconds`` at most.
 
     ``names`` are what its ranks are called in messages: those of the run, where not all of it share

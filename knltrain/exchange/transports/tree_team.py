@@ -12,7 +12,7 @@ from knltrain.communication.gaspi import AddressSpace, MPIRanks, thread_ranks
 from knltrain.communication.mpi.joining import leave_mpi
 from knltrain.errors import KnltrainError
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.exchange.transports.mpi_team import Meetings
+from knltrain.exchange.transports.mpi_team import MpiTeam
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.team import Team
 
@@ -32,7 +32,7 @@ class TreeTeam(Team):
     """
 
     def __init__(
-        self, inside: Team, space: AddressSpace, meetings: Meetings | None, timeout_seconds: float
+        self, inside: Team, space: AddressSpace, meetings: MpiTeam | None, timeout_seconds: float
     ) -> None:
         self._inside, self._meetings = inside, meetings
         self.space, self.timeout_seconds = space, timeout_seconds
@@ -52,7 +52,7 @@ class TreeTeam(Team):
 
         Raises ExchangeTimeout for ranks that do not come.
         """
-        meetings = Meetings(mpi, timeout_seconds, inside.check)
+        meetings = MpiTeam(mpi, timeout_seconds, inside.check)
         space = made_there(
             lambda: AddressSpace(MPIRanks(mpi.COMM_WORLD), timeout_seconds=timeout_seconds)
         )

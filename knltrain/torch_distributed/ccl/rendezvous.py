@@ -20,7 +20,11 @@ from knltrain.cluster import set_unless_set, value_of
 from knltrain.communication.oneccl import Communicator, unique_id
 from knltrain.communication.oneccl.library import library
 from knltrain.communication.rendezvous.control_message import MessageError, checked, decoded
-from knltrain.communication.rendezvous.failure_detector import FirstRank, OtherRank, PeerWatch
+from knltrain.communication.rendezvous.failure_detector import (
+    FailureDetector,
+    MemberDetector,
+    RootDetector,
+)
 from knltrain.communication.rendezvous.interface_variables import GLOO, ONECCL, problem
 from knltrain.communication.rendezvous.network_interface import (
     address_towards,
@@ -75,7 +79,7 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
     numbers = list(options.global_ranks_in_group) or list(range(ranks))
     names = [f"rank {number}" for number in numbers]
     share = Share(lane(), f"the group of {_listed(numbers)}")
-    watch: FirstRank | OtherRank | None = None
+    watch: RootDetector | MemberDetector | None = None
     try:
         if rank == 0:
             watch, meeting = _let_in(options.store, names, share, limit_seconds)
@@ -98,7 +102,7 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
 
 def _let_in(
     store: Store, names: Sequence[str], share: Share, limit_seconds: float
-) -> tuple[FirstRank, _Meeting]:
+) -> tuple[RootDetector, _Meeting]:
     """Tell all others where to come, and wait for them."""
     host = _host_of(store)
     own = address_towards(host) if host else None
@@ -113,7 +117,7 @@ def _let_in(
         "token": token,
         "id": common_id.hex(),
     }
-    watch = FirstRank(listener, token.encode(), names, share.fail, share.depart)
+    watch = RootDetector(listener, token.encode(), names, share.fail, share.depart)
     try:
         with told(store, _KEY, json.dumps(said)):
             watch.await_all(limit_seconds, lambda: share.error or share.departure)
@@ -125,7 +129,7 @@ def _let_in(
 
 def _join(
     store: Store, rank: int, names: Sequence[str], share: Share, limit_seconds: float
-) -> tuple[OtherRank, _Meeting]:
+) -> tuple[MemberDetector, _Meeting]:
     """Come to rank 0, once it answers: what is said may still be that of an earlier group."""
     deadline = time.monotonic() + limit_seconds
     while True:
@@ -133,7 +137,7 @@ def _join(
         addresses = [(address, said["port"]) for address in _reachable(said)]
         attempt_seconds = min(_ATTEMPT_SECONDS, max(deadline - time.monotonic(), PAUSE_SECONDS))
         try:
-            watch = OtherRank(
+            watch = MemberDetector(
                 rank,
                 addresses,
                 said["token"].encode(),
@@ -198,13 +202,13 @@ def _interface_problems() -> list[str | None]:
 
 
 def _check_interfaces(
-    watch: FirstRank | OtherRank, names: Sequence[str], share: Share, limit_seconds: float
+    watch: RootDetector | MemberDetector, names: Sequence[str], share: Share, limit_seconds: float
 ) -> None:
     """Refuse what the user of any rank names if it does not lead to all ranks; all hear of it.
 
     Rank 0 has seen whether one of them is on another host.
     """
-    if isinstance(watch, FirstRank):
+    if isinstance(watch, RootDetector):
         here = set(interfaces().values())
         is_between = any(address not in here for address in watch.their_addresses)
         found = {0: _interface_problems(), **watch.cards}
@@ -260,7 +264,7 @@ def _beside(share: Share, make: Callable[[], Made]) -> Made:
 
 
 def _leave(
-    share: Share, watch: PeerWatch | None, in_peace: bool = True, why: str | None = None
+    share: Share, watch: FailureDetector | None, in_peace: bool = True, why: str | None = None
 ) -> None:
     """End a rank's part in a group."""
     share.close(LAST_WORK_SECONDS)
@@ -268,7 +272,7 @@ def _leave(
         watch.close(in_peace, why)
 
 
-def _leave_both(order: Order, share: Share, watch: PeerWatch) -> None:
+def _leave_both(order: Order, share: Share, watch: FailureDetector) -> None:
     order.close(LAST_WORK_SECONDS)
     _leave(share, watch)
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from knltrain.communication.collectives import Mail
+from knltrain.communication.collectives import PointToPoint
 from knltrain.communication.collectives.message import ANY_RANK, Request
 from knltrain.torch_distributed.member import Member
 from knltrain.torch_distributed.tensors import memory_of
@@ -17,7 +17,7 @@ class Messages(Member):
     """Send and receive; neither waits, so a rank may ask for both in any order."""
 
     @abstractmethod
-    def mail(self) -> Mail:
+    def mail(self) -> PointToPoint:
         """Return the way for messages to single ranks."""
 
     def send(self, tensors: list[Tensor], dstRank: int, tag: int = 0) -> Operation:  # noqa: N803

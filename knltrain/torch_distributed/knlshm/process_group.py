@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import final
 
-from knltrain.communication.collectives import Group, GroupSegment, Mail
-from knltrain.communication.collectives.peer_wait import Vigil
+from knltrain.communication.collectives import Group, GroupSegment, PointToPoint
+from knltrain.communication.collectives.peer_wait import PeerWait
 from knltrain.errors import CollectiveError
 from knltrain.torch_distributed.knlshm.messages import Messages
 from knltrain.torch_distributed.member import DESTROYED, LAST_WORK_SECONDS
@@ -26,13 +26,13 @@ class KnlshmProcessGroup(Movements, Reductions, Messages):
     the same in every run. Methods have the names that torch of any supported version calls.
     """
 
-    def __init__(self, segment: GroupSegment, group: Group, mail: Mail) -> None:
+    def __init__(self, segment: GroupSegment, group: Group, mail: PointToPoint) -> None:
         order = Order(BACKEND)
         super().__init__(BACKEND, group, order, partial(_leave, segment, group, mail, order))
-        self._vigil: Vigil | None = group.vigil
-        self._mail: Mail | None = mail
+        self._vigil: PeerWait | None = group.vigil
+        self._mail: PointToPoint | None = mail
 
-    def mail(self) -> Mail:
+    def mail(self) -> PointToPoint:
         """Return the way for messages to single ranks."""
         if self._mail is None:
             raise CollectiveError(DESTROYED)
@@ -49,7 +49,7 @@ class KnlshmProcessGroup(Movements, Reductions, Messages):
             self._vigil.end()
 
 
-def _leave(segment: GroupSegment, group: Group, mail: Mail, order: Order) -> None:
+def _leave(segment: GroupSegment, group: Group, mail: PointToPoint, order: Order) -> None:
     if not order.close(LAST_WORK_SECONDS):
         group.vigil.end()
         order.close(LAST_WORK_SECONDS)

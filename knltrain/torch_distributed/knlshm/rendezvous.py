@@ -8,9 +8,9 @@ from typing import Any
 
 from torch._C._distributed_c10d import Store
 
-from knltrain.communication.collectives import Group, GroupSegment, Mail
+from knltrain.communication.collectives import Group, GroupSegment, PointToPoint
 from knltrain.communication.shared_memory import process_identity
-from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
+from knltrain.communication.shared_memory.descriptor_passing import DescriptorServer, fd_behind
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
 from knltrain.torch_distributed.knlshm.process_group import KnlshmProcessGroup
@@ -41,12 +41,12 @@ def create_process_group(options: Any, _backend_options: Any) -> KnlshmProcessGr
         segment.leave(rank)
         raise
     group = Group(segment, rank, [f"rank {number}" for number in numbers], limit_seconds)
-    return KnlshmProcessGroup(segment, group, Mail(segment, rank, group.vigil))
+    return KnlshmProcessGroup(segment, group, PointToPoint(segment, rank, group.vigil))
 
 
 def _let_in(store: Store, segment: GroupSegment, limit_seconds: float) -> None:
     """Hand the segment to all other ranks."""
-    door = Doorkeeper(segment.fd)
+    door = DescriptorServer(segment.fd)
     try:
         with told(store, _KEY, f"{boot_id()} {door.address}"):
             _await_all(segment, limit_seconds)

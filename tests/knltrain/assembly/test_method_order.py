@@ -4,7 +4,7 @@ import pytest
 
 from knltrain.assembly.factories import reference_kernels
 from knltrain.assembly.method_order import (
-    MethodOrder,
+    MethodContext,
     groups_of,
     mean_rule,
     on_gradients,
@@ -20,7 +20,7 @@ def order(config):
 
     def made(workers, **exchange):
         chosen = config(**{f"exchange__{key}": value for key, value in exchange.items()})
-        return MethodOrder(chosen, workers, lenet(), reference_kernels(), lambda _step: 0.1)
+        return MethodContext(chosen, workers, lenet(), reference_kernels(), lambda _step: 0.1)
 
     return made
 

@@ -80,7 +80,7 @@ def test_worker_that_stops_tells_whether_there_is_a_checkpoint_of_that_step(
     for name, value in identity.to_environment().items():
         monkeypatch.setenv(name, value)
 
-    def stop(identity: WorkerIdentity, observer: entry.TellsParent) -> None:
+    def stop(identity: WorkerIdentity, observer: entry.ParentObserver) -> None:
         if kept_step is not None:
             observer.kept(_at(kept_step), 0.1)
         observer.asked(_at(9))
@@ -106,7 +106,7 @@ def test_an_unforeseen_error_is_told_with_its_type(
     for name, value in identity.to_environment().items():
         monkeypatch.setenv(name, value)
 
-    def fail(identity: WorkerIdentity, observer: entry.TellsParent) -> None:
+    def fail(identity: WorkerIdentity, observer: entry.ParentObserver) -> None:
         observer.step = 4
         raise KeyError("velocity")
 
@@ -181,7 +181,7 @@ def test_a_log_that_takes_no_more_ends_no_worker_and_hides_no_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     read_fd, write_fd = os.pipe()
-    observer = entry.TellsParent(EventWriter(write_fd), 0)
+    observer = entry.ParentObserver(EventWriter(write_fd), 0)
     with Path("/dev/full").open("w", buffering=1) as full, monkeypatch.context() as patched:
         patched.setattr(sys, "stderr", full)
         observer.failed(KeyError("velocity"))
@@ -198,7 +198,7 @@ def test_what_is_missing_is_told_once_and_when_it_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read_fd, write_fd = os.pipe()
-    observer = entry.TellsParent(EventWriter(write_fd), 0)
+    observer = entry.ParentObserver(EventWriter(write_fd), 0)
     for lacks in ("", "full", "full", "", ""):
         observer.unwritten(None, "plan.json", lacks)
     os.close(write_fd)

@@ -19,7 +19,7 @@ import pytest
 from knltrain.cluster import Task
 from knltrain.config import RunConfig, to_toml
 from knltrain.errors import ConfigError, PeerLost, RunFolderError
-from knltrain.launch.job_peers import Company, company_of
+from knltrain.launch.job_peers import JobPeers, company_of
 from knltrain.launch.node_share import ALONE, expected_site
 from knltrain.launch.run_folder import CONFIG
 
@@ -37,7 +37,7 @@ def config(**changed: Any) -> RunConfig:
 
 
 def together(
-    work: Callable[[Company], Any],
+    work: Callable[[JobPeers], Any],
     *configs: RunConfig,
     nodes: tuple[str, ...] = ("a", "b"),
 ) -> list[Any]:
@@ -77,7 +77,7 @@ def test_process_that_starts_all_has_no_company() -> None:
 def test_all_hear_where_the_run_folder_is_and_where_workers_meet(tmp_path: Path) -> None:
     (tmp_path / CONFIG).write_text(to_toml(config()))
 
-    def work(company: Company) -> Any:
+    def work(company: JobPeers) -> Any:
         folder, point = company.settle(tmp_path if company.site.leads else None)
         assert (point.fd is not None) == company.site.leads
         return folder, point.host, point.port, point.own_address
@@ -95,7 +95,7 @@ def test_run_folder_that_is_not_shared_is_refused_with_the_way_out(
     (tmp_path / CONFIG).write_text(to_toml(config()))
     monkeypatch.setattr("knltrain.launch.job_peers.SEEN_SECONDS", 0.1)
 
-    def work(company: Company) -> Any:
+    def work(company: JobPeers) -> Any:
         if not company.site.leads:
             told = company._found().share()
             assert told["run_folder"] == str(tmp_path)
@@ -115,7 +115,7 @@ def test_run_folder_that_is_not_shared_is_refused_with_the_way_out(
 
 
 def test_tasks_of_a_node_get_the_memory_of_its_first_one() -> None:
-    def work(company: Company) -> bytes:
+    def work(company: JobPeers) -> bytes:
         if company.site.share:
             (fd,) = company.memory_fds(1)  # before it is there
             found = os.pread(fd, 10, 0)
@@ -137,7 +137,7 @@ def test_tasks_of_a_node_get_the_memory_of_its_first_one() -> None:
 
 
 def test_waiting_for_the_memory_ends_with_its_maker() -> None:
-    def work(company: Company) -> Any:
+    def work(company: JobPeers) -> Any:
         if company.site.share:
             return company.memory_fds(1)
         raise RunFolderError("no room in /dev/shm")
@@ -157,7 +157,7 @@ def test_configurations_that_differ_are_refused_by_all_with_the_same_words() -> 
 def test_others_hear_of_a_failure_before_what_failed_has_come_to_its_end() -> None:
     heard = threading.Event()
 
-    def work(company: Company) -> str | None:
+    def work(company: JobPeers) -> str | None:
         if company.site.node == 1:
             company.give_up("worker 3 failed: killed")
             assert heard.wait(60)
@@ -173,7 +173,7 @@ def test_others_hear_of_a_failure_before_what_failed_has_come_to_its_end() -> No
 def test_process_that_stands_still_is_lost_and_named() -> None:
     stood_still, noticed = threading.Event(), threading.Event()
 
-    def work(company: Company) -> str | None:
+    def work(company: JobPeers) -> str | None:
         watch = company._found()._watch()
         assert watch is not None
         company.show_life(0.5 if company.site.leads else 60.0)
@@ -197,7 +197,7 @@ def test_process_that_stands_still_is_lost_and_named() -> None:
 
 
 def test_others_hear_of_a_failure_by_a_descriptor_and_in_words() -> None:
-    def work(company: Company) -> Any:
+    def work(company: JobPeers) -> Any:
         if company.site.node == 1:
             raise RunFolderError("its disk is full")
         assert select.select([company.lost_fd], [], [], 10)[0]

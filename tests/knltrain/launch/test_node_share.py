@@ -11,10 +11,17 @@ import pytest
 from knltrain.cluster import Task
 from knltrain.data.contents import DataContents, HalfContents
 from knltrain.errors import ConfigError
-from knltrain.launch.node_share import ALONE, Site, agreed_sites, card_of, expected_site, met_site
+from knltrain.launch.node_share import (
+    ALONE,
+    NodeShare,
+    agreed_sites,
+    card_of,
+    expected_site,
+    met_site,
+)
 
 CONFIG = {"seed": 1, "train": {"batch": 64}, "placement": {"pin": True}}
-PAIR = Site(0, 2)
+PAIR = NodeShare(0, 2)
 
 
 def task(rank: int, tasks: int, local_rank: int, local_tasks: int, node: str = "0") -> Task:
@@ -31,11 +38,11 @@ def test_process_that_is_no_task_starts_all() -> None:
 
 
 def test_task_on_each_node_starts_all_of_that_node() -> None:
-    assert expected_site(task(1, 2, 0, 1)) == Site(0, 2, 0, 1)
+    assert expected_site(task(1, 2, 0, 1)) == NodeShare(0, 2, 0, 1)
 
 
 def test_task_for_each_worker_starts_its_share() -> None:
-    assert expected_site(task(5, 6, 2, 3)) == Site(0, 2, 2, 3)
+    assert expected_site(task(5, 6, 2, 3)) == NodeShare(0, 2, 2, 3)
 
 
 def test_as_many_tasks_as_do_not_come_out_are_refused() -> None:
@@ -45,9 +52,14 @@ def test_as_many_tasks_as_do_not_come_out_are_refused() -> None:
 
 def test_nodes_count_in_the_order_of_their_first_tasks_wherever_these_are() -> None:
     cards = [card("b", "1"), card("a", "0"), card("b", "1", cpu=1), card("a", "0", cpu=1)]
-    expected = Site(0, 2, 0, 2)
+    expected = NodeShare(0, 2, 0, 2)
     found = [met_site(expected, agreed) for agreed in agreed_sites(expected, cards)]
-    assert found == [Site(0, 2, 0, 2), Site(1, 2, 0, 2), Site(0, 2, 1, 2), Site(1, 2, 1, 2)]
+    assert found == [
+        NodeShare(0, 2, 0, 2),
+        NodeShare(1, 2, 0, 2),
+        NodeShare(0, 2, 1, 2),
+        NodeShare(1, 2, 1, 2),
+    ]
     assert [site.leads for site in found] == [True, False, False, False]
 
 
@@ -57,13 +69,13 @@ def test_nodes_with_different_numbers_of_tasks_are_refused_and_named(
 ) -> None:
     cards = [*(card("a", "0", cpu=cpu) for cpu in range(3)), card(*other)]
     with pytest.raises(ConfigError, match=rf"4 tasks are on 2 computers \(3 on a, 1 on {other[0]}"):
-        agreed_sites(Site(0, 2, 0, 2), cards)
+        agreed_sites(NodeShare(0, 2, 0, 2), cards)
 
 
 def test_tasks_of_a_computer_with_the_same_cpus_are_refused_with_the_ways_out() -> None:
     cards = [card("a", "0", cpu=3), card("a", "0", cpu=3)]
     with pytest.raises(ConfigError) as error:
-        agreed_sites(Site(0, 1, 0, 2), cards)
+        agreed_sites(NodeShare(0, 1, 0, 2), cards)
     assert "tasks 0 and 1 on a may both use cpu 3" in str(error.value)
     assert "--cpu-bind=cores" in str(error.value)
 

@@ -19,7 +19,7 @@ from affinity import (
 from knltrain.assembly import check_names
 from knltrain.config import RunConfig, load_config
 from knltrain.errors import ConfigError, DataError
-from knltrain.launch.node_share import Site
+from knltrain.launch.node_share import NodeShare
 from knltrain.launch.plan import asked_of, plan_run, threads_of
 
 Load = Callable[..., RunConfig]
@@ -162,31 +162,31 @@ def test_cores_for_communication_are_taken_from_those_that_compute(config_with: 
     assert not set(place.communication_cpus) & set(place.cpus)
 
 
-PAIR = Site(nodes=2)
+PAIR = NodeShare(nodes=2)
 UNPINNED = "placement.pin=false"
 
 
 def test_run_on_several_nodes_counts_workers_on_all_of_them(config_with: Load) -> None:
     plan = plan_run(config_with(UNPINNED, "workers=2"), PAIR)
     assert (plan.workers, len(plan.placements), plan.config.nodes) == (4, 2, 2)
-    second = plan.at(Site(1, 2))
+    second = plan.at(NodeShare(1, 2))
     assert [second.rank_of(place) for place in second.placements] == [2, 3]
     assert plan.config.exchange.moving_rate == pytest.approx(0.9 / 4)
 
 
 def test_tasks_of_a_node_share_its_workers(config_with: Load) -> None:
-    plan = plan_run(config_with(UNPINNED, "workers=2"), Site(0, 2, 1, 2))
+    plan = plan_run(config_with(UNPINNED, "workers=2"), NodeShare(0, 2, 1, 2))
     assert [place.rank for place in plan.placements] == [1]
-    other = plan.at(Site(1, 2, 0, 2))
+    other = plan.at(NodeShare(1, 2, 0, 2))
     assert [other.rank_of(place) for place in other.placements] == [2]
     with pytest.raises(ConfigError, match="workers = 1: 2 tasks were started on this computer"):
-        plan_run(config_with(UNPINNED, "workers=1"), Site(0, 1, 0, 2))
+        plan_run(config_with(UNPINNED, "workers=1"), NodeShare(0, 1, 0, 2))
 
 
 @pytest.mark.usefixtures("two_cores")
 def test_auto_counts_the_workers_of_all_shares(config_with: Load) -> None:
     plan = plan_run(
-        config_with("workers=auto", "train.batch=960", "data.train_images="), Site(0, 1, 0, 2)
+        config_with("workers=auto", "train.batch=960", "data.train_images="), NodeShare(0, 1, 0, 2)
     )
     assert plan.config.workers == 2 * len(plan.placements)
 

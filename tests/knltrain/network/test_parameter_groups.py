@@ -16,7 +16,11 @@ from knltrain.network.layers import (
     ParameterSpec,
 )
 from knltrain.network.network import Network
-from knltrain.network.parameter_groups import Segment, segments_of, segments_within
+from knltrain.network.parameter_groups import (
+    ParameterGroup,
+    parameter_groups_of,
+    parameter_groups_within,
+)
 
 TREATMENTS = st.tuples(
     st.sampled_from([1.0, 2.0]), st.sampled_from([0.0, 1.0]), st.sampled_from([None, 0.1])
@@ -32,17 +36,17 @@ def test_statistics_and_multipliers_start_segments_of_their_own() -> None:
     )
     network = Network("net", (3, 3, 2), layers)
     assert network.segments == (
-        Segment(0, 96, 1.0, 1.0, None, ("conv", "norm")),
-        Segment(96, 128, 1.0, 1.0, 0.25, ("norm",)),
-        Segment(128, 144, 1.0, 1.0, None, ("one",)),
-        Segment(144, 176, 2.0, 0.0, None, ("one", "two")),
-        Segment(176, 192, 1.0, 1.0, None, ("two",)),
+        ParameterGroup(0, 96, 1.0, 1.0, None, ("conv", "norm")),
+        ParameterGroup(96, 128, 1.0, 1.0, 0.25, ("norm",)),
+        ParameterGroup(128, 144, 1.0, 1.0, None, ("one",)),
+        ParameterGroup(144, 176, 2.0, 0.0, None, ("one", "two")),
+        ParameterGroup(176, 192, 1.0, 1.0, None, ("two",)),
     )
     assert network.packed_size == 192
 
 
 def test_vector_of_nothing_has_no_segments() -> None:
-    assert segments_of((), 0) == ()
+    assert parameter_groups_of((), 0) == ()
 
 
 @given(st.lists(st.tuples(TREATMENTS, st.integers(1, 40)), min_size=1, max_size=12))
@@ -63,7 +67,7 @@ def test_segments_cover_the_vector_and_neighbours_differ(
             )
         )
         offset += -(-size // 16) * 16
-    segments = segments_of(specs, offset)
+    segments = parameter_groups_of(specs, offset)
     assert (segments[0].start, segments[-1].stop) == (0, offset)
     for left, right in pairwise(segments):
         assert left.stop == right.start
@@ -76,17 +80,17 @@ def test_segments_cover_the_vector_and_neighbours_differ(
     assert [name for each in segments for name in each.layers] == [spec.layer for spec in specs]
 
 
-def _treatment(part: Segment | ParameterSpec) -> tuple[float, float, float | None]:
+def _treatment(part: ParameterGroup | ParameterSpec) -> tuple[float, float, float | None]:
     return part.learning_rate_multiplier, part.decay_multiplier, part.statistic_momentum
 
 
 def test_a_part_of_segments_counts_from_its_begin() -> None:
     whole = (
-        Segment(0, 32, 1.0, 1.0, None, ("a",)),
-        Segment(32, 48, 2.0, 0.0, None, ("a", "b")),
-        Segment(48, 80, 1.0, 1.0, 0.1, ("b",)),
+        ParameterGroup(0, 32, 1.0, 1.0, None, ("a",)),
+        ParameterGroup(32, 48, 2.0, 0.0, None, ("a", "b")),
+        ParameterGroup(48, 80, 1.0, 1.0, 0.1, ("b",)),
     )
-    found = segments_within(whole, slice(16, 48))
+    found = parameter_groups_within(whole, slice(16, 48))
     assert [(each.start, each.stop) for each in found] == [(0, 16), (16, 32)]
     assert [each.learning_rate_multiplier for each in found] == [1.0, 2.0]
-    assert segments_within(whole, slice(0, 80)) == whole
+    assert parameter_groups_within(whole, slice(0, 80)) == whole

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from knltrain.network.parameter_groups import Segment
+from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.adamw import AdamW
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference.adamw import AdamWUpdate
@@ -16,7 +16,7 @@ STEPS = 4
 
 
 def _adamw(decay: float = 0.1) -> AdamW:
-    whole = Segment(0, SIZE, 1.0, 1.0, None, ("all",))
+    whole = ParameterGroup(0, SIZE, 1.0, 1.0, None, ("all",))
     return AdamW([whole], 0.9, 0.99, 1e-6, decay, Clipping(), AdamWUpdate)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from knltrain.network.layer_slices import layer_parts
-from knltrain.network.parameter_groups import segments_within
+from knltrain.network.parameter_groups import parameter_groups_within
 from knltrain.network.zoo.lenet import lenet
 from knltrain.optimizers.layerwise import InParts, StepsMeanwhile
 from knltrain.optimizers.sgd import SGD
@@ -26,7 +26,7 @@ def optimizers(kernel, nesterov, block):
     def make(segments):
         return SGD(segments, 0.9, 0.01, nesterov, Clipping(value=1.5), kernel)
 
-    parts = [make(segments_within(NETWORK.segments, part)) for part in PARTS]
+    parts = [make(parameter_groups_within(NETWORK.segments, part)) for part in PARTS]
     return make(NETWORK.segments), InParts(PARTS, parts, block)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.network.parameter_groups import Segment
+from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.sgd import SGD
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference.sgd import SGDUpdate
@@ -15,7 +15,7 @@ STEPS = 4
 
 
 def _sgd(momentum: float, decay: float, nesterov: bool = False, **clipping: float) -> SGD:
-    whole = Segment(0, SIZE, 1.0, 1.0, None, ("all",))
+    whole = ParameterGroup(0, SIZE, 1.0, 1.0, None, ("all",))
     return SGD([whole], momentum, decay, nesterov, Clipping(**clipping), SGDUpdate)
 
 
@@ -76,9 +76,9 @@ def test_state_copied_into_a_new_optimizer_continues_the_run() -> None:
 
 def test_each_segment_moves_in_its_own_way() -> None:
     segments = [
-        Segment(0, 16, 2.0, 0.0, None, ("a",)),
-        Segment(16, 32, 1.0, 0.5, None, ("b",)),
-        Segment(32, SIZE, 1.0, 1.0, 0.25, ("c",)),
+        ParameterGroup(0, 16, 2.0, 0.0, None, ("a",)),
+        ParameterGroup(16, 32, 1.0, 0.5, None, ("b",)),
+        ParameterGroup(32, SIZE, 1.0, 1.0, 0.25, ("c",)),
     ]
     optimizer = SGD(segments, 0.9, 0.5, False, Clipping(), SGDUpdate)
     parameters, gradient = np.ones(SIZE, np.float32), np.ones(SIZE, np.float32)

@@ -14,7 +14,7 @@ from knltrain.checkpoint import (
 )
 from knltrain.errors import CheckpointError, NonFiniteLoss, PeerLost
 from knltrain.evaluation import Evaluation
-from knltrain.worker import DueSteps, Evaluates, KeepsCheckpoints, Observer, periodic
+from knltrain.worker import CheckpointObserver, DueSteps, EvaluationObserver, Observer, periodic
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,9 @@ def test_model_is_evaluated_after_the_steps_that_are_due(make_worker, easgd, rec
         def evaluate(self, model, step):
             return Evaluation(step / 10, float(model[0]), 50)
 
-    worker = make_worker(easgd(), observers=[recorder, Evaluates(Counts(), DueSteps(2, 5))])
+    worker = make_worker(
+        easgd(), observers=[recorder, EvaluationObserver(Counts(), DueSteps(2, 5))]
+    )
     result = worker.run()
     found = [moment for moment in recorder.moments if moment[0] == "evaluated"]
     assert found == [("evaluated", 2, 0.2), ("evaluated", 4, 0.4), ("evaluated", 5, 0.5)]
@@ -59,7 +61,7 @@ def test_finished_run_is_evaluated_without_a_step(make_worker, easgd, recorder):
             return Evaluation(0.75, 1.0, 50)
 
     due = DueSteps(2, 0)
-    worker = make_worker(easgd(), steps=0, observers=[recorder, Evaluates(Knows(), due)])
+    worker = make_worker(easgd(), steps=0, observers=[recorder, EvaluationObserver(Knows(), due)])
     assert worker.run().test_accuracy == 0.75
     assert [moment[0] for moment in recorder.moments] == ["started", "finished"]
 
@@ -73,7 +75,7 @@ def test_checkpoints_are_saved_after_the_steps_that_are_due(make_worker, no_exch
             saved.append((state.step, state.local.copy(), state.optimizer["velocity"].copy()))
 
     worker = make_worker(
-        no_exchange(), observers=[recorder, KeepsCheckpoints(Writer(), DueSteps(2, 5))]
+        no_exchange(), observers=[recorder, CheckpointObserver(Writer(), DueSteps(2, 5))]
     )
     worker.run()
     assert [step for step, _, _ in saved] == [2, 4, 5]
@@ -103,7 +105,7 @@ def team(in_threads, make_worker, initial, tiny_network, every_method):
                 transport=transport,
                 steps=steps,
                 start=load(start, transport.rank) if start else None,
-                observers=[*observers, KeepsCheckpoints(writer, DueSteps(period, steps))],
+                observers=[*observers, CheckpointObserver(writer, DueSteps(period, steps))],
             )
             worker.run()
             return worker.parameters.copy(), worker.model.copy()
@@ -180,7 +182,7 @@ def train_with(make_worker, no_exchange, monkeypatch):
 
     def train(writer):
         hears = Hears()
-        keeps = KeepsCheckpoints(writer, DueSteps(2, 5))
+        keeps = CheckpointObserver(writer, DueSteps(2, 5))
         assert make_worker(no_exchange(), observers=[hears, keeps]).run().steps == 5
         return hears.told
 
@@ -211,7 +213,7 @@ def test_failure_is_told_by_rank_0_and_by_those_who_have_failed(
 
     def train(transport):
         writer, hears = FailsFirst(1, own=transport.rank == 2), Hears()
-        keeps = KeepsCheckpoints(writer, DueSteps(2, 3))
+        keeps = CheckpointObserver(writer, DueSteps(2, 3))
         make_worker(no_exchange(3), transport=transport, steps=3, observers=[hears, keeps]).run()
         return [rank for rank, _, lacks in hears.told if lacks]
 

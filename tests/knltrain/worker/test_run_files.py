@@ -7,12 +7,12 @@ from typing import final
 
 from knltrain.evaluation import Evaluation
 from knltrain.metrics import MetricsLog, read_metrics
-from knltrain.worker import LogsMetrics, Observer, WritesPlan, WritesResult
-from knltrain.worker.tracing import WritesTrace
+from knltrain.worker import MetricsObserver, Observer, PlanObserver, ResultObserver
+from knltrain.worker.tracing import TraceObserver
 
 
 def test_metrics_hold_the_steps_and_the_evaluations(make_worker, easgd, tmp_path):
-    log = LogsMetrics(MetricsLog(tmp_path, 1, steps_per_epoch=4))
+    log = MetricsObserver(MetricsLog(tmp_path, 1, steps_per_epoch=4))
     with make_worker(easgd(), steps=2, observers=[log]) as worker:
         worker.run()
         worker.evaluated(Evaluation(0.5, 1.0, 10))
@@ -34,7 +34,7 @@ def test_rank_0_writes_what_its_backend_decided(
     def train(transport):
         folder = tmp_path / str(transport.rank)
         folder.mkdir()
-        make_worker(no_exchange(2), transport=transport, observers=[WritesPlan(folder)]).run()
+        make_worker(no_exchange(2), transport=transport, observers=[PlanObserver(folder)]).run()
 
     in_threads(initial.size, 2, train)
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*")] == [
@@ -44,12 +44,12 @@ def test_rank_0_writes_what_its_backend_decided(
 
 
 def test_backend_that_decided_nothing_leaves_no_plan(make_worker, tmp_path, easgd):
-    make_worker(easgd(), observers=[WritesPlan(tmp_path)]).run()
+    make_worker(easgd(), observers=[PlanObserver(tmp_path)]).run()
     assert not list(tmp_path.iterdir())
 
 
 def test_rank_0_writes_the_result_with_its_facts(make_worker, tmp_path, easgd):
-    worker = make_worker(easgd(), observers=[WritesResult(tmp_path, {"seed": 4})])
+    worker = make_worker(easgd(), observers=[ResultObserver(tmp_path, {"seed": 4})])
     worker.run()
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["seed"] == 4
@@ -62,7 +62,9 @@ def test_other_ranks_write_no_result(in_threads, make_worker, tmp_path, initial,
     def train(transport):
         folder = tmp_path / str(transport.rank)
         folder.mkdir()
-        make_worker(no_exchange(2), transport=transport, observers=[WritesResult(folder, {})]).run()
+        make_worker(
+            no_exchange(2), transport=transport, observers=[ResultObserver(folder, {})]
+        ).run()
 
     in_threads(initial.size, 2, train)
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*")] == [
@@ -86,9 +88,9 @@ def test_worker_whose_folder_is_gone_does_all_its_steps_and_tells(make_worker, t
     log = MetricsLog(gone, 1, steps_per_epoch=4)
     observers = [
         hears,
-        LogsMetrics(log),
-        WritesResult(gone, {}),
-        WritesTrace(gone / "trace-0.json", 0, 2),
+        MetricsObserver(log),
+        ResultObserver(gone, {}),
+        TraceObserver(gone / "trace-0.json", 0, 2),
     ]
     with make_worker(easgd(), steps=3, observers=observers) as worker:
         assert worker.run().steps == 3
@@ -108,6 +110,6 @@ def test_plan_that_was_not_written_at_the_start_is_written_in_the_end(
             assert "No such file" in hears.lacking["plan.json"]
             folder.mkdir(exist_ok=True)
 
-    make_worker(easgd(), steps=1, observers=[hears, MakesRoom(), WritesPlan(folder)]).run()
+    make_worker(easgd(), steps=1, observers=[hears, MakesRoom(), PlanObserver(folder)]).run()
     assert hears.lacking == {"plan.json": ""}
     assert json.loads((folder / "plan.json").read_text()) == {"arena_bytes": 3}

@@ -9,7 +9,7 @@ import pytest
 from knltrain.exchange.strategies import participation_in
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.worker import RunProgress
-from knltrain.worker.synchronisation import MEETING_SECONDS, Meetings
+from knltrain.worker.synchronisation import MEETING_SECONDS, Synchronisation
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_workers_that_are_steps_apart_have_long_to_come(
     part = participation_in(method, Loopback(3))
     limits = []
     monkeypatch.setattr(part.team, "barrier", limits.append)
-    Meetings(part, RunProgress("each", 9, part.team)).wait()
+    Synchronisation(part, RunProgress("each", 9, part.team)).wait()
     assert limits == [expected]
     part.close()
 
@@ -37,7 +37,7 @@ def test_what_is_under_way_to_the_center_has_come_before_a_worker_is_there(easgd
     part, moments = participation_in(easgd(), Loopback(3)), []
     monkeypatch.setattr(part, "settle", lambda: moments.append("settled"))
     monkeypatch.setattr(part.team, "barrier", lambda _limit: moments.append("there"))
-    Meetings(part, RunProgress("each", 9, part.team)).wait()
+    Synchronisation(part, RunProgress("each", 9, part.team)).wait()
     assert moments == ["settled", "there"]
     part.close()
 
@@ -45,7 +45,7 @@ def test_what_is_under_way_to_the_center_has_come_before_a_worker_is_there(easgd
 def test_meeting_says_when_all_last_met_and_who_has_stood_still_since(easgd):
     part = participation_in(easgd(), Loopback(3))
     progress = RunProgress("each", 9, part.team)
-    meetings = Meetings(part, progress)
+    meetings = Synchronisation(part, progress)
     assert meetings.unmoved_since(0) == 0
     found = []
     for own_step in (2, 5, 5):
@@ -63,7 +63,7 @@ def test_all_know_the_same_of_a_run_whose_workers_are_at_different_steps(in_thre
     def meet(transport):
         part = participation_in(method, transport)
         progress = RunProgress("fastest", 9, transport)
-        meetings = Meetings(part, progress)
+        meetings = Synchronisation(part, progress)
         own_step = 4 + transport.rank
         meetings.agree(own_step)
         return meetings.step, progress.worker_steps, meetings.unmoved_since(own_step)

@@ -17,8 +17,8 @@ from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.worker import (
+    CheckpointObserver,
     DueSteps,
-    KeepsCheckpoints,
     Observer,
     RunProgress,
     step_of_run,
@@ -225,7 +225,7 @@ def test_checkpoint_that_the_next_loss_condemns_is_set_aside_by_the_step_of_the_
 
         def started(self, worker):
             writer = CheckpointWriter(tmp_path, identity, worker.team, 1)
-            worker.observers.append(KeepsCheckpoints(writer, DueSteps(5, 100)))
+            worker.observers.append(CheckpointObserver(writer, DueSteps(5, 100)))
 
     def observers(rank):
         return [SpoilsOneAtTheMeeting(DueSteps(5, 100)), Keeps()]

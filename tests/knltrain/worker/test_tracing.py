@@ -9,7 +9,7 @@ import pytest
 
 from knltrain.exchange.transports.request_board import OpenRound
 from knltrain.worker.requests import Requests
-from knltrain.worker.tracing import WritesTrace
+from knltrain.worker.tracing import TraceObserver
 
 
 @pytest.mark.parametrize(("asked", "steps"), [(2, 2), (9, 5)])
@@ -17,7 +17,7 @@ def test_trace_has_the_parts_of_the_first_steps_or_of_all(
     make_worker, easgd, tmp_path, asked, steps
 ):
     path = tmp_path / "trace-0.json"
-    make_worker(easgd(), steps=5, observers=[WritesTrace(path, 0, asked)]).run()
+    make_worker(easgd(), steps=5, observers=[TraceObserver(path, 0, asked)]).run()
     counted = _counted(path)
     assert counted["batch"] == counted["gradient"] == counted["update"] == steps
     assert counted["exchange"] >= steps
@@ -39,7 +39,7 @@ class AsksAfter(Requests):
 
 def test_trace_of_a_run_that_is_stopped_has_the_steps_up_to_there(make_worker, easgd, tmp_path):
     path = tmp_path / "trace-0.json"
-    observers = [WritesTrace(path, 0, 9)]
+    observers = [TraceObserver(path, 0, 9)]
     make_worker(easgd(), steps=20, observers=observers, requests=AsksAfter(2, 4)).run()
     assert _counted(path)["update"] == 4
 

@@ -17,7 +17,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.numba import adamw
 from vectorized_ops.numba.adamw import AdamWUpdate
 from vectorized_ops.numba.compiling.compiler import SETTINGS
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.adamw import AdamWUpdate as Reference
 
 THREADS = range(1, min(4, SETTINGS.NUMBA_NUM_THREADS) + 1)
@@ -34,10 +34,10 @@ STRETCHES = st.lists(
 """Length, rate, decay and statistic momentum of each stretch."""
 
 
-def segments_of(stretches: Sequence[tuple[int, float, float, float]]) -> Segments:
+def parameter_groups_of(stretches: Sequence[tuple[int, float, float, float]]) -> ParameterGroups:
     lengths, *numbers = zip(*stretches, strict=True)
     bounds = np.cumsum([0, *lengths], dtype=np.int64)
-    return Segments(bounds, *(np.array(each, np.float32) for each in numbers))
+    return ParameterGroups(bounds, *(np.array(each, np.float32) for each in numbers))
 
 
 def vectors(size: int) -> list[np.ndarray]:
@@ -58,7 +58,7 @@ def test_three_steps_follow_the_reference(
     stretches: list[tuple[int, float, float, float]], norm: float, value: float, threads: int
 ) -> None:
     numba.set_num_threads(threads)
-    segments, clipping = segments_of(stretches), Clipping(norm, value)
+    segments, clipping = parameter_groups_of(stretches), Clipping(norm, value)
     found, expected = vectors(segments.size), vectors(segments.size)
     update = AdamWUpdate(segments, clipping, 0.9, 0.99, 1e-8)
     reference = Reference(segments, clipping, 0.9, 0.99, 1e-8)
@@ -79,7 +79,7 @@ def test_neither_another_run_nor_threads_change_a_bit(
     def compute() -> list[np.ndarray]:
         stretches = [(5001, 1, 0.01, math.nan), (4000, 1, 0, 0.1), (1000, 2, 0, math.nan)]
         state = vectors(10_001)
-        update = AdamWUpdate(segments_of(stretches), Clipping(norm=norm), 0.9, 0.99, 1e-8)
+        update = AdamWUpdate(parameter_groups_of(stretches), Clipping(norm=norm), 0.9, 0.99, 1e-8)
         update(*state, 1, 0.1)
         return state
 
@@ -90,13 +90,13 @@ def test_parameters_whose_gradient_was_always_zero_only_decay() -> None:
     parameters, gradient, *moments = vectors(40)
     before = parameters.copy()
     gradient[:] = 0
-    update = AdamWUpdate(segments_of([(40, 1, 0.5, math.nan)]), Clipping(), 0.9, 0.99, 1e-8)
+    update = AdamWUpdate(parameter_groups_of([(40, 1, 0.5, math.nan)]), Clipping(), 0.9, 0.99, 1e-8)
     update(parameters, gradient, *moments, 1, 0.25)
     assert_allclose(parameters, before * 0.875, rtol=1e-6)
 
 
 def test_vectors_of_another_length_are_refused() -> None:
-    segments = segments_of([(16, 1, 0, math.nan)])
+    segments = parameter_groups_of([(16, 1, 0, math.nan)])
     with pytest.raises(OperationError, match=r"expected contiguous float32 \(16,\)"):
         AdamWUpdate(segments, Clipping(), 0.9, 0.99, 1e-8)(*vectors(17), 1, 0.1)
 

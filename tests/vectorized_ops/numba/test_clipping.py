@@ -11,13 +11,13 @@ from numpy.testing import assert_allclose
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba.clipping import GradientScale, SquaredNorms, within
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.clipping import clipped, squared_norms
 
 
-def ordinary(bounds: list[int]) -> Segments:
+def ordinary(bounds: list[int]) -> ParameterGroups:
     numbers = np.full(len(bounds) - 1, np.nan, np.float32)
-    return Segments(np.array(bounds, np.int64), numbers, numbers, numbers)
+    return ParameterGroups(np.array(bounds, np.int64), numbers, numbers, numbers)
 
 
 @given(
@@ -50,7 +50,7 @@ def test_neither_another_run_nor_threads_change_a_bit(
 def test_scale_is_that_of_the_reference_and_leaves_statistics_out() -> None:
     segments = ordinary([0, 100, 200, 300])
     statistics = np.array([np.nan, 0.1, np.nan], np.float32)
-    segments = Segments(segments.bounds, segments.rates, segments.decays, statistics)
+    segments = ParameterGroups(segments.bounds, segments.rates, segments.decays, statistics)
     gradient = np.random.default_rng(2).standard_normal(300, np.float32)
     gradient[150] = 1e20
     clipping = Clipping(norm=2.5, value=1.5)

@@ -14,7 +14,7 @@ from vectorized_ops.clipping import Clipping
 from vectorized_ops.errors import OperationError
 from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.numba.lars import LARSUpdate
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.lars import LARSUpdate as Reference
 
 THREADS = range(1, min(4, SETTINGS.NUMBA_NUM_THREADS) + 1)
@@ -33,10 +33,10 @@ LAYERS = st.lists(
 """Length, rate, decay, statistic momentum, adapted, size of parameters and gradient of each."""
 
 
-def segments_of(layers: Sequence[Sequence[float]]) -> Segments:
+def parameter_groups_of(layers: Sequence[Sequence[float]]) -> ParameterGroups:
     lengths, *numbers = zip(*(layer[:4] for layer in layers), strict=True)
     bounds = np.cumsum([0, *lengths], dtype=np.int64)
-    return Segments(bounds, *(np.array(each, np.float32) for each in numbers))
+    return ParameterGroups(bounds, *(np.array(each, np.float32) for each in numbers))
 
 
 def vectors(size: int) -> list[np.ndarray]:
@@ -52,7 +52,7 @@ def test_three_steps_follow_the_reference(
     threads: int,
 ) -> None:
     numba.set_num_threads(threads)
-    segments, clipping = segments_of(layers), Clipping(bound, bound)
+    segments, clipping = parameter_groups_of(layers), Clipping(bound, bound)
     found = vectors(segments.size)
     for start, layer in zip(segments.bounds, layers, strict=False):
         for vector, size in zip(found, layer[5], strict=False):
@@ -75,14 +75,14 @@ def test_neither_another_run_nor_threads_change_a_bit(
         layers = [(9001, 1, 0.01, math.nan), (4000, 1, 0, 0.1), (1000, 2, 0, math.nan)]
         state = vectors(14_001)
         adapted = np.array([True, False, False])
-        LARSUpdate(segments_of(layers), Clipping(norm=9), 0.9, 0.001, adapted)(*state, 0.1)
+        LARSUpdate(parameter_groups_of(layers), Clipping(norm=9), 0.9, 0.001, adapted)(*state, 0.1)
         return state
 
     same_bits(compute)
 
 
 def test_vectors_of_another_length_are_refused() -> None:
-    segments = segments_of([(16, 1, 0, math.nan)])
+    segments = parameter_groups_of([(16, 1, 0, math.nan)])
     update = LARSUpdate(segments, Clipping(), 0.9, 0.001, np.array([True]))
     with pytest.raises(OperationError, match=r"expected contiguous float32 \(16,\)"):
         update(*vectors(17), 0.1)

@@ -17,7 +17,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.numba import sgd
 from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.numba.sgd import SGDUpdate
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.sgd import SGDUpdate as Reference
 
 THREADS = range(1, min(4, SETTINGS.NUMBA_NUM_THREADS) + 1)
@@ -34,10 +34,10 @@ STRETCHES = st.lists(
 """Length, rate, decay and statistic momentum of each stretch."""
 
 
-def segments_of(stretches: Sequence[tuple[int, float, float, float]]) -> Segments:
+def parameter_groups_of(stretches: Sequence[tuple[int, float, float, float]]) -> ParameterGroups:
     lengths, *numbers = zip(*stretches, strict=True)
     bounds = np.cumsum([0, *lengths], dtype=np.int64)
-    return Segments(bounds, *(np.array(each, np.float32) for each in numbers))
+    return ParameterGroups(bounds, *(np.array(each, np.float32) for each in numbers))
 
 
 def vectors(size: int) -> list[np.ndarray]:
@@ -63,7 +63,7 @@ def test_three_steps_follow_the_reference(
     threads: int,
 ) -> None:
     numba.set_num_threads(threads)
-    segments, clipping = segments_of(stretches), Clipping(norm, value)
+    segments, clipping = parameter_groups_of(stretches), Clipping(norm, value)
     found, expected = vectors(segments.size), vectors(segments.size)
     update = SGDUpdate(segments, clipping, momentum, nesterov)
     reference = Reference(segments, clipping, momentum, nesterov)
@@ -84,7 +84,7 @@ def test_neither_another_run_nor_threads_change_a_bit(
     def compute() -> list[np.ndarray]:
         stretches = [(5001, 1, 0.01, math.nan), (4000, 1, 0, 0.1), (1000, 2, 0, math.nan)]
         state = vectors(10_001)
-        SGDUpdate(segments_of(stretches), Clipping(norm=norm), 0.9, True)(*state, 0.1)
+        SGDUpdate(parameter_groups_of(stretches), Clipping(norm=norm), 0.9, True)(*state, 0.1)
         return state
 
     same_bits(compute)
@@ -93,13 +93,13 @@ def test_neither_another_run_nor_threads_change_a_bit(
 def test_what_is_no_number_stays_where_it_is() -> None:
     parameters, gradient, velocity = vectors(40)
     gradient[3] = np.nan
-    segments = segments_of([(40, 1, 0.01, math.nan)])
+    segments = parameter_groups_of([(40, 1, 0.01, math.nan)])
     SGDUpdate(segments, Clipping(norm=1, value=1), 0.9, False)(parameters, gradient, velocity, 0.1)
     assert np.flatnonzero(np.isnan(parameters)).tolist() == [3]
 
 
 def test_vectors_of_another_length_are_refused() -> None:
-    update = SGDUpdate(segments_of([(16, 1, 0, math.nan)]), Clipping(), 0.9, False)
+    update = SGDUpdate(parameter_groups_of([(16, 1, 0, math.nan)]), Clipping(), 0.9, False)
     with pytest.raises(OperationError, match=r"expected contiguous float32 \(16,\)"):
         update(*vectors(17), 0.1)
 

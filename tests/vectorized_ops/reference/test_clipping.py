@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.clipping import Clipping
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.clipping import clipped, squared_norms
 
 ONES = np.ones(3, np.float32)
-LAST_IS_STATISTICS = Segments(
+LAST_IS_STATISTICS = ParameterGroups(
     np.array([0, 2, 3, 5], np.int64), ONES, ONES, np.array([np.nan, np.nan, 0.1], np.float32)
 )
 GRADIENT = np.array([3, -4, 12, 100, -100], np.float32)  # the first three have norm 13

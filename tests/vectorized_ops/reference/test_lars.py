@@ -5,14 +5,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.clipping import Clipping
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.lars import LARSUpdate
 from vectorized_ops.reference.sgd import SGDUpdate
 
 BOUNDS = np.array([0, 3, 5, 7, 8], np.int64)
 RATES = np.array([1, 2, 1, 1], np.float32)
 DECAYS = np.array([0.5, 0.25, 0, 0], np.float32)
-SEGMENTS = Segments(BOUNDS, RATES, DECAYS, np.array([np.nan, np.nan, np.nan, 0.5], np.float32))
+SEGMENTS = ParameterGroups(
+    BOUNDS, RATES, DECAYS, np.array([np.nan, np.nan, np.nan, 0.5], np.float32)
+)
 ADAPTED = np.array([True, True, False, False])
 TRUST = 0.1
 UNCLIPPED = Clipping()
@@ -23,7 +25,7 @@ def vectors(seed: int) -> list[np.ndarray]:
     return [rng.standard_normal(8).astype(np.float32) for _ in range(3)]
 
 
-def update(clipping: Clipping = UNCLIPPED, segments: Segments = SEGMENTS) -> LARSUpdate:
+def update(clipping: Clipping = UNCLIPPED, segments: ParameterGroups = SEGMENTS) -> LARSUpdate:
     return LARSUpdate(segments, clipping, 0.9, TRUST, ADAPTED)
 
 
@@ -43,7 +45,7 @@ def test_step_follows_algorithm_1_of_the_paper() -> None:
 
 
 def test_without_decay_the_length_of_a_layer_s_gradient_does_not_matter() -> None:
-    segments = Segments(BOUNDS, RATES, DECAYS * 0, SEGMENTS.statistics)
+    segments = ParameterGroups(BOUNDS, RATES, DECAYS * 0, SEGMENTS.statistics)
     results = []
     for factor in (1, 1024):
         parameters, gradient, _ = vectors(2)

@@ -6,12 +6,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.errors import OperationError
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.sgd import SGDUpdate
 
 RATES = [1.0, 2.0, 1.0]
 DECAYS = [0.01, 0.0, 0.01]
-SEGMENTS = Segments(
+SEGMENTS = ParameterGroups(
     np.array([0, 2, 5, 6], np.int64),
     np.array(RATES, np.float32),
     np.array(DECAYS, np.float32),

@@ -44,7 +44,7 @@ from knltrain.communication.shared_memory.atomics import (
     read,
     take,
 )
-from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
+from knltrain.communication.shared_memory.descriptor_passing import DescriptorServer, fd_behind
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
 
@@ -72,7 +72,7 @@ class SoftMemoryBox(Box[Buffer]):
         self._identity = process_identity.own_identity()
         self._memory: mmap.mmap | None = mmap.mmap(fd, bytes_)
         self._words: Words = np.frombuffer(self._memory, np.int64, WORDS)
-        self._doorkeeper: Doorkeeper | None = None
+        self._doorkeeper: DescriptorServer | None = None
 
     @classmethod
     def create(
@@ -128,7 +128,7 @@ class SoftMemoryBox(Box[Buffer]):
         """Where other processes of this computer find the box, as long as this process runs."""
         self._check_open()
         if self._doorkeeper is None:
-            self._doorkeeper = Doorkeeper(self.fd)
+            self._doorkeeper = DescriptorServer(self.fd)
         return self._doorkeeper.address
 
     def create_buffer(

@@ -8,10 +8,10 @@ from knltrain.communication.collectives import GroupSegment
 from knltrain.communication.collectives.channel import Channel
 from knltrain.communication.collectives.layout import RING_BYTES
 
-Segments = Callable[[int], list[GroupSegment]]
+ParameterGroups = Callable[[int], list[GroupSegment]]
 
 
-def test_bytes_arrive_in_order_round_and_round(segments: Segments) -> None:
+def test_bytes_arrive_in_order_round_and_round(segments: ParameterGroups) -> None:
     first, second = segments(2)
     out, into = Channel(first, 0, 1), Channel(second, 0, 1)
     rng = np.random.default_rng(1)
@@ -26,7 +26,7 @@ def test_bytes_arrive_in_order_round_and_round(segments: Segments) -> None:
     assert np.array_equal(given, got)
 
 
-def test_full_and_empty_rings_let_nothing_through(segments: Segments) -> None:
+def test_full_and_empty_rings_let_nothing_through(segments: ParameterGroups) -> None:
     segment = segments(2)[0]
     channel, other = Channel(segment, 0, 1), Channel(segment, 1, 0)
     given = np.ones(RING_BYTES + 1, np.uint8)

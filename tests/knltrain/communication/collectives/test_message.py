@@ -10,7 +10,7 @@ from knltrain.communication.collectives.channel import Channel
 from knltrain.communication.collectives.layout import RING_BYTES
 from knltrain.communication.collectives.message import ANY_RANK, Incoming, Outgoing, Request
 
-Segments = Callable[[int], list[GroupSegment]]
+ParameterGroups = Callable[[int], list[GroupSegment]]
 
 
 def request(array: np.ndarray, rank: int = 0, tag: int = 5) -> Request:
@@ -19,7 +19,9 @@ def request(array: np.ndarray, rank: int = 0, tag: int = 5) -> Request:
 
 @pytest.mark.parametrize("size", [0, 10, 3 * RING_BYTES])
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_message_arrives_piece_by_piece(segments: Segments, size: int, is_wanted: bool) -> None:
+def test_message_arrives_piece_by_piece(
+    segments: ParameterGroups, size: int, is_wanted: bool
+) -> None:
     segment = segments(2)[0]
     channel = Channel(segment, 0, 1)
     given = np.arange(size, dtype=np.uint8)

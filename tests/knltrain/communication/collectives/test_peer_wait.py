@@ -8,18 +8,18 @@ import pytest
 
 from knltrain.communication.collectives import GroupSegment
 from knltrain.communication.collectives.layout import HOLDER, state_word
-from knltrain.communication.collectives.peer_wait import Vigil
+from knltrain.communication.collectives.peer_wait import PeerWait
 from knltrain.communication.shared_memory import process_identity
 from knltrain.errors import CollectiveError, ExchangeTimeout, PeerLost
 
-Segments = Callable[[int], list[GroupSegment]]
+ParameterGroups = Callable[[int], list[GroupSegment]]
 NAMES = ["rank 4", "rank 7"]
 
 
 @pytest.fixture
-def vigils(segments: Segments) -> tuple[Vigil, Vigil, GroupSegment]:
+def vigils(segments: ParameterGroups) -> tuple[PeerWait, PeerWait, GroupSegment]:
     first, second = segments(2)
-    return Vigil(first, 0, NAMES), Vigil(second, 1, NAMES), first
+    return PeerWait(first, 0, NAMES), PeerWait(second, 1, NAMES), first
 
 
 def never() -> bool:
@@ -27,7 +27,7 @@ def never() -> bool:
 
 
 def test_rank_whose_process_has_ended_is_named_to_all(
-    vigils: tuple[Vigil, Vigil, GroupSegment],
+    vigils: tuple[PeerWait, PeerWait, GroupSegment],
 ) -> None:
     one, other, segment = vigils
     with subprocess.Popen(["sleep", "100"]) as child:
@@ -43,7 +43,7 @@ def test_rank_whose_process_has_ended_is_named_to_all(
         other.check()
 
 
-def test_rank_that_left_is_named(vigils: tuple[Vigil, Vigil, GroupSegment]) -> None:
+def test_rank_that_left_is_named(vigils: tuple[PeerWait, PeerWait, GroupSegment]) -> None:
     one, other, _ = vigils
     other._segment.leave(1)
     with pytest.raises(PeerLost, match="rank 7 is gone: it has left the group"):
@@ -51,7 +51,7 @@ def test_rank_that_left_is_named(vigils: tuple[Vigil, Vigil, GroupSegment]) -> N
 
 
 def test_rank_that_came_before_it_left_is_not_missed(
-    vigils: tuple[Vigil, Vigil, GroupSegment],
+    vigils: tuple[PeerWait, PeerWait, GroupSegment],
 ) -> None:
     one, other, _ = vigils
     other._segment.leave(1)
@@ -61,7 +61,7 @@ def test_rank_that_came_before_it_left_is_not_missed(
 
 
 def test_rank_that_lets_wait_is_named_and_the_group_is_broken(
-    vigils: tuple[Vigil, Vigil, GroupSegment],
+    vigils: tuple[PeerWait, PeerWait, GroupSegment],
 ) -> None:
     one, other, _ = vigils
     with pytest.raises(
@@ -73,14 +73,14 @@ def test_rank_that_lets_wait_is_named_and_the_group_is_broken(
 
 
 def test_different_calls_and_an_end_by_hand_are_told(
-    vigils: tuple[Vigil, Vigil, GroupSegment], segments: Segments
+    vigils: tuple[PeerWait, PeerWait, GroupSegment], segments: ParameterGroups
 ) -> None:
     one, other, _ = vigils
     error = one.mismatch(["barrier", "gather"])
     assert "rank 4 called barrier; rank 7 called gather" in str(error)
     with pytest.raises(CollectiveError, match="rank 4 found"):
         other.check()
-    ended = Vigil(segments(1)[0], 0, ["rank 0"])
+    ended = PeerWait(segments(1)[0], 0, ["rank 0"])
     ended.end()
     with pytest.raises(PeerLost, match="aborted by rank 0"):
         ended.check()

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knltrain.communication.collectives import GroupSegment, Mail
+from knltrain.communication.collectives import GroupSegment, PointToPoint
 from knltrain.communication.collectives.layout import RING_BYTES
 from knltrain.communication.collectives.message import ANY_RANK, Request
-from knltrain.communication.collectives.peer_wait import Vigil
+from knltrain.communication.collectives.peer_wait import PeerWait
 from knltrain.errors import CollectiveError, ExchangeTimeout, PeerLost
 
-Segments = Callable[[int], list[GroupSegment]]
+ParameterGroups = Callable[[int], list[GroupSegment]]
 LIMIT_SECONDS = 20
 
 
@@ -37,17 +37,18 @@ class Parcel:
 
 
 @pytest.fixture
-def mails(segments: Segments) -> Iterator[list[Mail]]:
+def mails(segments: ParameterGroups) -> Iterator[list[PointToPoint]]:
     names = [f"rank {rank}" for rank in range(3)]
     made = [
-        Mail(segment, rank, Vigil(segment, rank, names)) for rank, segment in enumerate(segments(3))
+        PointToPoint(segment, rank, PeerWait(segment, rank, names))
+        for rank, segment in enumerate(segments(3))
     ]
     yield made
     for mail in made:
         mail.close()
 
 
-def test_messages_cross_in_both_directions(mails: list[Mail]) -> None:
+def test_messages_cross_in_both_directions(mails: list[PointToPoint]) -> None:
     size = 3 * RING_BYTES + 5
     given = [np.full(size, rank, np.uint8) for rank in (1, 2)]
     got = [np.zeros(size, np.uint8) for _ in range(2)]
@@ -61,7 +62,7 @@ def test_messages_cross_in_both_directions(mails: list[Mail]) -> None:
     assert [array[-1] for array in got] == [2, 1]
 
 
-def test_messages_are_told_by_tag_and_wait_until_asked_for(mails: list[Mail]) -> None:
+def test_messages_are_told_by_tag_and_wait_until_asked_for(mails: list[PointToPoint]) -> None:
     given = {tag: np.full(RING_BYTES, tag, np.uint8) for tag in (1, 2, 3)}
     got = {tag: np.zeros(RING_BYTES, np.uint8) for tag in given}
     for tag, array in given.items():
@@ -73,7 +74,7 @@ def test_messages_are_told_by_tag_and_wait_until_asked_for(mails: list[Mail]) ->
         assert np.array_equal(got[tag], given[tag])
 
 
-def test_message_of_any_rank_says_whose_it_is(mails: list[Mail]) -> None:
+def test_message_of_any_rank_says_whose_it_is(mails: list[PointToPoint]) -> None:
     got = np.zeros(3)
     parcel = Parcel(got, ANY_RANK, 4)
     mails[0].receive(parcel.request)
@@ -82,7 +83,7 @@ def test_message_of_any_rank_says_whose_it_is(mails: list[Mail]) -> None:
     assert got.tolist() == [1, 1, 1]
 
 
-def test_one_who_does_not_receive_stops_no_message_to_others(mails: list[Mail]) -> None:
+def test_one_who_does_not_receive_stops_no_message_to_others(mails: list[PointToPoint]) -> None:
     large = np.zeros(10 * RING_BYTES, np.uint8)
     mails[0].send(Parcel(large, 1).request)
     parcel = Parcel(np.zeros(2), 0)
@@ -91,7 +92,7 @@ def test_one_who_does_not_receive_stops_no_message_to_others(mails: list[Mail]) 
     assert parcel.wait() == (None, 0)
 
 
-def test_message_of_another_size_is_told(mails: list[Mail]) -> None:
+def test_message_of_another_size_is_told(mails: list[PointToPoint]) -> None:
     parcel = Parcel(np.zeros(2), 0)
     mails[0].send(Parcel(np.zeros(3), 1).request)
     mails[1].receive(parcel.request)
@@ -101,11 +102,11 @@ def test_message_of_another_size_is_told(mails: list[Mail]) -> None:
 
 
 def test_rank_that_left_and_one_that_lets_wait_are_named(
-    mails: list[Mail], segments: Segments
+    mails: list[PointToPoint], segments: ParameterGroups
 ) -> None:
     names = ["rank 0", "rank 1"]
     first, second = segments(2)
-    mail = Mail(first, 0, Vigil(first, 0, names))
+    mail = PointToPoint(first, 0, PeerWait(first, 0, names))
     late = Parcel(np.zeros(2), 1, limit=0.2)
     mails[0].receive(late.request)
     assert isinstance(late.wait()[0], ExchangeTimeout)
@@ -118,7 +119,7 @@ def test_rank_that_left_and_one_that_lets_wait_are_named(
     mail.close()
 
 
-def test_what_is_not_done_at_the_end_fails(mails: list[Mail]) -> None:
+def test_what_is_not_done_at_the_end_fails(mails: list[PointToPoint]) -> None:
     parcel = Parcel(np.zeros(2), 1)
     mails[0].receive(parcel.request)
     mails[0].close()

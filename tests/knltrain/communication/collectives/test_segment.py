@@ -9,10 +9,10 @@ from knltrain.communication.collectives import GroupSegment
 from knltrain.communication.shared_memory import process_identity
 from knltrain.errors import SegmentError
 
-Segments = Callable[[int], list[GroupSegment]]
+ParameterGroups = Callable[[int], list[GroupSegment]]
 
 
-def test_ranks_see_who_is_there_and_who_has_left(segments: Segments) -> None:
+def test_ranks_see_who_is_there_and_who_has_left(segments: ParameterGroups) -> None:
     first, second = segments(2)
     assert first.holder(1) == process_identity.own_identity()
     assert not first.has_left(1)
@@ -21,7 +21,7 @@ def test_ranks_see_who_is_there_and_who_has_left(segments: Segments) -> None:
     assert first.has_left(1)
 
 
-def test_first_abort_stands(segments: Segments) -> None:
+def test_first_abort_stands(segments: ParameterGroups) -> None:
     first, second = segments(2)
     assert first.abort_code == 0
     second.abort(5)
@@ -29,7 +29,7 @@ def test_first_abort_stands(segments: Segments) -> None:
     assert first.abort_code == 5
 
 
-def test_slot_has_memory_once_claimed_and_channels_have_none(segments: Segments) -> None:
+def test_slot_has_memory_once_claimed_and_channels_have_none(segments: ParameterGroups) -> None:
     (segment,) = segments(1)
     used_bytes = os.fstat(segment.fd).st_blocks * 512
     assert segment.layout.channels <= used_bytes < segment.layout.total_bytes
@@ -37,7 +37,7 @@ def test_slot_has_memory_once_claimed_and_channels_have_none(segments: Segments)
     assert os.fstat(segment.fd).st_blocks * 512 >= segment.layout.total_bytes
 
 
-def test_other_files_and_groups_of_other_sizes_are_refused(segments: Segments) -> None:
+def test_other_files_and_groups_of_other_sizes_are_refused(segments: ParameterGroups) -> None:
     first = segments(2)[0]
     other = os.memfd_create("other")
     os.write(other, bytes(24))
@@ -47,7 +47,7 @@ def test_other_files_and_groups_of_other_sizes_are_refused(segments: Segments) -
     os.close(other)
 
 
-def test_forked_process_does_not_leave_for_its_parent(segments: Segments) -> None:
+def test_forked_process_does_not_leave_for_its_parent(segments: ParameterGroups) -> None:
     (segment,) = segments(1)
     child = os.fork()
     if not child:

@@ -10,7 +10,7 @@ import pytest
 
 from knltrain.communication.collectives import GroupSegment
 from knltrain.communication.reduction.node_rendezvous import _await_all, met_group
-from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper
+from knltrain.communication.shared_memory.descriptor_passing import DescriptorServer
 from knltrain.errors import CollectiveError, ExchangeTimeout, PeerLost, SegmentError
 
 
@@ -66,7 +66,7 @@ def test_ranks_that_expect_different_numbers_do_not_meet(address: str) -> None:
 def test_address_of_another_program_is_refused(address: str) -> None:
     segment = GroupSegment.create(1)
     refused = pytest.raises(SegmentError, match="cannot be met at address")
-    with closing(Doorkeeper(segment.fd, address)), refused:
+    with closing(DescriptorServer(segment.fd, address)), refused:
         met_group(address, 0, 2, 1.0)
     segment.leave(0)
 

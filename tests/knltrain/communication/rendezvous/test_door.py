@@ -12,7 +12,7 @@ import pytest
 from knltrain.communication.rendezvous import visitor as module
 from knltrain.communication.rendezvous.door import Door
 from knltrain.communication.rendezvous.handshake import confirmed, hello
-from knltrain.communication.rendezvous.peer_connection import PeerLink
+from knltrain.communication.rendezvous.peer_connection import PeerConnection
 from knltrain.communication.rendezvous.visitor import Visitor
 
 SECRET = b"this group's"
@@ -26,7 +26,7 @@ class Opened:
         self.address = listener.getsockname()
         self.selector = selectors.DefaultSelector()
         self.door = Door(listener, SECRET, 2, self.selector)
-        self.links: list[PeerLink] = []
+        self.links: list[PeerConnection] = []
         self.came: list[socket.socket] = []
 
     def come(self) -> socket.socket:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from knltrain.communication.rendezvous.control_message import encoded
-from knltrain.communication.rendezvous.failure_detector import FirstRank, OtherRank
+from knltrain.communication.rendezvous.failure_detector import MemberDetector, RootDetector
 from knltrain.communication.rendezvous.handshake import ANSWER_BYTES, confirmed, hello
 from knltrain.communication.rendezvous.handshake import OTHER as OTHER_END
-from knltrain.communication.rendezvous.peer_connection import PeerLink
+from knltrain.communication.rendezvous.peer_connection import PeerConnection
 from knltrain.communication.rendezvous.peer_news import last_words
 from knltrain.communication.rendezvous.visitor import MOST_VISITORS
 from knltrain.errors import ExchangeTimeout, PeerLost
@@ -26,12 +26,12 @@ SECRET = b"this group's"
 OTHER = """
 import os, sys, time
 from functools import partial
-from knltrain.communication.rendezvous.failure_detector import OtherRank
+from knltrain.communication.rendezvous.failure_detector import MemberDetector
 
 say = partial(print, flush=True)
 port, secret = int(sys.argv[1]), sys.argv[2].encode()
 names = ["rank 3", "rank 5", "rank 7"]
-other = OtherRank(1, [("127.0.0.1", port)], secret, names, say, say, 10)
+other = MemberDetector(1, [("127.0.0.1", port)], secret, names, say, say, 10)
 say("here")
 if len(sys.argv) > 3:
     other.show_life(float(sys.argv[3]))
@@ -52,7 +52,7 @@ class Watched:
         self.left: dict[int, list[str]] = {0: [], 2: []}
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
-        self.first = FirstRank(listener, SECRET, NAMES, *self.ears(0))
+        self.first = RootDetector(listener, SECRET, NAMES, *self.ears(0))
 
     def ears(self, rank: int) -> tuple[Callable[[PeerLost], None], Callable[[PeerLost], None]]:
         return (
@@ -64,7 +64,7 @@ class Watched:
         self.process = self.start(SECRET, *limit_seconds)
         assert self.heard() == "here"
         addresses = [("127.0.0.1", self.port)]
-        self.third = OtherRank(2, addresses, SECRET, NAMES, *self.ears(2), 10)
+        self.third = MemberDetector(2, addresses, SECRET, NAMES, *self.ears(2), 10)
         self.first.await_all(10)
 
     def heard(self) -> str:
@@ -310,9 +310,9 @@ def test_what_comes_with_a_card_is_heard_though_its_rank_has_gone_since(watched:
     assert watched.first._thread.is_alive()
 
 
-def _links_of(first: FirstRank) -> list[PeerLink]:
+def _links_of(first: RootDetector) -> list[PeerConnection]:
     found = [key.data for key in first._selector.get_map().values()]
-    return [each for each in found if isinstance(each, PeerLink)]
+    return [each for each in found if isinstance(each, PeerConnection)]
 
 
 def test_waiting_for_all_ends_with_what_has_failed(watched: Watched) -> None:
@@ -322,8 +322,8 @@ def test_waiting_for_all_ends_with_what_has_failed(watched: Watched) -> None:
 
 def test_ranks_bring_cards_and_hear_the_words_of_the_first(watched: Watched) -> None:
     addresses = [("127.0.0.1", watched.port)]
-    other = OtherRank(1, addresses, SECRET, NAMES, *watched.ears(0), 10, {"card": "of 1"})
-    third = OtherRank(2, addresses, SECRET, NAMES, *watched.ears(2), 10)
+    other = MemberDetector(1, addresses, SECRET, NAMES, *watched.ears(0), 10, {"card": "of 1"})
+    third = MemberDetector(2, addresses, SECRET, NAMES, *watched.ears(2), 10)
     watched.first.await_all(10)
     assert watched.first.cards == {1: {"card": "of 1"}, 2: None}
     watched.first.say(["a word", "y" * 10_000])
@@ -341,12 +341,12 @@ def test_ranks_bring_cards_and_hear_the_words_of_the_first(watched: Watched) -> 
 
 def test_rank_that_has_come_once_is_not_let_in_again(watched: Watched) -> None:
     addresses = [("127.0.0.1", watched.port)]
-    third = OtherRank(2, addresses, SECRET, NAMES, *watched.ears(2), 10)
+    third = MemberDetector(2, addresses, SECRET, NAMES, *watched.ears(2), 10)
     _soon(lambda: 2 in watched.first.cards)
     for rank in (2, 0, 7):
         with pytest.raises(ExchangeTimeout):
-            OtherRank(rank, addresses, SECRET, NAMES, print, print, 0.2)
-    other = OtherRank(1, addresses, SECRET, NAMES, print, print, 10)
+            MemberDetector(rank, addresses, SECRET, NAMES, print, print, 0.2)
+    other = MemberDetector(1, addresses, SECRET, NAMES, print, print, 10)
     watched.first.await_all(10)
     assert watched.lost == {0: [], 2: []}
     third.close()
@@ -395,7 +395,7 @@ def test_somebody_else_at_the_first_address_is_passed_by(watched: Watched) -> No
     with socket.create_server(("127.0.0.1", 0)) as silent:
         addresses = [("127.0.0.1", silent.getsockname()[1]), ("127.0.0.1", watched.port)]
         begun = time.monotonic()
-        other = OtherRank(1, addresses, SECRET, NAMES, *watched.ears(0), 0.3)
+        other = MemberDetector(1, addresses, SECRET, NAMES, *watched.ears(0), 0.3)
         assert time.monotonic() - begun < 5
         other.close()
 
@@ -404,4 +404,4 @@ def test_address_where_nobody_answers_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(ExchangeTimeout, match=rf"does not answer at 127\.0\.0\.1:{port}"):
-        OtherRank(1, [("127.0.0.1", port)], SECRET, NAMES, print, print, 0.1)
+        MemberDetector(1, [("127.0.0.1", port)], SECRET, NAMES, print, print, 0.1)

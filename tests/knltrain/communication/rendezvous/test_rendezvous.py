@@ -19,9 +19,9 @@ import pytest
 
 from knltrain.cluster import JobSecret, Task
 from knltrain.communication.rendezvous import rendezvous
-from knltrain.communication.rendezvous.failure_detector import OtherRank
+from knltrain.communication.rendezvous.failure_detector import MemberDetector
 from knltrain.communication.rendezvous.handshake import hello
-from knltrain.communication.rendezvous.rendezvous import Gathering
+from knltrain.communication.rendezvous.rendezvous import Rendezvous
 from knltrain.errors import ConfigError, ExchangeTimeout, PeerLost, RunAborted
 
 
@@ -38,14 +38,14 @@ def hosts(cards: list[Any]) -> list[str]:
 
 
 def gathered(
-    tasks: int, work: Callable[[Gathering, list[PeerLost]], Any], job: str | None = None
+    tasks: int, work: Callable[[Rendezvous, list[PeerLost]], Any], job: str | None = None
 ) -> list[Any]:
     job = job or secrets.token_hex(4)
 
     def one(rank: int) -> Any:
         time.sleep(0.05 * (tasks - rank))  # the first comes last
         lost: list[PeerLost] = []
-        found = Gathering(task(rank, tasks, job), card(rank), 20, lost.append, hosts)
+        found = Rendezvous(task(rank, tasks, job), card(rank), 20, lost.append, hosts)
         return work(found, lost)
 
     with ThreadPoolExecutor(tasks) as threads:
@@ -60,7 +60,7 @@ def soon(look: Callable[[], bool]) -> None:
 
 
 def test_all_know_what_was_agreed_on_and_hear_what_the_first_one_says() -> None:
-    def work(found: Gathering, lost: list[PeerLost]) -> Any:
+    def work(found: Rendezvous, lost: list[PeerLost]) -> Any:
         word = found.share({"folder": "x" * 20_000} if found.task.rank == 0 else None)
         found.leave()
         assert not lost
@@ -81,7 +81,7 @@ def test_what_the_first_one_refuses_all_refuse_in_the_same_words() -> None:
 
     def one(rank: int) -> str:
         with pytest.raises(ConfigError) as error:
-            Gathering(task(rank, 2, job), card(rank), 20, print, refuse)
+            Rendezvous(task(rank, 2, job), card(rank), 20, print, refuse)
         return str(error.value)
 
     with ThreadPoolExecutor(2) as threads:
@@ -109,7 +109,7 @@ def _free_port() -> int:
 
 
 def test_others_hear_who_has_failed_and_why() -> None:
-    def work(found: Gathering, lost: list[PeerLost]) -> str:
+    def work(found: Rendezvous, lost: list[PeerLost]) -> str:
         if found.task.rank == 1:
             found.leave(in_peace=False, why="no room on its disk")
             return ""
@@ -122,7 +122,7 @@ def test_others_hear_who_has_failed_and_why() -> None:
 
 
 def test_waiting_for_a_word_ends_when_the_first_one_fails() -> None:
-    def work(found: Gathering, _lost: list[PeerLost]) -> str:
+    def work(found: Rendezvous, _lost: list[PeerLost]) -> str:
         if found.task.rank == 0:
             found.leave(in_peace=False, why="no run folder")
             return ""
@@ -146,7 +146,7 @@ def test_stranger_who_knows_all_that_is_public_becomes_no_task_and_the_launch_go
         addresses = [("127.0.0.1", port) for port in rendezvous._ports(task(1, 2, job))]
         for guess in (public, b""):
             with pytest.raises(ExchangeTimeout):
-                OtherRank(1, addresses, guess, ["a", "b"], print, print, 1, card(1))
+                MemberDetector(1, addresses, guess, ["a", "b"], print, print, 1, card(1))
             for port in rendezvous._ports(task(1, 2, job)):
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as visitor:
                     visitor.settimeout(10)
@@ -155,18 +155,18 @@ def test_stranger_who_knows_all_that_is_public_becomes_no_task_and_the_launch_go
                     visitor.sendall(hmac.digest(guess, answer, "sha256"))
                     refused.append(visitor.recv(1) == b"")
 
-    def work(found: Gathering, lost: list[PeerLost]) -> Any:
+    def work(found: Rendezvous, lost: list[PeerLost]) -> Any:
         found.leave()
         assert not lost
         return found.agreed
 
     with ThreadPoolExecutor(3) as threads:
         first = threads.submit(
-            Gathering, task(0, 2, job), card(0), 60, print, lambda cards: hosts(cards)
+            Rendezvous, task(0, 2, job), card(0), 60, print, lambda cards: hosts(cards)
         )
         soon(lambda: any(is_taken(port) for port in rendezvous._ports(task(0, 2, job))))
         stranger()
-        other = threads.submit(Gathering, task(1, 2, job), card(1), 60, print, hosts)
+        other = threads.submit(Rendezvous, task(1, 2, job), card(1), 60, print, hosts)
         found = [each.result(timeout=60) for each in (first, other)]
     assert [work(each, []) for each in found] == [["n0", "n1"]] * 2
     assert refused == [True, True]
@@ -203,14 +203,14 @@ def test_nothing_is_left_of_the_secret_where_a_signal_comes_before_anybody_else(
         raise RunAborted("stopped by SIGTERM", signal.SIGTERM)
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr(rendezvous, "FirstRank", stopped)
+    monkeypatch.setattr(rendezvous, "RootDetector", stopped)
     with pytest.raises(RunAborted):
-        Gathering(task(0, 2, secrets.token_hex(4)), card(0), 20, print, hosts)
+        Rendezvous(task(0, 2, secrets.token_hex(4)), card(0), 20, print, hosts)
     assert not list(tmp_path.rglob("*.secret"))
 
 
 def test_first_one_listens_where_the_others_have_come() -> None:
-    def work(found: Gathering, _: list[PeerLost]) -> str:
+    def work(found: Rendezvous, _: list[PeerLost]) -> str:
         if found.task.rank:
             found.leave()
             return ""
@@ -223,7 +223,7 @@ def test_first_one_listens_where_the_others_have_come() -> None:
 
 def test_first_one_names_those_that_do_not_come() -> None:
     with pytest.raises(ExchangeTimeout, match=r"0\.2 s in vain for task 1, task 2"):
-        Gathering(task(0, 3, secrets.token_hex(4)), card(0), 0.2, print, hosts)
+        Rendezvous(task(0, 3, secrets.token_hex(4)), card(0), 0.2, print, hosts)
 
 
 def test_others_say_where_they_have_looked_for_the_first_one(
@@ -231,7 +231,7 @@ def test_others_say_where_they_have_looked_for_the_first_one(
 ) -> None:
     monkeypatch.setattr(rendezvous, "_ATTEMPT_SECONDS", 0.1)
     with pytest.raises(ExchangeTimeout) as error:
-        Gathering(task(1, 2, "nobody's"), card(0), 0.2, print, hosts)
+        Rendezvous(task(1, 2, "nobody's"), card(0), 0.2, print, hosts)
     assert "in vain for task 0 on 127.0.0.1" in str(error.value)
     assert "from here the way goes by 127.0.0.1" in str(error.value)
     assert "MASTER_ADDR" in str(error.value)
@@ -242,19 +242,19 @@ def test_host_without_an_address_is_named(rank: int) -> None:
     with pytest.raises(
         ConfigError, match=r"'no\.such\.host\.invalid', where tests says that task 0"
     ):
-        Gathering(task(rank, 2, "j", first_host="no.such.host.invalid"), card(0), 1, print, hosts)
+        Rendezvous(task(rank, 2, "j", first_host="no.such.host.invalid"), card(0), 1, print, hosts)
 
 
 def test_way_out_is_one_that_the_launcher_carries_along() -> None:
     """ssh takes no variables to the other computers."""
     lost = task(1, 2, "j", launcher="knltrain launch", first_host="no.such.host.invalid")
     with pytest.raises(ConfigError, match="an address of that computer by the option --address"):
-        Gathering(lost, card(1), 1, print, hosts)
+        Rendezvous(lost, card(1), 1, print, hosts)
 
 
 def test_first_one_that_is_on_another_computer_is_told() -> None:
     with pytest.raises(ConfigError) as error:
-        Gathering(task(0, 2, "j", first_host="203.0.113.7"), card(0), 1, print, hosts)
+        Rendezvous(task(0, 2, "j", first_host="203.0.113.7"), card(0), 1, print, hosts)
     assert "has the address 203.0.113.7, which is none of this computer's (lo 127.0.0.1" in str(
         error.value
     )
@@ -265,7 +265,7 @@ def test_ports_of_which_none_is_free_are_named(monkeypatch: pytest.MonkeyPatch) 
         port = int(taken.getsockname()[1])
         monkeypatch.setattr(rendezvous, "_ports", lambda _task: [port])
         with pytest.raises(ConfigError, match=f"none of the ports {port} is free"):
-            Gathering(task(0, 2, "j"), card(0), 1, print, hosts)
+            Rendezvous(task(0, 2, "j"), card(0), 1, print, hosts)
 
 
 def test_job_of_another_user_is_at_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:

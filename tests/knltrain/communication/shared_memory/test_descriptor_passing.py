@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.communication.shared_memory.descriptor_passing import Doorkeeper, fd_behind
+from knltrain.communication.shared_memory.descriptor_passing import DescriptorServer, fd_behind
 from knltrain.errors import SegmentError
 
 NOBODY = 65534
@@ -69,7 +69,7 @@ def hands_out(address: str, make: Callable[[], int], told: int) -> None:
 def test_descriptor_behind_an_address_is_that_of_the_same_file() -> None:
     fd = memory(b"")
     os.ftruncate(fd, 5)
-    door = Doorkeeper(fd)
+    door = DescriptorServer(fd)
     other = fd_behind(door.address)
     assert not os.get_inheritable(other)
     os.write(fd, b"hello")
@@ -81,7 +81,7 @@ def test_descriptor_behind_an_address_is_that_of_the_same_file() -> None:
 
 def test_closed_door_and_unknown_address_are_told() -> None:
     fd = memory()
-    door = Doorkeeper(fd)
+    door = DescriptorServer(fd)
     door.close()
     os.close(fd)
     for address in (door.address, "knltrain-memory-nobody"):
@@ -102,7 +102,7 @@ def test_memory_of_another_user_is_not_taken() -> None:
 
 def test_memory_is_not_given_to_another_user() -> None:
     fd = memory()
-    door = Doorkeeper(fd)
+    door = DescriptorServer(fd)
     told, telling = os.pipe()
 
     def take() -> None:
@@ -150,7 +150,7 @@ def test_what_is_no_memory_is_refused(kind: str) -> None:
         "folder": lambda: os.open("/", os.O_RDONLY),
         "empty": lambda: os.memfd_create("empty"),
     }[kind]()
-    door = Doorkeeper(fd)
+    door = DescriptorServer(fd)
     before = open_files()
     with pytest.raises(SegmentError, match="what is handed out there is no memory"):
         fd_behind(door.address)

@@ -30,10 +30,10 @@ CALLS: tuple[tuple[type, str], ...] = (
     (barrier.Barrier, "wait"),
     (barrier.Barrier, "_all_are_here"),
     (barrier.Barrier, "_missing"),
-    (peer_wait.Patience, "check"),
-    (peer_wait.Patience, "_check_alive"),
-    (center_locks.Visits, "_holder_word"),
-    (center_locks.Visits, "_is_past"),
+    (peer_wait.PeerWait, "check"),
+    (peer_wait.PeerWait, "_check_alive"),
+    (center_locks.CenterLocks, "_holder_word"),
+    (center_locks.CenterLocks, "_is_past"),
 )
 """Of which a worker remembers no more than the result: they change nothing else of its own."""
 

@@ -33,9 +33,9 @@ from knltrain.communication.shared_memory import atomics
 from knltrain.communication.shared_memory.atomics import read
 from knltrain.errors import PeerLost, SegmentError
 from knltrain.exchange.transports import barrier
-from knltrain.exchange.transports.center_locks import Visits
+from knltrain.exchange.transports.center_locks import CenterLocks
 from knltrain.exchange.transports.node_shared import NodeShared
-from knltrain.exchange.transports.peer_wait import Patience
+from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.transport import WHOLE
 
 Patch: TypeAlias = pytest.MonkeyPatch
@@ -121,11 +121,11 @@ def one_set_of_sums(_scenario: Any, patch: Patch) -> None:
 
 
 def turn_that_is_not_awaited(_scenario: Any, patch: Patch) -> None:
-    patch.setattr(Visits, "_await_turn", lambda self: None)
+    patch.setattr(CenterLocks, "_await_turn", lambda self: None)
 
 
 def turn_that_stays(_scenario: Any, patch: Patch) -> None:
-    patch.setattr(Visits, "_turn_now", lambda self: 0)
+    patch.setattr(CenterLocks, "_turn_now", lambda self: 0)
 
 
 def lock_that_is_kept(_scenario: Any, patch: Patch) -> None:
@@ -133,12 +133,12 @@ def lock_that_is_kept(_scenario: Any, patch: Patch) -> None:
 
 
 def nobody_looks_for_peers(_scenario: Any, patch: Patch) -> None:
-    patch.setattr(Patience, "_check_alive", lambda self, awaited: None)
+    patch.setattr(PeerWait, "_check_alive", lambda self, awaited: None)
 
 
 def peers_are_not_asked_for_twice(_scenario: Any, patch: Patch) -> None:
     """Who had the turn counts as awaited though it has passed the turn on and ended well."""
-    patch.setattr(Visits, "_who_has", lambda self, turn: [turn % self._workers])
+    patch.setattr(CenterLocks, "_who_has", lambda self, turn: [turn % self._workers])
 
 
 def lock_of_the_dead_is_passed_by(_scenario: Any, patch: Patch) -> None:

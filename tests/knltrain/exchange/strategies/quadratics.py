@@ -10,7 +10,7 @@ import numpy as np
 from thread_nodes import ThreadNodes
 
 from knltrain.assembly.factories import reference_kernels
-from knltrain.assembly.method_order import MethodOrder
+from knltrain.assembly.method_order import MethodContext
 from knltrain.assembly.methods import build
 from knltrain.config import RunConfig
 from knltrain.exchange.strategies import participation_in
@@ -78,7 +78,7 @@ def train(
     config = _config(name, workers, nodes, exchange)
     of_node = workers // nodes
     between = ThreadNodes(nodes)
-    method = build(MethodOrder(config, workers, NETWORK, reference_kernels(), rate_at))
+    method = build(MethodContext(config, workers, NETWORK, reference_kernels(), rate_at))
     parameters = np.zeros((steps, workers, SIZE), np.float32)
     models = np.zeros((steps, SIZE), np.float32)
     memories = [

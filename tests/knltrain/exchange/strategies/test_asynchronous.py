@@ -17,7 +17,7 @@ from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import ExchangeRule
-from knltrain.exchange.strategies import Participation, participation_in
+from knltrain.exchange.strategies import Strategy, participation_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.joining import join
@@ -108,7 +108,7 @@ class Waits(Loopback):
         super().push(rule, contribution, order)
 
 
-def seasgd(transport: Transport) -> Participation:
+def seasgd(transport: Transport) -> Strategy:
     rule = EASGD(ALPHA, elastic)
     method = Method("seasgd", rule, "parameters", 1, "first_come", "step", overlap="writes")
     part = participation_in(method, transport)

@@ -19,11 +19,11 @@ AVERAGE = Method("average", ModelAveraging(1, elastic.synchronous_average), "par
 @pytest.mark.parametrize(
     ("method", "kind"),
     [
-        (PLAIN, "MeetsAll"),
-        (replace(PLAIN, overlap="gradient"), "MeetsMeanwhile"),
-        (replace(AVERAGE, stream=Stream((slice(0, 5),))), "MeetsInFragments"),
-        (ALONE, "ComesAlone"),
-        (replace(ALONE, overlap="writes"), "WritesBehind"),
+        (PLAIN, "SynchronousStrategy"),
+        (replace(PLAIN, overlap="gradient"), "OverlappedStrategy"),
+        (replace(AVERAGE, stream=Stream((slice(0, 5),))), "StreamingStrategy"),
+        (ALONE, "AsynchronousStrategy"),
+        (replace(ALONE, overlap="writes"), "OverlappedPushStrategy"),
     ],
 )
 def test_workers_take_part_as_their_method_is_composed(method: Method, kind: str) -> None:

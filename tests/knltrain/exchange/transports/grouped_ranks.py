@@ -20,7 +20,7 @@ import numpy as np
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies import Participation, participation_in
+from knltrain.exchange.strategies import Strategy, participation_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.grouped_team import GroupedTeam
@@ -61,7 +61,7 @@ def trained(team: GroupedTeam, method: Method = METHOD) -> list[np.ndarray]:
     return found
 
 
-def take_step(part: Participation, step: int) -> None:
+def take_step(part: Strategy, step: int) -> None:
     part.step_begins(step)
     part.gradient[:] = part.parameters - target(part.team.rank)
     part.gradient_ready(step)

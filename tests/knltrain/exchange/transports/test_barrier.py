@@ -11,7 +11,7 @@ from knltrain.communication.shared_memory import process_identity
 from knltrain.errors import ExchangeTimeout, PeerLost
 from knltrain.exchange.transports.barrier import Barrier
 from knltrain.exchange.transports.layout import HOLDER
-from knltrain.exchange.transports.peer_wait import Patience
+from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.segment import Segment, lost_worker
 
 
@@ -39,7 +39,7 @@ def hold(segment: Segment, rank: int, identity: int) -> None:
 
 def test_worker_that_never_joined_is_named_when_time_is_up(segment: Segment) -> None:
     with pytest.raises(ExchangeTimeout, match=r"0\.2 s in vain for worker 1 \(has not joined\)"):
-        Barrier(segment, 0, Patience(segment, 0.2)).wait()
+        Barrier(segment, 0, PeerWait(segment, 0.2)).wait()
 
 
 def test_worker_that_runs_but_does_not_come_is_named_when_time_is_up(segment: Segment) -> None:
@@ -50,14 +50,14 @@ def test_worker_that_runs_but_does_not_come_is_named_when_time_is_up(segment: Se
         with pytest.raises(
             ExchangeTimeout, match=rf"worker 1 \(process {child.pid} on host \S+, running\)"
         ):
-            Barrier(segment, 0, Patience(segment, 0.3)).wait()
+            Barrier(segment, 0, PeerWait(segment, 0.3)).wait()
         child.kill()
 
 
 def test_long_wait_leaves_the_core_to_others(segment: Segment) -> None:
     begin, begin_busy = time.monotonic(), time.thread_time()
     with pytest.raises(ExchangeTimeout):
-        Barrier(segment, 0, Patience(segment, 0.4)).wait()
+        Barrier(segment, 0, PeerWait(segment, 0.4)).wait()
     busy = time.thread_time() - begin_busy
     assert busy < 0.5 * (time.monotonic() - begin)
 
@@ -66,7 +66,7 @@ def test_ended_worker_is_lost_and_the_others_are_told(segment: Segment, ended: i
     hold(segment, 1, ended)
     lost = f"worker 1 is gone: its process {process_identity.process_id(ended)} has ended"
     with pytest.raises(PeerLost, match=lost):
-        Barrier(segment, 0, Patience(segment, 60)).wait()
+        Barrier(segment, 0, PeerWait(segment, 60)).wait()
     assert segment.abort_word[0] == lost_worker(1)
 
 
@@ -79,7 +79,7 @@ def test_worker_that_comes_and_ends_while_it_is_looked_for_is_not_lost(
 
     hold(segment, 1, ended)
     monkeypatch.setattr(process_identity, "is_alive", come_and_end)
-    Barrier(segment, 0, Patience(segment, 60)).wait()
+    Barrier(segment, 0, PeerWait(segment, 60)).wait()
     assert segment.abort_word[0] == 0
 
 
@@ -90,5 +90,5 @@ def test_worker_that_comes_while_the_other_sleeps_is_noticed(segment: Segment) -
 
     with_peer = threading.Thread(target=come)
     with_peer.start()
-    Barrier(segment, 0, Patience(segment, 60)).wait()
+    Barrier(segment, 0, PeerWait(segment, 60)).wait()
     with_peer.join()

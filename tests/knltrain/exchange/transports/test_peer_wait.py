@@ -12,7 +12,7 @@ import pytest
 from knltrain.communication.shared_memory import process_identity
 from knltrain.errors import ExchangeTimeout, PeerLost, RunAborted
 from knltrain.exchange.transports.layout import HOLDER
-from knltrain.exchange.transports.peer_wait import Patience
+from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.segment import Segment, lost_worker
 
 
@@ -25,13 +25,13 @@ def segment() -> Iterator[Segment]:
 
 def test_what_is_there_is_not_waited_for(segment: Segment) -> None:
     segment.abort(1)
-    Patience(segment, 0.1).wait(lambda: True, list)
+    PeerWait(segment, 0.1).wait(lambda: True, list)
 
 
 @pytest.mark.parametrize(("usual", "once"), [(0.1, 0.2), (0.2, 0.1), (0.2, None)])
 def test_longer_time_limit_holds(segment: Segment, usual: float, once: float | None) -> None:
     with pytest.raises(ExchangeTimeout, match=r"waited 0\.2 s in vain for worker 1"):
-        Patience(segment, usual).wait(lambda: False, lambda: [1], once)
+        PeerWait(segment, usual).wait(lambda: False, lambda: [1], once)
 
 
 def test_frozen_worker_has_no_longer_time_limit_and_is_named_first(segment: Segment) -> None:
@@ -44,7 +44,7 @@ def test_frozen_worker_has_no_longer_time_limit_and_is_named_first(segment: Segm
         host = socket.gethostname()
         named = f"worker 1 (process {frozen.pid} on host {host}) is stopped (state T): waited 0.4 s"
         with pytest.raises(ExchangeTimeout, match=f"^{re.escape(named)}"):
-            Patience(segment, 0.4).wait(lambda: False, lambda: [0, 1], 1800)
+            PeerWait(segment, 0.4).wait(lambda: False, lambda: [0, 1], 1800)
         frozen.kill()
 
 
@@ -55,7 +55,7 @@ def test_frozen_worker_is_named_before_others_that_are_late(segment: Segment) ->
         segment.words[segment.layout.state_word(1) + HOLDER] = identity
         frozen.send_signal(signal.SIGSTOP)
         with pytest.raises(ExchangeTimeout, match=r"^worker 1 .* and for worker 0 \(has not joi"):
-            Patience(segment, 0.05).wait(lambda: False, lambda: [0, 1])
+            PeerWait(segment, 0.05).wait(lambda: False, lambda: [0, 1])
         frozen.kill()
 
 
@@ -66,7 +66,7 @@ def test_starved_worker_has_more_time_and_is_told_so(
     delays = itertools.count()
     monkeypatch.setattr(process_identity, "run_delay_seconds", lambda identity: float(next(delays)))
     with pytest.raises(ExchangeTimeout, match=r"waited 0\.8 s in vain .*, starved of cores\)"):
-        Patience(segment, 0.2).wait(lambda: False, lambda: [1])
+        PeerWait(segment, 0.2).wait(lambda: False, lambda: [1])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_starved_worker_has_more_time_and_is_told_so(
 def test_abort_code_says_why_the_run_ends(
     segment: Segment, code: int, kind: type[Exception], text: str
 ) -> None:
-    patience = Patience(segment, 60)
+    patience = PeerWait(segment, 60)
     patience.check()
     segment.abort(code)
     for look in (patience.check, lambda: patience.wait(lambda: False, list)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.errors import ExchangeTimeout
-from knltrain.exchange.transports.mpi_team import Meetings
+from knltrain.exchange.transports.mpi_team import MpiTeam
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.tree_team import TreeTeam
@@ -40,7 +40,7 @@ def leaves_alone(mpi, own):
 
 def meetings(mpi, own):
     """What one alone does not come to is given up in time."""
-    together = Meetings(mpi, 30.0, own.check)
+    together = MpiTeam(mpi, 30.0, own.check)
     values = np.array([together.rank])
     assert together.gathered(values).reshape(-1).tolist() == list(range(together.workers))
     together.broadcast(values)

@@ -10,10 +10,10 @@ import numpy as np
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba.compiling.single_thread import alone
 from vectorized_ops.numba.sgd import SGDUpdate
-from vectorized_ops.parameter_groups import Segments
+from vectorized_ops.parameter_groups import ParameterGroups
 
 SIZE = 100_003
-SEGMENTS = Segments(
+SEGMENTS = ParameterGroups(
     np.array([0, 70_001, SIZE]),
     np.ones(2, np.float32),
     np.zeros(2, np.float32),
