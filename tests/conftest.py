@@ -146,8 +146,8 @@ def _left_after_a_while(looks: dict[str, Callable[[], set[str]]]) -> dict[str, s
     began = time.monotonic()
     while left := {what: found for what, look in looks.items() if (found := look())}:
         may_be_theirs = SIDE_BY_SIDE and set(left) == {IN_SHARED_MEMORY}
-        patience = PATIENCE_WITH_OTHERS_SECONDS if may_be_theirs else PATIENCE_SECONDS
-        if time.monotonic() > began + patience:
+        peer_wait = PATIENCE_WITH_OTHERS_SECONDS if may_be_theirs else PATIENCE_SECONDS
+        if time.monotonic() > began + peer_wait:
             break
         if "processes" not in left:  # which no collector ends
             gc.collect()

@@ -71,10 +71,10 @@ def build_worker(
     task = _task(config, team, clocks)
     network, batches = task.identity.network, task.batches
     optimizer = build_optimizer(config, network)
-    participation = _participation(config, team, task, optimizer)
+    strategy = _strategy(config, team, task, optimizer)
     if isinstance(optimizer, InParts):
         optimizer = StepsMeanwhile(optimizer if team.rank == 0 else None)
-    since, start = _start(task, optimizer, participation, run_folder if resume else None)
+    since, start = _start(task, optimizer, strategy, run_folder if resume else None)
     for progress in compile_kernels(config, batches.images_per_worker, threads):
         for observer in observers:
             observer.compiling(progress)
@@ -88,10 +88,10 @@ def build_worker(
         backend=backend,
         optimizer=optimizer,
         learning_rate=task.learning_rate,
-        participation=participation,
+        strategy=strategy,
         termination=config.exchange.termination,
         clocks=clocks,
-        requests=_requests(config, participation, requests),
+        requests=_requests(config, strategy, requests),
         observers=(*observers, *own),
     )
 
@@ -125,33 +125,31 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
     return _Task(identity, dataset, batches, steps, learning_rate)
 
 
-def _participation(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
-    from knltrain.exchange.strategies import participation_in
+def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
+    from knltrain.exchange.strategies import strategy_in
     from knltrain.optimizers.layerwise import InParts
     from knltrain.worker.synchronisation import MEETING_SECONDS
 
     method = build_method(config, team.workers, task.learning_rate)
     if not isinstance(optimizer, InParts):
-        return participation_in(method, team)
+        return strategy_in(method, team)
 
     def step_layer(step: int, layer: int, weights: FloatArray, gradient: FloatArray) -> None:
         optimizer.step_part(layer, weights, gradient, task.learning_rate(step))
 
     team.barrier(MEETING_SECONDS)  # all make their exchange at once; one may still read images
-    return participation_in(method, team, step_layer)
+    return strategy_in(method, team, step_layer)
 
 
-def _requests(
-    config: RunConfig, participation: Strategy, board: tuple[int, int] | None
-) -> Requests:
+def _requests(config: RunConfig, strategy: Strategy, board: tuple[int, int] | None) -> Requests:
     from knltrain.exchange.transports.request_board import RequestBoard
     from knltrain.worker.requests import BoardRequests, NobodyAsks
 
     if board is None:
         return NobodyAsks()
     fd, slot = board
-    method, limit = participation.method, config.exchange.timeout_seconds
-    return BoardRequests(RequestBoard.attach(fd), slot, participation.team, method, limit)
+    method, limit = strategy.method, config.exchange.timeout_seconds
+    return BoardRequests(RequestBoard.attach(fd), slot, strategy.team, method, limit)
 
 
 def _own_observers(
@@ -176,7 +174,7 @@ def _own_observers(
 
 
 def _start(
-    task: _Task, optimizer: Optimizer, participation: Strategy, resumed: Path | None
+    task: _Task, optimizer: Optimizer, strategy: Strategy, resumed: Path | None
 ) -> tuple[int, WorkerState]:
     """The run's step and a worker's state at the beginning.
 
@@ -193,10 +191,10 @@ def _start(
     checkpoint = newest_checkpoint(resumed, identity.network)
     state = load_worker_state(
         checkpoint,
-        participation.team.rank,
+        strategy.team.rank,
         identity=identity,
         optimizer_state=optimizer.state,
-        exchange_state=participation.state(),
+        exchange_state=strategy.state(),
     )
     check_length(checkpoint.step, task.steps)
     return checkpoint.step, state

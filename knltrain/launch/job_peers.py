@@ -20,7 +20,7 @@ from knltrain.communication.shared_memory.descriptor_passing import DescriptorSe
 from knltrain.config import RunConfig
 from knltrain.data.contents import DataContents
 from knltrain.errors import KnltrainError, PeerLost, RunFolderError, RunStopped, SegmentError
-from knltrain.launch.node_share import NodeShare, agreed_sites, card_of, met_site
+from knltrain.launch.node_share import NodeShare, agreed_node_shares, card_of, met_node_share
 from knltrain.launch.run_folder import CONFIG
 
 LEAST_PATIENCE_SECONDS = 60.0
@@ -36,14 +36,14 @@ _PAUSE_SECONDS = 0.02
 class JobPeers:
     """This process among all that start workers of a run, once all are there.
 
-    `site` is its part of the run, ``lost_fd`` becomes readable when one of the others is gone,
-    which `lost` then tells, ``notes_fd`` when one has sent a note: to the first one, which `leads`,
-    or that one to all `others`. Raises ConfigError where they do not agree on the run, and what
+    `node_share` is its part of the run, ``lost_fd`` becomes readable when one of the others is
+    gone, which `lost` then tells, ``notes_fd`` when one has sent a note: to the first one, which
+    `leads`, or that one to all `others`. Raises ConfigError where they do not agree on the run, and what
     `Rendezvous` raises. Leaving the ``with`` block with an error tells the others of it.
     """
 
     def __init__(
-        self, task: Task, site: NodeShare, config: RunConfig, data: DataContents | None = None
+        self, task: Task, node_share: NodeShare, config: RunConfig, data: DataContents | None = None
     ) -> None:
         self.lost: PeerLost | None = None
         self.lost_fd, self._telling_fd = os.pipe()
@@ -56,17 +56,17 @@ class JobPeers:
         described = config.model_dump(mode="json")
         card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described, data)
         self._listener: socket.socket | None = None
-        self._gathering: Rendezvous | None = None
+        self._rendezvous: Rendezvous | None = None
         try:
-            self._gathering = Rendezvous(
+            self._rendezvous = Rendezvous(
                 task,
                 card,
                 limit_seconds,
                 self._take_lost,
-                partial(agreed_sites, site),
+                partial(agreed_node_shares, node_share),
                 self._take_note,
             )
-            self.site = met_site(site, self._gathering.agreed[task.rank])
+            self.node_share = met_node_share(node_share, self._rendezvous.agreed[task.rank])
         except BaseException:
             self._leave(in_peace=False)
             raise
@@ -76,20 +76,20 @@ class JobPeers:
 
         The first one gives ``run_folder``. Raises RunFolderError where it is not seen.
         """
-        gathering = self._found()
+        rendezvous = self._found()
         if run_folder is not None:
-            self._listener = gathering.listener()
+            self._listener = rendezvous.listener()
             told = {
                 "run_folder": str(run_folder.absolute()),
                 "config": (run_folder / CONFIG).read_text(encoding="utf-8"),
                 "port": self._listener.getsockname()[1],
             }
-            gathering.share(told)
+            rendezvous.share(told)
         else:
-            told = gathering.share()
+            told = rendezvous.share()
             _check_seen(Path(told["run_folder"]), told["config"])
         fd = None if self._listener is None else self._listener.fileno()
-        meeting_point = MeetingPoint(gathering.first_address, told["port"], gathering.address, fd)
+        meeting_point = MeetingPoint(rendezvous.first_address, told["port"], rendezvous.address, fd)
         return Path(told["run_folder"]), meeting_point
 
     def doorkeepers(self, fds: tuple[int, ...]) -> list[DescriptorServer]:
@@ -144,8 +144,8 @@ class JobPeers:
 
     def give_up(self, why: str) -> None:
         """Tell the others at once that this part of the run fails: its end may take long."""
-        if self._gathering is not None:
-            self._gathering.leave(in_peace=False, why=why)
+        if self._rendezvous is not None:
+            self._rendezvous.leave(in_peace=False, why=why)
 
     def __enter__(self) -> JobPeers:
         return self
@@ -157,11 +157,11 @@ class JobPeers:
         self._leave(in_peace=error is None or isinstance(error, RunStopped), why=why)
 
     def _found(self) -> Rendezvous:
-        assert self._gathering is not None
-        return self._gathering
+        assert self._rendezvous is not None
+        return self._rendezvous
 
     def _address_of_memory(self, number: int) -> str:
-        return f"knltrain-memory-{self._found().token}-{self.site.node}-{number}"
+        return f"knltrain-memory-{self._found().token}-{self.node_share.node}-{number}"
 
     def _take_lost(self, error: PeerLost) -> None:
         self.lost = error
@@ -174,8 +174,8 @@ class JobPeers:
             os.write(self._noting_fd, b".")
 
     def _leave(self, in_peace: bool, why: str | None = None) -> None:
-        if self._gathering is not None:
-            self._gathering.leave(in_peace, why)
+        if self._rendezvous is not None:
+            self._rendezvous.leave(in_peace, why)
         if self._listener is not None:
             self._listener.close()
         for fd in (self.lost_fd, self._telling_fd, self.notes_fd, self._noting_fd):
@@ -183,15 +183,15 @@ class JobPeers:
 
 
 @contextmanager
-def company_of(
-    task: Task | None, site: NodeShare, config: RunConfig, data: DataContents | None = None
+def job_peers_of(
+    task: Task | None, node_share: NodeShare, config: RunConfig, data: DataContents | None = None
 ) -> Iterator[JobPeers | None]:
     """The company of a task; None for a process that starts all workers of its run."""
     if task is None:
         yield None
         return
-    with JobPeers(task, site, config, data) as company:
-        yield company
+    with JobPeers(task, node_share, config, data) as job_peers:
+        yield job_peers
 
 
 def _check_seen(run_folder: Path, config: str) -> None:

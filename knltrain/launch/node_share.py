@@ -37,7 +37,7 @@ class NodeShare:
 ALONE: Final = NodeShare()
 
 
-def expected_site(task: Task | None) -> NodeShare:
+def expected_node_share(task: Task | None) -> NodeShare:
     """The site of a task before it has met the others, its node's number perhaps not known yet.
 
     Raises ConfigError if not all computers can have as many tasks.
@@ -74,21 +74,25 @@ def card_of(
     }
 
 
-def agreed_sites(site: NodeShare, cards: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+def agreed_node_shares(
+    node_share: NodeShare, cards: Sequence[Mapping[str, Any]]
+) -> list[tuple[int, int]]:
     """Node and share of every task, by the ``cards`` of all.
 
-    `site` is what the first one expected. Raises ConfigError where they do not agree on the run,
-    where computers have different numbers of tasks, or where tasks of one have the same cpus.
+    `node_share` is what the first one expected. Raises ConfigError where they do not agree on the
+    run, where computers have different numbers of tasks, or where tasks of one have the same cpus.
     """
     _check_equal(cards)
     nodes: dict[tuple[str, str], list[int]] = {}
     for number, card in enumerate(cards):
         nodes.setdefault((card["host"], card["node"]), []).append(number)
-    if len(nodes) != site.nodes or {len(tasks) for tasks in nodes.values()} != {site.shares}:
+    if len(nodes) != node_share.nodes or {len(tasks) for tasks in nodes.values()} != {
+        node_share.shares
+    }:
         listed = ", ".join(f"{len(tasks)} on {host}" for (host, _), tasks in nodes.items())
         raise ConfigError(
             f"{len(cards)} tasks are on {len(nodes)} computers ({listed}): expected "
-            f"{site.shares} on each of {site.nodes}, as by srun --ntasks-per-node"
+            f"{node_share.shares} on each of {node_share.nodes}, as by srun --ntasks-per-node"
         )
     found = [(0, 0)] * len(cards)
     for node, tasks in enumerate(nodes.values()):
@@ -98,10 +102,10 @@ def agreed_sites(site: NodeShare, cards: Sequence[Mapping[str, Any]]) -> list[tu
     return found
 
 
-def met_site(site: NodeShare, agreed: Sequence[int]) -> NodeShare:
+def met_node_share(node_share: NodeShare, agreed: Sequence[int]) -> NodeShare:
     """The site of a task, once node and share have been agreed on."""
     node, share = agreed
-    return replace(site, node=node, share=share)
+    return replace(node_share, node=node, share=share)
 
 
 def _check_apart(tasks: Sequence[int], cards: Sequence[Mapping[str, Any]]) -> None:

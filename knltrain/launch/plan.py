@@ -47,16 +47,16 @@ _KEY_OF_OPTION = {
 class RunPlan:
     """A run with nothing left open: `config.workers` is a number, every worker has its place.
 
-    `placements` are those of the workers that this process starts, which `site` says; their ranks
-    are those on this node. `notes` are what a user should know about the places, `data` what the
-    run learns from.
+    `placements` are those of the workers that this process starts, which `node_share` says; their
+    ranks are those on this node. `notes` are what a user should know about the places, `data` what
+    the run learns from.
     """
 
     config: RunConfig
     placements: tuple[Placement, ...]
     total_steps: int
     notes: tuple[str, ...] = ()
-    site: NodeShare = ALONE
+    node_share: NodeShare = ALONE
     data: DataContents | None = None
 
     @property
@@ -66,29 +66,29 @@ class RunPlan:
 
     def rank_of(self, placement: Placement) -> int:
         """A worker's rank in the run."""
-        return self.site.node * int(self.config.workers) + placement.rank
+        return self.node_share.node * int(self.config.workers) + placement.rank
 
-    def at(self, site: NodeShare) -> RunPlan:
+    def at(self, node_share: NodeShare) -> RunPlan:
         """The same plan for a site whose number, or whose share's, has been found to be another."""
         own = len(self.placements)
-        first = (site.share - self.site.share) * own
+        first = (node_share.share - self.node_share.share) * own
         places = tuple(replace(each, rank=each.rank + first) for each in self.placements)
-        return replace(self, site=site, placements=places)
+        return replace(self, node_share=node_share, placements=places)
 
     def noting(self, notes: Iterable[str]) -> RunPlan:
         """The same plan with more notes."""
         return replace(self, notes=(*self.notes, *notes))
 
 
-def plan_run(config: RunConfig, site: NodeShare = ALONE) -> RunPlan:
+def plan_run(config: RunConfig, node_share: NodeShare = ALONE) -> RunPlan:
     """Decide the number of workers and their places, and try what could stop a worker half-way.
 
-    `site` says on how many computers, and which share of a computer's workers is started here.
+    `node_share` says on how many computers, and which share of a computer's workers starts here.
 
     Raises ConfigError, DataError, or TopologyError or PlacementError of affinity.
     """
     try:
-        plan = _plan(config, site)
+        plan = _plan(config, node_share)
     except TooManyWorkers as error:
         raise TooManyWorkers(_in_words_of_a_run(str(error)), error.most) from None
     except PlacementError as error:
@@ -96,15 +96,15 @@ def plan_run(config: RunConfig, site: NodeShare = ALONE) -> RunPlan:
     return replace(plan, notes=tuple(map(_in_words_of_a_run, plan.notes)))
 
 
-def _plan(config: RunConfig, site: NodeShare) -> RunPlan:
+def _plan(config: RunConfig, node_share: NodeShare) -> RunPlan:
     check_names(config)
-    config = _on_nodes(config, site)
+    config = _on_nodes(config, node_share)
     hbm_nodes = config.placement.hbm_nodes
     topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
     allowed = read_allowed()
-    asked, config = config, _at_home_anywhere(_counted(config, site, topology, allowed))
+    asked, config = config, _at_home_anywhere(_counted(config, node_share, topology, allowed))
     doubts = doubts_about(config, config.total_workers)
-    request, quota_notes = _within_quota(asked, request_of(config, site), topology, allowed)
+    request, quota_notes = _within_quota(asked, request_of(config, node_share), topology, allowed)
     if config.placement.pin:
         place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
     size = check_run(config)
@@ -112,18 +112,20 @@ def _plan(config: RunConfig, site: NodeShare) -> RunPlan:
     if config.placement.pin:
         plan = place_workers(topology, allowed, replace(request, needs=size.needs))
     else:
-        plan = _unpinned(config, site, topology, allowed)
+        plan = _unpinned(config, node_share, topology, allowed)
     notes = (*doubts, *size.notes, *(quota_notes or allowed.notes), *_crowded(config, plan))
     notes += plan.notes
-    return RunPlan(config, _of_share(plan, site), size.total_steps, notes, site, size.data)
+    return RunPlan(
+        config, _of_share(plan, node_share), size.total_steps, notes, node_share, size.data
+    )
 
 
-def request_of(config: RunConfig, site: NodeShare = ALONE) -> Request:
+def request_of(config: RunConfig, node_share: NodeShare = ALONE) -> Request:
     """What a run asks of the machine, but for the memory it needs; "auto" counts as 1 worker."""
     wanted = config.placement
     workers = config.workers
     if isinstance(workers, int):
-        workers = _share_of(workers, site)
+        workers = _share_of(workers, node_share)
     return Request(
         workers=1 if workers == "auto" else workers,
         threads_per_core=wanted.threads_per_core,
@@ -163,19 +165,19 @@ def asked_of(config: RunConfig, placement: Placement) -> dict[str, object]:
     }
 
 
-def _on_nodes(config: RunConfig, site: NodeShare) -> RunConfig:
+def _on_nodes(config: RunConfig, node_share: NodeShare) -> RunConfig:
     """The same run on so many computers; ConfigError if it is to be on another number of them."""
-    if config.nodes not in ("auto", site.nodes):
+    if config.nodes not in ("auto", node_share.nodes):
         raise ConfigError(
-            f"nodes = {config.nodes}, but this process is started on {site.nodes}: expected a "
-            f"launcher to start one on each, as `srun --nodes={config.nodes} knltrain train "
+            f"nodes = {config.nodes}, but this process is started on {node_share.nodes}: expected "
+            f"a launcher to start one on each, as `srun --nodes={config.nodes} knltrain train "
             'CONFIG`, or nodes = "auto"'
         )
     exchange = config.exchange
-    if site.nodes > 1:
+    if node_share.nodes > 1:
         way = _way_between_nodes(exchange.between_nodes, METHODS[exchange.method].goes_by_mpi)
         exchange = exchange.model_copy(update={"between_nodes": way})
-    return config.model_copy(update={"nodes": site.nodes, "exchange": exchange})
+    return config.model_copy(update={"nodes": node_share.nodes, "exchange": exchange})
 
 
 def _check_way(config: RunConfig) -> None:
@@ -222,35 +224,37 @@ def _way_between_nodes(asked: str, by_mpi: bool) -> str:
     return "gloo" if installed() is None else "ccl"
 
 
-def _share_of(workers: int, site: NodeShare) -> int:
+def _share_of(workers: int, node_share: NodeShare) -> int:
     """How many of a computer's workers are started here."""
-    if workers % site.shares:
+    if workers % node_share.shares:
         raise ConfigError(
-            f"workers = {workers}: {site.shares} tasks were started on this computer, which cannot "
-            f"start as many each; expected a multiple of {site.shares}"
+            f"workers = {workers}: {node_share.shares} tasks were started on this computer, which "
+            f"cannot start as many each; expected a multiple of {node_share.shares}"
         )
-    return workers // site.shares
+    return workers // node_share.shares
 
 
-def _of_share(plan: Plan, site: NodeShare) -> tuple[Placement, ...]:
+def _of_share(plan: Plan, node_share: NodeShare) -> tuple[Placement, ...]:
     """The places of a share's workers, with their ranks on this computer."""
-    first = site.share * len(plan.workers)
+    first = node_share.share * len(plan.workers)
     return tuple(replace(place, rank=first + place.rank) for place in plan.workers)
 
 
-def _counted(config: RunConfig, site: NodeShare, topology: Topology, allowed: Allowed) -> RunConfig:
+def _counted(
+    config: RunConfig, node_share: NodeShare, topology: Topology, allowed: Allowed
+) -> RunConfig:
     """The same run with "auto" or "one worker per unit" as a number, and all that follows."""
-    request = _cores_alone(request_of(config, site))
+    request = _cores_alone(request_of(config, node_share))
     if config.workers == "auto":
         # At most one on each tile, on most machines a core, that the system leaves.
         cpus = place_workers(topology, allowed, request).workers[0].cpus
         most = _at_most(allowed, len(tiles_of(topology, physical_cores(topology, cpus))))
-        if site.shares > 1:
-            return resolved(with_workers(config, site.shares * most))
+        if node_share.shares > 1:
+            return resolved(with_workers(config, node_share.shares * most))
         return resolved(config, most)
     if not isinstance(config.workers, int):
         units = len(place_workers(topology, allowed, request).workers)
-        config = with_workers(config, site.shares * units)
+        config = with_workers(config, node_share.shares * units)
     return resolved(config)
 
 
@@ -286,9 +290,11 @@ def _cores_alone(request: Request) -> Request:
     return replace(request, policy="none", kind="best")
 
 
-def _unpinned(config: RunConfig, site: NodeShare, topology: Topology, allowed: Allowed) -> Plan:
+def _unpinned(
+    config: RunConfig, node_share: NodeShare, topology: Topology, allowed: Allowed
+) -> Plan:
     cores = physical_cores(topology, allowed.cpus)
-    workers = _share_of(int(config.workers), site)
+    workers = _share_of(int(config.workers), node_share)
     nodes = tuple(sorted({core.numa_node for core in cores}))
     threads = max(1, len(cores) // workers)
     places = tuple(Placement(rank, allowed.cpus, threads, nodes) for rank in range(workers))

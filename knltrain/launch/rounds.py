@@ -33,10 +33,10 @@ class Rounds:
     `why` is what the run is stopped by, once all are told to; None before.
     """
 
-    def __init__(self, board: RequestBoard, company: Notes | None) -> None:
+    def __init__(self, board: RequestBoard, job_peers: Notes | None) -> None:
         self.why: str | None = None
-        self._board, self._company = board, company
-        self._leads = company is None or company.leads
+        self._board, self._job_peers = board, job_peers
+        self._leads = job_peers is None or job_peers.leads
         self._wanted: dict[bool, str] = {}
         self._current = OpenRound(0, 0, stops=False)
         self._awaited = 0
@@ -44,20 +44,20 @@ class Rounds:
     @property
     def fd(self) -> int | None:
         """Readable when there are notes; None where nobody sends any."""
-        return None if self._company is None else self._company.notes_fd
+        return None if self._job_peers is None else self._job_peers.notes_fd
 
     def ask(self, *, stops: bool, why: str) -> None:
         """Have all workers keep a checkpoint soon, and stop after it if ``stops``."""
         if not self._leads:
-            assert self._company is not None
-            self._company.tell({"ask": why, "stops": stops})
+            assert self._job_peers is not None
+            self._job_peers.tell({"ask": why, "stops": stops})
             return
         self._wanted.setdefault(stops, why)
         self.go_on()
 
     def go_on(self) -> None:
         """Do what others' notes say, and begin a round if one is wanted and the last is done."""
-        for note in self._company.notes() if self._company is not None else ():
+        for note in self._job_peers.notes() if self._job_peers is not None else ():
             self._obey(note)
         if self._leads and self._wanted and not self._under_way:
             self._begin()
@@ -73,17 +73,17 @@ class Rounds:
         self._wanted.clear()
         number = self._current.number + 1
         self._current = OpenRound(number, self._board.hold(number), stops)
-        if self._company is not None:
-            self._awaited = self._company.others
-            self._company.tell({"hold": number})
+        if self._job_peers is not None:
+            self._awaited = self._job_peers.others
+            self._job_peers.tell({"hold": number})
         self._open_if_all_have_told()
 
     def _open_if_all_have_told(self) -> None:
         if self._awaited:
             return
         number, step, stops = self._current
-        if self._company is not None:
-            self._company.tell({"open": number, "step": step, "stops": stops, "why": self.why})
+        if self._job_peers is not None:
+            self._job_peers.tell({"open": number, "step": step, "stops": stops, "why": self.why})
         self._board.open(self._current)
 
     def _obey(self, note: dict[str, Any]) -> None:
@@ -92,9 +92,9 @@ class Rounds:
         elif "held" in note:
             self._take(int(note["held"]), int(note["step"]))
         elif "hold" in note:
-            assert self._company is not None
+            assert self._job_peers is not None
             number = int(note["hold"])
-            self._company.tell({"held": number, "step": self._board.hold(number)})
+            self._job_peers.tell({"held": number, "step": self._board.hold(number)})
         else:
             self.why = note["why"]
             self._board.open(OpenRound(int(note["open"]), int(note["step"]), bool(note["stops"])))

@@ -19,7 +19,7 @@ Placed: TypeAlias = tuple[NodeMemory | None, tuple[str, ...]]
 
 
 @contextmanager
-def shared_memory(plan: RunPlan, company: JobPeers | None) -> Iterator[Placed]:
+def shared_memory(plan: RunPlan, job_peers: JobPeers | None) -> Iterator[Placed]:
     """The memory of this node, as long as the block lasts.
 
     The first share of a node makes it, the others get it from there. A worker alone needs none.
@@ -28,24 +28,24 @@ def shared_memory(plan: RunPlan, company: JobPeers | None) -> Iterator[Placed]:
         yield None, ()
         return
     with ExitStack() as open_:
-        memory = _memory(plan, company, open_)
+        memory = _memory(plan, job_peers, open_)
         yield memory, memory.place(plan.placements)
 
 
-def _memory(plan: RunPlan, company: JobPeers | None, open_: ExitStack) -> NodeMemory:
-    config, site = plan.config, plan.site
+def _memory(plan: RunPlan, job_peers: JobPeers | None, open_: ExitStack) -> NodeMemory:
+    config, node_share = plan.config, plan.node_share
     method = plain_method(config, plan.workers)
     size = _WORDS_ALONE if method.trees else network_size(config)
     workers, kind = int(config.workers), config.exchange.segment
-    if site.share:
-        assert company is not None
-        fds = company.memory_fds(NodeMemory.segments_for(method, workers))
+    if node_share.share:
+        assert job_peers is not None
+        fds = job_peers.memory_fds(NodeMemory.segments_for(method, workers))
         memory = NodeMemory.attach(fds, method, kind)
         open_.callback(memory.close)
         return memory
-    memory = NodeMemory(size, workers, method, kind, site.nodes)
+    memory = NodeMemory(size, workers, method, kind, node_share.nodes)
     open_.callback(memory.close)
-    if company is not None and site.shares > 1:
-        for keeper in company.doorkeepers(memory.all_fds):
+    if job_peers is not None and node_share.shares > 1:
+        for keeper in job_peers.doorkeepers(memory.all_fds):
             open_.callback(keeper.close)
     return memory

@@ -72,7 +72,7 @@ class Supervisor:
         signals: SignalPipe,
         abort: Callable[[int], None],
         on_event: Callable[[int, Event], None],
-        company: Others | None = None,
+        job_peers: Others | None = None,
         *,
         preemption: Preemption | None = None,
         limit_seconds: float = math.inf,
@@ -80,7 +80,7 @@ class Supervisor:
     ) -> None:
         """`abort(code)` tells workers to give up; `on_event(rank, event)` hears what they say.
 
-        `company` are the other processes that start workers of this run. `preemption` takes the
+        `job_peers` are the other processes that start workers of this run. `preemption` takes the
         signals that do not end it at once. A worker that stands still for `limit_seconds`, stopped
         or frozen, ends it, unless the run is suspended as a whole. `on_failure` hears of a failure
         here as soon as that is known, and ends the run.
@@ -90,9 +90,9 @@ class Supervisor:
         self._kept = False
         self._late = False
         self._still: tuple[str, ...] = ()
-        self._company = company
+        self._job_peers = job_peers
         self._limit_seconds = limit_seconds
-        self._vitals = Vitals(workers, alone=company is None)
+        self._vitals = Vitals(workers, alone=job_peers is None)
         self._workers = len(workers)
         self._alive = list(workers)
         self._signals = signals
@@ -113,8 +113,8 @@ class Supervisor:
             selector.register(self._signals.fd, selectors.EVENT_READ, None)
             for worker in self._alive:
                 selector.register(worker.events.fd, selectors.EVENT_READ, worker)
-            if self._company is not None:
-                selector.register(self._company.lost_fd, selectors.EVENT_READ, self._company)
+            if self._job_peers is not None:
+                selector.register(self._job_peers.lost_fd, selectors.EVENT_READ, self._job_peers)
             if self._preemption is not None and self._preemption.fd is not None:
                 selector.register(self._preemption.fd, selectors.EVENT_READ, self._preemption)
             while self._alive:
@@ -122,7 +122,7 @@ class Supervisor:
                     if key.data is None:
                         self._obey_signals()
                         continue
-                    if key.data is self._company:
+                    if key.data is self._job_peers:
                         selector.unregister(key.fd)
                         self._blame(_BLAMED_FROM)
                         self._stop(FAILURE_CODE)
@@ -290,15 +290,15 @@ class Supervisor:
 
         It may be heard a little after its consequences.
         """
-        company = self._company
-        if company is None or self._stopped_by is not None:
+        job_peers = self._job_peers
+        if job_peers is None or self._stopped_by is not None:
             return None
         if failure is None:
-            return None if self._all_done() else company.lost
+            return None if self._all_done() else job_peers.lost
         if not failure.may_come_from_elsewhere:
             return None
-        select.select([company.lost_fd], [], [], _NEWS_SECONDS)
-        return company.lost
+        select.select([job_peers.lost_fd], [], [], _NEWS_SECONDS)
+        return job_peers.lost
 
     def _signal_explains(self, failure: Failure) -> bool:
         """A stopped run's workers complain, and a scheduler may signal workers and parent alike."""

@@ -30,9 +30,9 @@ from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.files.essential import CHECKPOINT, RESULT
 from knltrain.launch.failure import Failure
-from knltrain.launch.job_peers import JobPeers, company_of
+from knltrain.launch.job_peers import JobPeers, job_peers_of
 from knltrain.launch.listener import Listener
-from knltrain.launch.node_share import expected_site
+from knltrain.launch.node_share import expected_node_share
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
 from knltrain.launch.preemption import Preemption
 from knltrain.launch.progress import PlainDisplay, ProgressDisplay, display_on
@@ -69,19 +69,19 @@ def train(config: RunConfig, kept_fds: Sequence[int] = ()) -> Path:
     WorkerFailed, RunAborted or RunStopped after every worker has ended.
     """
     task = this_task()
-    plan = plan_run(config, expected_site(task))
+    plan = plan_run(config, expected_node_share(task))
     with (
         ExitStack() as heeding,
-        _at_its_site(plan, task) as (part, company),
+        _at_its_node_share(plan, task) as (part, job_peers),
         ExitStack() as holding,
     ):
-        memory = holding.enter_context(shared_memory(part, company))
+        memory = holding.enter_context(shared_memory(part, job_peers))
         folder = None
-        if part.site.leads:
+        if part.node_share.leads:
             folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
             holding.enter_context(held(folder))
             write_config(folder, part.config)
-        return _carry_out(part, folder, company, memory, kept_fds, heeding, resume=False)
+        return _carry_out(part, folder, job_peers, memory, kept_fds, heeding, resume=False)
 
 
 def resume(
@@ -105,7 +105,7 @@ def resume(
     config = read_config(run_folder, tuple(overrides))
     task = this_task()
     try:
-        plan = plan_run(config, expected_site(task))
+        plan = plan_run(config, expected_node_share(task))
     except TooManyWorkers as error:
         raise PlacementError(
             f"the run has {config.workers} workers, but there is room for {error.most} here: a "
@@ -114,33 +114,35 @@ def resume(
         ) from error
     with (
         ExitStack() as heeding,
-        _at_its_site(plan, task) as (part, company),
+        _at_its_node_share(plan, task) as (part, job_peers),
         ExitStack() as holding,
     ):
-        if part.site.leads:
+        if part.node_share.leads:
             holding.enter_context(held(run_folder))
-        memory = holding.enter_context(shared_memory(part, company))
-        if part.site.leads:
+        memory = holding.enter_context(shared_memory(part, job_peers))
+        if part.node_share.leads:
             steps, data = part.total_steps, part.data
             found = check_resumable(part.config, run_folder, steps, data, accepts_other_data)
             for note in found:  # at once: what has been set aside is so whatever comes next
                 PlainDisplay(sys.stdout).note(f"note: {note}")
             write_config(run_folder, part.config)
-        folder = run_folder if part.site.leads else None
-        return _carry_out(part, folder, company, memory, (), heeding, resume=True)
+        folder = run_folder if part.node_share.leads else None
+        return _carry_out(part, folder, job_peers, memory, (), heeding, resume=True)
 
 
 @contextmanager
-def _at_its_site(plan: RunPlan, task: Task | None) -> Iterator[tuple[RunPlan, JobPeers | None]]:
+def _at_its_node_share(
+    plan: RunPlan, task: Task | None
+) -> Iterator[tuple[RunPlan, JobPeers | None]]:
     """The plan of this process's part of the run, and the others that start workers of it."""
-    with company_of(task, plan.site, plan.config, plan.data) as company:
-        yield plan if company is None else plan.at(company.site), company
+    with job_peers_of(task, plan.node_share, plan.config, plan.data) as job_peers:
+        yield plan if job_peers is None else plan.at(job_peers.node_share), job_peers
 
 
 def _carry_out(
     plan: RunPlan,
     run_folder: Path | None,
-    company: JobPeers | None,
+    job_peers: JobPeers | None,
     memory: Placed,
     kept_fds: Sequence[int],
     heeding: ExitStack,
@@ -155,9 +157,9 @@ def _carry_out(
     meeting_point = None
     one_job = METHODS[plan.config.exchange.method].along_trees and plan.workers > 1
     with ExitStack() as holding:
-        if company is not None:
-            run_folder, found = company.settle(run_folder)
-            meeting_point = found if plan.site.nodes > 1 or one_job else None
+        if job_peers is not None:
+            run_folder, found = job_peers.settle(run_folder)
+            meeting_point = found if plan.node_share.nodes > 1 or one_job else None
         elif one_job:
             meeting_point = holding.enter_context(_own_meeting_point())
         assert run_folder is not None
@@ -165,7 +167,7 @@ def _carry_out(
         board = RequestBoard.create(len(plan.placements))
         holding.callback(board.close)
         orders = _Orders(plan.noting(notes), run_folder, shared, meeting_point, resume, board)
-        _supervise(orders, company, kept_fds, heeding.enter_context(SignalPipe()))
+        _supervise(orders, job_peers, kept_fds, heeding.enter_context(SignalPipe()))
     return run_folder
 
 
@@ -218,7 +220,7 @@ class _Orders:
 
 
 def _supervise(
-    orders: _Orders, company: JobPeers | None, kept_fds: Sequence[int], signals: SignalPipe
+    orders: _Orders, job_peers: JobPeers | None, kept_fds: Sequence[int], signals: SignalPipe
 ) -> None:
     plan, memory = orders.plan, orders.memory
 
@@ -227,16 +229,16 @@ def _supervise(
             memory.abort(code)
 
     def tell(failure: Failure) -> None:
-        if company is not None:
-            company.give_up(str(_worker_failed(failure, orders.run_folder)))
+        if job_peers is not None:
+            job_peers.give_up(str(_worker_failed(failure, orders.run_folder)))
 
-    display_here = display_on(sys.stdout, plan.site.leads)
+    display_here = display_on(sys.stdout, plan.node_share.leads)
     with display_here as display, ExitStack() as started:
-        heading = [_heading(plan, orders.run_folder)] if plan.site.leads else []
+        heading = [_heading(plan, orders.run_folder)] if plan.node_share.leads else []
         for line in (*heading, *(f"note: {note}" for note in plan.notes)):
             display.note(line)
         listener = Listener(plan, orders.run_folder, display)
-        preemption = _preemption(orders, company, display)
+        preemption = _preemption(orders, job_peers, display)
         workers = [
             started.enter_context(_start_worker(orders, placement, kept_fds))
             for placement in plan.placements
@@ -247,13 +249,13 @@ def _supervise(
             signals,
             abort,
             listener.hear,
-            company,
+            job_peers,
             preemption=preemption,
             limit_seconds=limit_seconds,
             on_failure=tell,
         )
-        if company is not None:
-            company.show_life(limit_seconds)
+        if job_peers is not None:
+            job_peers.show_life(limit_seconds)
         ending = watching.watch()
         for (rank, what), lacks in listener.lacking.items():
             display.note(f"missing: worker {rank}: {what}: {lacks}")
@@ -261,8 +263,10 @@ def _supervise(
         raise error
 
 
-def _preemption(orders: _Orders, company: JobPeers | None, display: ProgressDisplay) -> Preemption:
-    config, leads = orders.plan.config, orders.plan.site.leads
+def _preemption(
+    orders: _Orders, job_peers: JobPeers | None, display: ProgressDisplay
+) -> Preemption:
+    config, leads = orders.plan.config, orders.plan.node_share.leads
     end = None
     if leads and config.preemption.heed_job_end:
         end = JobEnd()
@@ -271,7 +275,7 @@ def _preemption(orders: _Orders, company: JobPeers | None, display: ProgressDisp
                 "note: preemption.heed_job_end: this is no job of Slurm with a time limit, or "
                 "neither SLURM_JOB_END_TIME nor squeue tells it"
             )
-    rounds = Rounds(orders.board, company)
+    rounds = Rounds(orders.board, job_peers)
     return Preemption(config, rounds, display.note, leads=leads, job_end=end)
 
 
@@ -303,7 +307,7 @@ def log_of(run_folder: Path, rank: int) -> Path:
 def _heading(plan: RunPlan, run_folder: Path) -> str:
     config = plan.config
     workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
-    nodes, way = plan.site.nodes, config.exchange.between_nodes
+    nodes, way = plan.node_share.nodes, config.exchange.between_nodes
     written = config.exchange.wire_format
     data = config.data.name if plan.data is None else plan.data.name
     where = f" on {nodes} nodes, exchanging by {way} in {written}" if nodes > 1 else ""

@@ -22,7 +22,7 @@ from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import FAILURE, KernelCacheError
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.joining import join, join_across_nodes
@@ -158,7 +158,7 @@ def _joined(config: RunConfig, fds: Sequence[int], rank: int, method: Method) ->
 
 
 def _meet(team: Team, method: Method, termination: Termination) -> None:
-    part = participation_in(method, team)
+    part = strategy_in(method, team)
     try:
         team.barrier()
         RunProgress(termination, 0, team).look(0)

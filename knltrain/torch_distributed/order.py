@@ -8,7 +8,7 @@ from collections import deque
 from typing import final
 
 from knltrain.errors import CollectiveError
-from knltrain.torch_distributed.serving import LONGEST_PATIENCE_SECONDS, Server, patience
+from knltrain.torch_distributed.serving import LONGEST_PATIENCE_SECONDS, Server, peer_wait
 from knltrain.torch_distributed.work import Announcement, Operation
 
 
@@ -34,7 +34,7 @@ class Order:
         self._is_watched = False
         self._calling_since: float | None = None
         self._calls = 0
-        self._patience = LONGEST_PATIENCE_SECONDS
+        self._peer_wait = LONGEST_PATIENCE_SECONDS
 
     def put(self, operation: Operation, is_awaited: bool, limit: float) -> Operation:
         """Do an operation now or later; ``is_awaited`` says that the caller waits for it.
@@ -55,7 +55,7 @@ class Order:
             finally:
                 self._doing.release()
         operation.behind = self._announce
-        self._patience = patience(limit)
+        self._peer_wait = peer_wait(limit)
         if not self._append(operation):
             raise CollectiveError("the process group was destroyed: make another one")
         return operation
@@ -167,11 +167,11 @@ class Order:
         with self._changed:
             while not (self._closing and self._is_at_rest()):
                 since = self._calling_since
-                if since is not None and time.monotonic() - since > self._patience:
+                if since is not None and time.monotonic() - since > self._peer_wait:
                     self._succeed()
                 self._is_watched = since is not None or self._calls != seen
                 seen = self._calls
-                self._called.wait(self._patience / 2 if self._is_watched else None)
+                self._called.wait(self._peer_wait / 2 if self._is_watched else None)
 
     def _is_at_rest(self) -> bool:
         return not self._queue and self._calling_since is None

@@ -30,6 +30,6 @@ def step_aside() -> None:
         thread.step_aside()
 
 
-def patience(limit_seconds: float) -> float:
+def peer_wait(limit_seconds: float) -> float:
     """Return how long operations wait for what a future calls, given the limit of one."""
     return min(LONGEST_PATIENCE_SECONDS, _PART_OF_THE_LIMIT * limit_seconds)

@@ -45,7 +45,7 @@ class Worker:
         backend: Backend,
         optimizer: Optimizer,
         learning_rate: Callable[[int], float],
-        participation: Strategy,
+        strategy: Strategy,
         termination: Termination = "each",
         clocks: Clocks | None = None,
         requests: Requests | None = None,
@@ -54,39 +54,37 @@ class Worker:
         self.step = start.step
         self.stopped = False
         self.requests = NobodyAsks() if requests is None else requests
-        apart = come_at_any_time(participation.method)
-        self.progress = RunProgress(
-            termination, total_steps, participation.team, may_be_apart=apart
-        )
-        self.meetings = Synchronisation(participation, self.progress)
+        apart = come_at_any_time(strategy.method)
+        self.progress = RunProgress(termination, total_steps, strategy.team, may_be_apart=apart)
+        self.synchronisation = Synchronisation(strategy, self.progress)
         self.batches = batches
         self.backend = backend
         self.optimizer = optimizer
         self.learning_rate = learning_rate
-        self.participation = participation
-        self.team = participation.team
+        self.strategy = strategy
+        self.team = strategy.team
         self.observers = list(observers)
         self.clocks = Clocks.over(self.team.clocks) if clocks is None else clocks
         self.evaluation: Evaluation | None = None
         self._start: WorkerState | None = start
         self._training_step = TrainingStep(
-            batches, image_shape, backend, optimizer, learning_rate, participation, self.clocks
+            batches, image_shape, backend, optimizer, learning_rate, strategy, self.clocks
         )
 
     @property
     def parameters(self) -> FloatArray:
         """This worker's parameters."""
-        return self.participation.parameters
+        return self.strategy.parameters
 
     @property
     def gradient(self) -> FloatArray:
         """This worker's gradient."""
-        return self.participation.gradient
+        return self.strategy.gradient
 
     @property
     def model(self) -> FloatArray:
         """The parameters that are evaluated and kept."""
-        return self.participation.model
+        return self.strategy.model
 
     @property
     def images_done(self) -> int:
@@ -136,7 +134,7 @@ class Worker:
             *closing,
             self.requests.close,
             self.backend.close,
-            self.participation.close,
+            self.strategy.close,
         ):
             try:
                 close()
@@ -156,7 +154,7 @@ class Worker:
         start, self._start = self._start, None  # vectors that nobody needs from here on
         assert start is not None
         restore(self, start)
-        self.meetings.agree(self.step)
+        self.synchronisation.agree(self.step)
         for observer in self.observers:
             observer.started(self)
         self.team.barrier()
@@ -186,7 +184,7 @@ class Worker:
         """Meet once, or again and again where all are asked to before they have come so far."""
         while not self.stopped and self._is_to_meet():
             with self.clocks.meeting:
-                since = self.meetings.agree(self.step)
+                since = self.synchronisation.agree(self.step)
                 asked = self.requests.agree(self.step)
             for observer in self._due(since):
                 observer.met(self)
@@ -198,15 +196,15 @@ class Worker:
 
     def _is_to_meet(self) -> bool:
         """Whether to go to a meeting; nobody goes to another after that at the run's end."""
-        if self.meetings.step >= self.progress.total_steps:
+        if self.synchronisation.step >= self.progress.total_steps:
             return False
         asked = self.requests.look(self.step)
-        return asked or self.progress.ended or bool(self._due(self.meetings.step))
+        return asked or self.progress.ended or bool(self._due(self.synchronisation.step))
 
     def _finish(self) -> RunResult:
-        self.meetings.agree(self.step)
+        self.synchronisation.agree(self.step)
         result = result_of(self)
         for observer in self.observers:
             observer.finished(self, result)
-        self.meetings.wait()
+        self.synchronisation.wait()
         return result

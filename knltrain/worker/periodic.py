@@ -113,6 +113,6 @@ class CheckpointObserver(Observer):
 
     def diverged(self, worker: Worker, step: int) -> None:  # noqa: ARG002
         """Leave no checkpoint that holds the very model whose loss is not finite."""
-        kept = worker.meetings.unmoved_since(worker.step)
+        kept = worker.synchronisation.unmoved_since(worker.step)
         if kept is not None:
             self._writer.set_aside(kept)

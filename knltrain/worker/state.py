@@ -17,7 +17,7 @@ def state_of(worker: Worker) -> WorkerState:
         center=worker.model,
         local=worker.parameters,
         optimizer=worker.optimizer.state,
-        exchange=worker.participation.state(),
+        exchange=worker.strategy.state(),
         seconds=worker.clocks.seconds(),
     )
 
@@ -28,13 +28,13 @@ def restore(worker: Worker, state: WorkerState) -> None:
     The state of its optimizer is zero where that says nothing of it; of its exchanges, it is what
     the rule makes of the center.
     """
-    participation = worker.participation
-    participation.start_from(state.center)
+    strategy = worker.strategy
+    strategy.start_from(state.center)
     worker.parameters[:] = state.local
     for name, values in worker.optimizer.state.items():
         values[:] = state.optimizer.get(name, 0)
-    participation.begin()
-    for name, vector in participation.state().items():
+    strategy.begin()
+    for name, vector in strategy.state().items():
         if name in state.exchange:
             vector[:] = state.exchange[name]
     worker.clocks.go_on_from(state.seconds)

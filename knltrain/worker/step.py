@@ -31,7 +31,7 @@ class TrainingStep:
         backend: Backend,
         optimizer: Optimizer,
         learning_rate: Callable[[int], float],
-        participation: Strategy,
+        strategy: Strategy,
         clocks: Clocks,
     ) -> None:
         self._batches = batches
@@ -39,7 +39,7 @@ class TrainingStep:
         self._backend = backend
         self._optimizer = optimizer
         self._learning_rate = learning_rate
-        self._participation = participation
+        self._strategy = strategy
         self._clocks = clocks
 
     def take(self, step: int) -> tuple[float, float]:
@@ -48,7 +48,7 @@ class TrainingStep:
         Raises `NonFiniteLoss` when the loss is not finite, and what the transport raises when
         another worker fails or the run is stopped.
         """
-        part, clocks = self._participation, self._clocks
+        part, clocks = self._strategy, self._clocks
         part.team.check()
         with clocks.exchange:
             part.step_begins(step)
@@ -68,7 +68,7 @@ class TrainingStep:
         It leaves its traces in the vectors and in the optimizer's state, none in the clocks
         (collective).
         """
-        part, backend, batch = self._participation, self._backend, self._batch
+        part, backend, batch = self._strategy, self._backend, self._batch
         before, moved = part.parameters, part.gradient
         before.fill(0.0)
         self._batches.fill(0, batch)
@@ -85,7 +85,7 @@ class TrainingStep:
         part.team.clocks.clear()
 
     def _loss_and_gradient(self, step: int) -> float:
-        part, backend, batch = self._participation, self._backend, self._batch
+        part, backend, batch = self._strategy, self._backend, self._batch
         with self._clocks.batch:
             self._batches.fill(step, batch)
         with self._clocks.gradient:

@@ -19,16 +19,16 @@ class Synchronisation:
     `step` is the run's step at the last one.
     """
 
-    def __init__(self, participation: Strategy, progress: RunProgress) -> None:
+    def __init__(self, strategy: Strategy, progress: RunProgress) -> None:
         self.step = self._own_step = 0
-        self._participation = participation
-        self._team = participation.team
+        self._strategy = strategy
+        self._team = strategy.team
         self._progress = progress
 
     def wait(self) -> None:
         """Wait until all workers of the run are here (collective)."""
-        self._participation.settle()
-        method = self._participation.method
+        self._strategy.settle()
+        method = self._strategy.method
         apart = method.schedule != "synchronous" or method.period != 1
         self._team.barrier(MEETING_SECONDS if apart else None)
 

@@ -45,8 +45,8 @@ class Group(Collectives):
     ) -> None:
         self.rank, self.ranks = rank, segment.ranks
         self.timeout_seconds = timeout_seconds
-        self.vigil = PeerWait(segment, rank, names, way_out)
-        self._steps = Steps(segment, rank, self.vigil, timeout_seconds)
+        self.peer_wait = PeerWait(segment, rank, names, way_out)
+        self._steps = Steps(segment, rank, self.peer_wait, timeout_seconds)
         self._one = np.zeros(1, np.int64)
 
     def all_reduce(

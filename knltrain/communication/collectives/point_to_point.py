@@ -28,9 +28,9 @@ _SHORTEST_NAP_SECONDS, _LONGEST_NAP_SECONDS = 20e-6, 500e-6
 class PointToPoint:
     """What ``rank`` sends to and wants from others; see `Request` for the words."""
 
-    def __init__(self, segment: GroupSegment, rank: int, vigil: PeerWait) -> None:
+    def __init__(self, segment: GroupSegment, rank: int, peer_wait: PeerWait) -> None:
         ranks = range(segment.ranks)
-        self._segment, self._rank, self._vigil = segment, rank, vigil
+        self._segment, self._rank, self._peer_wait = segment, rank, peer_wait
         self._to = [Channel(segment, rank, other) for other in ranks]
         self._from = [Channel(segment, other, rank) for other in ranks]
         self._outgoing: list[deque[Outgoing]] = [deque() for _ in ranks]
@@ -168,7 +168,7 @@ class PointToPoint:
         error = None
         if request.bytes != message.bytes:
             error = CollectiveError(
-                f"{self._vigil.names[message.rank]} sent {message.bytes} bytes, but the tensor to "
+                f"{self._peer_wait.names[message.rank]} sent {message.bytes} bytes, but the tensor to "
                 f"receive them has {request.bytes}: expected the same size and dtype"
             )
         elif message.found is not None:
@@ -177,14 +177,14 @@ class PointToPoint:
 
     def _check(self) -> None:
         """Raise what broke the group; fail requests whose rank is gone or whose time is up."""
-        self._vigil.check()
+        self._peer_wait.check()
         now = time.monotonic()
         for request in self._pending():
             ranks = [request.rank] if request.rank != ANY_RANK else self._others()
-            if len(ranks) == 1 or not any(map(self._vigil.is_present, ranks)):
-                self._vigil.check_alive(partial(list, ranks))
+            if len(ranks) == 1 or not any(map(self._peer_wait.is_present, ranks)):
+                self._peer_wait.check_alive(partial(list, ranks))
             if now - request.posted > request.limit_seconds:
-                raise self._vigil.give_up(ranks, request.limit_seconds)
+                raise self._peer_wait.give_up(ranks, request.limit_seconds)
 
     def _others(self) -> list[int]:
         return [rank for rank in range(self._segment.ranks) if rank != self._rank]

@@ -24,9 +24,9 @@ class Steps:
     """Takes the steps of ``rank``; ``timeout_seconds`` is how long others may be late."""
 
     def __init__(
-        self, segment: GroupSegment, rank: int, vigil: PeerWait, timeout_seconds: float
+        self, segment: GroupSegment, rank: int, peer_wait: PeerWait, timeout_seconds: float
     ) -> None:
-        self._vigil, self._ranks = vigil, segment.ranks
+        self._peer_wait, self._ranks = peer_wait, segment.ranks
         self._timeout_seconds = timeout_seconds
         self._words = segment.words
         self._seat = seat_of(rank, self._ranks, segment.address + segment.layout.slot(0))
@@ -51,7 +51,7 @@ class Steps:
         others have called something else; the group is broken then.
         """
         if self._abort_word[0]:
-            self._vigil.check()
+            self._peer_wait.check()
         base, done = self._sequence, 0
         self._sequence += numbers
         try:
@@ -60,10 +60,10 @@ class Steps:
                 if done == steps:
                     return
                 if done == MISMATCH:
-                    raise self._vigil.mismatch(self._announced(base))
+                    raise self._peer_wait.mismatch(self._announced(base))
                 self._await(base + done, self._timeout_seconds if limit is None else limit)
         except BaseException:  # also when interrupted: nobody could tell what comes next
-            self._vigil.end()
+            self._peer_wait.end()
             raise
 
     def _await(self, sequence: int, limit: float) -> None:
@@ -73,7 +73,7 @@ class Steps:
         def all_are_here() -> bool:
             return watch(self._sequences, self._abort_word, sequence, 1, 0) == self._ranks
 
-        self._vigil.wait(all_are_here, missing, limit)
+        self._peer_wait.wait(all_are_here, missing, limit)
 
     def _announced(self, base: int) -> list[str]:
         words = self._words[FIRST_STATE_WORD + CALLS + (base & 1) :: STATE_WORDS]

@@ -29,7 +29,7 @@ def stays(_step: int, _layer: int, _weights: FloatArray, _gradient: FloatArray) 
     """Take no step."""
 
 
-def participation_in(method: Method, team: Team, step_layer: StepLayer = stays) -> Strategy:
+def strategy_in(method: Method, team: Team, step_layer: StepLayer = stays) -> Strategy:
     """A worker's part in the exchanges of ``method``.
 
     ``team`` is a GroupedTeam where the method has an exchange inside groups, a TreeTeam where it

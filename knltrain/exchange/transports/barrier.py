@@ -3,7 +3,7 @@
 A worker publishes how many barriers it has reached in its own word of the segment, and waits until
 every other word has reached the same number. It looks again after some idle cycles, for about ten
 microseconds; then gives its core away between two looks, for about a millisecond; then sleeps
-(`patience`).
+(`peer_wait`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _YIELDS = 2000
 class Barrier:
     """The place where the workers of a segment wait for each other, again and again."""
 
-    def __init__(self, segment: Segment, rank: int, patience: PeerWait) -> None:
+    def __init__(self, segment: Segment, rank: int, peer_wait: PeerWait) -> None:
         self._rank = rank
-        self._patience = patience
+        self._peer_wait = peer_wait
         self._workers = segment.workers
         self._sequences = segment.sequences
         self._abort_word = segment.abort_word
@@ -38,7 +38,7 @@ class Barrier:
         self._sequence += 1
         publish(self._sequences, self._rank, self._sequence)
         if not self._all_are_here(_PAUSES, _YIELDS):
-            self._patience.wait(self._all_are_here, self._missing, timeout_seconds)
+            self._peer_wait.wait(self._all_are_here, self._missing, timeout_seconds)
 
     def _all_are_here(self, pauses: int = 1, yields: int = 0) -> bool:
         found = watch(self._sequences, self._abort_word, self._sequence, pauses, yields)

@@ -32,10 +32,10 @@ _LOOKS_AT_TURN = 50
 class CenterLocks:
     """The visits of worker ``rank`` to the center of a segment."""
 
-    def __init__(self, segment: Segment, rank: int, patience: PeerWait) -> None:
+    def __init__(self, segment: Segment, rank: int, peer_wait: PeerWait) -> None:
         layout = segment.layout
         self._rank, self._workers = rank, segment.workers
-        self._patience = patience
+        self._peer_wait = peer_wait
         self._words, self._turn_word = segment.words, layout.lock_word(layout.pieces)
         self._lock_words = [layout.lock_word(number) for number in range(layout.pieces)]
         self._pieces = [layout.piece(number) for number in range(layout.pieces)]
@@ -90,7 +90,7 @@ class CenterLocks:
         def holders() -> list[int]:
             return sorted({word - 1 for word in map(self._holder_word, pending) if word})
 
-        self._patience.wait(lambda: not all(map(self._holder_word, pending)), holders)
+        self._peer_wait.wait(lambda: not all(map(self._holder_word, pending)), holders)
 
     def _holder_word(self, piece: int) -> int:
         return read(self._words, self._lock_words[piece])
@@ -104,7 +104,7 @@ class CenterLocks:
         while (turn := self._turn_now()) % self._workers != self._rank:
             goes_on = functools.partial(self._is_past, turn)
             if not any(goes_on() for _ in range(_LOOKS_AT_TURN)):
-                self._patience.wait(goes_on, functools.partial(self._who_has, turn))
+                self._peer_wait.wait(goes_on, functools.partial(self._who_has, turn))
 
     def _turn_now(self) -> int:
         return read(self._words, self._turn_word)

@@ -52,9 +52,9 @@ class NodeShared(Transport):
         self.kept = segment.kept
         self._segment = segment
         self._locals, self._spares = segment.locals_, segment.spares
-        self._patience = PeerWait(segment, timeout_seconds, names)
-        self._barrier = Barrier(segment, rank, self._patience)
-        self._visits = CenterLocks(segment, rank, self._patience)
+        self._peer_wait = PeerWait(segment, timeout_seconds, names)
+        self._barrier = Barrier(segment, rank, self._peer_wait)
+        self._center_locks = CenterLocks(segment, rank, self._peer_wait)
         self._board = ProgressBoard(segment, rank)
         self._sums = [segment.sums(r) for r in range(self.workers)]
         self._sums_turn = 0
@@ -105,7 +105,7 @@ class NodeShared(Transport):
 
     def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
         """Apply ``rule`` to this worker's local and the center, whatever the others do."""
-        self._visits.make(
+        self._center_locks.make(
             lambda piece: rule.visit(
                 self.local[piece], self.center[piece], self.kept[:, piece], contribution[piece]
             ),
@@ -115,7 +115,7 @@ class NodeShared(Transport):
 
     def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
         """Let the center absorb what this worker contributed."""
-        self._visits.make(
+        self._center_locks.make(
             lambda piece: rule.absorb(self.center[piece], self.kept[:, piece], contribution[piece]),
             order,
             Clock(),  # of a thread beside the worker, whose time is not the worker's
@@ -123,7 +123,7 @@ class NodeShared(Transport):
 
     def await_turn(self) -> None:
         """Wait until it is this worker's turn to visit by "round_robin"."""
-        self._visits.await_turn(self.clocks.waiting)
+        self._center_locks.await_turn(self.clocks.waiting)
 
     def start_from(self, values: FloatArray | None = None) -> None:
         """Give the center and every local the values of rank 0 (collective).
@@ -163,14 +163,14 @@ class NodeShared(Transport):
 
     def check(self) -> None:
         """Raise RunAborted or PeerLost if the run is being aborted."""
-        self._patience.check()
+        self._peer_wait.check()
 
     def close(self) -> None:
         """Let go of the segment; the memory goes when nobody holds it any more."""
         self.local = self.spare = self.center = np.zeros(0, np.float32)
         self._locals = self._spares = self.kept = np.zeros((0, 0), np.float32)
         self._sums = []
-        self._visits.close()
+        self._center_locks.close()
         self._board.close()
         self._segment.close()
 

@@ -18,7 +18,7 @@ from typing import final
 
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
 from knltrain.torch_distributed.member import DESTROYED, LAST_WORK_SECONDS
-from knltrain.torch_distributed.serving import Server, patience
+from knltrain.torch_distributed.serving import Server, peer_wait
 from knltrain.torch_distributed.work import Announcement, Operation
 
 
@@ -32,7 +32,7 @@ class _Entry:
     def left(self) -> float:
         """Seconds until others have let wait too long; a rank that left comes no more."""
         if self.operation.is_foreign:
-            return self.begun + patience(self.limit) - time.monotonic()
+            return self.begun + peer_wait(self.limit) - time.monotonic()
         limit = min(self.limit, LAST_WORK_SECONDS) if self.share.departure else self.limit
         return min(self.begun + limit - time.monotonic(), threading.TIMEOUT_MAX)
 

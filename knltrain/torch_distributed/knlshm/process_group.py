@@ -29,7 +29,7 @@ class KnlshmProcessGroup(Movements, Reductions, Messages):
     def __init__(self, segment: GroupSegment, group: Group, mail: PointToPoint) -> None:
         order = Order(BACKEND)
         super().__init__(BACKEND, group, order, partial(_leave, segment, group, mail, order))
-        self._vigil: PeerWait | None = group.vigil
+        self._peer_wait: PeerWait | None = group.peer_wait
         self._mail: PointToPoint | None = mail
 
     def mail(self) -> PointToPoint:
@@ -40,18 +40,18 @@ class KnlshmProcessGroup(Movements, Reductions, Messages):
 
     def shutdown(self) -> None:
         """Leave the group; what is under way has some seconds to finish."""
-        self._mail = self._vigil = None
+        self._mail = self._peer_wait = None
         super().shutdown()
 
     def break_off(self) -> None:
         """Have operations under way fail, here and at the other ranks."""
-        if self._vigil is not None:
-            self._vigil.end()
+        if self._peer_wait is not None:
+            self._peer_wait.end()
 
 
 def _leave(segment: GroupSegment, group: Group, mail: PointToPoint, order: Order) -> None:
     if not order.close(LAST_WORK_SECONDS):
-        group.vigil.end()
+        group.peer_wait.end()
         order.close(LAST_WORK_SECONDS)
     mail.close()
     segment.leave(group.rank)

@@ -41,7 +41,7 @@ def create_process_group(options: Any, _backend_options: Any) -> KnlshmProcessGr
         segment.leave(rank)
         raise
     group = Group(segment, rank, [f"rank {number}" for number in numbers], limit_seconds)
-    return KnlshmProcessGroup(segment, group, PointToPoint(segment, rank, group.vigil))
+    return KnlshmProcessGroup(segment, group, PointToPoint(segment, rank, group.peer_wait))
 
 
 def _let_in(store: Store, segment: GroupSegment, limit_seconds: float) -> None:

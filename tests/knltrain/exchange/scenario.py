@@ -86,7 +86,7 @@ class AddsUp(ExchangeRule):
         self.number = number
 
 
-def visits(transport: Transport) -> Arrays:
+def center_locks(transport: Transport) -> Arrays:
     """Every worker comes to the center alone, often, in each order that loses nothing."""
     found: Arrays = {}
     rule, contribution = AddsUp(transport.rank + 1), np.zeros_like(transport.local)
@@ -190,7 +190,7 @@ def run(name: str, transports: list[Transport], argument: str) -> Arrays:
         "late_but_comes": late_but_comes,
         "late_holder": late_holder,
         "progress": progress,
-        "visits": visits,
+        "visits": center_locks,
     }
     return scenarios[name](transports[0])
 

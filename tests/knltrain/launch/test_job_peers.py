@@ -19,8 +19,8 @@ import pytest
 from knltrain.cluster import Task
 from knltrain.config import RunConfig, to_toml
 from knltrain.errors import ConfigError, PeerLost, RunFolderError
-from knltrain.launch.job_peers import JobPeers, company_of
-from knltrain.launch.node_share import ALONE, expected_site
+from knltrain.launch.job_peers import JobPeers, job_peers_of
+from knltrain.launch.node_share import ALONE, expected_node_share
 from knltrain.launch.run_folder import CONFIG
 
 
@@ -56,9 +56,9 @@ def together(
         )
         chosen = configs[rank] if configs else config()
         try:
-            with company_of(task, expected_site(task), chosen) as company:
-                assert company is not None
-                return work(company)
+            with job_peers_of(task, expected_node_share(task), chosen) as job_peers:
+                assert job_peers is not None
+                return work(job_peers)
         except Exception as error:  # noqa: BLE001  (for the tests to look at)
             return error
 
@@ -70,16 +70,16 @@ def together(
 
 
 def test_process_that_starts_all_has_no_company() -> None:
-    with company_of(None, ALONE, config()) as company:
-        assert company is None
+    with job_peers_of(None, ALONE, config()) as job_peers:
+        assert job_peers is None
 
 
 def test_all_hear_where_the_run_folder_is_and_where_workers_meet(tmp_path: Path) -> None:
     (tmp_path / CONFIG).write_text(to_toml(config()))
 
-    def work(company: JobPeers) -> Any:
-        folder, point = company.settle(tmp_path if company.site.leads else None)
-        assert (point.fd is not None) == company.site.leads
+    def work(job_peers: JobPeers) -> Any:
+        folder, point = job_peers.settle(tmp_path if job_peers.node_share.leads else None)
+        assert (point.fd is not None) == job_peers.node_share.leads
         return folder, point.host, point.port, point.own_address
 
     first, other = together(work)
@@ -95,9 +95,9 @@ def test_run_folder_that_is_not_shared_is_refused_with_the_way_out(
     (tmp_path / CONFIG).write_text(to_toml(config()))
     monkeypatch.setattr("knltrain.launch.job_peers.SEEN_SECONDS", 0.1)
 
-    def work(company: JobPeers) -> Any:
-        if not company.site.leads:
-            told = company._found().share()
+    def work(job_peers: JobPeers) -> Any:
+        if not job_peers.node_share.leads:
+            told = job_peers._found().share()
             assert told["run_folder"] == str(tmp_path)
             from knltrain.launch.job_peers import _check_seen
 
@@ -106,7 +106,7 @@ def test_run_folder_that_is_not_shared_is_refused_with_the_way_out(
             if there is not None:
                 (elsewhere / CONFIG).write_text(there)
             _check_seen(elsewhere, told["config"])
-        return company.settle(tmp_path)
+        return job_peers.settle(tmp_path)
 
     error = together(work)[1]
     assert isinstance(error, RunFolderError)
@@ -115,18 +115,18 @@ def test_run_folder_that_is_not_shared_is_refused_with_the_way_out(
 
 
 def test_tasks_of_a_node_get_the_memory_of_its_first_one() -> None:
-    def work(company: JobPeers) -> bytes:
-        if company.site.share:
-            (fd,) = company.memory_fds(1)  # before it is there
+    def work(job_peers: JobPeers) -> bytes:
+        if job_peers.node_share.share:
+            (fd,) = job_peers.memory_fds(1)  # before it is there
             found = os.pread(fd, 10, 0)
             os.close(fd)
-            company._found().leave()
+            job_peers._found().leave()
             return found
         fd = os.memfd_create("memory")
-        os.write(fd, f"of node {company.site.node}".encode())
+        os.write(fd, f"of node {job_peers.site.node}".encode())
         time.sleep(0.2)
-        (keeper,) = company.doorkeepers((fd,))
-        ready = select.select([company.lost_fd], [], [], 1.0)[0]
+        (keeper,) = job_peers.doorkeepers((fd,))
+        ready = select.select([job_peers.lost_fd], [], [], 1.0)[0]
         assert not ready
         keeper.close()
         os.close(fd)
@@ -137,9 +137,9 @@ def test_tasks_of_a_node_get_the_memory_of_its_first_one() -> None:
 
 
 def test_waiting_for_the_memory_ends_with_its_maker() -> None:
-    def work(company: JobPeers) -> Any:
-        if company.site.share:
-            return company.memory_fds(1)
+    def work(job_peers: JobPeers) -> Any:
+        if job_peers.node_share.share:
+            return job_peers.memory_fds(1)
         raise RunFolderError("no room in /dev/shm")
 
     found = together(work, nodes=("a", "a"))
@@ -157,14 +157,14 @@ def test_configurations_that_differ_are_refused_by_all_with_the_same_words() -> 
 def test_others_hear_of_a_failure_before_what_failed_has_come_to_its_end() -> None:
     heard = threading.Event()
 
-    def work(company: JobPeers) -> str | None:
-        if company.site.node == 1:
-            company.give_up("worker 3 failed: killed")
+    def work(job_peers: JobPeers) -> str | None:
+        if job_peers.node_share.node == 1:
+            job_peers.give_up("worker 3 failed: killed")
             assert heard.wait(60)
             return None
-        assert select.select([company.lost_fd], [], [], 60)[0]
+        assert select.select([job_peers.lost_fd], [], [], 60)[0]
         heard.set()
-        return str(company.lost)
+        return str(job_peers.lost)
 
     told, _ = together(work)
     assert told.endswith("is gone: worker 3 failed: killed")
@@ -173,23 +173,23 @@ def test_others_hear_of_a_failure_before_what_failed_has_come_to_its_end() -> No
 def test_process_that_stands_still_is_lost_and_named() -> None:
     stood_still, noticed = threading.Event(), threading.Event()
 
-    def work(company: JobPeers) -> str | None:
-        watch = company._found()._watch()
+    def work(job_peers: JobPeers) -> str | None:
+        watch = job_peers._found()._watch()
         assert watch is not None
-        company.show_life(0.5 if company.site.leads else 60.0)
+        job_peers.show_life(0.5 if job_peers.node_share.leads else 60.0)
         (link,) = watch._links_by_rank().values()
         assert watch._heartbeat is not None
         while not link.identity:
             time.sleep(0.01)
-        if company.site.node == 1:
+        if job_peers.node_share.node == 1:
             watch._heartbeat.close()
             stood_still.set()
             assert noticed.wait(60)
             return None
         assert stood_still.wait(60)
-        assert select.select([company.lost_fd], [], [], 60)[0]
+        assert select.select([job_peers.lost_fd], [], [], 60)[0]
         noticed.set()
-        return str(company.lost)
+        return str(job_peers.lost)
 
     told, _ = together(work)
     says = r"task 1 \(.*\) is gone: its process \d+ has given no sign of life for 0\.5 s: "
@@ -197,10 +197,10 @@ def test_process_that_stands_still_is_lost_and_named() -> None:
 
 
 def test_others_hear_of_a_failure_by_a_descriptor_and_in_words() -> None:
-    def work(company: JobPeers) -> Any:
-        if company.site.node == 1:
+    def work(job_peers: JobPeers) -> Any:
+        if job_peers.node_share.node == 1:
             raise RunFolderError("its disk is full")
-        assert select.select([company.lost_fd], [], [], 10)[0]
-        return str(company.lost)
+        assert select.select([job_peers.lost_fd], [], [], 10)[0]
+        return str(job_peers.lost)
 
     assert together(work)[0].endswith("is gone: its disk is full")

@@ -16,11 +16,11 @@ from knltrain.launch.plan import RunPlan
 from knltrain.launch.shared_memory import shared_memory
 
 
-def plan(workers: int, site: NodeShare, method: str = "sync_easgd") -> RunPlan:
+def plan(workers: int, node_share: NodeShare, method: str = "sync_easgd") -> RunPlan:
     config = RunConfig.model_validate(
         {
             "workers": workers,
-            "nodes": site.nodes,
+            "nodes": node_share.nodes,
             "network": {"name": "lenet"},
             "data": {"name": "digits"},
             "train": {"steps": 1, "batch": 8},
@@ -28,10 +28,10 @@ def plan(workers: int, site: NodeShare, method: str = "sync_easgd") -> RunPlan:
             "exchange": {"method": method, "segment": "memfd"},
         }
     )
-    own = workers // site.shares
-    first = site.share * own
+    own = workers // node_share.shares
+    first = node_share.share * own
     places = tuple(Placement(rank, (0,), 1, ()) for rank in range(first, first + own))
-    return RunPlan(config, places, 1, (), site)
+    return RunPlan(config, places, 1, (), node_share)
 
 
 class Doors:

@@ -53,7 +53,7 @@ class Watched:
         self,
         *scripts: str,
         when_ready: Callable[[int], None] | None = None,
-        company: Others | None = None,
+        job_peers: Others | None = None,
         limit_seconds: float = math.inf,
         on_abort: Callable[[], None] = lambda: None,
         preemption: Clockwork | None = None,
@@ -79,7 +79,7 @@ class Watched:
                 signals,
                 abort,
                 on_event,
-                company,
+                job_peers,
                 preemption=cast(Preemption | None, preemption),
                 limit_seconds=limit_seconds,
                 on_failure=self.told.append,
@@ -226,7 +226,7 @@ def test_workers_that_all_stand_still_are_a_suspended_run(watched: Watched) -> N
 def test_the_only_worker_here_is_waited_for_elsewhere(
     watched: Watched, elsewhere: Elsewhere
 ) -> None:
-    ending = watched.run(STOPS_ITSELF, company=elsewhere, limit_seconds=0.6)
+    ending = watched.run(STOPS_ITSELF, job_peers=elsewhere, limit_seconds=0.6)
     assert ending.failure is not None
     assert "is stopped (state T)" in ending.failure.cause
 
@@ -238,7 +238,7 @@ def test_others_that_give_up_elsewhere_are_told_who_stands_still_here(
     ending = watched.run(
         *(STOPS_ITSELF, f"{AWAIT_GO}"),
         when_ready=lambda _: later.start(),
-        company=elsewhere,
+        job_peers=elsewhere,
         limit_seconds=4,
     )
     later.join()
@@ -412,7 +412,7 @@ def _error(kind: str) -> str:
 def test_process_that_is_gone_elsewhere_ends_the_workers(
     watched: Watched, elsewhere: Elsewhere
 ) -> None:
-    ending = watched.run(WAIT, when_ready=lambda _: elsewhere.lose(), company=elsewhere)
+    ending = watched.run(WAIT, when_ready=lambda _: elsewhere.lose(), job_peers=elsewhere)
     assert (str(ending.lost), ending.failure) == ("task 1 is gone", None)
     assert watched.aborts == [FAILURE_CODE]
 
@@ -427,7 +427,7 @@ def test_cause_elsewhere_that_is_heard_after_its_consequence_is_told(
 ) -> None:
     later = threading.Timer(0.8, elsewhere.lose)
     later.start()
-    ending = watched.run(end, company=elsewhere)
+    ending = watched.run(end, job_peers=elsewhere)
     later.join()
     assert str(ending.lost) == "task 1 is gone"
 
@@ -436,7 +436,7 @@ def test_cause_here_is_told_whatever_becomes_of_others(
     watched: Watched, elsewhere: Elsewhere
 ) -> None:
     elsewhere.lose()
-    ending = watched.run(_error("DataError"), company=elsewhere)
+    ending = watched.run(_error("DataError"), job_peers=elsewhere)
     assert ending.lost is None
     assert ending.failure is not None
 
@@ -444,7 +444,7 @@ def test_cause_here_is_told_whatever_becomes_of_others(
 def test_a_crash_is_its_own_cause_where_nobody_is_gone_elsewhere(
     watched: Watched, elsewhere: Elsewhere
 ) -> None:
-    ending = watched.run(CRASH, company=elsewhere)
+    ending = watched.run(CRASH, job_peers=elsewhere)
     assert ending.failure is not None
     assert ending.failure.cause == "it was killed by SIGSEGV"
 
@@ -452,7 +452,7 @@ def test_a_crash_is_its_own_cause_where_nobody_is_gone_elsewhere(
 def test_workers_that_are_done_are_done_whatever_becomes_of_others(
     watched: Watched, elsewhere: Elsewhere
 ) -> None:
-    ending = watched.run(FINISH, company=elsewhere)
+    ending = watched.run(FINISH, job_peers=elsewhere)
     assert ending.results == {0: {"steps": 1}}
 
 

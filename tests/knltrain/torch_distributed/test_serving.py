@@ -11,7 +11,7 @@ import torch
 
 from knltrain.torch_distributed.ccl.lane import Lane, Share
 from knltrain.torch_distributed.order import Order
-from knltrain.torch_distributed.serving import patience
+from knltrain.torch_distributed.serving import peer_wait
 from knltrain.torch_distributed.work import Operation
 
 LIMIT_SECONDS = 60
@@ -132,5 +132,5 @@ def test_future_hears_of_failures_and_of_what_is_done_at_once(queue: Any) -> Non
 
 
 def test_patience_is_a_part_of_short_limits() -> None:
-    assert patience(4) == 1
-    assert patience(1800) == 5
+    assert peer_wait(4) == 1
+    assert peer_wait(1800) == 5

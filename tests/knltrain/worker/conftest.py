@@ -11,7 +11,7 @@ from knltrain.data.dataset import LabelledImages
 from knltrain.data.order import ShardedBatches
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.network.layers import Dense
@@ -150,7 +150,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
             backend=softmax_backend,
             optimizer=optimizer or plain_sgd(tiny_network.segments),
             learning_rate=learning_rate,
-            participation=participation_in(method, transport),
+            strategy=strategy_in(method, transport),
             termination=termination,
             requests=requests,
             observers=observers,

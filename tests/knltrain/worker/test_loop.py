@@ -173,4 +173,4 @@ def test_every_part_is_closed_even_if_the_first_cannot_be(
         worker.close()
     assert recorder.moments == [("closed",)]
     assert softmax_backend.closed
-    assert worker.participation.transport.local.size == 0
+    assert worker.strategy.transport.local.size == 0

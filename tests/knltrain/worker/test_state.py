@@ -67,12 +67,12 @@ def test_state_is_views_of_the_worker(make_worker, easgd):
 def test_what_a_state_does_not_say_begins_as_in_a_new_run(make_worker, with_velocity, initial):
     transport = Loopback(initial.size, with_velocity.rule.center_vectors)
     worker = make_worker(with_velocity, transport=transport)
-    for vector in (*worker.optimizer.state.values(), *worker.participation.state().values()):
+    for vector in (*worker.optimizer.state.values(), *worker.strategy.state().values()):
         vector.fill(5)
     kept = {"kept0": np.full_like(initial, 3)}
     restore(worker, WorkerState(0, initial, initial + 1, {}, {"gradient": 2.0}, kept))
     assert not worker.optimizer.state["velocity"].any()
-    found = worker.participation.state()
+    found = worker.strategy.state()
     np.testing.assert_array_equal(found["contribution"], initial)  # the center, as pulled
     np.testing.assert_array_equal(found["kept0"], 3)
     np.testing.assert_array_equal(worker.parameters, initial + 1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.worker import RunProgress
 from knltrain.worker.synchronisation import MEETING_SECONDS, Synchronisation
@@ -25,7 +25,7 @@ def test_workers_that_are_steps_apart_have_long_to_come(
     easgd, monkeypatch, schedule, period, expected
 ):
     method = replace(easgd(), schedule=schedule, period=period)
-    part = participation_in(method, Loopback(3))
+    part = strategy_in(method, Loopback(3))
     limits = []
     monkeypatch.setattr(part.team, "barrier", limits.append)
     Synchronisation(part, RunProgress("each", 9, part.team)).wait()
@@ -34,7 +34,7 @@ def test_workers_that_are_steps_apart_have_long_to_come(
 
 
 def test_what_is_under_way_to_the_center_has_come_before_a_worker_is_there(easgd, monkeypatch):
-    part, moments = participation_in(easgd(), Loopback(3)), []
+    part, moments = strategy_in(easgd(), Loopback(3)), []
     monkeypatch.setattr(part, "settle", lambda: moments.append("settled"))
     monkeypatch.setattr(part.team, "barrier", lambda _limit: moments.append("there"))
     Synchronisation(part, RunProgress("each", 9, part.team)).wait()
@@ -43,16 +43,16 @@ def test_what_is_under_way_to_the_center_has_come_before_a_worker_is_there(easgd
 
 
 def test_meeting_says_when_all_last_met_and_who_has_stood_still_since(easgd):
-    part = participation_in(easgd(), Loopback(3))
+    part = strategy_in(easgd(), Loopback(3))
     progress = RunProgress("each", 9, part.team)
-    meetings = Synchronisation(part, progress)
-    assert meetings.unmoved_since(0) == 0
+    synchronisation = Synchronisation(part, progress)
+    assert synchronisation.unmoved_since(0) == 0
     found = []
     for own_step in (2, 5, 5):
-        assert meetings.unmoved_since(own_step) in (None, own_step)
-        found.append((meetings.agree(own_step), meetings.step, progress.step))
-        assert meetings.unmoved_since(own_step) == own_step
-        assert meetings.unmoved_since(own_step + 1) is None
+        assert synchronisation.unmoved_since(own_step) in (None, own_step)
+        found.append((synchronisation.agree(own_step), synchronisation.step, progress.step))
+        assert synchronisation.unmoved_since(own_step) == own_step
+        assert synchronisation.unmoved_since(own_step + 1) is None
     assert found == [(0, 2, 2), (2, 5, 5), (5, 5, 5)]
     part.close()
 
@@ -61,11 +61,11 @@ def test_all_know_the_same_of_a_run_whose_workers_are_at_different_steps(in_thre
     method = replace(easgd(), schedule="first_come")
 
     def meet(transport):
-        part = participation_in(method, transport)
+        part = strategy_in(method, transport)
         progress = RunProgress("fastest", 9, transport)
-        meetings = Synchronisation(part, progress)
+        synchronisation = Synchronisation(part, progress)
         own_step = 4 + transport.rank
-        meetings.agree(own_step)
-        return meetings.step, progress.worker_steps, meetings.unmoved_since(own_step)
+        synchronisation.agree(own_step)
+        return synchronisation.step, progress.worker_steps, synchronisation.unmoved_since(own_step)
 
     assert in_threads(3, 3, meet) == [(6, (4, 5, 6), 6)] * 3

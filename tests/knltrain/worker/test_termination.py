@@ -144,8 +144,10 @@ def runs(draw):
 def test_workers_of_any_speeds_meet_and_end_together(team, drawn):
     rule, starts, pauses, steps, periods = drawn
     dues = [DueSteps(period, steps) for period in periods]
-    meetings = [[Meets(due) for due in dues] for _ in starts]
-    ends = team(rule, starts, steps, lambda rank: [*meetings[rank], Rests(pauses[rank], rank)])
+    synchronisation = [[Meets(due) for due in dues] for _ in starts]
+    ends = team(
+        rule, starts, steps, lambda rank: [*synchronisation[rank], Rests(pauses[rank], rank)]
+    )
     begun = step_of_run(rule, np.array(starts), 0)
     [result] = {result for _, result in ends}
     assert result.worker_steps == tuple(worker.step for worker, _ in ends)
@@ -156,11 +158,11 @@ def test_workers_of_any_speeds_meet_and_end_together(team, drawn):
     for number, due in enumerate(dues):
         expected = [step for step in range(begun + 1, steps + 1) if due.between(step - 1, step)]
         for rank, start in enumerate(starts):
-            found = meetings[rank][number].found
+            found = synchronisation[rank][number].found
             assert [step for step, _, _ in found] == expected
             assert found == [(step, counts[rank], counts) for step, _, counts in found]
             assert [counts for *_, counts in found] == [
-                counts for *_, counts in meetings[0][number].found
+                counts for *_, counts in synchronisation[0][number].found
             ]
             own = [start, *(own for _, own, _ in found)]
             assert all(earlier < later for earlier, later in pairwise(own))

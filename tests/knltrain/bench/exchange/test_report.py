@@ -28,9 +28,9 @@ def test_shares_and_ratios_are_medians_of_those_within_the_rounds():
 
 
 def test_visits_carry_a_vector_for_each_worker():
-    visits = rows([measured(100, visit=[2.0] * 3)], [VISIT], workers=4)[0]
-    assert visits["gbytes_per_second"] == pytest.approx(4 * 100 / 2 / 1e9)
-    assert visits["memory_bytes"] == 16 * 100
+    center_locks = rows([measured(100, visit=[2.0] * 3)], [VISIT], workers=4)[0]
+    assert center_locks["gbytes_per_second"] == pytest.approx(4 * 100 / 2 / 1e9)
+    assert center_locks["memory_bytes"] == 16 * 100
 
 
 def test_parts_of_an_exchange_are_compared_with_none_and_counted_for_who_took_part():

@@ -17,7 +17,7 @@ NAMES = ["rank 4", "rank 7"]
 
 
 @pytest.fixture
-def vigils(segments: ParameterGroups) -> tuple[PeerWait, PeerWait, GroupSegment]:
+def peer_waits(segments: ParameterGroups) -> tuple[PeerWait, PeerWait, GroupSegment]:
     first, second = segments(2)
     return PeerWait(first, 0, NAMES), PeerWait(second, 1, NAMES), first
 
@@ -27,9 +27,9 @@ def never() -> bool:
 
 
 def test_rank_whose_process_has_ended_is_named_to_all(
-    vigils: tuple[PeerWait, PeerWait, GroupSegment],
+    peer_waits: tuple[PeerWait, PeerWait, GroupSegment],
 ) -> None:
-    one, other, segment = vigils
+    one, other, segment = peer_waits
     with subprocess.Popen(["sleep", "100"]) as child:
         identity = process_identity.identity_of(child.pid)
         assert identity is not None
@@ -43,17 +43,17 @@ def test_rank_whose_process_has_ended_is_named_to_all(
         other.check()
 
 
-def test_rank_that_left_is_named(vigils: tuple[PeerWait, PeerWait, GroupSegment]) -> None:
-    one, other, _ = vigils
+def test_rank_that_left_is_named(peer_waits: tuple[PeerWait, PeerWait, GroupSegment]) -> None:
+    one, other, _ = peer_waits
     other._segment.leave(1)
     with pytest.raises(PeerLost, match="rank 7 is gone: it has left the group"):
         one.wait(never, lambda: [1], 60)
 
 
 def test_rank_that_came_before_it_left_is_not_missed(
-    vigils: tuple[PeerWait, PeerWait, GroupSegment],
+    peer_waits: tuple[PeerWait, PeerWait, GroupSegment],
 ) -> None:
-    one, other, _ = vigils
+    one, other, _ = peer_waits
     other._segment.leave(1)
     looks = iter([False] * 1000 + [True])
     one.wait(lambda: next(looks), list, 60)
@@ -61,9 +61,9 @@ def test_rank_that_came_before_it_left_is_not_missed(
 
 
 def test_rank_that_lets_wait_is_named_and_the_group_is_broken(
-    vigils: tuple[PeerWait, PeerWait, GroupSegment],
+    peer_waits: tuple[PeerWait, PeerWait, GroupSegment],
 ) -> None:
-    one, other, _ = vigils
+    one, other, _ = peer_waits
     with pytest.raises(
         ExchangeTimeout, match=r"0\.2 s in vain for rank 7 \(process \d+ on host \S+, running"
     ):
@@ -73,9 +73,9 @@ def test_rank_that_lets_wait_is_named_and_the_group_is_broken(
 
 
 def test_different_calls_and_an_end_by_hand_are_told(
-    vigils: tuple[PeerWait, PeerWait, GroupSegment], segments: ParameterGroups
+    peer_waits: tuple[PeerWait, PeerWait, GroupSegment], segments: ParameterGroups
 ) -> None:
-    one, other, _ = vigils
+    one, other, _ = peer_waits
     error = one.mismatch(["barrier", "gather"])
     assert "rank 4 called barrier; rank 7 called gather" in str(error)
     with pytest.raises(CollectiveError, match="rank 4 found"):

@@ -44,7 +44,7 @@ def test_mixed_sizes_and_ranks_that_are_late(in_ranks: InRanks) -> None:
         pace, good = np.random.default_rng(group.rank), True
         for turn, size in enumerate(sizes):
             if pace.random() < 0.1:
-                group.vigil.check()
+                group.peer_wait.check()
                 np.linalg.norm(pace.random(100_000))
             array = np.full(size, group.rank + turn, np.float32)
             group.all_reduce(int(array.ctypes.data), array.size, "float32", SUM)

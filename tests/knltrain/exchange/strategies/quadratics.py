@@ -13,7 +13,7 @@ from knltrain.assembly.factories import reference_kernels
 from knltrain.assembly.method_order import MethodContext
 from knltrain.assembly.methods import build
 from knltrain.config import RunConfig
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.joining import join, join_across_nodes
 from knltrain.exchange.transports.loopback import Loopback
@@ -87,7 +87,7 @@ def train(
     ]
 
     def work(rank: int) -> None:
-        part = participation_in(method, connect(rank))
+        part = strategy_in(method, connect(rank))
         try:
             part.start_from(start())
             part.begin()

@@ -17,7 +17,7 @@ from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import ExchangeRule
-from knltrain.exchange.strategies import Strategy, participation_in
+from knltrain.exchange.strategies import Strategy, strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.joining import join
@@ -33,7 +33,7 @@ RATE, ALPHA, STEPS = 0.2, 0.3, 9
 def trained(method: Method, transport: Transport | None = None) -> tuple[list[float], list[float]]:
     """A worker alone on x²/2 from 1: its local and the center after each step, all settled."""
     transport = transport or Loopback(1, method.rule.center_vectors)
-    part = participation_in(method, transport)
+    part = strategy_in(method, transport)
     transport.start_from(np.ones(1, np.float32))
     part.begin()
     locals_, centers = [], []
@@ -111,7 +111,7 @@ class Waits(Loopback):
 def seasgd(transport: Transport) -> Strategy:
     rule = EASGD(ALPHA, elastic)
     method = Method("seasgd", rule, "parameters", 1, "first_come", "step", overlap="writes")
-    part = participation_in(method, transport)
+    part = strategy_in(method, transport)
     transport.start_from(np.ones(1, np.float32))
     part.begin()
     return part
@@ -145,14 +145,14 @@ def test_what_the_update_thread_could_not_do_is_raised_at_the_next_exchange() ->
 
 def test_state_is_that_of_the_worker_and_at_rank_0_that_of_the_center() -> None:
     method = Method("mdownpour", Downpour(downpour, 0.5), "parameters", 1, "first_come", "step")
-    part = participation_in(method, Loopback(3, 2))
+    part = strategy_in(method, Loopback(3, 2))
     assert {name: vector.shape for name, vector in part.state().items()} == {
         "contribution": (3,),
         "kept0": (3,),
     }
     for schedule in ("synchronous", "first_come"):
         plain = Method("easgd", EASGD(ALPHA, elastic), "parameters", 1, schedule)  # type: ignore[arg-type]
-        assert participation_in(plain, Loopback(3)).state() == {}
+        assert strategy_in(plain, Loopback(3)).state() == {}
 
 
 @pytest.mark.parametrize(("method", "rate"), [("adownpour", None), ("mvadownpour", 0.25)])
@@ -181,7 +181,7 @@ def test_the_average_counts_the_updates_of_all_workers() -> None:
     )
     memory = NodeMemory(1, 2, method, "memfd")
     team = [join([os.dup(fd) for fd in memory.fds_of(rank)], rank, 20) for rank in range(2)]
-    parts = [participation_in(method, each) for each in team]
+    parts = [strategy_in(method, each) for each in team]
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda part: part.start_from(np.ones(1, np.float32)), parts))
     for part in parts:
@@ -218,7 +218,7 @@ def test_workers_of_original_easgd_star_compute_one_after_another() -> None:
         "round_robin",
         computes_in_turn=True,
     )
-    part = participation_in(method, Notes(1))
+    part = strategy_in(method, Notes(1))
     for step in range(4):
         part.step_begins(step)
     assert computing == [2]  # in steps 0 and 2, those with an exchange

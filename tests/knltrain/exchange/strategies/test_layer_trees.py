@@ -12,7 +12,7 @@ from quadratics import NETWORK, SIZE, rate_at, start, target, train
 from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.errors import PeerLost
 from knltrain.exchange.rules.averaging import GradientMean
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.tree_team import TreeTeam
@@ -39,7 +39,7 @@ def trained(in_threads: Any, workers: int) -> list[tuple[np.ndarray, float]]:
 
     def work(inside: NodeShared) -> tuple[np.ndarray, float]:
         space = AddressSpace(ranks[inside.rank], timeout_seconds=20)
-        part = participation_in(along_trees(workers), TreeTeam(inside, space, None, 20), step_layer)
+        part = strategy_in(along_trees(workers), TreeTeam(inside, space, None, 20), step_layer)
         part.gradient[:] = part.parameters[:] = inside.rank
         part.exchange(0)  # as a rehearsal does, of which nothing must be left
         found = np.zeros((STEPS, SIZE), np.float32)
@@ -89,7 +89,7 @@ def test_more_have_one_model_which_is_that_of_sync_sgd_up_to_the_order_of_sums(
 
 
 def test_one_worker_alone_trains_as_well() -> None:
-    part = participation_in(along_trees(1), TreeTeam.of_one(), step_layer)
+    part = strategy_in(along_trees(1), TreeTeam.of_one(), step_layer)
     expected = train("sync_sgd", 1, 2)
     part.start_from(start())
     for step in range(2):
@@ -106,7 +106,7 @@ def test_who_waits_for_weights_hears_that_the_run_is_aborted(in_threads: Any) ->
 
     def work(inside: NodeShared) -> None:
         space = AddressSpace(ranks[inside.rank], timeout_seconds=60)
-        part = participation_in(along_trees(2), TreeTeam(inside, space, None, 60), step_layer)
+        part = strategy_in(along_trees(2), TreeTeam(inside, space, None, 60), step_layer)
         try:
             part.start_from(start())
             part.team.barrier()

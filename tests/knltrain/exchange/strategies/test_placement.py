@@ -13,7 +13,7 @@ from knltrain.communication.shared_memory.pages import page_bytes_for
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.joining import join
@@ -56,7 +56,7 @@ def test_worker_that_comes_alone_is_placed_without_a_spare(schedule: str, overla
     assert policy_of(team.local) == "preferred:0"
     assert policy_of(team.center) == "default"  # the stripe of rank 0
     assert policy_of(team.center[LARGE * 3 // 4 :]) == "preferred:0"
-    part = participation_in(method, team)
+    part = strategy_in(method, team)
     private = [each for each in vars(part).values() if isinstance(each, np.ndarray)]
     assert [policy_of(each) for each in private] == ["default"] * 2  # gradient, contribution
     part.close()

@@ -6,7 +6,7 @@ import pytest
 
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method, Stream
 from knltrain.exchange.transports.loopback import Loopback
 from vectorized_ops.reference import elastic
@@ -27,6 +27,6 @@ AVERAGE = Method("average", ModelAveraging(1, elastic.synchronous_average), "par
     ],
 )
 def test_workers_take_part_as_their_method_is_composed(method: Method, kind: str) -> None:
-    part = participation_in(method, Loopback(10, spares=method.spares))
+    part = strategy_in(method, Loopback(10, spares=method.spares))
     assert type(part).__name__ == kind
     part.close()

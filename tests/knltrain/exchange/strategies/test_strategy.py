@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from knltrain.exchange.rules.averaging import ModelAveraging
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.loopback import Loopback
 from vectorized_ops.reference.elastic import synchronous_average
@@ -15,7 +15,7 @@ START = np.arange(4, dtype=np.float32)
 def test_the_vector_that_a_method_moves_is_the_transports_own() -> None:
     for moves in ("parameters", "gradient"):
         transport = Loopback(4)
-        part = participation_in(Method("m", RULE, moves), transport)  # type: ignore[arg-type]
+        part = strategy_in(Method("m", RULE, moves), transport)  # type: ignore[arg-type]
         moved, other = part.parameters, part.gradient
         if moves == "gradient":
             moved, other = other, moved

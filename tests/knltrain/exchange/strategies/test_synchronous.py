@@ -10,7 +10,7 @@ import pytest
 from quadratics import SIZE, Trained, rate_at, start, target, train
 
 from knltrain.exchange.rules.averaging import ModelAveraging
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.transport import WHOLE
@@ -104,7 +104,7 @@ def test_exchange_of_a_layer_begins_while_others_are_computed() -> None:
             began.set()
             super().exchange_beside(rule, part, of_locals=of_locals)
 
-    part = participation_in(method, Watched(24, 1, spares=True))
+    part = strategy_in(method, Watched(24, 1, spares=True))
     part.step_begins(0)
     part.gradient[:] = np.arange(24)
     part.gradient_done_from(20)

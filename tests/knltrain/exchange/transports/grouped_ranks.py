@@ -20,7 +20,7 @@ import numpy as np
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies import Strategy, participation_in
+from knltrain.exchange.strategies import Strategy, strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.grouped_team import GroupedTeam
@@ -48,7 +48,7 @@ def target(rank: int) -> np.ndarray:
 
 def trained(team: GroupedTeam, method: Method = METHOD) -> list[np.ndarray]:
     """Parameters and model after each step, in which all settle and meet."""
-    part, found = participation_in(method, team), []
+    part, found = strategy_in(method, team), []
     part.start_from(np.ones(SIZE, np.float32))
     part.begin()
     for step in range(STEPS):
@@ -77,7 +77,7 @@ def as_on_one_node(team: GroupedTeam) -> list[Any]:
 
 def conserves(team: GroupedTeam) -> list[Any]:
     """What leaves the groups enters the center, whoever comes when; all of a group are level."""
-    part = participation_in(METHOD, team)
+    part = strategy_in(METHOD, team)
     part.start_from(np.ones(SIZE, np.float32))
     part.begin()
     part.parameters[:] += np.float32(team.rank // GROUP)

@@ -81,9 +81,9 @@ def test_starved_worker_has_more_time_and_is_told_so(
 def test_abort_code_says_why_the_run_ends(
     segment: Segment, code: int, kind: type[Exception], text: str
 ) -> None:
-    patience = PeerWait(segment, 60)
-    patience.check()
+    peer_wait = PeerWait(segment, 60)
+    peer_wait.check()
     segment.abort(code)
-    for look in (patience.check, lambda: patience.wait(lambda: False, list)):
+    for look in (peer_wait.check, lambda: peer_wait.wait(lambda: False, list)):
         with pytest.raises(kind, match=text):
             look()

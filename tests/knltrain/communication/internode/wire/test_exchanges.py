@@ -13,7 +13,7 @@ from knltrain.communication.internode.wire import Compressed
 from knltrain.exchange.rules.averaging import GradientMean, ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import SynchronousRule
-from knltrain.exchange.strategies import participation_in
+from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.across_nodes import AcrossNodes
 from vectorized_ops.reference import elastic
@@ -98,7 +98,7 @@ def test_what_is_kept_goes_into_a_checkpoint_and_ends_with_a_start(
         rule = ModelAveraging(4, elastic.synchronous_average)
 
     def work(team: AcrossNodes) -> set[str]:
-        part = participation_in(Method("any", rule, "parameters"), team)
+        part = strategy_in(Method("any", rule, "parameters"), team)
         part.start_from(vector(99, SIZE))
         team.barrier()
         team.local[:] = vector(team.rank, SIZE)
