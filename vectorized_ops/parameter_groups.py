@@ -1,4 +1,4 @@
-"""Stretches of a packed vector that optimizers move each in its own way."""
+"""Groups of a packed vector that optimizers move each in its own way."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from vectorized_ops.layout import AnyArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParameterGroups:
-    """How each of S stretches of a packed vector moves; they cover it without a gap.
+    """How each of S groups of a packed vector moves; they cover it without a gap.
 
-    Stretch s holds the values from bounds[s] up to bounds[s + 1]. Its learning rate is multiplied
+    Group s holds the values from bounds[s] up to bounds[s + 1]. Its learning rate is multiplied
     by rates[s], its weight decay is decays[s]. Where statistics[s] is a number m it holds running
     statistics instead: they move by w' = w - m*g and by nothing else, so no learning rate,
     momentum, decay or clipping, and they count in no norm. Raises OperationError for arrays of
@@ -30,17 +30,17 @@ class ParameterGroups:
     decays: npt.NDArray[np.float32]
     """(S,)"""
     statistics: npt.NDArray[np.float32]
-    """(S,), NaN where a stretch holds no statistics."""
+    """(S,), NaN where a group holds no statistics."""
 
     def __post_init__(self) -> None:
         bounds = self.bounds
         if bounds.dtype != np.int64 or bounds.ndim != 1 or not _rise_from_zero(bounds):
             raise OperationError(
-                f"bounds of segments {bounds.tolist()} ({bounds.dtype}): expected int64 numbers "
-                "that rise from 0 to the length of the packed vector"
+                f"bounds of parameter groups {bounds.tolist()} ({bounds.dtype}): expected int64 "
+                "numbers that rise from 0 to the length of the packed vector"
             )
         for name in ("rates", "decays", "statistics"):
-            _check(f"{name} of segments", getattr(self, name), np.float32, len(bounds) - 1)
+            _check(f"{name} of parameter groups", getattr(self, name), np.float32, len(bounds) - 1)
 
     @property
     def size(self) -> int:
@@ -49,7 +49,7 @@ class ParameterGroups:
 
     @property
     def ordinary(self) -> npt.NDArray[np.bool_]:
-        """Which stretches hold no statistics, (S,)."""
+        """Which groups hold no statistics, (S,)."""
         return np.isnan(self.statistics)
 
     def check(self, *vectors: AnyArray) -> None:
@@ -66,5 +66,6 @@ def _check(what: str, array: AnyArray, dtype: Any, size: int) -> None:
     if array.dtype != dtype or array.shape != (size,) or not array.flags.c_contiguous:
         raise OperationError(
             f"{what} of type {array.dtype}, shape {array.shape} and strides {array.strides}: "
-            f"expected contiguous {np.dtype(dtype)} ({size},), as the bounds of the segments say"
+            f"expected contiguous {np.dtype(dtype)} ({size},), as the bounds of the parameter "
+            "groups say"
         )

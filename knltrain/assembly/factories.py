@@ -272,7 +272,7 @@ def top_k(config: RunConfig, kernels: Kernels, size: int) -> WireFormat:
 
 def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
     """Stochastic gradient descent with momentum."""
-    return _sgd_of(network.segments, config, kernels)
+    return _sgd_of(network.parameter_groups, config, kernels)
 
 
 def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
@@ -282,16 +282,16 @@ def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optim
     from knltrain.optimizers.layerwise import InParts
 
     parts = layer_parts(network)
-    within = (parameter_groups_within(network.segments, part) for part in parts)
+    within = (parameter_groups_within(network.parameter_groups, part) for part in parts)
     return InParts(parts, [_sgd_of(each, config, kernels) for each in within], kernels.alone)
 
 
-def _sgd_of(segments: Sequence[ParameterGroup], config: RunConfig, kernels: Kernels) -> Optimizer:
+def _sgd_of(groups: Sequence[ParameterGroup], config: RunConfig, kernels: Kernels) -> Optimizer:
     from knltrain.optimizers.sgd import SGD
 
     chosen = config.optimizer
     return SGD(
-        segments,
+        groups,
         _given(chosen.momentum),
         _given(chosen.weight_decay),
         _given(chosen.nesterov),
@@ -322,7 +322,7 @@ def adamw(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
 
     chosen = config.optimizer
     return AdamW(
-        network.segments,
+        network.parameter_groups,
         _given(chosen.beta1),
         _given(chosen.beta2),
         _given(chosen.epsilon),

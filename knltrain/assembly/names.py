@@ -92,7 +92,7 @@ def plain_method(config: RunConfig, workers: int) -> Method:
 
 
 def network_size(config: RunConfig) -> int:
-    """Length of the packed vectors in float32 values, which sizes the shared segment."""
+    """Length of the packed vectors in float32 values, which sizes the shared group."""
     return build_network(config).packed_size
 
 
@@ -155,7 +155,7 @@ def build_team(
     rank: int,
     meeting_point: MeetingPoint | None = None,
 ) -> Team:
-    """A worker's way to its peers: through the node's segments, or without any to itself alone.
+    """A worker's way to its peers: through the node's groups, or without any to itself alone.
 
     Where there are several nodes, their first workers meet at `meeting_point`; where exchanges go
     along trees, all do.

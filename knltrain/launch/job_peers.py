@@ -38,8 +38,8 @@ class JobPeers:
 
     `node_share` is its part of the run, ``lost_fd`` becomes readable when one of the others is
     gone, which `lost` then tells, ``notes_fd`` when one has sent a note: to the first one, which
-    `leads`, or that one to all `others`. Raises ConfigError where they do not agree on the run, and what
-    `Rendezvous` raises. Leaving the ``with`` block with an error tells the others of it.
+    `leads`, or that one to all `others`. Raises ConfigError where they do not agree on the run, and
+    what `Rendezvous` raises. Leaving the ``with`` block with an error tells the others of it.
     """
 
     def __init__(

@@ -115,7 +115,7 @@ class Network:
         return _rounded_up(last.offset + last.size)
 
     @property
-    def segments(self) -> tuple[ParameterGroup, ...]:
+    def parameter_groups(self) -> tuple[ParameterGroup, ...]:
         """The packed vector in runs of equal multipliers and statistic momentum."""
         return parameter_groups_of(self.parameters, self.packed_size)
 

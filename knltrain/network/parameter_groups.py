@@ -13,7 +13,7 @@ class ParameterGroup:
     """The values [start, stop) of a packed vector, with what ParameterSpec says of them.
 
     `layers` are those with a parameter in it, in order. The padding behind a parameter belongs to
-    its segment.
+    its group.
     """
 
     start: int
@@ -27,7 +27,7 @@ class ParameterGroup:
 def parameter_groups_of(
     parameters: Sequence[ParameterSpec], packed_size: int
 ) -> tuple[ParameterGroup, ...]:
-    """The fewest segments that cover [0, packed_size), given parameters in order of offset."""
+    """The fewest groups that cover [0, packed_size), given parameters in order of offset."""
     found: list[ParameterGroup] = []
     stops = [*(spec.offset for spec in parameters), packed_size][1:]
     for spec, stop in zip(parameters, stops, strict=True):
@@ -48,16 +48,16 @@ def parameter_groups_of(
 
 
 def parameter_groups_within(
-    segments: Sequence[ParameterGroup], part: slice
+    groups: Sequence[ParameterGroup], part: slice
 ) -> tuple[ParameterGroup, ...]:
-    """What ``segments`` say of the elements [part.start, part.stop), counted from part.start on."""
+    """What ``groups`` say of the elements [part.start, part.stop), counted from part.start on."""
     return tuple(
         replace(
             each,
             start=max(each.start, part.start) - part.start,
             stop=min(each.stop, part.stop) - part.start,
         )
-        for each in segments
+        for each in groups
         if each.start < part.stop and each.stop > part.start
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.optimizer import Optimizer, StateArray
-from knltrain.optimizers.parameter_groups import stretches_of
+from knltrain.optimizers.parameter_groups import numbered_groups
 from knltrain.vectors import FloatArray, aligned_zeros
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.parameter_groups import ParameterGroups
@@ -19,7 +19,7 @@ MomentsUpdate: TypeAlias = Callable[
     [FloatArray, FloatArray, FloatArray, FloatArray, int, float], None
 ]
 
-# (segments, clipping, beta1, beta2, epsilon)
+# (groups, clipping, beta1, beta2, epsilon)
 AdamWKernel: TypeAlias = Callable[[ParameterGroups, Clipping, float, float, float], MomentsUpdate]
 
 
@@ -29,13 +29,13 @@ class AdamW(Optimizer):
 
     In step t m̂ = m / (1 - β1^t) and v̂ = v / (1 - β2^t) (Loshchilov, Hutter, ICLR 2019, algorithm
     2). λ is the weight decay and η the learning rate, which multiplies the decay too.
-    `segments` cover the packed vector and multiply η and λ, or say that they are statistics.
+    `groups` cover the packed vector and multiply η and λ, or say that they are statistics.
     `kernel`, the AdamWUpdate of an implementation, does the arithmetic in one pass.
     """
 
     def __init__(
         self,
-        segments: Sequence[ParameterGroup],
+        groups: Sequence[ParameterGroup],
         beta1: float,
         beta2: float,
         epsilon: float,
@@ -43,10 +43,10 @@ class AdamW(Optimizer):
         clipping: Clipping,
         kernel: AdamWKernel,
     ) -> None:
-        stretches = stretches_of(segments, weight_decay)
-        self._first, self._second = (aligned_zeros(stretches.size) for _ in range(2))
+        numbered = numbered_groups(groups, weight_decay)
+        self._first, self._second = (aligned_zeros(numbered.size) for _ in range(2))
         self._steps = np.zeros(1, np.int64)
-        self._update = kernel(stretches, clipping, beta1, beta2, epsilon)
+        self._update = kernel(numbered, clipping, beta1, beta2, epsilon)
 
     @property
     def state(self) -> dict[str, StateArray]:

@@ -16,7 +16,7 @@ from knltrain.vectors import FloatArray, aligned_zeros
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.parameter_groups import ParameterGroups
 
-# (segments, clipping, momentum, trust_coefficient, adapted)
+# (groups, clipping, momentum, trust_coefficient, adapted)
 LARSKernel: TypeAlias = Callable[
     [ParameterGroups, Clipping, float, float, npt.NDArray[np.bool_]], VelocityUpdate
 ]
@@ -42,9 +42,9 @@ class LARS(Optimizer):
         clipping: Clipping,
         kernel: LARSKernel,
     ) -> None:
-        stretches, weights = layers_of(parameters, packed_size, weight_decay)
+        groups, weights = layers_of(parameters, packed_size, weight_decay)
         self._velocity = aligned_zeros(packed_size)
-        self._update = kernel(stretches, clipping, momentum, trust_coefficient, weights)
+        self._update = kernel(groups, clipping, momentum, trust_coefficient, weights)
 
     @property
     def state(self) -> dict[str, StateArray]:

@@ -13,14 +13,14 @@ from knltrain.network.parameter_groups import ParameterGroup
 from vectorized_ops.parameter_groups import ParameterGroups
 
 
-def stretches_of(segments: Sequence[ParameterGroup], weight_decay: float) -> ParameterGroups:
-    """How SGD and AdamW move each segment with that weight decay λ."""
-    return _stretches(
-        [segment.start for segment in segments],
-        segments[-1].stop,
-        [segment.learning_rate_multiplier for segment in segments],
-        [weight_decay * segment.decay_multiplier for segment in segments],
-        [segment.statistic_momentum for segment in segments],
+def numbered_groups(groups: Sequence[ParameterGroup], weight_decay: float) -> ParameterGroups:
+    """How SGD and AdamW move each group with that weight decay λ."""
+    return _numbered(
+        [group.start for group in groups],
+        groups[-1].stop,
+        [group.learning_rate_multiplier for group in groups],
+        [weight_decay * group.decay_multiplier for group in groups],
+        [group.statistic_momentum for group in groups],
     )
 
 
@@ -33,17 +33,17 @@ def layers_of(
     decay. The padding behind a parameter belongs to it: it is zero, and so is its gradient.
     """
     weights = np.array([spec.role == "weights" for spec in parameters])
-    stretches = _stretches(
+    groups = _numbered(
         [spec.offset for spec in parameters],
         packed_size,
         [spec.learning_rate_multiplier for spec in parameters],
         [weight_decay * spec.decay_multiplier for spec in parameters] * weights,
         [spec.statistic_momentum for spec in parameters],
     )
-    return stretches, weights
+    return groups, weights
 
 
-def _stretches(
+def _numbered(
     starts: Sequence[int],
     size: int,
     rates: Sequence[float],

@@ -7,7 +7,7 @@ from typing import TypeAlias, final
 
 from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.optimizer import Optimizer, StateArray
-from knltrain.optimizers.parameter_groups import stretches_of
+from knltrain.optimizers.parameter_groups import numbered_groups
 from knltrain.vectors import FloatArray, aligned_zeros
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.parameter_groups import ParameterGroups
@@ -15,7 +15,7 @@ from vectorized_ops.parameter_groups import ParameterGroups
 # (parameters, gradient, velocity, learning_rate)
 VelocityUpdate: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, float], None]
 
-# (segments, clipping, momentum, nesterov)
+# (groups, clipping, momentum, nesterov)
 SGDKernel: TypeAlias = Callable[[ParameterGroups, Clipping, float, bool], VelocityUpdate]
 
 
@@ -25,22 +25,22 @@ class SGD(Optimizer):
 
     μ is the momentum, λ the weight decay, η the learning rate, which stands inside v as in Caffe
     (SGDSolver, NesterovSolver): a change of η does not change steps already taken into v.
-    `segments` cover the packed vector and multiply η and λ, or say that they are statistics.
+    `groups` cover the packed vector and multiply η and λ, or say that they are statistics.
     `kernel`, the SGDUpdate of an implementation, does the arithmetic in one pass.
     """
 
     def __init__(
         self,
-        segments: Sequence[ParameterGroup],
+        groups: Sequence[ParameterGroup],
         momentum: float,
         weight_decay: float,
         nesterov: bool,
         clipping: Clipping,
         kernel: SGDKernel,
     ) -> None:
-        stretches = stretches_of(segments, weight_decay)
-        self._velocity = aligned_zeros(stretches.size)
-        self._update = kernel(stretches, clipping, momentum, nesterov)
+        numbered = numbered_groups(groups, weight_decay)
+        self._velocity = aligned_zeros(numbered.size)
+        self._update = kernel(numbered, clipping, momentum, nesterov)
 
     @property
     def state(self) -> dict[str, StateArray]:

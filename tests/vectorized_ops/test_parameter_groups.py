@@ -7,13 +7,13 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.parameter_groups import ParameterGroups
 
 
-def segments(bounds: list[int], rates: int = 2) -> ParameterGroups:
+def groups(bounds: list[int], rates: int = 2) -> ParameterGroups:
     numbers = np.ones(rates, np.float32)
     return ParameterGroups(np.array(bounds, np.int64), numbers, numbers, numbers * np.nan)
 
 
 def test_size_is_where_the_last_stretch_ends() -> None:
-    assert segments([0, 16, 40]).size == 40
+    assert groups([0, 16, 40]).size == 40
 
 
 def test_stretches_without_a_statistic_s_momentum_are_ordinary() -> None:
@@ -26,7 +26,7 @@ def test_stretches_without_a_statistic_s_momentum_are_ordinary() -> None:
 @pytest.mark.parametrize("bounds", [[], [16, 32, 48], [0, 32, 16], [0, 16, 16]])
 def test_bounds_that_do_not_rise_from_0_are_refused(bounds: list[int]) -> None:
     with pytest.raises(OperationError, match="expected int64 numbers that rise from 0"):
-        segments(bounds)
+        groups(bounds)
 
 
 def test_bounds_of_another_type_are_refused() -> None:
@@ -36,8 +36,8 @@ def test_bounds_of_another_type_are_refused() -> None:
 
 
 def test_numbers_for_more_stretches_than_there_are_are_refused() -> None:
-    with pytest.raises(OperationError, match=r"rates of segments .*\(3,\).*float32 \(2,\)"):
-        segments([0, 16, 32], rates=3)
+    with pytest.raises(OperationError, match=r"rates of parameter groups .*\(3,\).*float32 \(2,\)"):
+        groups([0, 16, 32], rates=3)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,6 @@ def test_numbers_for_more_stretches_than_there_are_are_refused() -> None:
 )
 def test_vectors_that_the_segments_do_not_fit_are_refused(vector: np.ndarray) -> None:
     right = np.zeros(32, np.float32)
-    segments([0, 16, 32]).check(right, right)
+    groups([0, 16, 32]).check(right, right)
     with pytest.raises(OperationError, match=r"expected contiguous float32 \(32,\)"):
-        segments([0, 16, 32]).check(right, vector)
+        groups([0, 16, 32]).check(right, vector)

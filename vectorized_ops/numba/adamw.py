@@ -26,14 +26,14 @@ class AdamWUpdate:
 
     def __init__(
         self,
-        segments: ParameterGroups,
+        groups: ParameterGroups,
         clipping: Clipping,
         beta1: float,
         beta2: float,
         epsilon: float,
     ) -> None:
-        self._segments = segments
-        self._scale = GradientScale(segments, clipping)
+        self._groups = groups
+        self._scale = GradientScale(groups, clipping)
         self._bound = np.float32(clipping.value)
         self._beta1, self._beta2 = beta1, beta2
         self._shares = tuple(map(np.float32, (beta1, 1 - beta1, beta2, 1 - beta2)))
@@ -49,11 +49,11 @@ class AdamWUpdate:
         learning_rate: float,
     ) -> None:
         """Move `parameters` and both moments."""
-        segments = self._segments
-        segments.check(parameters, gradient, first, second)
+        groups = self._groups
+        groups.check(parameters, gradient, first, second)
         _move(
             parameters, gradient, first, second,
-            segments.bounds, segments.rates, segments.decays, segments.statistics,
+            groups.bounds, groups.rates, groups.decays, groups.statistics,
             float(learning_rate), 1 - self._beta1**step,
             np.float32(1 / math.sqrt(1 - self._beta2**step)), self._shares, self._epsilon,
             np.float32(self._scale.of(gradient)), self._bound, numba.get_num_threads(),

@@ -26,17 +26,17 @@ _SUMS = 32
 
 @final
 class SquaredNorms:
-    """Sums of squares of each stretch of packed vectors, added in double.
+    """Sums of squares of each group of packed vectors, added in double.
 
-    A stretch is summed in pieces that threads share and whose sums are added in order, so the
+    A group is summed in pieces that threads share and whose sums are added in order, so the
     result has the same bits with any number of threads.
     """
 
-    def __init__(self, segments: ParameterGroups) -> None:
-        pieces = [range(start, stop, _PIECE) for start, stop in pairwise(segments.bounds.tolist())]
+    def __init__(self, groups: ParameterGroups) -> None:
+        pieces = [range(start, stop, _PIECE) for start, stop in pairwise(groups.bounds.tolist())]
         counts = [len(each) for each in pieces]
         starts = [start for each in pieces for start in each]
-        self._bounds = np.array([*starts, segments.size], np.int64)
+        self._bounds = np.array([*starts, groups.size], np.int64)
         self._first = np.cumsum([0, *counts])
         self._partial = np.zeros(len(starts))
 
@@ -50,11 +50,11 @@ class SquaredNorms:
 class GradientScale:
     """What gradients are multiplied by so that their norm stays within that of a clipping."""
 
-    def __init__(self, segments: ParameterGroups, clipping: Clipping) -> None:
+    def __init__(self, groups: ParameterGroups, clipping: Clipping) -> None:
         self._clipping = clipping
-        self._statistics = segments.statistics
-        self._norms = SquaredNorms(segments)
-        self._squares = np.zeros(len(segments.rates))
+        self._statistics = groups.statistics
+        self._norms = SquaredNorms(groups)
+        self._squares = np.zeros(len(groups.rates))
 
     def of(self, gradient: AnyArray) -> float:
         """Return the factor for `gradient` (n,); reads it once, or not if no norm is given."""
@@ -66,7 +66,7 @@ class GradientScale:
 
 @kernel
 def norm_scale(squares: Any, statistics: Any, largest: float) -> float:
-    """Return largest / norm where the norm that stretches `squares` (S,) add up to is larger."""
+    """Return largest / norm where the norm that groups `squares` (S,) add up to is larger."""
     total = 0.0
     for s in range(len(squares)):
         if math.isnan(statistics[s]):

@@ -22,36 +22,36 @@ class LARSUpdate:
 
     def __init__(
         self,
-        segments: ParameterGroups,
+        groups: ParameterGroups,
         clipping: Clipping,
         momentum: float,
         trust_coefficient: float,
         adapted: npt.NDArray[np.bool_],
     ) -> None:
-        self._segments = segments
+        self._groups = groups
         self._clipping = clipping
         self._momentum = momentum
         self._trust = trust_coefficient
         self._adapted = adapted
-        self._norms = SquaredNorms(segments)
+        self._norms = SquaredNorms(groups)
         self._of_parameters, self._of_gradient = (np.zeros(len(adapted)) for _ in range(2))
-        self._rates = np.zeros_like(segments.rates)
+        self._rates = np.zeros_like(groups.rates)
 
     def __call__(
         self, parameters: AnyArray, gradient: AnyArray, velocity: AnyArray, learning_rate: float
     ) -> None:
         """Move `parameters` and `velocity`."""
-        segments, bound = self._segments, self._clipping.value
-        segments.check(parameters, gradient, velocity)
+        groups, bound = self._groups, self._clipping.value
+        groups.check(parameters, gradient, velocity)
         self._norms.of(parameters, math.inf, self._of_parameters)
         self._norms.of(gradient, bound, self._of_gradient)
-        scale = norm_scale(self._of_gradient, segments.statistics, self._clipping.norm)
+        scale = norm_scale(self._of_gradient, groups.statistics, self._clipping.norm)
         _adapt(
-            self._of_parameters, self._of_gradient, scale, self._trust, segments.decays,
-            self._adapted, segments.rates, self._rates,
+            self._of_parameters, self._of_gradient, scale, self._trust, groups.decays,
+            self._adapted, groups.rates, self._rates,
         )  # fmt: skip
         move(
-            parameters, gradient, velocity, segments, self._rates, learning_rate,
+            parameters, gradient, velocity, groups, self._rates, learning_rate,
             self._momentum, False, scale, bound,
         )  # fmt: skip
 

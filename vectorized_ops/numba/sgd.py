@@ -27,10 +27,10 @@ class SGDUpdate:
     """
 
     def __init__(
-        self, segments: ParameterGroups, clipping: Clipping, momentum: float, nesterov: bool
+        self, groups: ParameterGroups, clipping: Clipping, momentum: float, nesterov: bool
     ) -> None:
-        self._segments = segments
-        self._scale = GradientScale(segments, clipping)
+        self._groups = groups
+        self._scale = GradientScale(groups, clipping)
         self._bound = clipping.value
         self._momentum = momentum
         self._nesterov = nesterov
@@ -39,10 +39,10 @@ class SGDUpdate:
         self, parameters: AnyArray, gradient: AnyArray, velocity: AnyArray, learning_rate: float
     ) -> None:
         """Move `parameters` and `velocity`."""
-        segments = self._segments
-        segments.check(parameters, gradient, velocity)
+        groups = self._groups
+        groups.check(parameters, gradient, velocity)
         move(
-            parameters, gradient, velocity, segments, segments.rates, learning_rate,
+            parameters, gradient, velocity, groups, groups.rates, learning_rate,
             self._momentum, self._nesterov, self._scale.of(gradient), self._bound,
         )  # fmt: skip
 
@@ -51,7 +51,7 @@ def move(
     parameters: AnyArray,
     gradient: AnyArray,
     velocity: AnyArray,
-    segments: ParameterGroups,
+    groups: ParameterGroups,
     rates: AnyArray,
     learning_rate: float,
     momentum: float,
@@ -59,7 +59,7 @@ def move(
     scale: float,
     bound: float,
 ) -> None:
-    """Take the step of `SGDUpdate` with `rates` float32 (S,) in place of those of `segments`.
+    """Take the step of `SGDUpdate` with `rates` float32 (S,) in place of those of `groups`.
 
     The gradient is brought into ±bound and multiplied by `scale` on the way. With one thread (see
     `alone`) the calling one does it, which may then be any, beside others that compute.
@@ -68,7 +68,7 @@ def move(
     which = _move_share if threads == 1 else _move
     which(
         parameters, gradient, velocity,
-        segments.bounds, rates, segments.decays, segments.statistics, float(learning_rate),
+        groups.bounds, rates, groups.decays, groups.statistics, float(learning_rate),
         np.float32(momentum), nesterov, np.float32(scale), np.float32(bound), 0, threads,
     )  # fmt: skip
 
@@ -156,7 +156,7 @@ def _descend(
 
 @kernel
 def segment_of(place: int, bounds: Any) -> int:
-    """Return the number of the segment that a place lies in; segment s begins at bounds[s]."""
+    """Return the number of the group that a place lies in; group s begins at bounds[s]."""
     low, high = 0, len(bounds)
     while high - low > 1:
         middle = (low + high) // 2

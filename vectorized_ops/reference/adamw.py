@@ -24,13 +24,13 @@ class AdamWUpdate:
 
     def __init__(
         self,
-        segments: ParameterGroups,
+        groups: ParameterGroups,
         clipping: Clipping,
         beta1: float,
         beta2: float,
         epsilon: float,
     ) -> None:
-        self._segments = segments
+        self._groups = groups
         self._clipping = clipping
         self._beta1, self._beta2 = beta1, beta2
         self._epsilon = epsilon
@@ -49,23 +49,23 @@ class AdamWUpdate:
         m' = beta1*m + (1 - beta1)*g; v' = beta2*v + (1 - beta2)*g*g; w' = w - (rate * m^ /
         (sqrt(v^) + epsilon) + rate*decay*w) with m^ = m'/(1 - beta1**step), v^ =
         v'/(1 - beta2**step) and rate = learning_rate * rates[s]. `step` is 1 for the first.
-        Raises OperationError for vectors that the segments do not fit.
+        Raises OperationError for vectors that the groups do not fit.
         """
-        segments = self._segments
-        segments.check(parameters, gradient, first, second)
-        gradient = clipped(gradient, segments, self._clipping)
+        groups = self._groups
+        groups.check(parameters, gradient, first, second)
+        gradient = clipped(gradient, groups, self._clipping)
         keep1, take1 = np.float32(self._beta1), np.float32(1 - self._beta1)
         keep2, take2 = np.float32(self._beta2), np.float32(1 - self._beta2)
         root = np.float32(1 / math.sqrt(1 - self._beta2**step))
-        for s, (start, stop) in enumerate(pairwise(segments.bounds)):
+        for s, (start, stop) in enumerate(pairwise(groups.bounds)):
             at = slice(start, stop)
             w, g, m, v = parameters[at], gradient[at], first[at], second[at]
-            if not segments.ordinary[s]:
-                w -= segments.statistics[s] * g
+            if not groups.ordinary[s]:
+                w -= groups.statistics[s] * g
                 continue
             m[...] = keep1 * m + take1 * g
             v[...] = keep2 * v + take2 * (g * g)
-            rate = learning_rate * float(segments.rates[s])
+            rate = learning_rate * float(groups.rates[s])
             size = np.float32(rate / (1 - self._beta1**step))
-            decay = np.float32(rate * float(segments.decays[s]))
+            decay = np.float32(rate * float(groups.decays[s]))
             w -= size * m / (np.sqrt(v) * root + np.float32(self._epsilon)) + decay * w

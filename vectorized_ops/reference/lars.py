@@ -16,7 +16,7 @@ from vectorized_ops.reference.sgd import move
 
 @final
 class LARSUpdate:
-    """One step of LARS on a packed vector: every stretch of `segments` is a layer of its own.
+    """One step of LARS on a packed vector: every group of `groups` is a layer of its own.
 
     You, Gitman, Ginsburg, *Large batch training of convolutional networks*, 2017 (arXiv
     1708.03888), algorithm 1. `adapted` (S,) says which layers get a rate of their own; the others
@@ -25,13 +25,13 @@ class LARSUpdate:
 
     def __init__(
         self,
-        segments: ParameterGroups,
+        groups: ParameterGroups,
         clipping: Clipping,
         momentum: float,
         trust_coefficient: float,
         adapted: npt.NDArray[np.bool_],
     ) -> None:
-        self._segments = segments
+        self._groups = groups
         self._clipping = clipping
         self._momentum = momentum
         self._trust = trust_coefficient
@@ -44,18 +44,18 @@ class LARSUpdate:
 
         v' = momentum*v + rate*(g + decay*w); w' = w - v'. The rate is learning_rate * rates[s],
         in an adapted layer times its trust ratio: trust_coefficient*|w| / (|g| + decay*|w|), or 1
-        where a norm is 0 or not a number. Raises OperationError for vectors that the segments do
+        where a norm is 0 or not a number. Raises OperationError for vectors that the groups do
         not fit.
         """
-        segments = self._segments
-        segments.check(parameters, gradient, velocity)
-        gradient = clipped(gradient, segments, self._clipping)
-        rates = learning_rate * (self._trust_ratios(parameters, gradient) * segments.rates)
-        move(parameters, gradient, velocity, segments, rates, self._momentum, nesterov=False)
+        groups = self._groups
+        groups.check(parameters, gradient, velocity)
+        gradient = clipped(gradient, groups, self._clipping)
+        rates = learning_rate * (self._trust_ratios(parameters, gradient) * groups.rates)
+        move(parameters, gradient, velocity, groups, rates, self._momentum, nesterov=False)
 
     def _trust_ratios(self, parameters: AnyArray, gradient: AnyArray) -> AnyArray:
-        w, g = (np.sqrt(squared_norms(each, self._segments)) for each in (parameters, gradient))
+        w, g = (np.sqrt(squared_norms(each, self._groups)) for each in (parameters, gradient))
         ratios = np.ones_like(w)
         at = self._adapted & (w > 0) & (g > 0)
-        ratios[at] = self._trust * w[at] / (g[at] + self._segments.decays[at] * w[at])
+        ratios[at] = self._trust * w[at] / (g[at] + self._groups.decays[at] * w[at])
         return ratios

@@ -18,9 +18,9 @@ class SGDUpdate:
     """One step of gradient descent on a packed vector, as Caffe takes it."""
 
     def __init__(
-        self, segments: ParameterGroups, clipping: Clipping, momentum: float, nesterov: bool
+        self, groups: ParameterGroups, clipping: Clipping, momentum: float, nesterov: bool
     ) -> None:
-        self._segments = segments
+        self._groups = groups
         self._clipping = clipping
         self._momentum = momentum
         self._nesterov = nesterov
@@ -32,31 +32,31 @@ class SGDUpdate:
 
         v' = momentum*v + rate*(g + decay*w); w' = w - v', or with Nesterov's momentum
         w' = w - ((1 + momentum)*v' - momentum*v), rate being learning_rate * rates[s].
-        Raises OperationError for vectors that the segments do not fit.
+        Raises OperationError for vectors that the groups do not fit.
         """
-        segments = self._segments
-        segments.check(parameters, gradient, velocity)
-        gradient = clipped(gradient, segments, self._clipping)
-        rates = learning_rate * segments.rates.astype(np.float64)
-        move(parameters, gradient, velocity, segments, rates, self._momentum, self._nesterov)
+        groups = self._groups
+        groups.check(parameters, gradient, velocity)
+        gradient = clipped(gradient, groups, self._clipping)
+        rates = learning_rate * groups.rates.astype(np.float64)
+        move(parameters, gradient, velocity, groups, rates, self._momentum, self._nesterov)
 
 
 def move(
     parameters: AnyArray,
     gradient: AnyArray,
     velocity: AnyArray,
-    segments: ParameterGroups,
+    groups: ParameterGroups,
     rates: AnyArray,
     momentum: float,
     nesterov: bool,
 ) -> None:
-    """Take the step of `SGDUpdate` with a learning rate for each stretch, float64 (S,)."""
+    """Take the step of `SGDUpdate` with a learning rate for each group, float64 (S,)."""
     mu = np.float32(momentum)
-    for s, (start, stop) in enumerate(pairwise(segments.bounds)):
+    for s, (start, stop) in enumerate(pairwise(groups.bounds)):
         w, g, v = parameters[start:stop], gradient[start:stop], velocity[start:stop]
-        if not segments.ordinary[s]:
-            w -= segments.statistics[s] * g
+        if not groups.ordinary[s]:
+            w -= groups.statistics[s] * g
             continue
         before = v.copy()
-        v[...] = mu * before + np.float32(rates[s]) * (g + segments.decays[s] * w)
+        v[...] = mu * before + np.float32(rates[s]) * (g + groups.decays[s] * w)
         w -= (np.float32(1) + mu) * v - mu * before if nesterov else v

@@ -39,7 +39,12 @@ def main(job: Path, threads: int, when_warm: Callable[[], None] = lambda: None) 
         view[...] = arrays[name]
     backend = CpuBackend(network, len(batch.labels), threads, "numba")
     optimizer = SGD(
-        network.segments, protocol.MOMENTUM, protocol.WEIGHT_DECAY, False, Clipping(), SGDUpdate
+        network.parameter_groups,
+        protocol.MOMENTUM,
+        protocol.WEIGHT_DECAY,
+        False,
+        Clipping(),
+        SGDUpdate,
     )
 
     def step() -> float:

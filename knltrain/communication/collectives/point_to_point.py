@@ -168,8 +168,8 @@ class PointToPoint:
         error = None
         if request.bytes != message.bytes:
             error = CollectiveError(
-                f"{self._peer_wait.names[message.rank]} sent {message.bytes} bytes, but the tensor to "
-                f"receive them has {request.bytes}: expected the same size and dtype"
+                f"{self._peer_wait.names[message.rank]} sent {message.bytes} bytes, but the tensor "
+                f"to receive them has {request.bytes}: expected the same size and dtype"
             )
         elif message.found is not None:
             ctypes.memmove(request.address, int(message.found.ctypes.data), request.bytes)

@@ -123,7 +123,7 @@ def test_tasks_of_a_node_get_the_memory_of_its_first_one() -> None:
             job_peers._found().leave()
             return found
         fd = os.memfd_create("memory")
-        os.write(fd, f"of node {job_peers.site.node}".encode())
+        os.write(fd, f"of node {job_peers.node_share.node}".encode())
         time.sleep(0.2)
         (keeper,) = job_peers.doorkeepers((fd,))
         ready = select.select([job_peers.lost_fd], [], [], 1.0)[0]

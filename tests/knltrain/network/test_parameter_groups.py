@@ -35,7 +35,7 @@ def test_statistics_and_multipliers_start_segments_of_their_own() -> None:
         Dense("two", 4, weights_multipliers=Multipliers(2.0, 0.0)),
     )
     network = Network("net", (3, 3, 2), layers)
-    assert network.segments == (
+    assert network.parameter_groups == (
         ParameterGroup(0, 96, 1.0, 1.0, None, ("conv", "norm")),
         ParameterGroup(96, 128, 1.0, 1.0, 0.25, ("norm",)),
         ParameterGroup(128, 144, 1.0, 1.0, None, ("one",)),
@@ -67,17 +67,17 @@ def test_segments_cover_the_vector_and_neighbours_differ(
             )
         )
         offset += -(-size // 16) * 16
-    segments = parameter_groups_of(specs, offset)
-    assert (segments[0].start, segments[-1].stop) == (0, offset)
-    for left, right in pairwise(segments):
+    groups = parameter_groups_of(specs, offset)
+    assert (groups[0].start, groups[-1].stop) == (0, offset)
+    for left, right in pairwise(groups):
         assert left.stop == right.start
         assert _treatment(left) != _treatment(right)
     for spec in specs:
-        (home,) = (each for each in segments if each.start <= spec.offset < each.stop)
+        (home,) = (each for each in groups if each.start <= spec.offset < each.stop)
         assert _treatment(home) == _treatment(spec)
         assert spec.offset + spec.size <= home.stop
         assert spec.layer in home.layers
-    assert [name for each in segments for name in each.layers] == [spec.layer for spec in specs]
+    assert [name for each in groups for name in each.layers] == [spec.layer for spec in specs]
 
 
 def _treatment(part: ParameterGroup | ParameterSpec) -> tuple[float, float, float | None]:

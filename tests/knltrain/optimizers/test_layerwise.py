@@ -23,11 +23,11 @@ PARTS = layer_parts(NETWORK)
 
 
 def optimizers(kernel, nesterov, block):
-    def make(segments):
-        return SGD(segments, 0.9, 0.01, nesterov, Clipping(value=1.5), kernel)
+    def make(groups):
+        return SGD(groups, 0.9, 0.01, nesterov, Clipping(value=1.5), kernel)
 
-    parts = [make(parameter_groups_within(NETWORK.segments, part)) for part in PARTS]
-    return make(NETWORK.segments), InParts(PARTS, parts, block)
+    parts = [make(parameter_groups_within(NETWORK.parameter_groups, part)) for part in PARTS]
+    return make(NETWORK.parameter_groups), InParts(PARTS, parts, block)
 
 
 @pytest.mark.parametrize("nesterov", [False, True])

@@ -7,7 +7,7 @@ import pytest
 
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense, Multipliers
 from knltrain.network.network import Network
-from knltrain.optimizers.parameter_groups import layers_of, stretches_of
+from knltrain.optimizers.parameter_groups import layers_of, numbered_groups
 
 NONE = np.nan
 
@@ -27,7 +27,7 @@ def network() -> Network:
 
 
 def test_segments_keep_their_multipliers_and_statistics(network: Network) -> None:
-    found = stretches_of(network.segments, 0.5)
+    found = numbered_groups(network.parameter_groups, 0.5)
     assert found.bounds.tolist() == [0, 64, 96, 160, 176]
     assert found.rates.tolist() == [1, 1, 1, 2]
     assert found.decays[[0, 2, 3]].tolist() == [0.5, 0.5, 0]
@@ -46,6 +46,6 @@ def test_every_parameter_is_a_layer_of_its_own_and_only_weights_are_adapted(
     np.testing.assert_array_equal(found.statistics, expected)
 
 
-def test_last_stretch_ends_with_the_packed_vector(network: Network) -> None:
-    assert stretches_of(network.segments, 0.5).size == network.packed_size
+def test_last_group_ends_with_the_packed_vector(network: Network) -> None:
+    assert numbered_groups(network.parameter_groups, 0.5).size == network.packed_size
     assert layers_of(network.parameters, network.packed_size, 0.5)[0].size == network.packed_size

@@ -75,12 +75,12 @@ def test_state_copied_into_a_new_optimizer_continues_the_run() -> None:
 
 
 def test_each_segment_moves_in_its_own_way() -> None:
-    segments = [
+    groups = [
         ParameterGroup(0, 16, 2.0, 0.0, None, ("a",)),
         ParameterGroup(16, 32, 1.0, 0.5, None, ("b",)),
         ParameterGroup(32, SIZE, 1.0, 1.0, 0.25, ("c",)),
     ]
-    optimizer = SGD(segments, 0.9, 0.5, False, Clipping(), SGDUpdate)
+    optimizer = SGD(groups, 0.9, 0.5, False, Clipping(), SGDUpdate)
     parameters, gradient = np.ones(SIZE, np.float32), np.ones(SIZE, np.float32)
     optimizer.step(parameters, gradient, 0.1)
     np.testing.assert_allclose(parameters[:16], 1 - 0.2)

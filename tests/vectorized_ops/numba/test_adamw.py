@@ -31,11 +31,11 @@ STRETCHES = st.lists(
     min_size=1,
     max_size=6,
 )
-"""Length, rate, decay and statistic momentum of each stretch."""
+"""Length, rate, decay and statistic momentum of each group."""
 
 
-def parameter_groups_of(stretches: Sequence[tuple[int, float, float, float]]) -> ParameterGroups:
-    lengths, *numbers = zip(*stretches, strict=True)
+def parameter_groups_of(groups: Sequence[tuple[int, float, float, float]]) -> ParameterGroups:
+    lengths, *numbers = zip(*groups, strict=True)
     bounds = np.cumsum([0, *lengths], dtype=np.int64)
     return ParameterGroups(bounds, *(np.array(each, np.float32) for each in numbers))
 
@@ -55,13 +55,13 @@ def vectors(size: int) -> list[np.ndarray]:
 )
 @settings(deadline=None)
 def test_three_steps_follow_the_reference(
-    stretches: list[tuple[int, float, float, float]], norm: float, value: float, threads: int
+    groups: list[tuple[int, float, float, float]], norm: float, value: float, threads: int
 ) -> None:
     numba.set_num_threads(threads)
-    segments, clipping = parameter_groups_of(stretches), Clipping(norm, value)
-    found, expected = vectors(segments.size), vectors(segments.size)
-    update = AdamWUpdate(segments, clipping, 0.9, 0.99, 1e-8)
-    reference = Reference(segments, clipping, 0.9, 0.99, 1e-8)
+    groups, clipping = parameter_groups_of(groups), Clipping(norm, value)
+    found, expected = vectors(groups.size), vectors(groups.size)
+    update = AdamWUpdate(groups, clipping, 0.9, 0.99, 1e-8)
+    reference = Reference(groups, clipping, 0.9, 0.99, 1e-8)
     for step, learning_rate in enumerate((0.1, 0.1, 0.03), start=1):
         update(*found, step, learning_rate)
         reference(*expected, step, learning_rate)
@@ -77,9 +77,9 @@ def test_neither_another_run_nor_threads_change_a_bit(
     norm: float, same_bits: Callable[..., None]
 ) -> None:
     def compute() -> list[np.ndarray]:
-        stretches = [(5001, 1, 0.01, math.nan), (4000, 1, 0, 0.1), (1000, 2, 0, math.nan)]
+        groups = [(5001, 1, 0.01, math.nan), (4000, 1, 0, 0.1), (1000, 2, 0, math.nan)]
         state = vectors(10_001)
-        update = AdamWUpdate(parameter_groups_of(stretches), Clipping(norm=norm), 0.9, 0.99, 1e-8)
+        update = AdamWUpdate(parameter_groups_of(groups), Clipping(norm=norm), 0.9, 0.99, 1e-8)
         update(*state, 1, 0.1)
         return state
 
@@ -96,9 +96,9 @@ def test_parameters_whose_gradient_was_always_zero_only_decay() -> None:
 
 
 def test_vectors_of_another_length_are_refused() -> None:
-    segments = parameter_groups_of([(16, 1, 0, math.nan)])
+    groups = parameter_groups_of([(16, 1, 0, math.nan)])
     with pytest.raises(OperationError, match=r"expected contiguous float32 \(16,\)"):
-        AdamWUpdate(segments, Clipping(), 0.9, 0.99, 1e-8)(*vectors(17), 1, 0.1)
+        AdamWUpdate(groups, Clipping(), 0.9, 0.99, 1e-8)(*vectors(17), 1, 0.1)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="looks for x86 instructions")

@@ -26,43 +26,43 @@ def ordinary(bounds: list[int]) -> ParameterGroups:
 )
 @settings(deadline=None, max_examples=30)
 def test_squared_norms_are_those_of_the_reference(lengths: list[int], bound: float) -> None:
-    segments = ordinary(np.cumsum([0, *lengths]).tolist())
-    vector = np.random.default_rng(segments.size).standard_normal(segments.size, np.float32)
+    groups = ordinary(np.cumsum([0, *lengths]).tolist())
+    vector = np.random.default_rng(groups.size).standard_normal(groups.size, np.float32)
     found = np.full(len(lengths), np.nan)
-    SquaredNorms(segments).of(vector, bound, found)
+    SquaredNorms(groups).of(vector, bound, found)
     within_bound = np.clip(vector, -np.float32(bound), np.float32(bound))
-    assert_allclose(found, squared_norms(within_bound, segments), rtol=1e-13)
+    assert_allclose(found, squared_norms(within_bound, groups), rtol=1e-13)
 
 
 def test_neither_another_run_nor_threads_change_a_bit(
     same_bits: Callable[..., None],
 ) -> None:
     def compute() -> list[np.ndarray]:
-        segments = ordinary([0, 5, 30_000, 100_001])
-        vector = np.random.default_rng(1).standard_normal(segments.size, np.float32)
+        groups = ordinary([0, 5, 30_000, 100_001])
+        vector = np.random.default_rng(1).standard_normal(groups.size, np.float32)
         out = np.zeros(3)
-        SquaredNorms(segments).of(vector, 2.0, out)
+        SquaredNorms(groups).of(vector, 2.0, out)
         return [out]
 
     same_bits(compute)
 
 
 def test_scale_is_that_of_the_reference_and_leaves_statistics_out() -> None:
-    segments = ordinary([0, 100, 200, 300])
+    groups = ordinary([0, 100, 200, 300])
     statistics = np.array([np.nan, 0.1, np.nan], np.float32)
-    segments = ParameterGroups(segments.bounds, segments.rates, segments.decays, statistics)
+    groups = ParameterGroups(groups.bounds, groups.rates, groups.decays, statistics)
     gradient = np.random.default_rng(2).standard_normal(300, np.float32)
     gradient[150] = 1e20
     clipping = Clipping(norm=2.5, value=1.5)
-    found = GradientScale(segments, clipping).of(gradient)
-    expected = clipped(gradient, segments, clipping)
+    found = GradientScale(groups, clipping).of(gradient)
+    expected = clipped(gradient, groups, clipping)
     assert_allclose(found * np.clip(gradient[:100], -1.5, 1.5), expected[:100], rtol=1e-6)
 
 
 @pytest.mark.parametrize("norm", [10.0, 11.0, math.inf])
 def test_scale_of_a_gradient_within_the_norm_is_1(norm: float) -> None:
-    segments = ordinary([0, 100])
-    assert GradientScale(segments, Clipping(norm=norm)).of(np.ones(100, np.float32)) == 1
+    groups = ordinary([0, 100])
+    assert GradientScale(groups, Clipping(norm=norm)).of(np.ones(100, np.float32)) == 1
 
 
 def test_gradient_that_holds_no_number_is_not_scaled() -> None:

@@ -52,15 +52,15 @@ def test_three_steps_follow_the_reference(
     threads: int,
 ) -> None:
     numba.set_num_threads(threads)
-    segments, clipping = parameter_groups_of(layers), Clipping(bound, bound)
-    found = vectors(segments.size)
-    for start, layer in zip(segments.bounds, layers, strict=False):
+    groups, clipping = parameter_groups_of(layers), Clipping(bound, bound)
+    found = vectors(groups.size)
+    for start, layer in zip(groups.bounds, layers, strict=False):
         for vector, size in zip(found, layer[5], strict=False):
             vector[start : start + layer[0]] *= np.float32(size)
     expected = [each.copy() for each in found]
     adapted = np.array([layer[4] for layer in layers])
-    update = LARSUpdate(segments, clipping, 0.9, 0.02, adapted)
-    reference = Reference(segments, clipping, 0.9, 0.02, adapted)
+    update = LARSUpdate(groups, clipping, 0.9, 0.02, adapted)
+    reference = Reference(groups, clipping, 0.9, 0.02, adapted)
     for learning_rate in (1.0, 1.0, 0.3):
         update(*found, learning_rate)
         reference(*expected, learning_rate)
@@ -82,7 +82,7 @@ def test_neither_another_run_nor_threads_change_a_bit(
 
 
 def test_vectors_of_another_length_are_refused() -> None:
-    segments = parameter_groups_of([(16, 1, 0, math.nan)])
-    update = LARSUpdate(segments, Clipping(), 0.9, 0.001, np.array([True]))
+    groups = parameter_groups_of([(16, 1, 0, math.nan)])
+    update = LARSUpdate(groups, Clipping(), 0.9, 0.001, np.array([True]))
     with pytest.raises(OperationError, match=r"expected contiguous float32 \(16,\)"):
         update(*vectors(17), 0.1)

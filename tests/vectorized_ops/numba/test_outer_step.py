@@ -14,7 +14,7 @@ COEFFICIENTS = (0.9, 1.5, 0.63, 0.7)
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_outer_step_equals_reference_to_the_last_bit(workers: int, size: int) -> None:
     rng = np.random.default_rng([workers, size])
-    # Rows that do not follow one another, as those of a segment.
+    # Rows that do not follow one another, as those of a group.
     rows = rng.standard_normal((workers + 2, size + 3), np.float32)
     found, expected = rows.copy(), rows.copy()
     for vectors, step in (

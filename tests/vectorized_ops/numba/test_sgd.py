@@ -31,11 +31,11 @@ STRETCHES = st.lists(
     min_size=1,
     max_size=6,
 )
-"""Length, rate, decay and statistic momentum of each stretch."""
+"""Length, rate, decay and statistic momentum of each group."""
 
 
-def parameter_groups_of(stretches: Sequence[tuple[int, float, float, float]]) -> ParameterGroups:
-    lengths, *numbers = zip(*stretches, strict=True)
+def parameter_groups_of(groups: Sequence[tuple[int, float, float, float]]) -> ParameterGroups:
+    lengths, *numbers = zip(*groups, strict=True)
     bounds = np.cumsum([0, *lengths], dtype=np.int64)
     return ParameterGroups(bounds, *(np.array(each, np.float32) for each in numbers))
 
@@ -55,7 +55,7 @@ def vectors(size: int) -> list[np.ndarray]:
 )
 @settings(deadline=None)
 def test_three_steps_follow_the_reference(
-    stretches: list[tuple[int, float, float, float]],
+    groups: list[tuple[int, float, float, float]],
     momentum: float,
     nesterov: bool,
     norm: float,
@@ -63,10 +63,10 @@ def test_three_steps_follow_the_reference(
     threads: int,
 ) -> None:
     numba.set_num_threads(threads)
-    segments, clipping = parameter_groups_of(stretches), Clipping(norm, value)
-    found, expected = vectors(segments.size), vectors(segments.size)
-    update = SGDUpdate(segments, clipping, momentum, nesterov)
-    reference = Reference(segments, clipping, momentum, nesterov)
+    groups, clipping = parameter_groups_of(groups), Clipping(norm, value)
+    found, expected = vectors(groups.size), vectors(groups.size)
+    update = SGDUpdate(groups, clipping, momentum, nesterov)
+    reference = Reference(groups, clipping, momentum, nesterov)
     for learning_rate in (0.1, 0.1, 0.03):
         update(*found, learning_rate)
         reference(*expected, learning_rate)
@@ -82,9 +82,9 @@ def test_neither_another_run_nor_threads_change_a_bit(
     norm: float, same_bits: Callable[..., None]
 ) -> None:
     def compute() -> list[np.ndarray]:
-        stretches = [(5001, 1, 0.01, math.nan), (4000, 1, 0, 0.1), (1000, 2, 0, math.nan)]
+        groups = [(5001, 1, 0.01, math.nan), (4000, 1, 0, 0.1), (1000, 2, 0, math.nan)]
         state = vectors(10_001)
-        SGDUpdate(parameter_groups_of(stretches), Clipping(norm=norm), 0.9, True)(*state, 0.1)
+        SGDUpdate(parameter_groups_of(groups), Clipping(norm=norm), 0.9, True)(*state, 0.1)
         return state
 
     same_bits(compute)
@@ -93,8 +93,8 @@ def test_neither_another_run_nor_threads_change_a_bit(
 def test_what_is_no_number_stays_where_it_is() -> None:
     parameters, gradient, velocity = vectors(40)
     gradient[3] = np.nan
-    segments = parameter_groups_of([(40, 1, 0.01, math.nan)])
-    SGDUpdate(segments, Clipping(norm=1, value=1), 0.9, False)(parameters, gradient, velocity, 0.1)
+    groups = parameter_groups_of([(40, 1, 0.01, math.nan)])
+    SGDUpdate(groups, Clipping(norm=1, value=1), 0.9, False)(parameters, gradient, velocity, 0.1)
     assert np.flatnonzero(np.isnan(parameters)).tolist() == [3]
 
 

@@ -25,8 +25,8 @@ def vectors(seed: int) -> list[np.ndarray]:
     return [rng.standard_normal(8).astype(np.float32) for _ in range(3)]
 
 
-def update(clipping: Clipping = UNCLIPPED, segments: ParameterGroups = SEGMENTS) -> LARSUpdate:
-    return LARSUpdate(segments, clipping, 0.9, TRUST, ADAPTED)
+def update(clipping: Clipping = UNCLIPPED, groups: ParameterGroups = SEGMENTS) -> LARSUpdate:
+    return LARSUpdate(groups, clipping, 0.9, TRUST, ADAPTED)
 
 
 def test_step_follows_algorithm_1_of_the_paper() -> None:
@@ -45,13 +45,13 @@ def test_step_follows_algorithm_1_of_the_paper() -> None:
 
 
 def test_without_decay_the_length_of_a_layer_s_gradient_does_not_matter() -> None:
-    segments = ParameterGroups(BOUNDS, RATES, DECAYS * 0, SEGMENTS.statistics)
+    groups = ParameterGroups(BOUNDS, RATES, DECAYS * 0, SEGMENTS.statistics)
     results = []
     for factor in (1, 1024):
         parameters, gradient, _ = vectors(2)
         before = parameters.copy()
         gradient[:5] *= factor
-        update(segments=segments)(parameters, gradient, np.zeros(8, np.float32), 0.5)
+        update(groups=groups)(parameters, gradient, np.zeros(8, np.float32), 0.5)
         results.append(parameters)
     assert_allclose(results[1], results[0], rtol=1e-6)
     first = slice(0, 3)
