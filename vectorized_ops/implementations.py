@@ -95,7 +95,7 @@ def operations(name: str, winograd: bool = True) -> Operations:
         dropout=found("dropout", "Dropout"),
         add=found("addition", "add"),
         softmax_cross_entropy=found("loss", "softmax_cross_entropy"),
-        chosen=found("choices", "chosen"),
+        chosen=found("compiling.autotuning", "chosen") if name == "numba" else None,
         prepare=found("compiling.recording", "prepare") if name == "numba" else None,
     )
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from knltrain.clocks import Clocks
     from knltrain.data.dataset import Dataset
     from knltrain.data.order import ShardedBatches
-    from knltrain.exchange.strategies import Strategy
+    from knltrain.exchange.strategies.strategy import Strategy
     from knltrain.exchange.transports.team import Team
     from knltrain.optimizers.optimizer import Optimizer
     from knltrain.vectors import FloatArray
@@ -126,7 +126,7 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
 
 
 def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
-    from knltrain.exchange.strategies import strategy_in
+    from knltrain.exchange.strategies.selection import strategy_in
     from knltrain.optimizers.layerwise import InParts
     from knltrain.worker.synchronisation import MEETING_SECONDS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from knltrain.exchange.strategies import Strategy
+from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.worker.termination import RunProgress
 
 MEETING_SECONDS = 1800.0

@@ -97,7 +97,7 @@ def test_kernels_that_every_worker_compiles_are_a_warning(monkeypatch: pytest.Mo
 
 def test_kernel_cache_is_unknown_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     modules: dict[str, Any] = sys.modules
-    monkeypatch.setitem(modules, "vectorized_ops.numba", None)
+    monkeypatch.setitem(modules, "vectorized_ops.numba.compiling", None)
     finding = software.kernel_cache_finding()
     assert (finding.level, "does not start" in finding.text) == ("warn", True)
 

@@ -11,8 +11,8 @@ from knltrain.data.dataset import LabelledImages
 from knltrain.data.order import ShardedBatches
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
@@ -148,7 +148,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
             batches=ShardedBatches(tiny_images, 12, transport.rank, transport.workers, seed=1),
             image_shape=(1, 1, 3),
             backend=softmax_backend,
-            optimizer=optimizer or plain_sgd(tiny_network.segments),
+            optimizer=optimizer or plain_sgd(tiny_network.parameter_groups),
             learning_rate=learning_rate,
             strategy=strategy_in(method, transport),
             termination=termination,

@@ -38,7 +38,7 @@ def test_rehearsal_leaves_no_trace(make_worker, initial, easgd):
 def test_rehearsal_leaves_no_trace_in_an_optimizer_whose_moments_it_moves(
     make_worker, tiny_network, easgd
 ):
-    optimizer = AdamW(tiny_network.segments, 0.9, 0.999, 1e-8, 0.0, Clipping(), AdamWUpdate)
+    optimizer = AdamW(tiny_network.parameter_groups, 0.9, 0.999, 1e-8, 0.0, Clipping(), AdamWUpdate)
     make_worker(easgd(), steps=0, optimizer=optimizer).run()
     assert set(optimizer.state) == {"first_moment", "second_moment", "steps"}
     for name, values in optimizer.state.items():

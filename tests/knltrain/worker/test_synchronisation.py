@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from knltrain.exchange.strategies import strategy_in
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.worker import RunProgress
 from knltrain.worker.synchronisation import MEETING_SECONDS, Synchronisation

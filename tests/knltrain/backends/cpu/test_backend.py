@@ -155,7 +155,7 @@ def test_losses_follow_pytorchs_for_20_steps(
     for backend in (direct(network, 20, implementation), TorchBackend(network, 20, 1)):
         parameters, gradient = ParameterVector(network), ParameterVector(network)
         parameters.initialise(seed=3)
-        optimizer = SGD(network.segments, 0.9, 0.0005, False, Clipping(), SGDUpdate)
+        optimizer = SGD(network.parameter_groups, 0.9, 0.0005, False, Clipping(), SGDUpdate)
         losses = []
         for step in range(20):
             batch = batch_of(network, 20, seed=step % 4)

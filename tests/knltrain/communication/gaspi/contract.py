@@ -1,6 +1,7 @@
 """What every kind of ranks promises; all ranks run it together.
 
-As a program, `mpiexec ... -m tests.knltrain.exchange.gaspi.contract NAME`, for the ranks of MPI.
+As a program, for the ranks of MPI:
+`mpiexec ... -m tests.knltrain.communication.gaspi.contract NAME`.
 """
 
 from __future__ import annotations

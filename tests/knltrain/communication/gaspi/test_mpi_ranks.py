@@ -4,8 +4,8 @@ import pytest
 
 from .mpi_run import OVER_TCP, mpi_run, needs_mpi
 
-CONTRACT = "tests.knltrain.exchange.gaspi.contract"
-FAULTS = "tests.knltrain.exchange.gaspi.mpi_faults"
+CONTRACT = "tests.knltrain.communication.gaspi.contract"
+FAULTS = "tests.knltrain.communication.gaspi.mpi_faults"
 
 
 @needs_mpi

@@ -9,7 +9,7 @@ import pytest
 
 from ...ranks import Ranks
 
-PROGRAM = Path(__file__).with_name("node_of_mpi.py")
+PROGRAM = Path(__file__).parents[1] / "mpi" / "node_of_mpi.py"
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

@@ -11,9 +11,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from knltrain.communication.mpi.library import mpi_library
-from knltrain.errors import ConfigError
-
 ROOT = Path(__file__).parents[4]
 PROGRAM = Path(__file__).with_name("rank_of_mpi.py")
 
@@ -27,15 +24,6 @@ def environment_stays_as_it_was() -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(before)
-
-
-@pytest.fixture(scope="session")
-def mpi_version() -> str:
-    """The MPI library here, or a skip."""
-    try:
-        return mpi_library().version
-    except ConfigError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

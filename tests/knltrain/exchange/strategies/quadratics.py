@@ -13,8 +13,8 @@ from knltrain.assembly.factories import reference_kernels
 from knltrain.assembly.method_order import MethodContext
 from knltrain.assembly.methods import build
 from knltrain.config import RunConfig
-from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.joining import join, join_across_nodes
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.team import Team

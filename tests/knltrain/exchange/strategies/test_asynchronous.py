@@ -17,9 +17,10 @@ from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import ExchangeRule
-from knltrain.exchange.strategies import Strategy, strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.transport import Order, Transport

@@ -12,8 +12,8 @@ from quadratics import NETWORK, SIZE, rate_at, start, target, train
 from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.errors import PeerLost
 from knltrain.exchange.rules.averaging import GradientMean
-from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.network.layer_slices import layer_parts, layer_sizes

@@ -13,9 +13,9 @@ from knltrain.communication.shared_memory.pages import page_bytes_for
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.layout import Layout
 from knltrain.exchange.transports.node_shared import NodeShared

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from knltrain.exchange.rules.averaging import ModelAveraging
-from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.loopback import Loopback
 from vectorized_ops.reference.elastic import synchronous_average
 

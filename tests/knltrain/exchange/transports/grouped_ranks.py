@@ -20,9 +20,10 @@ import numpy as np
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies import Strategy, strategy_in
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.joining import join, join_for_one_sided
 from vectorized_ops.reference import elastic

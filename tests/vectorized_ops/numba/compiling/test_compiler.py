@@ -21,7 +21,7 @@ import vectorized_ops
 from vectorized_ops.numba.compiling import compiler
 
 PACKAGE = Path(vectorized_ops.__file__).parent
-SCRIPT = Path(__file__).with_name("other_processor.py")
+SCRIPT = Path(__file__).parents[1] / "other_processor.py"
 INSTRUCTIONS = {
     "knl": {"avx512f", "avx512cd", "avx2", "fma", "bmi", "bmi2", "lzcnt"},
     "haswell": {"avx2", "fma", "bmi", "bmi2", "lzcnt"},

@@ -13,8 +13,8 @@ from knltrain.communication.internode.wire import Compressed
 from knltrain.exchange.rules.averaging import GradientMean, ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import SynchronousRule
-from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.across_nodes import AcrossNodes
 from vectorized_ops.reference import elastic
 

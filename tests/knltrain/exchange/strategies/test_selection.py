@@ -6,8 +6,8 @@ import pytest
 
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies import strategy_in
 from knltrain.exchange.strategies.method import Method, Stream
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.loopback import Loopback
 from vectorized_ops.reference import elastic
 

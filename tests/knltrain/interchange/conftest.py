@@ -1,0 +1,3 @@
+"""A small network with every kind of layer."""
+
+from ..branched_network import branched as branched
