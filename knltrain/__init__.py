@@ -2,9 +2,49 @@
 
 import atexit
 import gc
+import importlib
 import sys
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "ConfigError": "knltrain.errors.ConfigError",
+    "KnltrainError": "knltrain.errors.KnltrainError",
+    "Network": "knltrain.network.network.Network",
+    "Output": "knltrain.network.graph.Output",
+    "ParameterVector": "knltrain.network.parameters.ParameterVector",
+    "RunConfig": "knltrain.config.RunConfig",
+    "evaluate": "knltrain.launch.evaluate_run.evaluate_run",
+    "from_torch": "knltrain.interchange.from_torch.from_torch",
+    "layers": "knltrain.network.layers",
+    "load_config": "knltrain.config.load_config",
+    "methods": "knltrain.config.methods.METHODS",
+    "networks": "knltrain.assembly.names.NETWORKS",
+    "read_result": "knltrain.report.read_result",
+    "resume": "knltrain.launch.training.resume",
+    "to_torch": "knltrain.interchange.to_torch.to_torch",
+    "train": "knltrain.launch.training.train",
+}
+"""Where what programs need is defined; it is imported when it is first asked for."""
+
+__all__ = ["__version__", *_HOMES]  # `__init__.pyi` says the same to type checkers.
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'knltrain' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].rpartition(".")
+    try:
+        value = getattr(importlib.import_module(module), attribute)
+    except AttributeError:
+        value = importlib.import_module(_HOMES[name])
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def _collect_garbage_rarely() -> None:

@@ -73,7 +73,7 @@ def summary(run_folder: Path) -> str:
 
     Raises `RunFolderError` when the run has no result, that is, has not come to its end.
     """
-    result = _result(run_folder)
+    result = read_result(run_folder)
     lines = {
         f"test accuracy of the {_model(result)}": _accuracy(result),
         "speed": f"{result['images_per_second']:,.0f} images/s with {_workers(result)}",
@@ -85,6 +85,32 @@ def summary(run_folder: Path) -> str:
         lines["curves"] = str(picture)
     width = max(map(len, lines))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+
+
+def read_result(run_folder: str | Path) -> dict[str, Any]:
+    """What a run has written into `result.json`: accuracy, loss, speed, time in exchanges.
+
+    Raises `RunFolderError` when the run has no result, that is, has not come to its end.
+    """
+    path = Path(run_folder) / "result.json"
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RunFolderError(
+            f"{path}: no such file: the run has not come to its end; resume it, or look at "
+            f"{run_folder}/metrics-0.jsonl for how far it got"
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunFolderError(f"{path}: cannot be read ({error})") from error
+    if not isinstance(result, dict):
+        raise RunFolderError(f"{path}: a {type(result).__name__}: expected the result of a run")
+    tested = isinstance(result.get("test_accuracy"), float)
+    for name, kinds in {**_TOLD, **(_TOLD_OF_TESTS if tested else {})}.items():
+        if name not in result or type(result[name]) not in kinds:
+            raise RunFolderError(
+                f"{path}: {name} is {str(result.get(name))[:60]!r}: expected what a run writes"
+            )
+    return result
 
 
 def _records(run_folder: Path) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
@@ -174,28 +200,6 @@ def _finish(axes: Axes, label: str) -> None:
     finish(axes)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False)
-
-
-def _result(run_folder: Path) -> dict[str, Any]:
-    path = run_folder / "result.json"
-    try:
-        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunFolderError(
-            f"{path}: no such file: the run has not come to its end; resume it, or look at "
-            f"{run_folder}/metrics-0.jsonl for how far it got"
-        ) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunFolderError(f"{path}: cannot be read ({error})") from error
-    if not isinstance(result, dict):
-        raise RunFolderError(f"{path}: a {type(result).__name__}: expected the result of a run")
-    tested = isinstance(result.get("test_accuracy"), float)
-    for name, kinds in {**_TOLD, **(_TOLD_OF_TESTS if tested else {})}.items():
-        if name not in result or type(result[name]) not in kinds:
-            raise RunFolderError(
-                f"{path}: {name} is {str(result.get(name))[:60]!r}: expected what a run writes"
-            )
-    return result
 
 
 def _model(result: dict[str, Any]) -> str:

@@ -16,13 +16,14 @@ from knltrain.config.toml import tomllib
 from knltrain.errors import ConfigError
 
 
-def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a run description, with single keys replaced by `overrides` such as "train.epochs=5".
 
     The value of an override is TOML, or else a string as it stands; without a value the key is
     removed. train.steps replaces train.epochs and the other way round. Raises ConfigError that
     names the file and all keys that are wrong.
     """
+    path = Path(path)
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -32,7 +32,7 @@ class CheckpointEvaluation:
 
 
 def evaluate_run(
-    run_folder: Path, overrides: Sequence[str] = (), accepts_other_data: bool = False
+    run_folder: str | Path, overrides: Sequence[str] = (), accepts_other_data: bool = False
 ) -> CheckpointEvaluation:
     """Evaluate the model (the center) of the newest checkpoint on all the run's test images.
 
@@ -41,6 +41,7 @@ def evaluate_run(
 
     Raises RunFolderError, CheckpointError, ConfigError, DataError or NonFiniteLoss.
     """
+    run_folder = Path(run_folder)
     for override in overrides:
         if override.partition("=")[0].strip() not in CHANGEABLE:
             raise ConfigError(

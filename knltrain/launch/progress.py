@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
-from typing import IO, Final, final
+from typing import IO, Final, TypeAlias, final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from knltrain.launch.events import Event
+
+Follow: TypeAlias = Callable[[Event], object]
+"""What a program does with each event of a run that it has started."""
 
 PLAIN_LINES: Final = 10
 """How many progress lines a whole run prints where no line can be redrawn."""
@@ -148,11 +152,54 @@ class PlainDisplay(ProgressDisplay):
         """Nothing is open: every line is already out."""
 
 
-def display_on(stream: IO[str], hears_progress: bool = True) -> ProgressDisplay:
+@final
+class FollowedDisplay(ProgressDisplay):
+    """Gives each event to the program that has started the run.
+
+    A note is an event {"event": "note", "text": ...}.
+    """
+
+    def __init__(self, follow: Follow) -> None:
+        self._follow = follow
+
+    def progress(self, event: Event) -> None:
+        """Give it."""
+        self._follow(event)
+
+    def compiling(self, event: Event) -> None:
+        """Give it."""
+        self._follow({"event": "compiling", **event})
+
+    def evaluation(self, event: Event) -> None:
+        """Give it."""
+        self._follow(event)
+
+    def note(self, text: str) -> None:
+        """Give it as an event."""
+        self._follow({"event": "note", "text": text})
+
+    def __enter__(self) -> FollowedDisplay:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Nothing is open."""
+
+
+def display_on(
+    stream: IO[str], hears_progress: bool = True, follow: Follow | None = None
+) -> ProgressDisplay:
     """The display that fits `stream`: a redrawn bar on a terminal, lines for anything else.
 
-    Lines, too, where it is another process that hears of the progress.
+    Lines, too, where it is another process that hears of the progress. Where a program follows, it
+    is given all, and nothing is printed.
     """
+    if follow is not None:
+        return FollowedDisplay(follow)
     console = Console(file=stream)
     if hears_progress and stream.isatty() and not console.is_dumb_terminal:
         return TerminalDisplay(console)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, TypeAlias, final
 
-from knltrain.errors import RunAborted
+from knltrain.errors import KnltrainError, RunAborted
 
 Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
@@ -32,6 +33,16 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def check_main_thread() -> None:
+    """Raise KnltrainError in another thread than the main one, which alone receives signals."""
+    if threading.current_thread() is not threading.main_thread():
+        raise KnltrainError(
+            f"a run was started by thread '{threading.current_thread().name}': expected the main "
+            "thread, which alone receives signals; start it there, or by `knltrain train` in a "
+            "process of its own"
+        )
 
 
 @final

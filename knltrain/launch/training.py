@@ -35,11 +35,11 @@ from knltrain.launch.listener import Listener
 from knltrain.launch.node_share import expected_node_share
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
 from knltrain.launch.preemption import Preemption
-from knltrain.launch.progress import PlainDisplay, ProgressDisplay, display_on
+from knltrain.launch.progress import Follow, PlainDisplay, ProgressDisplay, display_on
 from knltrain.launch.rounds import Rounds
 from knltrain.launch.run_folder import create_run_folder, held, read_config, write_config
 from knltrain.launch.shared_memory import Placed, shared_memory
-from knltrain.launch.signals import ASKING, STOPPING, SignalPipe
+from knltrain.launch.signals import ASKING, STOPPING, SignalPipe, check_main_thread
 from knltrain.launch.supervisor import Ending, Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 
@@ -61,13 +61,18 @@ The data must be the same, however they are called now and wherever they are.
 _LOOPBACK: Final = "127.0.0.1"
 
 
-def train(config: RunConfig, kept_fds: Sequence[int] = ()) -> Path:
+def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | None = None) -> Path:
     """Carry out a new run; returns its folder. Workers keep the descriptors `kept_fds` open.
+
+    With `follow` nothing is printed: it is called with each event of the run, a dictionary whose
+    `event` is "progress", "evaluation", "compiling" or "note", in this thread, which must be the
+    main one. What it raises ends the run.
 
     As one of several tasks of a launcher this starts a part of the workers only.
     Raises what `plan_run` raises, SegmentError and RunFolderError before anything is started;
     WorkerFailed, RunAborted or RunStopped after every worker has ended.
     """
+    check_main_thread()
     task = this_task()
     plan = plan_run(config, expected_node_share(task))
     with (
@@ -81,20 +86,26 @@ def train(config: RunConfig, kept_fds: Sequence[int] = ()) -> Path:
             folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
             holding.enter_context(held(folder))
             write_config(folder, part.config)
-        return _carry_out(part, folder, job_peers, memory, kept_fds, heeding, resume=False)
+        display = display_on(sys.stdout, part.node_share.leads, follow)
+        return _carry_out(part, folder, job_peers, memory, kept_fds, heeding, display, resume=False)
 
 
 def resume(
-    run_folder: Path, overrides: Sequence[str] = (), accepts_other_data: bool = False
+    run_folder: str | Path,
+    overrides: Sequence[str] = (),
+    accepts_other_data: bool = False,
+    *,
+    follow: Follow | None = None,
 ) -> Path:
     """Go on with a run from its newest checkpoint; only `CHANGEABLE` keys may be overridden.
 
     The newest is the newest whole one: damaged ones are set aside. What the run learns from must be
-    what it has learned from, unless other data are accepted.
+    what it has learned from, unless other data are accepted. `follow` is that of `train`.
 
     Raises ConfigError, CheckpointError or RunFolderError before anything is started or written,
     and what `train` raises.
     """
+    run_folder = Path(run_folder)
     for override in overrides:
         key = override.partition("=")[0].strip()
         if not any(fnmatchcase(key, each) for each in CHANGEABLE):
@@ -102,6 +113,7 @@ def resume(
                 f"--set {override}: a resumed run keeps its configuration, only "
                 f"{', '.join(CHANGEABLE)} may change: start a new run for the rest"
             )
+    check_main_thread()
     config = read_config(run_folder, tuple(overrides))
     task = this_task()
     try:
@@ -120,14 +132,15 @@ def resume(
         if part.node_share.leads:
             holding.enter_context(held(run_folder))
         memory = holding.enter_context(shared_memory(part, job_peers))
+        display = display_on(sys.stdout, part.node_share.leads, follow)
         if part.node_share.leads:
             steps, data = part.total_steps, part.data
             found = check_resumable(part.config, run_folder, steps, data, accepts_other_data)
             for note in found:  # at once: what has been set aside is so whatever comes next
-                PlainDisplay(sys.stdout).note(f"note: {note}")
+                (display if follow else PlainDisplay(sys.stdout)).note(f"note: {note}")
             write_config(run_folder, part.config)
         folder = run_folder if part.node_share.leads else None
-        return _carry_out(part, folder, job_peers, memory, (), heeding, resume=True)
+        return _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)
 
 
 @contextmanager
@@ -146,6 +159,7 @@ def _carry_out(
     memory: Placed,
     kept_fds: Sequence[int],
     heeding: ExitStack,
+    display: ProgressDisplay,
     *,
     resume: bool,
 ) -> Path:
@@ -167,7 +181,8 @@ def _carry_out(
         board = RequestBoard.create(len(plan.placements))
         holding.callback(board.close)
         orders = _Orders(plan.noting(notes), run_folder, shared, meeting_point, resume, board)
-        _supervise(orders, job_peers, kept_fds, heeding.enter_context(SignalPipe()))
+        signals = heeding.enter_context(SignalPipe())
+        _supervise(orders, job_peers, kept_fds, signals, display)
     return run_folder
 
 
@@ -220,7 +235,11 @@ class _Orders:
 
 
 def _supervise(
-    orders: _Orders, job_peers: JobPeers | None, kept_fds: Sequence[int], signals: SignalPipe
+    orders: _Orders,
+    job_peers: JobPeers | None,
+    kept_fds: Sequence[int],
+    signals: SignalPipe,
+    display_here: ProgressDisplay,
 ) -> None:
     plan, memory = orders.plan, orders.memory
 
@@ -232,7 +251,6 @@ def _supervise(
         if job_peers is not None:
             job_peers.give_up(str(_worker_failed(failure, orders.run_folder)))
 
-    display_here = display_on(sys.stdout, plan.node_share.leads)
     with display_here as display, ExitStack() as started:
         heading = [_heading(plan, orders.run_folder)] if plan.node_share.leads else []
         for line in (*heading, *(f"note: {note}" for note in plan.notes)):

@@ -69,6 +69,7 @@ def test_both_have_the_data_and_the_marks_of_types(built: Path) -> None:
     data = {"knltrain/data/digits.npz"}
     data |= {f"{choices}/{path.name}" for path in (ROOT / choices).glob("*.json")}
     marks = {f"{package}/py.typed" for package in ("affinity", "knltrain", "vectorized_ops")}
+    marks.add("knltrain/__init__.pyi")
     assert data | marks <= inside
     assert data | marks <= packed
     assert wheel.name.endswith("-py3-none-any.whl"), "no compiler is needed"

@@ -1,0 +1,35 @@
+from knltrain.assembly.names import NETWORKS as networks
+from knltrain.config import RunConfig, load_config
+from knltrain.config.methods import METHODS as methods
+from knltrain.errors import ConfigError, KnltrainError
+from knltrain.interchange.from_torch import from_torch
+from knltrain.interchange.to_torch import to_torch
+from knltrain.launch.evaluate_run import evaluate_run as evaluate
+from knltrain.launch.training import resume, train
+from knltrain.network import layers
+from knltrain.network.graph import Output
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
+from knltrain.report import read_result
+
+__all__ = [
+    "ConfigError",
+    "KnltrainError",
+    "Network",
+    "Output",
+    "ParameterVector",
+    "RunConfig",
+    "__version__",
+    "evaluate",
+    "from_torch",
+    "layers",
+    "load_config",
+    "methods",
+    "networks",
+    "read_result",
+    "resume",
+    "to_torch",
+    "train",
+]
+
+__version__: str
