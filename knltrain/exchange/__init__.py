@@ -1,11 +1,9 @@
-"""How parameters and gradients reach other workers: rules, transports, and what carries the bytes.
+"""How parameters and gradients reach other workers: what an exchange does, where, and when.
 
-rule, easgd, averaging, downpour, outer_step, ...   the arithmetic (`ExchangeRule`)
-method, participation                               when, and in which overlap with computing
-transport, node_shared, across_nodes,               where the center lives (`Transport`)
-    one_sided_center, grouped, loopback
-segment, collectives, soft_memory, words, visiting  the memory of one node
-node_collective, wire, oneccl, mpi, gathering       between nodes, when all meet
-remote_memory, gaspi, tree_exchange                 between nodes, one-sided
-reduction                                           sums that go on while a script computes
+rules          the arithmetic between a local and the center (`ExchangeRule`)
+transports     where locals and centers lie (`CollectiveTransport`, `VisitedCenter`)
+strategies     when a worker takes part, and what of it is hidden behind computing (`Strategy`)
+tree_exchange  CaffeGPI's trees: each layer's gradient and weights by one-sided notifications
+
+What carries the bytes is `knltrain.communication`.
 """

@@ -9,14 +9,14 @@ import numpy as np
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import ThroughTransport
-from knltrain.exchange.transports.transport import Order, Transport
+from knltrain.exchange.transports.visited_center import Order, VisitedCenter
 from knltrain.vectors import FloatArray, aligned_zeros
 
 
-class AsynchronousStrategy(ThroughTransport):
+class AsynchronousStrategy(ThroughTransport[VisitedCenter]):
     """Exchanges with the center when its own steps say so."""
 
-    def __init__(self, method: Method, transport: Transport, order: Order) -> None:
+    def __init__(self, method: Method, transport: VisitedCenter, order: Order) -> None:
         super().__init__(method, transport)
         self._order: Order = order
         self._contribution: FloatArray = aligned_zeros(transport.local.size)
@@ -57,7 +57,7 @@ class OverlappedPushStrategy(AsynchronousStrategy):
     paper waits before T2: no later, and what it reads then has all that it has contributed itself.
     """
 
-    def __init__(self, method: Method, transport: Transport, order: Order) -> None:
+    def __init__(self, method: Method, transport: VisitedCenter, order: Order) -> None:
         super().__init__(method, transport, order)
         self._update_thread = Background("knltrain-update", transport.clocks.beside)
 

@@ -9,6 +9,7 @@ import numpy as np
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import OnTwoLevels, ThroughTransport
 from knltrain.exchange.transports.grouped_team import GroupedTeam
+from knltrain.exchange.transports.transport import Transport
 from knltrain.vectors import FloatArray
 
 
@@ -25,8 +26,8 @@ class HierarchicalStrategy(OnTwoLevels):
         self,
         method: Method,
         team: GroupedTeam,
-        inside: ThroughTransport,
-        outside: ThroughTransport | None,
+        inside: ThroughTransport[Transport],
+        outside: ThroughTransport[Transport] | None,
     ) -> None:
         super().__init__(method, team, inside, outside)
         self._moves_gradient = inside.method.moves == "gradient"

@@ -11,6 +11,7 @@ from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import OnTwoLevels, ThroughTransport
 from knltrain.exchange.transports.grouped_team import GroupedTeam
+from knltrain.exchange.transports.transport import Transport
 from knltrain.vectors import FloatArray
 
 
@@ -29,8 +30,8 @@ class CenterHierarchyStrategy(OnTwoLevels):
         self,
         method: Method,
         team: GroupedTeam,
-        inside: ThroughTransport,
-        outside: ThroughTransport | None,
+        inside: ThroughTransport[Transport],
+        outside: ThroughTransport[Transport] | None,
     ) -> None:
         super().__init__(method, team, inside, outside)
         self._background: Background | None = None

@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
-from knltrain.exchange.transports.transport import WHOLE, Order
+from knltrain.exchange.transports.collective_transport import WHOLE
+from knltrain.exchange.transports.visited_center import Order
 
 Schedule: TypeAlias = Literal["synchronous"] | Order
 """All workers at once, or each when it comes, in one of the orders of `Transport.visit`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy, OverlappedPushStrategy
 from knltrain.exchange.strategies.hierarchical import HierarchicalStrategy
 from knltrain.exchange.strategies.hierarchical_centers import CenterHierarchyStrategy
@@ -16,10 +17,12 @@ from knltrain.exchange.strategies.synchronous import (
     StreamingStrategy,
     SynchronousStrategy,
 )
+from knltrain.exchange.transports.collective_transport import CollectiveTransport
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport
 from knltrain.exchange.transports.tree_team import TreeTeam
+from knltrain.exchange.transports.visited_center import VisitedCenter
 from knltrain.vectors import FloatArray
 
 
@@ -48,10 +51,21 @@ def strategy_in(method: Method, team: Team, step_layer: StepLayer = stays) -> St
     return kind(method, team, _through(method.inside, team.inside), outside)
 
 
-def _through(method: Method, transport: Transport) -> ThroughTransport:
+def _through(method: Method, transport: Transport) -> ThroughTransport[Transport]:
     if method.schedule != "synchronous":
+        if not isinstance(transport, VisitedCenter):
+            raise ConfigError(
+                f"the order '{method.schedule}' is for workers that come to the center alone, "
+                "which has a replica on every node here: expected a method whose workers exchange "
+                "all at once, such as sync_easgd"
+            )
         kind = OverlappedPushStrategy if method.overlap == "writes" else AsynchronousStrategy
         return kind(method, transport, method.schedule)
+    if not isinstance(transport, CollectiveTransport):
+        raise ConfigError(
+            f"the schedule '{method.schedule}' is for workers that exchange all at once: expected "
+            "one whose workers come to the center alone, as they come, such as that of 'seasgd'"
+        )
     if method.stream is not None:
         return StreamingStrategy(method, transport)
     if method.overlap == "backward":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -77,10 +78,13 @@ class Strategy(ABC):
         """Let go of all vectors, and of the memory that the workers share."""
 
 
-class ThroughTransport(Strategy):
+AnyTransport = TypeVar("AnyTransport", bound=Transport, covariant=True)
+
+
+class ThroughTransport(Strategy, Generic[AnyTransport]):
     """Exchanges through one transport, whose local is what the method moves."""
 
-    def __init__(self, method: Method, transport: Transport) -> None:
+    def __init__(self, method: Method, transport: AnyTransport) -> None:
         self.method = method
         self.team = self.transport = transport
         self._own = aligned_zeros(transport.local.size)
@@ -148,8 +152,8 @@ class OnTwoLevels(Strategy):
         self,
         method: Method,
         team: GroupedTeam,
-        inside: ThroughTransport,
-        outside: ThroughTransport | None,
+        inside: ThroughTransport[Transport],
+        outside: ThroughTransport[Transport] | None,
     ) -> None:
         self.method = method
         self.team = team

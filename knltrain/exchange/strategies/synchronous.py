@@ -11,14 +11,14 @@ from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method, Stream
 from knltrain.exchange.strategies.strategy import ThroughTransport
-from knltrain.exchange.transports.transport import Transport
+from knltrain.exchange.transports.collective_transport import CollectiveTransport
 from knltrain.vectors import FloatArray
 
 
-class SynchronousStrategy(ThroughTransport):
+class SynchronousStrategy(ThroughTransport[CollectiveTransport]):
     """Exchanges with all workers at once, which share the work, or leave the center to a master."""
 
-    def __init__(self, method: Method, transport: Transport) -> None:
+    def __init__(self, method: Method, transport: CollectiveTransport) -> None:
         super().__init__(method, transport)
         assert isinstance(method.rule, SynchronousRule)
         self._rule = method.rule
@@ -36,7 +36,7 @@ class SynchronousStrategy(ThroughTransport):
 class MeetsBeside(SynchronousStrategy):
     """Exchanges with all workers at once by a thread beside the computing ones."""
 
-    def __init__(self, method: Method, transport: Transport) -> None:
+    def __init__(self, method: Method, transport: CollectiveTransport) -> None:
         super().__init__(method, transport)
         self._background = Background("knltrain-exchange", transport.clocks.beside)
 
@@ -89,7 +89,7 @@ class LayerwiseStrategy(MeetsBeside):
     end.
     """
 
-    def __init__(self, method: Method, transport: Transport) -> None:
+    def __init__(self, method: Method, transport: CollectiveTransport) -> None:
         super().__init__(method, transport)
         self._parts = method.parts[::-1]
         self._begun = 0
@@ -128,7 +128,7 @@ class StreamingStrategy(MeetsBeside):
     with the others, and at the end mixes what came of it into the local, which has moved on.
     """
 
-    def __init__(self, method: Method, transport: Transport) -> None:
+    def __init__(self, method: Method, transport: CollectiveTransport) -> None:
         super().__init__(method, transport)
         assert method.stream is not None
         self._stream: Stream = method.stream

@@ -1,4 +1,3 @@
-# ruff: noqa: ARG002 (nobody can visit, so that nothing of a visit is looked at)
 """The transport between workers of several nodes: a segment on each, and a collective between."""
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.communication.internode.collective import NodeCollective
-from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
+from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.exchange.transports.collective_transport import WHOLE, CollectiveTransport
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.start_values import check_start_values
 from knltrain.exchange.transports.team import SUM_LIMIT, check_sum_values
-from knltrain.exchange.transports.transport import WHOLE, Order, Transport
 from knltrain.vectors import FloatArray
 
 _BLOCK_FLOATS = 2**15
@@ -26,7 +24,7 @@ blocks there are so many that what it takes to begin one is seen."""
 
 
 @final
-class AcrossNodes(Transport):
+class AcrossNodes(CollectiveTransport):
     """Worker ``rank`` of a node's ``segment``; the center has a replica on every node.
 
     The contributions of a node are added up in its segment, each worker doing a stripe, those sums
@@ -106,18 +104,6 @@ class AcrossNodes(Transport):
             self._collective.broadcast(self.center)
         self._await_all(self.clocks.waiting)
         rule.follow(self.local, self.center, self._sum)
-
-    def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
-        """Refuse: a replica cannot be visited alone."""
-        raise _alone(order)
-
-    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
-        """Refuse: a replica cannot be visited alone."""
-        raise _alone(order)
-
-    def await_turn(self) -> None:
-        """Refuse: a replica cannot be visited alone."""
-        raise _alone("round_robin")
 
     def start_from(self, values: FloatArray | None = None) -> None:
         """Give the center and every local the values of rank 0 (collective)."""
@@ -246,10 +232,3 @@ def _blocks(bounds: Sequence[int]) -> Iterator[slice]:
     begin, end = bounds[:2]
     for at in range(begin, end, _BLOCK_FLOATS):
         yield slice(at, min(at + _BLOCK_FLOATS, end))
-
-
-def _alone(order: str) -> ConfigError:
-    return ConfigError(
-        f"the order '{order}' is for workers that come to the center alone, which has a replica on "
-        "every node here: expected a method whose workers exchange all at once, such as sync_easgd"
-    )

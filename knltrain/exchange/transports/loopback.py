@@ -10,14 +10,15 @@ import numpy.typing as npt
 
 from knltrain.clocks import ExchangeClocks
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
+from knltrain.exchange.transports.collective_transport import WHOLE, CollectiveTransport
 from knltrain.exchange.transports.start_values import check_start_values
 from knltrain.exchange.transports.team import check_sum_values
-from knltrain.exchange.transports.transport import WHOLE, Order, Transport
+from knltrain.exchange.transports.visited_center import Order, VisitedCenter
 from knltrain.vectors import FloatArray
 
 
 @final
-class Loopback(Transport):
+class Loopback(CollectiveTransport, VisitedCenter):
     """One worker, its local and its center, page-aligned float32 vectors of ``size`` elements.
 
     ``center_vectors`` is that of the rule, ``spares`` says whether there is a spare.

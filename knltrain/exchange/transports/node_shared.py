@@ -12,12 +12,13 @@ from knltrain.clocks import Clock, ExchangeClocks
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.barrier import Barrier
 from knltrain.exchange.transports.center_locks import CenterLocks
+from knltrain.exchange.transports.collective_transport import WHOLE, CollectiveTransport
 from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.progress_board import ProgressBoard
 from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.start_values import check_start_values
 from knltrain.exchange.transports.team import check_sum_values
-from knltrain.exchange.transports.transport import WHOLE, Order, Transport
+from knltrain.exchange.transports.visited_center import Order, VisitedCenter
 from knltrain.vectors import FloatArray
 
 _BLOCK_FLOATS = 2**16
@@ -26,7 +27,7 @@ _LEAST_BLOCK = 2**12
 
 
 @final
-class NodeShared(Transport):
+class NodeShared(CollectiveTransport, VisitedCenter):
     """Worker ``rank`` of a segment; each worker does the exchange of its own stripe of all vectors.
 
     An exchange is: wait until all locals are ready, apply the rule to one P-th of the columns, wait

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from knltrain.communication.memory_box.remote import RemoteBox, Vector
 from knltrain.communication.mpi.joining import leave_mpi
 from knltrain.errors import ConfigError, KnltrainError, SegmentError
-from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
+from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.transports.mpi_team import MpiTeam
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.start_values import check_start_values
-from knltrain.exchange.transports.transport import WHOLE, Order, Transport
+from knltrain.exchange.transports.visited_center import Order, VisitedCenter
 from knltrain.vectors import FloatArray, aligned_zeros
 
 _LEAVE_SECONDS = 5.0
@@ -26,7 +26,7 @@ _ROOM_BYTES = 2**16
 
 
 @final
-class OneSidedCenter(Transport):
+class OneSidedCenter(VisitedCenter):
     """A worker of the MPI job ``mpi``.COMM_WORLD, which has as many ranks as there are workers.
 
     The center is a buffer of a `RemoteBox`, of which the first worker of each node has a shard:
@@ -79,25 +79,10 @@ class OneSidedCenter(Transport):
 
     def await_turn(self) -> None:
         """Refuse: nobody keeps turns."""
-        raise _only_alone("round_robin")
-
-    def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
-        """Refuse: workers come alone."""
-        raise _only_alone("synchronous")
-
-    def exchange_beside(
-        self, rule: SynchronousRule, part: slice = WHOLE, *, of_locals: bool = True
-    ) -> None:
-        """Refuse: workers come alone."""
-        raise _only_alone("synchronous")
-
-    def swap(self) -> None:
-        """Refuse: there are no spares."""
-        raise _only_alone("synchronous")
-
-    def exchange_at_master(self, rule: SynchronousRule) -> None:
-        """Refuse: workers come alone."""
-        raise _only_alone("synchronous")
+        raise ConfigError(
+            "the schedule 'round_robin' is for workers that share the memory of one computer: "
+            "expected one whose workers come to the center as they come, such as that of 'seasgd'"
+        )
 
     def start_from(self, values: FloatArray | None = None) -> None:
         """Give the center and every local the values of rank 0 (collective)."""
@@ -175,11 +160,3 @@ def _box(
             f"/dev/shm: {error}; enlarge /dev/shm there (of a container: --shm-size), or take more "
             "computers"
         ) from error
-
-
-def _only_alone(schedule: str) -> ConfigError:
-    return ConfigError(
-        f"the schedule '{schedule}' is for workers that share the memory of one computer or meet: "
-        "expected one whose workers come to the center alone, as they come, such as that of "
-        "'seasgd'"
-    )

@@ -23,7 +23,8 @@ from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.exchange.transports.transport import Order, Transport
+from knltrain.exchange.transports.transport import Transport
+from knltrain.exchange.transports.visited_center import Order
 from knltrain.vectors import FloatArray
 from vectorized_ops.reference import averages, downpour, elastic
 from vectorized_ops.reference.elastic import synchronous_average

@@ -12,8 +12,8 @@ from quadratics import SIZE, Trained, rate_at, start, target, train
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.transports.collective_transport import WHOLE
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.exchange.transports.transport import WHOLE
 from vectorized_ops.reference.elastic import synchronous_average
 
 WORKERS, STEPS, ALPHA = 3, 8, 0.25

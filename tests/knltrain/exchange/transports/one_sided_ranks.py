@@ -18,6 +18,8 @@ from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.one_sided_center import OneSidedCenter
 from knltrain.exchange.transports.segment import Segment
@@ -94,17 +96,12 @@ def updates(transport: OneSidedCenter) -> None:
 
 def refusals(transport: OneSidedCenter) -> None:
     rule = EASGD(0.5, elastic)
-    for refused in (
-        transport.await_turn,
-        transport.swap,
-        lambda: transport.exchange(rule),
-        lambda: transport.exchange_beside(rule),
-        lambda: transport.exchange_at_master(rule),
-    ):
+    together = Method("together", rule, "parameters")
+    for refused in (transport.await_turn, lambda: strategy_in(together, transport)):
         try:
             refused()
         except ConfigError as error:
-            tell(transport, "come to the center alone" in str(error))
+            tell(transport, "workers come to the center" in str(error))
 
 
 def team(transport: OneSidedCenter) -> None:

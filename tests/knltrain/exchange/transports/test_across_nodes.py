@@ -16,6 +16,7 @@ from knltrain.exchange.rules.outer_step import OuterStep, gradient_descent
 from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.strategies.selection import strategy_in
 from knltrain.exchange.transports.across_nodes import AcrossNodes
 from knltrain.exchange.transports.joining import join_across_nodes
 from vectorized_ops.reference import elastic, outer_step
@@ -147,13 +148,10 @@ def test_more_workers_than_one_sum_takes_are_counted() -> None:
 def test_worker_that_comes_alone_is_refused() -> None:
     def work(team: AcrossNodes) -> None:
         rule = RULES["elastic"]()
-        for visit in (
-            lambda: team.visit(rule, team.local, "first_come"),
-            lambda: team.push(rule, team.local, "lock_free"),
-            team.await_turn,
-        ):
+        for order in ("first_come", "round_robin", "lock_free"):
+            method = Method("alone", rule, "parameters", schedule=order, after="step")
             with pytest.raises(ConfigError, match="expected a method whose workers exchange all"):
-                visit()
+                strategy_in(method, team)
 
     across(work, RULES["elastic"]())
 

@@ -59,4 +59,4 @@ def test_a_thread_adds_while_its_worker_tells_of_its_steps() -> None:
 
 @pytest.mark.slow
 def test_who_does_not_come_alone_is_refused() -> None:
-    assert told_by("refusals") == {rank: [True] * 5 for rank in range(RANKS)}
+    assert told_by("refusals") == {rank: [True] * 2 for rank in range(RANKS)}
