@@ -243,6 +243,8 @@ def between_nodes(
         from knltrain.communication.oneccl.archived import load_archived_bindings
 
         load_archived_bindings()
+    if named == "ccl":
+        import knltrain.torch_distributed  # noqa: F401  (registers it with torch)
     from knltrain.communication.internode.torch_collective import TorchCollective
 
     backend = "ccl" if named == "oneccl_bindings" else named

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from knltrain.clocks import COMMUNICATION
-from knltrain.exchange.transports.team import SUM_LIMIT, Team
+from knltrain.exchange.transports.team import Team
 
 if TYPE_CHECKING:
     from knltrain.worker.loop import Worker
@@ -66,6 +66,5 @@ def result_of(worker: Worker) -> RunResult:
 
 def _means(team: Team, values: Sequence[float]) -> list[float]:
     """Over the workers (collective)."""
-    parts = [values[at : at + SUM_LIMIT] for at in range(0, len(values), SUM_LIMIT)]
-    sums = [team.all_sum(np.array(part, np.float64)) for part in parts]
-    return [total / team.workers for part in sums for total in part.tolist()]
+    means: list[float] = (team.all_sum(np.array(values, np.float64)) / team.workers).tolist()
+    return means

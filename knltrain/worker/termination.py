@@ -35,7 +35,7 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.exchange.transports.team import SUM_LIMIT, Team
+from knltrain.exchange.transports.team import Team
 
 Termination: TypeAlias = Literal["each", "master", "fastest", "average"]
 """What ends a run: every worker has done all steps, rank 0 has, the first one has, or their mean
@@ -61,10 +61,7 @@ def gathered(team: Team, number: int) -> tuple[int, ...]:
     """The numbers of all workers by rank, below 2^53 (collective)."""
     found = np.zeros(team.workers, np.float64)
     found[team.rank] = number
-    for begin in range(0, team.workers, SUM_LIMIT):
-        part = slice(begin, begin + SUM_LIMIT)
-        found[part] = team.all_sum(found[part])
-    return tuple(int(each) for each in found)
+    return tuple(int(each) for each in team.all_sum(found))
 
 
 @final

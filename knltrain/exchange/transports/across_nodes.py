@@ -15,7 +15,7 @@ from knltrain.exchange.transports.collective_transport import WHOLE, CollectiveT
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.start_values import check_start_values
-from knltrain.exchange.transports.team import SUM_LIMIT, check_sum_values
+from knltrain.exchange.transports.team import check_sum_values
 from knltrain.vectors import FloatArray
 
 _BLOCK_FLOATS = 2**15
@@ -145,10 +145,7 @@ class AcrossNodes(CollectiveTransport):
         """
         found = np.zeros(self.workers, np.float64)
         found[self.rank] = steps
-        for begin in range(0, self.workers, SUM_LIMIT):
-            part = slice(begin, begin + SUM_LIMIT)
-            found[part] = self.all_sum(found[part])
-        return found.astype(np.int64)
+        return self.all_sum(found).astype(np.int64)
 
     def check(self) -> None:
         """Raise RunAborted or PeerLost if the run is being aborted."""

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.exchange.transports.team import SUM_LIMIT, Team
+from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport
 from knltrain.vectors import FloatArray
 
@@ -61,9 +61,7 @@ class GroupedTeam(Team):
         found = np.zeros(groups, np.float64)
         if self.outside is not None:
             found[:] = self.outside.progress(steps)
-        for begin in range(0, groups, SUM_LIMIT):
-            part = slice(begin, begin + SUM_LIMIT)
-            found[part] = self.inside.all_sum(found[part])
+        found = self.inside.all_sum(found)
         return np.repeat(found.astype(np.int64), self.inside.workers)
 
     def check(self) -> None:

@@ -29,7 +29,8 @@ ABORT_WORD = 16
 FIRST_STATE_WORD = 32
 STATE_WORDS = 32
 SEQUENCE, HOLDER, STEPS_DONE, SCRATCH = 0, 1, 2, 16
-"""Words inside a worker's state; two sets of eight sums begin at SCRATCH."""
+"""Words inside a worker's state; two sets of SUMS sums begin at SCRATCH."""
+SUMS = 8
 LOCK_WORDS = 16
 """From one lock to the next."""
 

@@ -13,6 +13,7 @@ from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.barrier import Barrier
 from knltrain.exchange.transports.center_locks import CenterLocks
 from knltrain.exchange.transports.collective_transport import WHOLE, CollectiveTransport
+from knltrain.exchange.transports.layout import SUMS
 from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.progress_board import ProgressBoard
 from knltrain.exchange.transports.segment import Segment
@@ -144,15 +145,8 @@ class NodeShared(CollectiveTransport, VisitedCenter):
     def all_sum(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Add up a few float64 numbers over all workers in rank order (collective)."""
         check_sum_values(values)
-        # Two sets in turn: who is at the next sum may write while others still read this one's,
-        # and cannot get to the sum after that before they have read.
-        turn, self._sums_turn = self._sums_turn, 1 - self._sums_turn
-        self._sums[self.rank][turn, : values.size] = values
-        self._barrier.wait()
-        total = np.zeros_like(values)
-        for sums in self._sums:
-            total += sums[turn, : values.size]
-        return total
+        few = (values[at : at + SUMS] for at in range(0, values.size, SUMS))
+        return np.concatenate([self._sum_of(each) for each in few])
 
     def progress(self, steps: int) -> npt.NDArray[np.int64]:
         """Say that this worker has done ``steps`` steps; return what all have said."""
@@ -174,6 +168,17 @@ class NodeShared(CollectiveTransport, VisitedCenter):
         self._center_locks.close()
         self._board.close()
         self._segment.close()
+
+    def _sum_of(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        # Two sets in turn: who is at the next sum may write while others still read this one's,
+        # and cannot get to the sum after that before they have read.
+        turn, self._sums_turn = self._sums_turn, 1 - self._sums_turn
+        self._sums[self.rank][turn, : values.size] = values
+        self._barrier.wait()
+        total = np.zeros_like(values)
+        for sums in self._sums:
+            total += sums[turn, : values.size]
+        return total
 
     def _await_all(self) -> None:
         with self.clocks.waiting:

@@ -26,10 +26,10 @@ from knltrain.exchange.transports.layout import (
     SEQUENCE,
     STATE_WORDS,
     STEPS_DONE,
+    SUMS,
     WORD_BYTES,
     Layout,
 )
-from knltrain.exchange.transports.team import SUM_LIMIT
 from knltrain.vectors import FloatArray
 
 _MAGIC = int.from_bytes(b"knltrain", "little")
@@ -183,7 +183,7 @@ class Segment:
     def sums(self, rank: int) -> npt.NDArray[np.float64]:
         """Return the two sets of eight scratch sums of a worker, shape (2, 8) float64."""
         begin = self.layout.state_word(rank) + SCRATCH
-        return self.words[begin : begin + 2 * SUM_LIMIT].view(np.float64).reshape(2, SUM_LIMIT)
+        return self.words[begin : begin + 2 * SUMS].view(np.float64).reshape(2, SUMS)
 
     def abort(self, code: int) -> None:
         """Tell every worker that waits or checks to give up; the first code stands.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import knltrain.torch_distributed  # noqa: F401  (registers ccl)
 from affinity.process.threads import thread_bindings
 from knltrain.cluster import MeetingPoint
 from knltrain.communication.internode.collective import NodeCollective

@@ -91,7 +91,7 @@ def sums(rounds: int) -> Program:
     return program
 
 
-def center_locks(rounds: int, order: Order) -> Program:
+def visits(rounds: int, order: Order) -> Program:
     """Brings its number so many times; `expected_center` must be there in the end."""
 
     def program(transport: NodeShared) -> None:
@@ -114,7 +114,7 @@ def pushes(rounds: int, order: Order) -> Program:
 
 
 def expected_center(workers: int, rounds: int) -> int:
-    """What comes of `center_locks` or `pushes` in every element."""
+    """What comes of `visits` or `pushes` in every element."""
     return sum(rounds * 100**rank for rank in range(workers))
 
 

@@ -19,12 +19,12 @@ from interleaving.boxes import SLOTS
 from interleaving.exploration import Broken, Exploration
 from interleaving.segment_programs import (
     SumsUp,
-    center_locks,
     exchanges,
     expected_center,
     meets,
     starts,
     sums,
+    visits,
 )
 
 from knltrain.communication.memory_box.local import Buffer, SoftMemoryBox, box, stripes
@@ -189,22 +189,22 @@ NO_REASON = "ended with PeerLost"
 @pytest.mark.parametrize(
     "mutate, program, deaths, found",
     [
-        (take_that_is_not_whole, center_locks(1, "first_come"), 0, RACE),
+        (take_that_is_not_whole, visits(1, "first_come"), 0, RACE),
         (stores_without_release, meets(1), 0, ""),
         (stores_without_release, exchanges(1), 0, RACE),
-        (stores_without_release, center_locks(1, "first_come"), 0, RACE),
+        (stores_without_release, visits(1, "first_come"), 0, RACE),
         (loads_without_acquire, exchanges(1), 0, RACE),
         (equality_instead_of_order, meets(2), 0, FOR_EVER),
         (without_first_wait, exchanges(1), 0, RACE),
         (without_second_wait, exchanges(1), 0, "local"),
         (start_without_wait, starts, 0, RACE),
         (one_set_of_sums, sums(2), 0, "sum"),
-        (turn_that_is_not_awaited, center_locks(1, "round_robin"), 0, RACE),
-        (turn_that_stays, center_locks(1, "round_robin"), 0, NO_REASON),
-        (lock_that_is_kept, center_locks(1, "first_come"), 0, NO_REASON),
+        (turn_that_is_not_awaited, visits(1, "round_robin"), 0, RACE),
+        (turn_that_stays, visits(1, "round_robin"), 0, NO_REASON),
+        (lock_that_is_kept, visits(1, "first_come"), 0, NO_REASON),
         (nobody_looks_for_peers, meets(1), 1, FOR_EVER),
-        (nobody_looks_for_peers, center_locks(1, "first_come"), 1, FOR_EVER),
-        (peers_are_not_asked_for_twice, center_locks(2, "round_robin"), 0, NO_REASON),
+        (nobody_looks_for_peers, visits(1, "first_come"), 1, FOR_EVER),
+        (peers_are_not_asked_for_twice, visits(2, "round_robin"), 0, NO_REASON),
     ],
 )
 def test_mistake_in_a_segment_is_found(
@@ -227,12 +227,12 @@ def test_mistake_in_a_segment_is_found(
 @pytest.mark.parametrize(
     "mutate, program, result",
     [
-        (take_that_is_not_whole, center_locks(1, "first_come"), "center"),
+        (take_that_is_not_whole, visits(1, "first_come"), "center"),
         (without_first_wait, exchanges(1), "local|center"),
         (without_second_wait, exchanges(1), "local|center"),
         (start_without_wait, starts, "start values"),
         (one_set_of_sums, sums(2), "sum"),
-        (turn_that_is_not_awaited, center_locks(1, "round_robin"), "center"),
+        (turn_that_is_not_awaited, visits(1, "round_robin"), "center"),
     ],
 )
 def test_mistake_shows_in_the_results_too(

@@ -8,13 +8,13 @@ import pytest
 from interleaving.exploration import Exploration
 from interleaving.segment_programs import (
     all_kinds,
-    center_locks,
     exchanges,
     expected_center,
     meets,
     pushes,
     starts,
     sums,
+    visits,
 )
 
 COLLECTIVE = {
@@ -28,14 +28,14 @@ WITH_A_DEATH = {
     "barriers": meets(2),
     "exchange": exchanges(1),
     "sums": sums(2),
-    "visit": center_locks(1, "first_come"),
-    "visits in turn": center_locks(2, "round_robin"),
+    "visit": visits(1, "first_come"),
+    "visits in turn": visits(2, "round_robin"),
 }
 OF_THREE = {
     "barrier": meets(1),
     "sum": sums(1),
-    "visit": center_locks(1, "first_come"),
-    "visits in turn": center_locks(1, "round_robin"),
+    "visit": visits(1, "first_come"),
+    "visits in turn": visits(1, "round_robin"),
 }
 
 
@@ -51,7 +51,7 @@ def test_many_collectives_of_two_workers(on_segment: Any, program: Any) -> None:
 
 
 @pytest.mark.parametrize("order, rounds", [("first_come", 1), ("round_robin", 2)])
-@pytest.mark.parametrize("way", [center_locks, pushes])
+@pytest.mark.parametrize("way", [visits, pushes])
 def test_nothing_that_two_workers_bring_is_lost(
     on_segment: Any, way: Any, order: Any, rounds: int
 ) -> None:
@@ -63,7 +63,7 @@ def test_turns_go_round_in_the_order_of_ranks(on_segment: Any) -> None:
     """What is at the center when a worker comes says who has been there before."""
 
     def program(transport: Any) -> None:
-        visit = center_locks(1, "round_robin")
+        visit = visits(1, "round_robin")
         for number in (0, 1):
             visit(transport)
             here = expected_center(2, number) + expected_center(transport.rank + 1, 1)
@@ -104,7 +104,7 @@ def test_three_workers_of_which_one_is_held_up_and_one_dies(on_segment: Any, pro
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [center_locks, pushes])
+@pytest.mark.parametrize("way", [visits, pushes])
 def test_nothing_of_many_visits_to_many_pieces_is_lost(on_segment: Any, way: Any) -> None:
     scenario = on_segment(2, way(2, "first_come"), expected_center=expected_center(2, 2))
     assert Exploration(scenario).run().ends >= 1

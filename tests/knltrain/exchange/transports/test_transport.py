@@ -123,6 +123,13 @@ def test_sums_run_in_rank_order_in_float64(found: Found, size: int) -> None:
             assert worker[f"{size}_sum{turn}"].tolist() == expected
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_sums_of_many_numbers_are_those_of_few(found: Found, size: int) -> None:
+    factor = sum(range(1, len(found) + 1))
+    for worker in found:
+        assert worker[f"{size}_many"].tolist() == [factor * number for number in range(20)]
+
+
 def test_start_values_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match=r"float32 of shape \(3,\), expected float32 of \(4,\)"):
         check_start_values(np.zeros(3, np.float32), 4)
