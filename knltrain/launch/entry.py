@@ -27,7 +27,7 @@ from knltrain.errors import KnltrainError, Misplaced
 from knltrain.evaluation import Evaluation
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
-from knltrain.worker import Observer, RunResult, Worker
+from knltrain.worker import Observer, RunResult, WorkerView
 from vectorized_ops.numba.compiling.all_cores import Progress
 from vectorized_ops.numba.compiling.autotuning import TUNING
 from vectorized_ops.numba.compiling.journal import JOURNAL, told
@@ -74,14 +74,14 @@ class ParentObserver(Observer):
         if self._leads:
             self._events.send("compiling", **progress.counts())
 
-    def started(self, worker: Worker) -> None:
+    def started(self, worker: WorkerView) -> None:
         """Remember where the worker sets out; by now it has nearly all of its kernels."""
         self._log_kernels()
         self.step = worker.step
         self._told_images = worker.images_done
         self._told_seconds = worker.clocks.train_seconds
 
-    def step_done(self, worker: Worker, step: int, loss: float, *_: float) -> None:
+    def step_done(self, worker: WorkerView, step: int, loss: float, *_: float) -> None:
         """Tell the loss, now and then."""
         self.step = step
         if not self._placement_told:
@@ -89,23 +89,23 @@ class ParentObserver(Observer):
         if self._leads and self._events.progress_is_due(last=worker.progress.ended):
             self._tell_progress(worker, loss)
 
-    def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
+    def evaluated(self, worker: WorkerView, evaluation: Evaluation) -> None:
         """Tell accuracy and loss on the test images."""
         if self._leads:
             accuracy, loss = evaluation.accuracy, evaluation.loss
             self._events.send("evaluation", step=worker.progress.step, accuracy=accuracy, loss=loss)
 
-    def kept(self, worker: Worker, seconds: float) -> None:
+    def kept(self, worker: WorkerView, seconds: float) -> None:
         """Tell that there is a checkpoint, and what it took."""
         self.kept_step = worker.progress.step
         if self._leads:
             self._events.send("checkpoint", step=worker.progress.step, seconds=seconds)
 
-    def asked(self, worker: Worker) -> None:
+    def asked(self, worker: WorkerView) -> None:
         """Remember where the run is, which may stop there."""
         self.run_step = worker.progress.step
 
-    def unwritten(self, worker: Worker, what: str, lacks: str) -> None:  # noqa: ARG002
+    def unwritten(self, worker: WorkerView, what: str, lacks: str) -> None:  # noqa: ARG002
         """Tell what is missing, and when it is not any more."""
         if lacks != self._lacking.get(what, ""):
             self._lacking[what] = lacks
@@ -158,7 +158,7 @@ class ParentObserver(Observer):
                 f"or ask for less by placement.memory = {weaker}"
             )
 
-    def _tell_progress(self, worker: Worker, loss: float) -> None:
+    def _tell_progress(self, worker: WorkerView, loss: float) -> None:
         images, seconds = worker.images_done, worker.clocks.train_seconds
         images_per_second = (images - self._told_images) / (seconds - self._told_seconds)
         self._events.send(

@@ -6,6 +6,7 @@ from knltrain.worker.periodic import CheckpointObserver, DueSteps, EvaluationObs
 from knltrain.worker.result import RunResult
 from knltrain.worker.run_files import MetricsObserver, PlanObserver, ResultObserver
 from knltrain.worker.termination import RunProgress, Termination, step_of_run
+from knltrain.worker.view import WorkerView
 
 __all__ = [
     "CheckpointObserver",
@@ -19,5 +20,6 @@ __all__ = [
     "RunResult",
     "Termination",
     "Worker",
+    "WorkerView",
     "step_of_run",
 ]

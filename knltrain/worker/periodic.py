@@ -10,9 +10,9 @@ from knltrain.checkpoint import CheckpointWriter
 from knltrain.errors import CheckpointError
 from knltrain.evaluation import Evaluator
 from knltrain.files.essential import CHECKPOINT
-from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
 from knltrain.worker.state import state_of
+from knltrain.worker.view import WorkerView
 
 LAST_PAUSES_SECONDS: Final = (1.0, 4.0)
 """Before further tries to keep the last model, which is the outcome of the run."""
@@ -44,7 +44,7 @@ class EvaluationObserver(Observer):
         self._evaluator = evaluator
         self._due = due
 
-    def started(self, worker: Worker) -> None:
+    def started(self, worker: WorkerView) -> None:
         """Evaluate now where no step is left to do it after."""
         if worker.progress.ended:
             worker.evaluation = self._evaluator.evaluate(worker.model, worker.progress.step)
@@ -53,7 +53,7 @@ class EvaluationObserver(Observer):
         """After the steps that are due."""
         return self._due.between(since, step)
 
-    def met(self, worker: Worker) -> None:
+    def met(self, worker: WorkerView) -> None:
         """Evaluate; nobody moves the center while it is measured."""
         with worker.clocks.evaluation:
             found = self._evaluator.evaluate(worker.model, worker.progress.step)
@@ -77,7 +77,7 @@ class CheckpointObserver(Observer):
         """After the steps that are due."""
         return self._due.between(since, step)
 
-    def met(self, worker: Worker) -> None:
+    def met(self, worker: WorkerView) -> None:
         """Save, or go on without: what has been learned is worth more than a checkpoint.
 
         The next one that is due is the next try; where the run ends there are some more.
@@ -95,7 +95,7 @@ class CheckpointObserver(Observer):
             self._kept_at = worker.progress.worker_steps
             worker.kept(time.monotonic() - begun)
 
-    def _save(self, worker: Worker) -> bool:
+    def _save(self, worker: WorkerView) -> bool:
         """Whether the checkpoint is there now, which all workers agree on."""
         try:
             self._writer.save(state_of(worker), worker.progress.step)
@@ -106,12 +106,12 @@ class CheckpointObserver(Observer):
         worker.unwritten(CHECKPOINT, "")
         return True
 
-    def asked(self, worker: Worker) -> None:
+    def asked(self, worker: WorkerView) -> None:
         """Save, unless that was done where all workers are."""
         if self._kept_at != worker.progress.worker_steps:
             self.met(worker)
 
-    def diverged(self, worker: Worker, step: int) -> None:  # noqa: ARG002
+    def diverged(self, worker: WorkerView, step: int) -> None:  # noqa: ARG002
         """Leave no checkpoint that holds the very model whose loss is not finite."""
         kept = worker.synchronisation.unmoved_since(worker.step)
         if kept is not None:

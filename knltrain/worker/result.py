@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knltrain.clocks import COMMUNICATION
 from knltrain.exchange.transports.team import Team
-
-if TYPE_CHECKING:
-    from knltrain.worker.loop import Worker
+from knltrain.worker.view import WorkerView
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class RunResult:
     """By the classes of `knltrain.clocks`, COSTS and BESIDES."""
 
 
-def result_of(worker: Worker) -> RunResult:
+def result_of(worker: WorkerView) -> RunResult:
     """The result of the run of a worker that is at its end, as all others are (collective)."""
     clocks, found, progress = worker.clocks, worker.evaluation, worker.progress
     train_seconds, share, beside = _means(

@@ -12,9 +12,9 @@ from knltrain.evaluation import Evaluation
 from knltrain.files.durable import reason_of, write_whole
 from knltrain.files.essential import RESULT
 from knltrain.metrics import MetricsLog
-from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
 from knltrain.worker.result import RunResult
+from knltrain.worker.view import WorkerView
 
 
 @final
@@ -24,11 +24,11 @@ class MetricsObserver(Observer):
     def __init__(self, log: MetricsLog) -> None:
         self._log = log
 
-    def started(self, worker: Worker) -> None:
+    def started(self, worker: WorkerView) -> None:
         """Let the rates begin here."""
         self._log.start(worker.clocks, worker.images_done)
 
-    def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:
+    def step_done(self, worker: WorkerView, step: int, loss: float, learning_rate: float) -> None:
         """Count the step."""
         self._log.step_done(
             step,
@@ -40,7 +40,7 @@ class MetricsObserver(Observer):
         )
         self._tell(worker)
 
-    def evaluated(self, worker: Worker, evaluation: Evaluation) -> None:
+    def evaluated(self, worker: WorkerView, evaluation: Evaluation) -> None:
         """Write what was found: it is the same for all workers."""
         if worker.team.rank == 0:
             found = evaluation
@@ -49,7 +49,7 @@ class MetricsObserver(Observer):
             )
             self._tell(worker)
 
-    def finished(self, worker: Worker, result: RunResult) -> None:  # noqa: ARG002
+    def finished(self, worker: WorkerView, result: RunResult) -> None:  # noqa: ARG002
         """Write what could not be written before, if it can now."""
         self._log.write_out()
         self._tell(worker)
@@ -58,7 +58,7 @@ class MetricsObserver(Observer):
         """Close the log."""
         self._log.close()
 
-    def _tell(self, worker: Worker) -> None:
+    def _tell(self, worker: WorkerView) -> None:
         for name, lacks in self._log.lacking().items():
             worker.unwritten(name, lacks)
 
@@ -70,16 +70,16 @@ class PlanObserver(Observer):
     def __init__(self, run_folder: Path) -> None:
         self._path = run_folder / "plan.json"
 
-    def started(self, worker: Worker) -> None:
+    def started(self, worker: WorkerView) -> None:
         """Write the file."""
         self._write(worker)
 
-    def finished(self, worker: Worker, result: RunResult) -> None:  # noqa: ARG002
+    def finished(self, worker: WorkerView, result: RunResult) -> None:  # noqa: ARG002
         """Write it if it could not be written at the start, or is gone."""
         if not self._path.exists():
             self._write(worker)
 
-    def _write(self, worker: Worker) -> None:
+    def _write(self, worker: WorkerView) -> None:
         decided = worker.backend.description
         if worker.team.rank == 0 and decided:
             write_if_possible(worker, self._path, dict(decided))
@@ -93,13 +93,13 @@ class ResultObserver(Observer):
         self._path = run_folder / RESULT
         self._facts = dict(facts)
 
-    def finished(self, worker: Worker, result: RunResult) -> None:
+    def finished(self, worker: WorkerView, result: RunResult) -> None:
         """Write the file."""
         if worker.team.rank == 0:
             write_if_possible(worker, self._path, {**self._facts, **asdict(result)})
 
 
-def write_if_possible(worker: Worker, path: Path, fields: dict[str, object]) -> None:
+def write_if_possible(worker: WorkerView, path: Path, fields: dict[str, object]) -> None:
     """Write a file whole, or let the worker tell that it is missing."""
     try:
         write_whole(path, json.dumps(fields, indent=2, allow_nan=False) + "\n")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knltrain.checkpoint import WorkerState
-
-if TYPE_CHECKING:
-    from knltrain.worker.loop import Worker
+from knltrain.worker.view import WorkerView
 
 
-def state_of(worker: Worker) -> WorkerState:
+def state_of(worker: WorkerView) -> WorkerState:
     """What a worker would need to go on from here; its arrays are views, not copies."""
     return WorkerState(
         step=worker.step,
@@ -22,7 +18,7 @@ def state_of(worker: Worker) -> WorkerState:
     )
 
 
-def restore(worker: Worker, state: WorkerState) -> None:
+def restore(worker: WorkerView, state: WorkerState) -> None:
     """Give a worker that is at the step of `state` all the rest of it (collective).
 
     The state of its optimizer is zero where that says nothing of it; of its exchanges, it is what

@@ -7,9 +7,9 @@ from typing import final
 
 from knltrain.files.durable import reason_of
 from knltrain.trace import Trace
-from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
 from knltrain.worker.result import RunResult
+from knltrain.worker.view import WorkerView
 
 TRACED = ("batch", "gradient", "update", "exchange", "waiting", "center", "beside")
 """Clocks of a step. `beside` is an exchange, or one of its parts, by a thread of its own."""
@@ -23,28 +23,28 @@ class TraceObserver(Observer):
         self._path, self._left = path, steps
         self._trace: Trace | None = Trace(rank, f"worker {rank}")
 
-    def started(self, worker: Worker) -> None:
+    def started(self, worker: WorkerView) -> None:
         """Begin."""
         if self._trace is not None:
             for name in TRACED:
                 getattr(worker.clocks, name).watch = self._trace.of(name)
 
-    def step_done(self, worker: Worker, step: int, loss: float, learning_rate: float) -> None:  # noqa: ARG002
+    def step_done(self, worker: WorkerView, step: int, loss: float, learning_rate: float) -> None:  # noqa: ARG002
         """Count the step, and end after the last one."""
         self._left -= 1
         if self._left == 0:
             self._end(worker)
 
-    def asked(self, worker: Worker) -> None:
+    def asked(self, worker: WorkerView) -> None:
         """End with a run that stops before it has come so far."""
         if worker.stopped:
             self._end(worker)
 
-    def finished(self, worker: Worker, result: RunResult) -> None:  # noqa: ARG002
+    def finished(self, worker: WorkerView, result: RunResult) -> None:  # noqa: ARG002
         """End with a run of fewer steps."""
         self._end(worker)
 
-    def _end(self, worker: Worker) -> None:
+    def _end(self, worker: WorkerView) -> None:
         trace, self._trace = self._trace, None
         if trace is not None:
             for name in TRACED:

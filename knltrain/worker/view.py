@@ -1,0 +1,72 @@
+"""What others than the loop may know of a worker, and tell it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from knltrain.backends.backend import Backend
+from knltrain.clocks import Clocks
+from knltrain.evaluation import Evaluation
+from knltrain.exchange.strategies.strategy import Strategy
+from knltrain.exchange.transports.team import Team
+from knltrain.optimizers.optimizer import Optimizer
+from knltrain.vectors import FloatArray
+from knltrain.worker.synchronisation import Synchronisation
+from knltrain.worker.termination import RunProgress
+
+
+class WorkerView(Protocol):
+    """A worker as observers see it between two of its steps; see `Worker`."""
+
+    step: int
+    stopped: bool
+    evaluation: Evaluation | None
+
+    @property
+    def team(self) -> Team:
+        """All workers of the run."""
+
+    @property
+    def clocks(self) -> Clocks:
+        """Where its time has gone."""
+
+    @property
+    def progress(self) -> RunProgress:
+        """How far the run is."""
+
+    @property
+    def synchronisation(self) -> Synchronisation:
+        """When all meet, and how long they wait for each other."""
+
+    @property
+    def backend(self) -> Backend:
+        """What computes its gradients."""
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """What moves its parameters by them."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """Its part in exchanges."""
+
+    @property
+    def parameters(self) -> FloatArray:
+        """Its parameters, (n,) float32."""
+
+    @property
+    def model(self) -> FloatArray:
+        """The parameters that are evaluated and kept, (n,) float32."""
+
+    @property
+    def images_done(self) -> int:
+        """Training images that all workers together have taken, as far as this one knows."""
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Take note of an evaluation of the model as it is now."""
+
+    def kept(self, seconds: float) -> None:
+        """Take note of a checkpoint that was written, and took so long."""
+
+    def unwritten(self, what: str, lacks: str) -> None:
+        """Take note of what could not be written, and that the run goes on without."""
