@@ -1,7 +1,7 @@
 """A machine as it was read: facts only, before anything is concluded from them.
 
 Every reader (sysfs, hwloc's XML, numactl's text, libvirt's XML) fills this in, with what its source
-tells and None or nothing where it does not. `conclude.py` makes a `Topology` of it, so that the
+tells and None or nothing where it does not. `inference.py` makes a `Topology` of it, so that the
 same evidence leads to the same conclusion wherever it comes from.
 """
 

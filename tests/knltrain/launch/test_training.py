@@ -164,7 +164,7 @@ def test_signal_that_comes_while_a_run_is_closed_leaves_it_its_end(
         raise PlacementError("no worker today")
 
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(training, "company_of", closing)
+    monkeypatch.setattr(training, "job_peers_of", closing)
     monkeypatch.setattr(training, "_start_worker", refuse)
     with run_begins(), pytest.raises(PlacementError, match="no worker today"):
         training.train(load_config(Path("run.toml"), ['name="closed"']))

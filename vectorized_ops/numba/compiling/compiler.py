@@ -26,8 +26,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SETTINGS: Any = numba.config
 """Numba makes its settings at run time, out of sight of a type checker."""
 
-_FORMAT = 3
-"""That of a kernel's file, and of the digest in its name."""
+_FORMAT = 4
+"""That of a kernel's file, of the digest in its name, and of what compiles it in this folder."""
 
 _AVX512_PROCESSORS = (
     "knl", "knm", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake", "icelake-client",

@@ -78,10 +78,10 @@ def test_an_edit_compiles_what_is_made_from_it_and_nothing_else(tmp_path: Path) 
     copy.edit("addition.py", "number * left_distance + place, right,", "place, right,")
     assert copy.run() == (computed, ["_add"])
 
-    copy.edit("_lanes.py", "def divide(self", "def quotient_of_lanes(self")
+    copy.edit("emit/lanes.py", "def divide(self", "def quotient_of_lanes(self")
     assert copy.run() == (computed, [])
 
-    copy.edit("_lanes.py", "return self._builder.fadd(left", "return self._builder.fsub(left")
+    copy.edit("emit/lanes.py", "return self._builder.fadd(left", "return self._builder.fsub(left")
     computed, compiled = copy.run()
     assert computed == "1.0 0.0"
     assert "_add" in compiled

@@ -267,10 +267,10 @@ from vectorized_ops.numba.compiling.fingerprint import Walk
 
 PACKAGE = str(Path(sys.modules["vectorized_ops"].__file__).parent)
 MACHINERY = tuple(
-    f"{PACKAGE}/numba/{name}.py"
+    f"{PACKAGE}/numba/compiling/{name}.py"
     for name in (
-        "cache", "cache_folder", "compiler", "compiling/kernel_dispatcher", "fingerprint",
-        "journal",
+        "cache", "cache_folder", "compiler", "fingerprint", "journal", "kernel_compiler",
+        "kernel_dispatcher",
     )
 )
 guarded, compiled, forgotten = KernelCache.guarded, [], set()

@@ -91,10 +91,10 @@ def test_packaged_kernels_are_used_and_need_no_cache(package: Path, tmp_path: Pa
 
 
 def test_an_installed_package_is_found(package: Path, tmp_path: Path) -> None:
-    node_share = tmp_path / "site"
-    shutil.copytree(package, node_share / "knltrain_kernels")
-    (node_share / "knltrain_kernels/__init__.py").write_text("")
-    path = os.pathsep.join((str(ROOT), str(node_share)))
+    site = tmp_path / "site"
+    shutil.copytree(package, site / "knltrain_kernels")
+    (site / "knltrain_kernels/__init__.py").write_text("")
+    path = os.pathsep.join((str(ROOT), str(site)))
     made, told = run(tmp_path / "cache", PYTHONPATH=path)
     assert (made, told) == (["transpose_rows_tile:0", "_add:0"], "")
 
