@@ -45,8 +45,8 @@ def python(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(pip, check=True)
     # Names of folders in such a file are searched for modules, but not for further such files: so
     # that the sources, which are installed here by one, stay out of sight.
-    (node_share,) = folder.glob("lib/python*/site-packages")
-    (node_share / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return python
 
 
