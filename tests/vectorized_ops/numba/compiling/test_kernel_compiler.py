@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numba.core import compiler
+import pytest
+from numba.core import compiler, types
 from numba.core.registry import cpu_target
 
 from vectorized_ops.numba.compiling.compiler import kernel
@@ -26,8 +26,8 @@ def test_each_pass_that_is_left_out_is_one_of_numba() -> None:
     assert set(passes_of(compiler.Compiler)) >= _NOT_IN_KERNELS
 
 
-def test_kernels_are_compiled_by_it(monkeypatch: Any) -> None:
-    made = []
+def test_kernels_are_compiled_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[KernelCompiler] = []
     define = KernelCompiler.define_pipelines
     monkeypatch.setattr(
         KernelCompiler, "define_pipelines", lambda self: made.append(self) or define(self)
@@ -38,7 +38,6 @@ def test_kernels_are_compiled_by_it(monkeypatch: Any) -> None:
         for i in range(values.shape[0]):
             values[i] *= 2
 
-    values = np.ones(3, np.float32)
-    twice(values)
-    assert values.tolist() == [2, 2, 2]
-    assert made
+    dispatcher: Any = twice  # whose cache may have it
+    dispatcher._compiler._compile_core((types.Array(types.float32, 1, "C"),), None)
+    assert len(made) == 1
