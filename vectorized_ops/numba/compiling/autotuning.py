@@ -50,7 +50,7 @@ HOPELESS = 1.4
 
 TUNING_SECONDS = 60.0
 
-SHIPPED: Final = Path(__file__).parent / "compiling" / "choices"
+SHIPPED: Final = Path(__file__).parent / "choices"
 """Answers by processor, which `scripts/build_kernels --tune` has measured."""
 
 
