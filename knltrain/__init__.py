@@ -35,10 +35,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'knltrain' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].rpartition(".")
-    try:
-        value = getattr(importlib.import_module(module), attribute)
-    except AttributeError:
-        value = importlib.import_module(_HOMES[name])
+    home = importlib.import_module(module)
+    is_module = not hasattr(home, attribute)
+    value = importlib.import_module(_HOMES[name]) if is_module else getattr(home, attribute)
     globals()[name] = value
     return value
 

@@ -45,7 +45,7 @@ def run_ops_benchmark(
     direction and implementation: milliseconds, gflops and share_of_sgemm, or gbytes_per_second and
     share_of_copy; `algorithm` is what was chosen for a convolution, and `candidates` the
     milliseconds of those it was chosen from. `comparisons` and `bandwidths` are those of
-    `ops_report`.
+    `report`.
     """
     for name in implementations:
         if name not in IMPLEMENTATIONS:

@@ -92,7 +92,7 @@ class GroupSegment:
         anonymous_file.reserve(self.fd, self.layout.channel(source, destination), CHANNEL_BYTES)
 
     def holder(self, rank: int) -> int:
-        """Return the identity of the process that has a rank, see ``process``; 0 if none."""
+        """Return the identity of the process that has a rank, see `process_identity`; 0 if none."""
         return read(self.words, state_word(rank) + HOLDER)
 
     def has_left(self, rank: int) -> bool:

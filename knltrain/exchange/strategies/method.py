@@ -11,7 +11,7 @@ from knltrain.exchange.transports.collective_transport import WHOLE
 from knltrain.exchange.transports.visited_center import Order
 
 Schedule: TypeAlias = Literal["synchronous"] | Order
-"""All workers at once, or each when it comes, in one of the orders of `Transport.visit`."""
+"""All workers at once, or each when it comes, in one of the orders of `VisitedCenter.visit`."""
 
 Moment: TypeAlias = Literal["gradient", "step"]
 

@@ -43,7 +43,7 @@ class CenterLocks:
         read(self._words, self._turn_word)  # so that it is compiled before anyone waits
 
     def make(self, work: Work, order: Order, waiting: Clock) -> None:
-        """Do the work on every piece of the center, in an order of `Transport.visit`."""
+        """Do the work on every piece of the center, in an order of `VisitedCenter.visit`."""
         if order == "first_come":
             self._by_locks(work, waiting)
             return

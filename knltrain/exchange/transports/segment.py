@@ -177,7 +177,7 @@ class Segment:
         self.words[self.layout.state_word(rank) + HOLDER] = process_identity.own_identity()
 
     def holder(self, rank: int) -> int:
-        """Return the identity of the process that claimed a rank, see ``process``; 0 if none."""
+        """Return the `process_identity` of the process that claimed a rank; 0 if none."""
         return int(self.words[self.layout.state_word(rank) + HOLDER])
 
     def sums(self, rank: int) -> npt.NDArray[np.float64]:

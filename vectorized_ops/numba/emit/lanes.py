@@ -266,7 +266,7 @@ class Lanes:
                 self.store(value, pointer)
 
     def store_past(self, value: Value, pointer: Value) -> None:
-        """Write a vector past the caches, at whole vectors only; see `_streaming`."""
+        """Write a vector past the caches, at whole vectors only; see `emit.non_temporal`."""
         target = self._builder.bitcast(pointer, _VECTOR.as_pointer())
         store = self._builder.store(value, target, align=4 * LANES)
         store.set_metadata("nontemporal", self._builder.module.add_metadata([_INT32(1)]))

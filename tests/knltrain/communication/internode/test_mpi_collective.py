@@ -1,4 +1,4 @@
-"""The collective between nodes by MPI; `test_between_nodes` has it beside the others."""
+"""The collective between nodes by MPI; `test_torch_collective` has it beside the others."""
 
 from __future__ import annotations
 

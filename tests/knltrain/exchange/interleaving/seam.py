@@ -1,13 +1,13 @@
 """Real exchange code on a `Machine`: what it touches of other workers becomes steps there.
 
-Nothing of the protocols is written down again. The kernels of ``words`` run as the Python that they
-are compiled from, with the instructions that they are made of replaced by steps: a load with
+Nothing of the protocols is written down again. The kernels of ``atomics`` run as the Python that
+they are compiled from, with the instructions that they are made of replaced by steps: a load with
 acquire, a store with release, a compare-and-exchange, an addition. Arrays of shared memory become
 `SharedArray`: plain accesses to a word that is shared by design are steps too, all others are
 checked for races (`HappensBefore`) and need not be steps, as without a race nobody can notice how
 they interleave (Adve and Hill, "Weak ordering - a new definition", ISCA 1990).
 
-What is assumed of memory, then: release and acquire, which ``words`` asks of every processor, and
+What is assumed of memory, then: release and acquire, which ``atomics`` asks of every processor, and
 which alone order plain accesses here. Accesses to shared words themselves are interleaved as if
 each were done at once for all. A processor may do one thing more, let a worker load before its own
 last store is seen. No protocol minds: locks are taken, and turns go on, by one instruction that

@@ -1,6 +1,6 @@
 """ReLU and its gradient on channels_last arrays, also at the ends of convolutions and branches.
 
-The kernels take arguments as `_channels_last_rows` names them.
+The kernels take arguments as `rows` names them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Batch normalisation of channels_last arrays: the passes, and what is computed once per channel.
 
 The values are read once for the statistics, and the mask of a ReLU behind the normalisation is
-computed again where its gradient passes. The kernels take arguments as `_channels_last_rows` names
+computed again where its gradient passes. The kernels take arguments as `rows` names
 them; the table of constants has the rows named here.
 """
 

@@ -1,7 +1,7 @@
 # ruff: noqa: ARG001 (what an intrinsic is given here are types: code is made from `args`)
 """Pooling of channels_last arrays: each target pixel gathers its sources and is written once.
 
-The kernels take arguments as `_channels_last_windows` names them.
+The kernels take arguments as `windows` names them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Forward and backward-data convolution: one loop over pixels and blocks of filters.
 
-Both are correlations that differ in their tables (`_taps`) and in how the weights are packed. In
+Both are correlations that differ in their tables (`taps`) and in how the weights are packed. In
 backward-data "filters" are the channels of the input and "channels" the filters of the forward
 pass. Memory is (H, W, C, N); all arrays are flat.
 """
@@ -74,7 +74,7 @@ def pack_weights(
     """Write weights (K, C/groups, R, S), flat, as blocks (groups, blocks, R, S, channels, rows).
 
     `filters` and `channels` are those of one group: for backward-data the channels and the filters
-    of the forward pass, and the columns of the kernel run backwards (see `_taps`).
+    of the forward pass, and the columns of the kernel run backwards (see `taps`).
     """
     taps = lines * columns
     blocks = (filters + rows - 1) // rows

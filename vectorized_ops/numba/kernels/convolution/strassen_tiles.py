@@ -1,7 +1,7 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """Strassen's sums of weights and inputs, and the register tiles of his products, as intrinsics.
 
-Winograd's form of the algorithm for results C = A B in halves, see `_strassen`. Every index counts
+Winograd's form of the algorithm for results C = A B in halves, see `strassen`. Every index counts
 floats; bounds are the caller's business.
 """
 

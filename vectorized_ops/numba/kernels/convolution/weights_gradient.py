@@ -240,7 +240,7 @@ def gather_sums(
 ) -> None:  # fmt: skip
     """Add up the threads' sums and write them as weights (K, channels, R, S), flat.
 
-    Of `channels` the first of so many `neighbours` (see `_wide_pixels`, otherwise 1) are those of
+    Of `channels` the first of so many `neighbours` (see `few_channels`, otherwise 1) are those of
     one tap, the next of the tap beside it, and so on.
     """
     row_blocks, of_tap = (channels + rows - 1) // rows, channels // neighbours

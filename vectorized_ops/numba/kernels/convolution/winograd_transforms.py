@@ -4,9 +4,9 @@
 m is called `outputs` here, r `taps`. A tile of inputs are n x n pixels, n = m + r - 1; every vector
 of its channels and images is mapped the same way to n*n points. Bounds are the caller's business,
 but pixels outside the image are read as zeros. A tile has `lines` x `columns` of the m x m pixels:
-at the lower and right ends of a map they may be fewer than m (see `_ends`). Such a tile has fewer
-of the n*n points, at the same places; the others' places are left as they are. All four numbers
-are constants.
+at the lower and right ends of a map they may be fewer than m (see `winograd_edge_tiles`). Such
+a tile has fewer of the n*n points, at the same places; the others' places are left as they are. All
+four numbers are constants.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def square_output_tile(
 
     Filter k begins `filter_points` floats behind the one before in `points`, `filter_results`
     floats in `out` and `mask`, and its bias is bias[k]. Pixel (i, j) goes to
-    out[out_index + i*line + j*pixel]; `mode` is as in `_correlation_tiles`.
+    out[out_index + i*line + j*pixel]; `mode` is as in `direct_tiles`.
     """
     index = types.int64
     signature = types.void(

@@ -2,8 +2,8 @@
 
 The adjoint of F(m x m, r x r): gradients of m x m pixels and inputs of n x n pixels both become
 n*n points, whose products are summed over tiles and images; at the end the sums become r x r taps.
-As in `_squares` a thread takes some items at a time, tiles of some images, and as in
-`_outer_product` gradients are turned so that filters are lanes. Threads that share items, and
+As in `winograd` a thread takes some items at a time, tiles of some images, and as in
+`weights_gradient` gradients are turned so that filters are lanes. Threads that share items, and
 sums, take panels of filters each: where a thread's own sums would take too much memory.
 """
 

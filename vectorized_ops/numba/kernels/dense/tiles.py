@@ -1,5 +1,7 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
-"""The register tiles of dense layers, as Numba intrinsics; see `_tiles` for what they have alike.
+"""The register tiles of dense layers, as Numba intrinsics.
+
+`convolution.dot_tiles` says what tiles have alike.
 
 A dense layer multiplies its weights with as many columns as the batch has images, two to eight
 vectors: each weight is used so rarely that fetching the weights takes about as long as computing

@@ -1,4 +1,4 @@
-"""Maximum pooling of small windows, line by line: see `_maxima_tiles` and `_winners_tiles`.
+"""Maximum pooling of small windows, line by line: see `max_forward_tiles` and `max_backward_tiles`.
 
 Channels are taken in strips of so many of 16 images, so that the lines that wait stay in a cache of
 the core. Threads share the lines of all strips, in this order, evenly among them, and begin with
