@@ -7,7 +7,7 @@ needs it is picked.
 from __future__ import annotations
 
 from knltrain.assembly.factories import Kernels
-from knltrain.assembly.methods import BUILDERS, doubts_about
+from knltrain.assembly.methods import doubts_about, strategy_of
 from knltrain.assembly.names import (
     BACKENDS,
     DATASETS,
@@ -19,7 +19,6 @@ from knltrain.assembly.names import (
     build_method,
     build_network,
     build_optimizer,
-    build_team,
     build_wire_format,
     check_names,
     network_named,
@@ -34,7 +33,6 @@ from knltrain.assembly.worker import build_worker
 __all__ = [
     "BACKENDS",
     "BETA",
-    "BUILDERS",
     "DATASETS",
     "KERNELS",
     "LEAST_IMAGES",
@@ -46,7 +44,6 @@ __all__ = [
     "build_method",
     "build_network",
     "build_optimizer",
-    "build_team",
     "build_wire_format",
     "build_worker",
     "check_data",
@@ -59,5 +56,6 @@ __all__ = [
     "plain_method",
     "resolve_workers",
     "resolved",
+    "strategy_of",
     "written_for_the_wire",
 ]

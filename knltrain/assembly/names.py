@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from knltrain.assembly import factories
 from knltrain.assembly.factories import DataSource, Kernels
-from knltrain.assembly.method_order import MethodContext
-from knltrain.assembly.methods import BUILDERS, build
+from knltrain.assembly.methods import build, strategy_of
+from knltrain.assembly.rules import MethodContext
 from knltrain.backends.torch.ipex_installation import check_ipex
-from knltrain.cluster import MeetingPoint
 from knltrain.config import RunConfig
-from knltrain.config.methods import METHODS, MethodFacts
+from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.network import Network
 from knltrain.network.zoo.alexnet import alexnet
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from knltrain.communication.internode.wire import WireFormat
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.strategies.method import Method
-    from knltrain.exchange.transports.joining import JoinJob
-    from knltrain.exchange.transports.team import Team
     from knltrain.optimizers.optimizer import Optimizer
 
 Choice = TypeVar("Choice")
@@ -79,7 +75,7 @@ def check_names(config: RunConfig) -> None:
     _pick("network.name", config.network.name, NETWORKS)
     _pick("data.name", config.data.name, DATASETS)
     _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
-    _pick("exchange.method", config.exchange.method, BUILDERS)
+    _pick("exchange.method", config.exchange.method, METHODS)
     _pick("backend.name", config.backend.name, BACKENDS)
     _pick("backend.implementation", config.backend.implementation, KERNELS)
     if config.backend.engine == "ipex":
@@ -134,7 +130,7 @@ def build_backend(config: RunConfig, network: Network, batch: int, threads: int)
 def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
     """The optimizer of `[optimizer]` for the packed vectors of `network`."""
     build = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
-    if _facts(config).along_trees:
+    if strategy_of(config).steps_by_layer:
         build = factories.sgd_by_layer
     return build(config, network, _kernels(config))
 
@@ -147,86 +143,6 @@ def build_method(
     Its learning rate is that of the steps, from 0, or always that which the policy starts from.
     """
     return _method(config, workers, _kernels(config), learning_rate)
-
-
-def build_team(
-    config: RunConfig,
-    segment_fds: Sequence[int],
-    rank: int,
-    meeting_point: MeetingPoint | None = None,
-) -> Team:
-    """A worker's way to its peers: through the node's groups, or without any to itself alone.
-
-    Where there are several nodes, their first workers meet at `meeting_point`; where exchanges go
-    along trees, all do.
-    """
-    if _facts(config).along_trees:
-        return _along_trees(config, segment_fds, rank, meeting_point)
-    if not segment_fds:
-        from knltrain.exchange.transports.loopback import Loopback
-
-        method = plain_method(config, workers=1)
-        return Loopback(network_size(config), method.rule.center_vectors, method.spares)
-    from knltrain.exchange.transports.joining import join, join_across_nodes
-
-    if meeting_point is not None:
-        if plain_method(config, config.total_workers).schedule != "synchronous":
-            return _alone_across_nodes(config, segment_fds, rank, meeting_point)
-        node, local_rank = divmod(rank, int(config.workers))
-        nodes, collective = config.total_nodes, None
-        if local_rank == 0:
-            collective = written_for_the_wire(
-                config, factories.between_nodes(config, node, nodes, meeting_point)
-            )
-        limit = _patience_seconds(config)
-        return join_across_nodes(segment_fds, local_rank, limit, node, nodes, collective)
-    return join(segment_fds, rank, _patience_seconds(config))
-
-
-def _along_trees(
-    config: RunConfig, segment_fds: Sequence[int], rank: int, meeting_point: MeetingPoint | None
-) -> Team:
-    """A worker whose exchanges go along trees, as a rank of MPI, or alone."""
-    from knltrain.exchange.transports.joining import join_for_trees
-    from knltrain.exchange.transports.tree_team import TreeTeam
-
-    if meeting_point is None:
-        return TreeTeam.of_one()
-    return _in_one_job(join_for_trees, config, segment_fds, rank, meeting_point)
-
-
-def _alone_across_nodes(
-    config: RunConfig, segment_fds: Sequence[int], rank: int, meeting_point: MeetingPoint
-) -> Team:
-    """A worker of those who come alone, or by the root of their group, to a center on all nodes.
-
-    Who comes is a rank of MPI.
-    """
-    from knltrain.exchange.transports.joining import join_for_one_sided
-    from knltrain.worker.synchronisation import MEETING_SECONDS
-
-    come = partial(join_for_one_sided, longest_seconds=MEETING_SECONDS)
-    return _in_one_job(come, config, segment_fds, rank, meeting_point)
-
-
-def _in_one_job(
-    join: Callable[[Sequence[int], int, int, JoinJob, float], Team],
-    config: RunConfig,
-    segment_fds: Sequence[int],
-    rank: int,
-    meeting_point: MeetingPoint,
-) -> Team:
-    """A worker of those who find each other at the meeting point, as ranks of one job of MPI."""
-    from knltrain.communication.mpi.joining import join_mpi
-    from knltrain.worker.synchronisation import MEETING_SECONDS
-
-    def job(rank: int, ranks: int, check: Callable[[], None]) -> Any:
-        from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
-
-        store = TorchStore(meeting_store(meeting_point, MEETING_SECONDS))
-        return join_mpi(rank, ranks, store, MEETING_SECONDS, meeting_point.own_address, check)
-
-    return join(segment_fds, rank, config.total_workers, job, _patience_seconds(config))
 
 
 def written_for_the_wire(
@@ -254,21 +170,9 @@ def _method(
     kernels: Kernels,
     learning_rate: Callable[[int], float] | None,
 ) -> Method:
-    _pick("exchange.method", config.exchange.method, BUILDERS)
+    _pick("exchange.method", config.exchange.method, METHODS)
     rate = learning_rate or (lambda _step: config.learning_rate.base)
     return build(MethodContext(config, workers, build_network(config), kernels, rate))
-
-
-def _patience_seconds(config: RunConfig) -> float:
-    """How long a worker may be late: so much in each step since all last met, up to a meeting's."""
-    from knltrain.worker.synchronisation import MEETING_SECONDS
-
-    limit, period = config.exchange.timeout_seconds, config.exchange.communication_period
-    return min(limit * period, max(limit, MEETING_SECONDS))
-
-
-def _facts(config: RunConfig) -> MethodFacts:
-    return _pick("exchange.method", config.exchange.method, METHODS)
 
 
 def _kernels(config: RunConfig) -> Kernels:

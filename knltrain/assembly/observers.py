@@ -122,9 +122,8 @@ def _between_nodes(config: RunConfig) -> dict[str, str | int]:
         "wire_format": config.exchange.wire_format,
     }
     method = plain_method(config, config.total_workers)
-    if method.period is None or method.trees:
+    if method.period is None:
         return found
-    sent = sent_bytes(build_wire_format(config, size), size, nodes)
-    if method.schedule != "synchronous" and method.rule.follows:
-        sent += sent // 2  # who comes alone reads the center once more, to follow it
-    return {**found, "exchange_bytes": sent}
+    exchanged = sent_bytes(build_wire_format(config, size), size, nodes)
+    sent = method.strategy.sent_bytes(method, exchanged)
+    return found if sent is None else {**found, "exchange_bytes": sent}

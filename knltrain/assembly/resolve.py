@@ -63,7 +63,7 @@ def group_size_of(config: RunConfig, workers: int) -> int:
 
 def _group_size_on_nodes(config: RunConfig) -> int:
     given, size, nodes = config.exchange.group_size, int(config.workers), config.total_nodes
-    if METHODS[config.exchange.method].schedule == "synchronous":
+    if not METHODS[config.exchange.method].comes_alone:
         if given not in (None, size):
             raise ConfigError(
                 f"exchange.group_size = {given}: on {nodes} computers the {size} workers of each "

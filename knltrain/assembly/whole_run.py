@@ -53,8 +53,8 @@ def check_run(config: RunConfig) -> RunSize:
     steps = total_steps(config, batches.steps_per_epoch)
     check_period(method, steps)
     check_across_nodes(config, method)
-    check_along_trees(config, method)
     check_wire_format(config, method)
+    method.strategy.check_run(method, config)
     return RunSize(
         steps,
         memory_needs(
@@ -64,7 +64,7 @@ def check_run(config: RunConfig) -> RunSize:
             config.data.shift_pixels,
             at_a_time,
             config.optimizer.name,
-            exchange_vectors=method.vectors + vectors_between_nodes(config),
+            exchange_vectors=method.strategy.vectors(method) + vectors_between_nodes(config),
         ),
         (*dataset.notes, *left_over(method, steps), *idle_cores(config, method)),
         dataset.contents,
@@ -73,7 +73,7 @@ def check_run(config: RunConfig) -> RunSize:
 
 def check_period(method: Method, steps: int) -> None:
     """Refuse a run that would end before all workers first meet: `ConfigError`."""
-    if not _meets_seldom(method) or method.every_step_until:
+    if not method.meets_seldom or method.every_step_until:
         return
     assert method.period is not None
     if method.period > steps:
@@ -88,50 +88,10 @@ def check_across_nodes(config: RunConfig, method: Method) -> None:
     """Refuse what the workers of several computers cannot do: `ConfigError`."""
     if config.total_nodes == 1 or method.period is None:
         return
-    if method.schedule != "synchronous":
-        _check_alone_across_nodes(config, method)
     if config.exchange.emulated_link_gbits is not None:
         raise ConfigError(
             f"exchange.emulated_link_gbits = {config.exchange.emulated_link_gbits}: there are "
             f"{config.total_nodes} computers with a real link between them: leave it out"
-        )
-
-
-def _check_alone_across_nodes(config: RunConfig, method: Method) -> None:
-    where = f"exchange.method = '{method.name}' on {config.total_nodes} computers"
-    if method.schedule == "round_robin" or not method.rule.adds:
-        raise ConfigError(
-            f"{where}: its workers come to the center in turn, or with more than a sum, which they "
-            "can within one computer; expected 'seasgd', 'shmcaffe_h', 'easgd', 'downpour' or "
-            "another whose center adds up what comes, or a method whose workers exchange all at "
-            "once, such as 'hierarchical_easgd'"
-        )
-    if config.exchange.wire_format != "float32":
-        raise ConfigError(
-            f"{where}, exchange.wire_format = '{config.exchange.wire_format}': what comes alone is "
-            "added where the center lies, in float32: expected 'float32'"
-        )
-
-
-def check_along_trees(config: RunConfig, method: Method) -> None:
-    """Refuse what cannot be done a layer at a time, where layers go along trees: `ConfigError`."""
-    if not method.trees:
-        return
-    chosen, why = config.optimizer, f"by exchange.method = '{method.name}' rank 0 takes the step"
-    if chosen.name != "sgd":
-        raise ConfigError(
-            f"optimizer.name = '{chosen.name}': {why} of one layer after another; expected 'sgd', "
-            "or another method, such as 'layerwise_sgd'"
-        )
-    if chosen.clip_norm is not None:
-        raise ConfigError(
-            f"optimizer.clip_norm = {chosen.clip_norm}: {why} of a layer before the gradients of "
-            "all are there; leave it out, or use another method, such as 'layerwise_sgd'"
-        )
-    if config.exchange.wire_format != "float32":
-        raise ConfigError(
-            f"exchange.wire_format = '{config.exchange.wire_format}': '{method.name}' writes "
-            "gradients and weights from memory to memory, in float32: expected 'float32'"
         )
 
 
@@ -149,31 +109,20 @@ def check_wire_format(config: RunConfig, method: Method) -> None:
         raise ConfigError(
             f"exchange.wire_format = '{chosen}': {method.name} never exchanges: expected 'float32'"
         )
-    if method.at_master:
-        raise ConfigError(
-            f"exchange.wire_format = '{chosen}': by {method.name} the center is sent to all as it "
-            "is, in float32: expected 'float32', or a method that shares the work, as 'sync_easgd2'"
-        )
-    if chosen == "top_k" and method.stream is not None and method.stream.mixing:
-        raise ConfigError(
-            f"exchange.wire_format = 'top_k' with exchange.mixing = {method.stream.mixing}: what "
-            "is not sent would be kept twice, by the node and in the workers' own share; expected "
-            "exchange.mixing = 0, or another format, such as 'int8'"
-        )
 
 
 def vectors_between_nodes(config: RunConfig) -> int:
     """Packed vectors for exchanges between nodes: a sum; what is kept of it, and what is sent."""
     if config.total_nodes == 1:
         return 0
-    if METHODS[config.exchange.method].schedule not in ("synchronous", "never"):
+    if METHODS[config.exchange.method].comes_alone:
         return 3  # a copy of the center, what is sent, and at most all of the center itself
     return 1 if config.exchange.wire_format == "float32" else 3
 
 
 def left_over(method: Method, steps: int) -> list[str]:
     """Tell of steps that come after the last exchange, and so are not in the model."""
-    if not _meets_seldom(method):
+    if not method.meets_seldom:
         return []
     assert method.period is not None
     rest = 0 if steps <= method.every_step_until else steps % method.period
@@ -188,19 +137,13 @@ def left_over(method: Method, steps: int) -> list[str]:
 def idle_cores(config: RunConfig, method: Method) -> list[str]:
     """Tell of cores that are kept for exchanges which nothing does beside computing."""
     cores = config.placement.communication_cores
-    if not cores or method.overlap != "nothing" or method.stream is not None:
+    if not cores or method.strategy.overlaps(method):
         return []
     return [
         f"placement.communication_cores = {cores}: {method.name} exchanges between computing, so "
         "that these stay idle; methods that exchange meanwhile use them, such as sync_easgd3, "
         "layerwise_sgd, seasgd and streaming_diloco"
     ]
-
-
-def _meets_seldom(method: Method) -> bool:
-    """Whether all workers have steps between exchanges, which the model does not have."""
-    synchronous = method.schedule == "synchronous" and method.after == "step"
-    return synchronous and method.period is not None and method.period > 1
 
 
 def check_resumable(

@@ -126,7 +126,7 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
 
 
 def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
-    from knltrain.exchange.strategies.selection import strategy_in
+    from knltrain.exchange.strategies.strategy import strategy_in
     from knltrain.optimizers.layerwise import InParts
     from knltrain.worker.synchronisation import MEETING_SECONDS
 

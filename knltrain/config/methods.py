@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 SC17 = "You, Buluç, Demmel, SC17"
 ZHANG = "Zhang, Choromanska, LeCun, NIPS 2015"
@@ -17,29 +17,42 @@ DILOCO = "Douillard et al., arXiv 2311.08105"
 STREAMING = "Douillard et al., arXiv 2501.18512"
 
 
+Schedule: TypeAlias = Literal["synchronous", "first_come", "round_robin", "lock_free", "never"]
+
+
 @dataclass(frozen=True, slots=True)
 class MethodFacts:
     """One published method; i counts workers, W are their parameters, C is the center.
 
+    ``strategy`` is the class of `knltrain.exchange.strategies` by which a worker takes part,
+    MODULE.CLASS, and ``rule`` a key of `knltrain.assembly.rules.RULES`. A method of two ``levels``
+    names the methods inside groups and between them in place of a rule.
+
     ``reads`` are the keys of the table ``exchange`` that some methods read, this one among them.
     ``exchange`` and ``optimizer`` are the values of those tables that a configuration need not
-    give; those of ``optimizer`` hold for the optimizer that they name, or else for 'sgd'. Where
-    gradients and weights go ``along_trees`` all workers are one MPI job, on one computer, too.
+    give; those of ``optimizer`` hold for the optimizer that they name, or else for 'sgd'.
     """
 
     name: str
-    schedule: Literal["synchronous", "first_come", "round_robin", "lock_free", "never"]
+    strategy: str
+    rule: str
     equation: str
     paper: str
     reads: tuple[str, ...] = ()
     exchange: Mapping[str, Any] = field(default_factory=dict)
     optimizer: Mapping[str, Any] = field(default_factory=dict)
-    along_trees: bool = False
+    schedule: Schedule = "synchronous"
+    levels: tuple[str, str] | None = None
 
     @property
-    def goes_by_mpi(self) -> bool:
-        """Whether MPI, and nothing else, carries its exchanges between computers."""
-        return self.along_trees or self.schedule not in ("synchronous", "never")
+    def comes_alone(self) -> bool:
+        """Whether each worker, or the root of its group, comes to the center alone."""
+        return self.schedule not in ("synchronous", "never")
+
+    @property
+    def comes_at_any_time(self) -> bool:
+        """Whether its workers come to the center whatever the others do."""
+        return self.schedule in ("first_come", "lock_free")
 
 
 _PULL = "Wi <- Wi - η gi - α (Wi - C)"
@@ -56,6 +69,9 @@ _GROUPS = ("group_size",)
 _STREAM = ("fragments", "delay_steps", "mixing")
 _AVERAGE = ("averaging_rate",)
 
+_TOGETHER = "synchronous.SynchronousStrategy"
+_ALONE = "asynchronous.AsynchronousStrategy"
+
 _PLAIN = {"momentum": 0.0}
 _OUTER_SGD = {
     "communication_period": 500,
@@ -66,155 +82,244 @@ _OUTER_SGD = {
 _INNER_ADAMW = {"name": "adamw", "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95, "clip_norm": 1.0}
 
 _OF_SC17 = (
-    MethodFacts("sync_easgd", "synchronous", f"{_PULL}; {_PUSH_ALL}", SC17, _ELASTIC),
+    MethodFacts("sync_easgd", _TOGETHER, "elastic", f"{_PULL}; {_PUSH_ALL}", SC17, _ELASTIC),
     MethodFacts(
-        "sync_easgd1", "synchronous", f"{_PULL}; {_PUSH_ALL} by a tree, at a master", SC17, _ELASTIC
+        "sync_easgd1",
+        "synchronous.MasterStrategy",
+        "elastic",
+        f"{_PULL}; {_PUSH_ALL} by a tree, at a master",
+        SC17,
+        _ELASTIC,
     ),
     MethodFacts(
-        "sync_easgd2", "synchronous", f"{_PULL}; {_PUSH_ALL}, shared by all", SC17, _ELASTIC
+        "sync_easgd2", _TOGETHER, "elastic", f"{_PULL}; {_PUSH_ALL}, shared by all", SC17, _ELASTIC
     ),
     MethodFacts(
-        "sync_easgd3", "synchronous", f"{_PULL}; {_PUSH_ALL} while g is computed", SC17, _ELASTIC
+        "sync_easgd3",
+        "overlapped.OverlappedStrategy",
+        "elastic",
+        f"{_PULL}; {_PUSH_ALL} while g is computed",
+        SC17,
+        _ELASTIC,
     ),
     MethodFacts(
-        "original_easgd", "round_robin", f"{_PULL}; {_PUSH}", SC17, _ELASTIC, optimizer=_PLAIN
+        "original_easgd",
+        _ALONE,
+        "elastic",
+        f"{_PULL}; {_PUSH}",
+        SC17,
+        _ELASTIC,
+        optimizer=_PLAIN,
+        schedule="round_robin",
     ),
     MethodFacts(
         "original_easgd_star",
-        "round_robin",
+        "asynchronous.InTurnStrategy",
+        "elastic",
         f"{_PULL}; {_PUSH}; g computed in turn, too",
         SC17,
         _ELASTIC,
         optimizer=_PLAIN,
+        schedule="round_robin",
     ),
-    MethodFacts("async_easgd", "first_come", f"{_PULL}; {_PUSH}", SC17, _ELASTIC, optimizer=_PLAIN),
+    MethodFacts(
+        "async_easgd",
+        _ALONE,
+        "elastic",
+        f"{_PULL}; {_PUSH}",
+        SC17,
+        _ELASTIC,
+        optimizer=_PLAIN,
+        schedule="first_come",
+    ),
     MethodFacts(
         "async_measgd",
-        "first_come",
+        _ALONE,
+        "elastic",
         f"Vi <- μ Vi - η gi; Wi <- Wi + Vi - α (Wi - C); {_PUSH}",
         SC17,
         _ELASTIC,
         optimizer={"momentum": 0.9},
+        schedule="first_come",
     ),
     MethodFacts(
-        "hogwild_easgd", "lock_free", f"{_PULL}; {_PUSH}", SC17, _ELASTIC, optimizer=_PLAIN
+        "hogwild_easgd",
+        _ALONE,
+        "elastic",
+        f"{_PULL}; {_PUSH}",
+        SC17,
+        _ELASTIC,
+        optimizer=_PLAIN,
+        schedule="lock_free",
     ),
     MethodFacts(
-        "async_sgd", "first_come", "C <- C - η gi; Wi <- C", SC17, _MOMENTUM, optimizer=_PLAIN
+        "async_sgd",
+        _ALONE,
+        "downpour",
+        "C <- C - η gi; Wi <- C",
+        SC17,
+        _MOMENTUM,
+        optimizer=_PLAIN,
+        schedule="first_come",
     ),
     MethodFacts(
         "async_msgd",
-        "first_come",
+        _ALONE,
+        "downpour",
         f"v <- μ v - η gi; {_HEAVY}; Wi <- C",
         SC17,
         _MOMENTUM,
         {"center_momentum": 0.9},
         _PLAIN,
+        schedule="first_come",
     ),
     MethodFacts(
-        "hogwild_sgd", "lock_free", "C <- C - η gi; Wi <- C", SC17, _MOMENTUM, optimizer=_PLAIN
+        "hogwild_sgd",
+        _ALONE,
+        "downpour",
+        "C <- C - η gi; Wi <- C",
+        SC17,
+        _MOMENTUM,
+        optimizer=_PLAIN,
+        schedule="lock_free",
     ),
     MethodFacts(
         "hierarchical_easgd",
-        "synchronous",
+        "hierarchical_centers.CenterHierarchyStrategy",
+        "",
         f"{_PULL}; {_PUSH_ALL} in groups; every τ steps their Cg as W, behind the next g",
         SC17,
         (*_ELASTIC, *_GROUPS, "group_period"),
         {"group_period": 1},
+        levels=("sync_easgd", "sync_easgd"),
     ),
-    MethodFacts("core_groups", "synchronous", "Wi <- Wi - η Σi gi", SC17),
+    MethodFacts("core_groups", _TOGETHER, "gradient_sum", "Wi <- Wi - η Σi gi", SC17),
 )
 
 _OF_ZHANG = (
     MethodFacts(
         "easgd",
-        "first_come",
+        _ALONE,
+        "elastic",
         f"every τ steps {_PUSH}; {_PULL}",
         ZHANG,
         _ELASTIC,
         {"communication_period": 10},
         _PLAIN,
+        schedule="first_come",
     ),
     MethodFacts(
         "eamsgd",
-        "first_come",
+        _ALONE,
+        "elastic",
         f"every τ steps {_PUSH}; Vi <- δ Vi - η gi(Wi + δ Vi); Wi <- Wi + Vi",
         ZHANG,
         _ELASTIC,
         {"communication_period": 10},
         {"momentum": 0.99, "nesterov": True},
+        schedule="first_come",
     ),
-    MethodFacts("downpour", "first_come", _DOWNPOUR, ZHANG, _MOMENTUM, optimizer=_PLAIN),
+    MethodFacts(
+        "downpour",
+        _ALONE,
+        "downpour",
+        _DOWNPOUR,
+        ZHANG,
+        _MOMENTUM,
+        optimizer=_PLAIN,
+        schedule="first_come",
+    ),
     MethodFacts(
         "mdownpour",
-        "first_come",
+        _ALONE,
+        "downpour",
         f"v <- δ v - η gi(C + δ v); {_HEAVY}; Wi <- C + δ v",
         ZHANG,
         _MOMENTUM,
         {"center_momentum": 0.99, "center_nesterov": True},
         _PLAIN,
+        schedule="first_come",
     ),
     MethodFacts(
         "adownpour",
-        "first_come",
+        _ALONE,
+        "averaged_downpour",
         f"{_DOWNPOUR}; model: mean of all C so far",
         ZHANG,
         _MOMENTUM,
         optimizer=_PLAIN,
+        schedule="first_come",
     ),
     MethodFacts(
         "mvadownpour",
-        "first_come",
+        _ALONE,
+        "averaged_downpour",
         f"{_DOWNPOUR}; model: z <- (1 - a) z + a C",
         ZHANG,
         (*_MOMENTUM, *_AVERAGE),
         {"averaging_rate": 0.001},
         _PLAIN,
+        schedule="first_come",
     ),
     MethodFacts(
-        "asgd", "first_come", "W <- W - η g; model: mean of all W so far", ZHANG, optimizer=_PLAIN
+        "asgd",
+        _ALONE,
+        "averaged_sgd",
+        "W <- W - η g; model: mean of all W so far",
+        ZHANG,
+        optimizer=_PLAIN,
+        schedule="first_come",
     ),
     MethodFacts(
         "mvasgd",
-        "first_come",
+        _ALONE,
+        "averaged_sgd",
         "W <- W - η g; model: z <- (1 - a) z + a W",
         ZHANG,
         _AVERAGE,
         {"averaging_rate": 0.001},
         _PLAIN,
+        schedule="first_come",
     ),
 )
 
 _OF_SHMCAFFE = (
     MethodFacts(
         "seasgd",
-        "first_come",
+        "asynchronous.OverlappedPushStrategy",
+        "elastic",
         "Wi <- Wi - η gi; d <- α (Wi - C as read); Wi <- Wi - d; C <- C + d meanwhile",
         SHMCAFFE,
         _ELASTIC,
         {"moving_rate": 0.2, "termination": "average"},
+        schedule="first_come",
     ),
     MethodFacts(
         "shmcaffe_h",
-        "first_come",
+        "hierarchical.HierarchicalStrategy",
+        "",
         "in a group Wi <- Wi - η mean of g; its root as seasgd, α; all Wi <- the root's",
         SHMCAFFE,
         (*_ELASTIC, *_GROUPS),
         {"moving_rate": 0.2},
+        schedule="first_come",
+        levels=("sync_sgd", "seasgd"),
     ),
 )
 
 _WITHOUT_ELASTICITY = (
     MethodFacts(
         "local_sgd",
-        "synchronous",
+        _TOGETHER,
+        "model_mean",
         "every τ steps Wi <- C <- mean of W",
         STICH,
         exchange={"communication_period": 8},
     ),
     MethodFacts(
         "post_local_sgd",
-        "synchronous",
+        _TOGETHER,
+        "model_mean",
         "as local_sgd, with τ = 1 in the first steps",
         LIN,
         ("synchronous_steps",),
@@ -222,15 +327,18 @@ _WITHOUT_ELASTICITY = (
     ),
     MethodFacts(
         "hierarchical_sgd",
-        "synchronous",
+        "hierarchical.HierarchicalStrategy",
+        "",
         "Wi <- mean of the group's W every so many steps, of all W every τ steps",
         LIN,
         (*_GROUPS, "group_period"),
         {"communication_period": 16, "group_period": 4},
+        levels=("local_sgd", "local_sgd"),
     ),
     MethodFacts(
         "slowmo",
-        "synchronous",
+        _TOGETHER,
+        "slow_momentum",
         f"{_OUTER}; u <- μ u - d / η; C <- C - ηo η u; Wi <- C",
         SLOWMO,
         ("center_learning_rate", "center_momentum"),
@@ -238,7 +346,8 @@ _WITHOUT_ELASTICITY = (
     ),
     MethodFacts(
         "diloco",
-        "synchronous",
+        _TOGETHER,
+        "outer_descent",
         f"{_OUTER}; v <- μ v + d; C <- C + ηo (d + μ v); Wi <- C",
         DILOCO,
         _RATE,
@@ -247,28 +356,32 @@ _WITHOUT_ELASTICITY = (
     ),
     MethodFacts(
         "streaming_diloco",
-        "synchronous",
+        "streaming.StreamingStrategy",
+        "outer_descent",
         "as diloco, one fragment after another, while more steps are taken; Wi <- m Wi + (1 - m) C",
         STREAMING,
         (*_RATE, *_STREAM),
         {**_OUTER_SGD, "fragments": 4, "delay_steps": 5, "mixing": 0.5},
         _INNER_ADAMW,
     ),
-    MethodFacts("sync_sgd", "synchronous", "Wi <- Wi - η mean of g", SC17),
+    MethodFacts("sync_sgd", _TOGETHER, "gradient_mean", "Wi <- Wi - η mean of g", SC17),
     MethodFacts(
         "layerwise_sgd",
-        "synchronous",
+        "overlapped.LayerwiseStrategy",
+        "gradient_mean",
         "as sync_sgd, the mean of a layer's g while those of the layers before are computed",
         CAFFEGPI,
     ),
     MethodFacts(
         "caffegpi",
-        "synchronous",
+        "layer_trees.LayerTreeStrategy",
+        "gradient_mean",
         "as sync_sgd at worker 0, layer by layer meanwhile; Σi gi up a tree, W down another",
         CAFFEGPI,
-        along_trees=True,
     ),
-    MethodFacts("none", "never", "Wi <- Wi - η gi", "each worker alone"),
+    MethodFacts(
+        "none", _TOGETHER, "gradient_mean", "Wi <- Wi - η gi", "each worker alone", schedule="never"
+    ),
 )
 
 METHODS: dict[str, MethodFacts] = {

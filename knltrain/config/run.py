@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from knltrain.config.exchange_table import ExchangeConfig
-from knltrain.config.methods import METHODS, OPTIONS, MethodFacts
+from knltrain.config.methods import METHODS, OPTIONS
 from knltrain.config.tables import (
     BackendConfig,
     CheckpointConfig,
@@ -95,9 +95,9 @@ class RunConfig(Table):
     @model_validator(mode="after")
     def _method_can_end_so(self) -> RunConfig:
         facts, exchange = METHODS.get(self.exchange.method), self.exchange
-        if facts is None or exchange.termination == "each" or _comes_at_any_time(facts):
+        if facts is None or exchange.termination == "each" or facts.comes_at_any_time:
             return self
-        known = ", ".join(name for name, each in METHODS.items() if _comes_at_any_time(each))
+        known = ", ".join(name for name, each in METHODS.items() if each.comes_at_any_time)
         raise ValueError(
             f"exchange.termination = '{exchange.termination}' is for methods whose workers come to "
             f"the center at any time ({known}), not for {exchange.method}: leave it out, or set it "
@@ -129,11 +129,6 @@ class RunConfig(Table):
     def total_nodes(self) -> int:
         """Computers; "auto" counts as 1."""
         return 1 if self.nodes == "auto" else self.nodes
-
-
-def _comes_at_any_time(facts: MethodFacts) -> bool:
-    """Whether no worker, or no group of them, waits for another one's next step."""
-    return facts.schedule in ("first_come", "lock_free")
 
 
 def _given_keys(table: Any) -> dict[str, Any] | None:

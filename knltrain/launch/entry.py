@@ -20,7 +20,8 @@ from affinity import (
     remarks,
 )
 from affinity.standard_streams import secure_standard_streams
-from knltrain.assembly import build_team, build_worker
+from knltrain.assembly import build_worker
+from knltrain.assembly.teams import build_team
 from knltrain.cluster import WorkerIdentity, worker_identity
 from knltrain.communication.mpi.placed_window import window_remarks
 from knltrain.errors import KnltrainError, Misplaced

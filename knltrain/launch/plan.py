@@ -26,7 +26,7 @@ from affinity import (
     read_topology,
     tiles_of,
 )
-from knltrain.assembly import check_names, check_run, doubts_about, resolved
+from knltrain.assembly import check_names, check_run, doubts_about, resolved, strategy_of
 from knltrain.communication.mpi.runtime import INSTALL
 from knltrain.communication.oneccl.archived import MODULE
 from knltrain.communication.oneccl.library import MISSING, installed
@@ -175,20 +175,20 @@ def _on_nodes(config: RunConfig, node_share: NodeShare) -> RunConfig:
         )
     exchange = config.exchange
     if node_share.nodes > 1:
-        way = _way_between_nodes(exchange.between_nodes, METHODS[exchange.method].goes_by_mpi)
+        way = _way_between_nodes(exchange.between_nodes, _goes_by_mpi(config))
         exchange = exchange.model_copy(update={"between_nodes": way})
     return config.model_copy(update={"nodes": node_share.nodes, "exchange": exchange})
 
 
 def _check_way(config: RunConfig) -> None:
     """Refuse a way between computers that does not fit or is not installed; `ConfigError`."""
-    method, way = METHODS[config.exchange.method], config.exchange.between_nodes
-    if config.total_nodes > 1 and method.goes_by_mpi and way != "mpi":
+    method, way = config.exchange.method, config.exchange.between_nodes
+    if config.total_nodes > 1 and _goes_by_mpi(config) and way != "mpi":
         raise ConfigError(
-            f"exchange.between_nodes = '{way}': workers of '{method.name}' exchange between "
+            f"exchange.between_nodes = '{way}': workers of '{method}' exchange between "
             "computers by one-sided MPI alone; expected 'mpi' or 'auto'"
         )
-    if method.along_trees and config.total_workers > 1:
+    if strategy_of(config).is_one_mpi_job and config.total_workers > 1:
         _check_mpi(config)
     if config.total_nodes == 1:
         return
@@ -200,7 +200,7 @@ def _check_way(config: RunConfig) -> None:
     ):
         if way == name and importlib.util.find_spec(module) is None:
             raise ConfigError(
-                f"exchange.between_nodes = '{name}', by which '{method.name}' goes from one "
+                f"exchange.between_nodes = '{name}', by which '{method}' goes from one "
                 f"computer to another: no {module}; {way_out}"
             )
 
@@ -213,6 +213,12 @@ def _check_mpi(config: RunConfig) -> None:
             f"which are one MPI job, on one computer, too: no mpi4py; {INSTALL}, or use "
             "'layerwise_sgd'"
         )
+
+
+def _goes_by_mpi(config: RunConfig) -> bool:
+    """Whether MPI, and nothing else, carries the method's exchanges between computers."""
+    alone = METHODS[config.exchange.method].comes_alone
+    return alone or strategy_of(config).is_one_mpi_job
 
 
 def _way_between_nodes(asked: str, by_mpi: bool) -> str:

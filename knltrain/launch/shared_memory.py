@@ -35,7 +35,7 @@ def shared_memory(plan: RunPlan, job_peers: JobPeers | None) -> Iterator[Placed]
 def _memory(plan: RunPlan, job_peers: JobPeers | None, open_: ExitStack) -> NodeMemory:
     config, node_share = plan.config, plan.node_share
     method = plain_method(config, plan.workers)
-    size = _WORDS_ALONE if method.trees else network_size(config)
+    size = _WORDS_ALONE if method.strategy.is_one_mpi_job else network_size(config)
     workers, kind = int(config.workers), config.exchange.segment
     if node_share.share:
         assert job_peers is not None

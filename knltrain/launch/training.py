@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
-from knltrain.assembly import check_resumable
+from knltrain.assembly import check_resumable, strategy_of
 from knltrain.checkpoint import folder_at, latest_checkpoint
 from knltrain.cluster import JobEnd, MeetingPoint, Task, WorkerIdentity, this_task
 from knltrain.config import RunConfig
-from knltrain.config.methods import METHODS
 from knltrain.errors import (
     ConfigError,
     Incomplete,
@@ -169,7 +168,7 @@ def _carry_out(
     while the rest is closed changes nothing any more of how the run has ended.
     """
     meeting_point = None
-    one_job = METHODS[plan.config.exchange.method].along_trees and plan.workers > 1
+    one_job = strategy_of(plan.config).is_one_mpi_job and plan.workers > 1
     with ExitStack() as holding:
         if job_peers is not None:
             run_folder, found = job_peers.settle(run_folder)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, final
 
 from knltrain.assembly import (
     build_dataset,
@@ -24,11 +24,12 @@ from knltrain.data.order import ShardedBatches
 from knltrain.errors import FAILURE, KernelCacheError
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.transports.joining import join, join_across_nodes
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.exchange.transports.team import Team
+from knltrain.exchange.transports.team_factory import TeamFactory
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.launch.node_share import NodeShare
 from knltrain.launch.plan import plan_run, threads_of
@@ -110,19 +111,16 @@ def exchange_once(config: RunConfig) -> None:
     workers, nodes, ends = int(config.workers), config.total_nodes, config.exchange.termination
     method = build_method(config, config.total_workers)
     _look_for_requests(method, config.exchange.timeout_seconds)
-    if method.trees:  # whatever the number of workers, rank 0 takes its step alone
-        _meet(TreeTeam.of_one(), method, ends)
-        return
-    if config.total_workers == 1:
-        alone = Loopback(_EXCHANGED_VALUES, method.rule.center_vectors, method.spares)
-        _meet(alone, method, ends)
+    if config.total_workers == 1 or method.strategy.is_one_mpi_job:
+        _meet(_joined(method, _OneWorker(method)), method, ends)
         return
     memory = NodeMemory(_EXCHANGED_VALUES, workers, method, nodes=nodes)
 
     def meet(rank: int) -> None:
         fds = [os.dup(fd) for fd in memory.fds_of(rank)]
         try:
-            _meet(_joined(config, fds, rank, method), method, ends)
+            team = _joined(method, _ThreadOfNode(config, fds, rank))
+            _meet(team, method, ends)
         except BaseException:
             memory.abort(FAILURE)  # the others must not wait
             raise
@@ -132,8 +130,62 @@ def exchange_once(config: RunConfig) -> None:
             list(threads.map(meet, range(workers)))
     finally:
         memory.close()
-    if nodes > 1 and method.schedule != "synchronous":
+    if nodes > 1 and method.comes_alone:
         _contribute(method)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _OneWorker(TeamFactory):
+    """A worker alone, or rank 0 along trees, which takes its step alone, however many they are."""
+
+    method: Method
+
+    def meeting_all(self) -> Team:
+        """In memory of its own."""
+        spares = self.method.strategy.needs_spares
+        return Loopback(_EXCHANGED_VALUES, self.method.rule.center_vectors, spares)
+
+    def visiting(self) -> Team:
+        """In memory of its own."""
+        return self.meeting_all()
+
+    def along_trees(self) -> Team:
+        """In memory of its own."""
+        return TreeTeam.of_one()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _ThreadOfNode(TeamFactory):
+    """A thread in place of a worker, as if its node were all."""
+
+    config: RunConfig
+    fds: Sequence[int]
+    rank: int
+
+    def meeting_all(self) -> Team:
+        """With what a node does for others, where there are several."""
+        nodes, limit_seconds = self.config.total_nodes, self.config.exchange.timeout_seconds
+        if nodes == 1:
+            return self.visiting()
+        one = OneNode()
+        collective = (
+            None if self.rank else written_for_the_wire(self.config, one, _EXCHANGED_VALUES)
+        )
+        return join_across_nodes(self.fds, self.rank, limit_seconds, 0, nodes, collective)
+
+    def visiting(self) -> Team:
+        """At a center of the node."""
+        return join(self.fds, self.rank, self.config.exchange.timeout_seconds)
+
+    def along_trees(self) -> Team:
+        """Alone."""
+        return TreeTeam.of_one()
+
+
+def _joined(method: Method, teams: TeamFactory) -> Team:
+    return method.strategy.join(teams, comes_alone=method.comes_alone)
 
 
 def _look_for_requests(method: Method, limit_seconds: float) -> None:
@@ -147,14 +199,6 @@ def _contribute(method: Method) -> None:
     """As who comes alone to a center that lies elsewhere, and cannot visit it in one pass."""
     local, center, contribution = (aligned_zeros(_EXCHANGED_VALUES) for _ in range(3))
     method.rule.contribute(local, center, contribution)
-
-
-def _joined(config: RunConfig, fds: Sequence[int], rank: int, method: Method) -> Team:
-    nodes, limit_seconds = config.total_nodes, config.exchange.timeout_seconds
-    if nodes == 1 or method.schedule != "synchronous":
-        return join(fds, rank, limit_seconds)
-    collective = None if rank else written_for_the_wire(config, OneNode(), _EXCHANGED_VALUES)
-    return join_across_nodes(fds, rank, limit_seconds, 0, nodes, collective)
 
 
 def _meet(team: Team, method: Method, termination: Termination) -> None:

@@ -15,7 +15,7 @@ from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
 from knltrain.worker.observer import Observer
-from knltrain.worker.requests import NobodyAsks, Requests, come_at_any_time
+from knltrain.worker.requests import NobodyAsks, Requests
 from knltrain.worker.result import RunResult, result_of
 from knltrain.worker.state import restore
 from knltrain.worker.step import TrainingStep
@@ -54,7 +54,7 @@ class Worker:
         self.step = start.step
         self.stopped = False
         self.requests = NobodyAsks() if requests is None else requests
-        apart = come_at_any_time(strategy.method)
+        apart = strategy.method.comes_at_any_time
         self.progress = RunProgress(termination, total_steps, strategy.team, may_be_apart=apart)
         self.synchronisation = Synchronisation(strategy, self.progress)
         self.batches = batches

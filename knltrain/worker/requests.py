@@ -21,11 +21,6 @@ from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
 from knltrain.exchange.transports.team import Team
 
 
-def come_at_any_time(method: Method) -> bool:
-    """Whether no worker, or no group of them, needs another one's next step for its own."""
-    return method.period is None or method.schedule in ("first_come", "lock_free")
-
-
 class Requests(ABC):
     """What one worker knows of what is asked."""
 
@@ -71,7 +66,7 @@ class BoardRequests(Requests):
         from knltrain.communication.shared_memory.atomics import publish_and_read
 
         self._publish_and_read = publish_and_read
-        self._at_any_time = come_at_any_time(method)
+        self._at_any_time = method.comes_at_any_time
         groups = self._at_any_time and isinstance(team, GroupedTeam)
         self._group = team.inside if groups and isinstance(team, GroupedTeam) else None
         self._limit_seconds = limit_seconds

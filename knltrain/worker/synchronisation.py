@@ -29,7 +29,7 @@ class Synchronisation:
         """Wait until all workers of the run are here (collective)."""
         self._strategy.settle()
         method = self._strategy.method
-        apart = method.schedule != "synchronous" or method.period != 1
+        apart = method.comes_alone or method.period != 1
         self._team.barrier(MEETING_SECONDS if apart else None)
 
     def agree(self, own_step: int) -> int:

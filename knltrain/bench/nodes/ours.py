@@ -61,7 +61,7 @@ class Ours(Training):
 
     def _found(self, ground: Ground, run: Path) -> Found:
         result = json.loads((run / "result.json").read_text(encoding="utf-8"))
-        alone = METHODS[self._method].schedule != "synchronous"
+        alone = METHODS[self._method].comes_alone
         costs, steps = result["cost_seconds"], result["worker_steps"]
         each = sum(steps) / len(steps)
         files = [run / f"trace-{rank}.json" for rank in range(len(steps))]

@@ -63,17 +63,17 @@ class ModelAveraging(DifferenceRule):
 class GradientRule(SynchronousRule):
     """A rule for gradients: each exchange is of its own, whatever the center was before.
 
-    The center becomes the sum of all contributions, local / ``divisor`` each, and every local takes
-    it over. ``kernel`` does one exchange of all workers on one stripe.
+    The center becomes the sum of all contributions, and every local takes it over. ``kernel`` does
+    one exchange of all workers on one stripe. Raises ConfigError for less than one worker.
     """
 
-    def __init__(self, divisor: int, kernel: Callable[[FloatArray, FloatArray], None]) -> None:
-        self._divisor = np.float32(divisor)
-        self._kernel = kernel
+    moves = "gradient"
+    after = "gradient"
 
-    def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
-        """Write local / divisor."""
-        np.divide(local, self._divisor, out=contribution)
+    def __init__(self, workers: int, kernel: Callable[[FloatArray, FloatArray], None]) -> None:
+        check_workers(workers)
+        self._workers = np.float32(workers)
+        self._kernel = kernel
 
     def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
         """Let the center be the sum of all contributions."""
@@ -96,13 +96,12 @@ class GradientMean(GradientRule):
     them loses on its way over a link, and is added to the next (error feedback), is a gradient's
     share and no more, where a difference would bring it up again by itself.
 
-    ``kernel``: ``vectorized_ops.<implementation>.elastic.synchronous_average``. Raises ConfigError
-    for less than one worker.
+    ``kernel``: ``vectorized_ops.<implementation>.elastic.synchronous_average``.
     """
 
-    def __init__(self, workers: int, kernel: Callable[[FloatArray, FloatArray], None]) -> None:
-        check_workers(workers)
-        super().__init__(workers, kernel)
+    def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
+        """Write local / P."""
+        np.divide(local, self._workers, out=contribution)
 
 
 @final
@@ -113,13 +112,12 @@ class GradientSum(GradientRule):
     learning on GPU and Knights Landing clusters", SC17: each group has weights and data of its own
     in near memory, gets the sum of all gradients, and updates its own weights.
 
-    ``kernel``: ``vectorized_ops.<implementation>.elastic.synchronous_sum``. Raises ConfigError for
-    less than one worker.
+    ``kernel``: ``vectorized_ops.<implementation>.elastic.synchronous_sum``.
     """
 
-    def __init__(self, workers: int, kernel: Callable[[FloatArray, FloatArray], None]) -> None:
-        check_workers(workers)
-        super().__init__(1, kernel)
+    def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
+        """Write the local as it is."""
+        np.copyto(contribution, local)
 
 
 def check_workers(workers: int) -> None:

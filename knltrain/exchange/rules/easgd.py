@@ -67,6 +67,7 @@ class EASGD(SynchronousRule):
     follows = False
     adds = True
     takes_back = True
+    after = "gradient"
 
     def __init__(
         self,

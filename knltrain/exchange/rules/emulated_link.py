@@ -45,6 +45,7 @@ class SlowLink(SynchronousRule):
     """
 
     def __init__(self, rule: SynchronousRule, link: Link, workers: int) -> None:
+        self.moves, self.after = rule.moves, rule.after
         self.center_vectors = rule.center_vectors
         self.follows = rule.follows
         self.takes_back = rule.takes_back

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Literal, TypeAlias
 
 from knltrain.vectors import FloatArray
+
+Moment: TypeAlias = Literal["gradient", "step"]
+"""Of a step: its gradient is ready, and the local is W_t; or the local has moved by it."""
 
 
 class ExchangeRule(ABC):
@@ -20,6 +24,12 @@ class ExchangeRule(ABC):
     transport may call it on stripes of the vectors, one after another or at the same time, and the
     result does not depend on where the stripes were cut.
     """
+
+    moves: Literal["parameters", "gradient"] = "parameters"
+    """What the local is: a worker's parameters, or its gradient."""
+
+    after: Moment = "step"
+    """When workers exchange by it, unless their strategy says otherwise."""
 
     center_vectors: int = 1
     """C, the vectors of the center: itself, and what the rule keeps beside it."""

@@ -2,38 +2,86 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
+from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.background import Background
-from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import ThroughTransport
+from knltrain.exchange.strategies.method import Method, Schedule
+from knltrain.exchange.strategies.strategy import StepLayer
+from knltrain.exchange.strategies.through_transport import ThroughTransport
+from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.visited_center import Order, VisitedCenter
 from knltrain.vectors import FloatArray, aligned_zeros
 
+if TYPE_CHECKING:
+    from knltrain.config import RunConfig
 
-class AsynchronousStrategy(ThroughTransport[VisitedCenter]):
-    """Exchanges with the center when its own steps say so."""
 
-    def __init__(self, method: Method, transport: VisitedCenter, order: Order) -> None:
+class CenterStrategy(ThroughTransport[VisitedCenter]):
+    """Exchanges with the center alone, when its own steps say so."""
+
+    schedules: ClassVar[tuple[Schedule, ...]] = ("first_come", "round_robin", "lock_free")
+
+    def __init__(self, method: Method, transport: VisitedCenter) -> None:
         super().__init__(method, transport)
-        self._order: Order = order
+        assert method.schedule != "synchronous"
+        self._order: Order = method.schedule
         self._contribution: FloatArray = aligned_zeros(transport.local.size)
+
+    @classmethod
+    def of(cls, method: Method, team: Team, step_layer: StepLayer) -> CenterStrategy:  # noqa: ARG003
+        """The part of a worker by its transport; ConfigError for one without a center for all."""
+        if not isinstance(team, VisitedCenter):
+            raise ConfigError(
+                f"the order '{method.schedule}' is for workers that come to the center alone, "
+                "which has a replica on every node here: expected a method whose workers exchange "
+                "all at once, such as sync_easgd"
+            )
+        return cls(method, team)
+
+    @classmethod
+    def check(cls, method: Method) -> None:
+        """Refuse gradients, which are a step's own."""
+        if method.moves == "gradient":
+            raise ConfigError(
+                f"{method.name}: gradients are exchanged by all workers at once; expected the "
+                f"schedule 'synchronous', got '{method.schedule}'"
+            )
+
+    @classmethod
+    def check_run(cls, method: Method, config: RunConfig) -> None:
+        """Refuse what cannot be done at a center on another computer."""
+        if config.total_nodes == 1:
+            return
+        where = f"exchange.method = '{method.name}' on {config.total_nodes} computers"
+        if method.schedule == "round_robin" or not method.rule.adds:
+            raise ConfigError(
+                f"{where}: its workers come to the center in turn, or with more than a sum, which "
+                "they can within one computer; expected 'seasgd', 'shmcaffe_h', 'easgd', "
+                "'downpour' or another whose center adds up what comes, or a method whose workers "
+                "exchange all at once, such as 'hierarchical_easgd'"
+            )
+        if (chosen := config.exchange.wire_format) != "float32":
+            raise ConfigError(
+                f"{where}, exchange.wire_format = '{chosen}': what comes alone is added where the "
+                "center lies, in float32: expected 'float32'"
+            )
+
+    @classmethod
+    def vectors(cls, method: Method) -> int:
+        """A contribution, and at most what the rule keeps beside the center."""
+        return 1 + super().vectors(method)
+
+    @classmethod
+    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:
+        """Who follows the center reads it once more."""
+        return exchanged + (exchanged // 2 if method.rule.follows else 0)
 
     def begin(self) -> None:
         """Let the rule remember the center."""
         self.method.rule.begin(self.transport.center, self._contribution)
-
-    def step_begins(self, step: int) -> None:
-        """Wait for this worker's turn, where it is to compute alone, too."""
-        if self.method.computes_in_turn and self.method.due(step):
-            self.transport.await_turn()
-
-    def exchange(self, step: int) -> None:
-        """Exchange with the center."""
-        self.method.rule.prepare(step)
-        self.transport.visit(self.method.rule, self._contribution, self._order)
 
     def state(self) -> dict[str, FloatArray]:
         """What the rule remembers, and at rank 0 what belongs to the center."""
@@ -45,9 +93,41 @@ class AsynchronousStrategy(ThroughTransport[VisitedCenter]):
         self._contribution = np.zeros(0, np.float32)
         super().close()
 
+    def _visit(self, step: int) -> None:
+        self.method.rule.prepare(step)
+        self.transport.visit(self.method.rule, self._contribution, self._order)
+
 
 @final
-class OverlappedPushStrategy(AsynchronousStrategy):
+class AsynchronousStrategy(CenterStrategy):
+    """Exchanges with the center when its own steps say so."""
+
+    def exchange(self, step: int) -> None:
+        """Exchange with the center."""
+        self._visit(step)
+
+
+@final
+class InTurnStrategy(CenterStrategy):
+    """Computes the gradient of a step with an exchange when it is its turn, and then exchanges.
+
+    Original EASGD* of You, Buluc, Demmel, SC17: one worker after the other.
+    """
+
+    schedules = ("round_robin",)
+
+    def step_begins(self, step: int) -> None:
+        """Wait for this worker's turn."""
+        if self.method.due(step):
+            self.transport.await_turn()
+
+    def exchange(self, step: int) -> None:
+        """Exchange with the center."""
+        self._visit(step)
+
+
+@final
+class OverlappedPushStrategy(CenterStrategy):
     """Contributes against the center as it is, and computes on while the center absorbs that.
 
     ShmCaffe's SEASGD: a worker reads the center (T1), never overlapped, since an older one would
@@ -57,9 +137,27 @@ class OverlappedPushStrategy(AsynchronousStrategy):
     paper waits before T2: no later, and what it reads then has all that it has contributed itself.
     """
 
-    def __init__(self, method: Method, transport: VisitedCenter, order: Order) -> None:
-        super().__init__(method, transport, order)
+    after = "step"
+    emulates_links = False
+
+    def __init__(self, method: Method, transport: VisitedCenter) -> None:
+        super().__init__(method, transport)
         self._update_thread = Background("knltrain-update", transport.clocks.beside)
+
+    @classmethod
+    def check(cls, method: Method) -> None:
+        """Refuse rules whose locals wait for what the center becomes."""
+        super().check(method)
+        if method.rule.follows:
+            raise ConfigError(
+                f"{method.name}: only workers that come to the center alone, by a rule that does "
+                "not wait for what it becomes, write behind; expected EASGD"
+            )
+
+    @classmethod
+    def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
+        """The update thread's pushes do."""
+        return True
 
     def exchange(self, step: int) -> None:
         """Read the center, contribute, and let the update thread push."""

@@ -7,14 +7,15 @@ from typing import final
 import numpy as np
 
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import OnTwoLevels, ThroughTransport
+from knltrain.exchange.strategies.through_transport import ThroughTransport
+from knltrain.exchange.strategies.two_levels import TwoLevelStrategy
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.transport import Transport
 from knltrain.vectors import FloatArray
 
 
 @final
-class HierarchicalStrategy(OnTwoLevels):
+class HierarchicalStrategy(TwoLevelStrategy):
     """Exchanges inside its group, for which the group's root exchanges with the other groups.
 
     ShmCaffe-H: inside a group, synchronous SGD; the roots come to the center by SEASGD, and what

@@ -9,22 +9,28 @@ import numpy as np
 from knltrain.clocks import ExchangeClocks
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import OnTwoLevels, ThroughTransport
+from knltrain.exchange.strategies.through_transport import ThroughTransport
+from knltrain.exchange.strategies.two_levels import TwoLevelStrategy
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.transport import Transport
 from knltrain.vectors import FloatArray
 
 
 @final
-class CenterHierarchyStrategy(OnTwoLevels):
+class CenterHierarchyStrategy(TwoLevelStrategy):
     """Exchanges with its group's center, which exchanges in its turn with those of other groups.
 
     The same rule on two levels: workers pull on their group's center, and these on the center of
-    all, which is the model. The upper exchange needs nothing of the workers, so that with the
-    overlap "gradient" it goes on, by a thread of the group's root, while all compute the gradient
-    of the next step (Sync EASGD3 of You, Buluc, Demmel, SC17, one level up), and ends before the
-    next exchange of the group. The result is the same to the last bit as without overlap.
+    all, which is the model. The upper exchange needs nothing of the workers, so that it goes on,
+    by a thread of the group's root, while all compute the gradient of the next step (Sync EASGD3 of
+    You, Buluc, Demmel, SC17, one level up), and ends before the next exchange of the group. The
+    result is the same to the last bit as without overlap.
     """
+
+    @classmethod
+    def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
+        """All of the upper exchange does."""
+        return True
 
     def __init__(
         self,
@@ -35,7 +41,7 @@ class CenterHierarchyStrategy(OnTwoLevels):
     ) -> None:
         super().__init__(method, team, inside, outside)
         self._background: Background | None = None
-        if method.overlap == "gradient" and outside is not None:
+        if outside is not None:
             self._background = Background("knltrain-exchange", team.clocks.beside)
             outside.transport.clocks = ExchangeClocks()  # its waiting costs the worker nothing
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import accumulate, pairwise
-from typing import TypeAlias, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from knltrain.communication.communication_cores import made_there
-from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import Strategy
-from knltrain.exchange.transports.tree_team import TreeTeam
-from knltrain.exchange.tree_exchange import TreeExchange
+from knltrain.errors import ConfigError
+from knltrain.exchange.strategies.method import Method, OwnSettings
+from knltrain.exchange.strategies.overlapped import check_gradients
+from knltrain.exchange.strategies.strategy import StepLayer, Strategy
+from knltrain.exchange.transports.team import Team
+from knltrain.network.layer_slices import layer_sizes
 from knltrain.vectors import FloatArray
 
-StepLayer: TypeAlias = Callable[[int, int, FloatArray, FloatArray], None]
-"""Takes step t, from 0, of layer l, from 0: moves its weights (k,) by its mean gradient (k,)."""
+if TYPE_CHECKING:
+    from knltrain.config import RunConfig
+    from knltrain.config.exchange_table import ExchangeConfig
+    from knltrain.exchange.transports.team_factory import TeamFactory
+    from knltrain.exchange.transports.tree_team import TreeTeam
+    from knltrain.network.network import Network
 
 
 @final
@@ -29,26 +34,88 @@ class LayerTreeStrategy(Strategy):
     of the backward pass, the first layer last, and without that no forward pass can begin.
     """
 
+    emulates_links = False
+    steps_by_layer = True
+    is_one_mpi_job = True
+
     def __init__(self, method: Method, team: TreeTeam, step_layer: StepLayer) -> None:
+        from knltrain.exchange.tree_exchange import TreeExchange
+
         self.method = method
         self.team = self._team = team
         self._step_layer = step_layer
         self._step = self._given = 0
         self._set_out = False
-        self._names = [name for name, _ in method.trees]
+        self._names = [name for name, _ in method.layers]
         self._layers = {name: layer for layer, name in enumerate(self._names)}
-        bounds = accumulate((size for _, size in method.trees), initial=0)
+        bounds = accumulate((size for _, size in method.layers), initial=0)
         self._parts = [slice(*ends) for ends in pairwise(bounds)]
         self._exchange = made_there(
             lambda: TreeExchange(
                 team.space,
-                dict(method.trees),
+                dict(method.layers),
                 self._update,
                 timeout_seconds=team.timeout_seconds,
                 check=team.check,
             )
         )
         self._weights, self._gradient = self._exchange.weights, self._exchange.gradient
+
+    @classmethod
+    def of(cls, method: Method, team: Team, step_layer: StepLayer) -> LayerTreeStrategy:
+        """The part of a worker of the job."""
+        from knltrain.exchange.transports.tree_team import TreeTeam
+
+        assert isinstance(team, TreeTeam)
+        return cls(method, team, step_layer)
+
+    @classmethod
+    def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:  # noqa: ARG003
+        """All are ranks of one job."""
+        return teams.along_trees()
+
+    @classmethod
+    def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:  # noqa: ARG003
+        """Each layer goes by itself, however the vectors are packed."""
+        return {"layers": layer_sizes(network)}
+
+    @classmethod
+    def check(cls, method: Method) -> None:
+        """Refuse what is not computed layer by layer."""
+        check_gradients(method)
+
+    @classmethod
+    def check_run(cls, method: Method, config: RunConfig) -> None:
+        """Refuse what cannot be done a layer at a time."""
+        chosen, why = (
+            config.optimizer,
+            f"by exchange.method = '{method.name}' rank 0 takes the step",
+        )
+        if chosen.name != "sgd":
+            raise ConfigError(
+                f"optimizer.name = '{chosen.name}': {why} of one layer after another; expected "
+                "'sgd', or another method, such as 'layerwise_sgd'"
+            )
+        if chosen.clip_norm is not None:
+            raise ConfigError(
+                f"optimizer.clip_norm = {chosen.clip_norm}: {why} of a layer before the gradients "
+                "of all are there; leave it out, or use another method, such as 'layerwise_sgd'"
+            )
+        if (chosen_format := config.exchange.wire_format) != "float32":
+            raise ConfigError(
+                f"exchange.wire_format = '{chosen_format}': '{method.name}' writes gradients and "
+                "weights from memory to memory, in float32: expected 'float32'"
+            )
+
+    @classmethod
+    def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
+        """All of it does."""
+        return True
+
+    @classmethod
+    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
+        """Another number for each node, by its place in the trees."""
+        return None
 
     @property
     def parameters(self) -> FloatArray:

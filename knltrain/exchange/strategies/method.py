@@ -1,136 +1,207 @@
-"""What is exchanged by which rule, when, and how the workers meet for it."""
+"""What is exchanged by which rule, when, and by which strategy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
+from knltrain.exchange.rules.rule import ExchangeRule, Moment, SynchronousRule
+from knltrain.exchange.strategies.stream import Stream
 from knltrain.exchange.transports.collective_transport import WHOLE
 from knltrain.exchange.transports.visited_center import Order
+
+if TYPE_CHECKING:
+    from knltrain.config import RunConfig
+    from knltrain.config.exchange_table import ExchangeConfig
+    from knltrain.exchange.transports.team import Team
+    from knltrain.exchange.transports.team_factory import TeamFactory
+    from knltrain.network.network import Network
 
 Schedule: TypeAlias = Literal["synchronous"] | Order
 """All workers at once, or each when it comes, in one of the orders of `VisitedCenter.visit`."""
 
-Moment: TypeAlias = Literal["gradient", "step"]
+SYNCHRONOUS: tuple[Schedule, ...] = ("synchronous",)
 
-Overlap: TypeAlias = Literal["nothing", "writes", "gradient", "backward"]
-"""What of an exchange goes on while the worker computes: nothing; its writes to the center; all of
-it, while the gradient is computed; that of a layer's gradient, while layers before are computed."""
+
+class OwnSettings(TypedDict, total=False):
+    """Fields of a `Method` that some strategies fill in."""
+
+    parts: tuple[slice, ...]
+    layers: tuple[tuple[str, int], ...]
+    stream: Stream
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """How exchanges go by fragments of the vectors, F in turn, each once in every period τ.
+class SegmentNeed:
+    """A segment of a node's memory: of how many workers, with which vectors."""
 
-    A fragment's exchange begins ``delay`` steps before the end of its slot of τ / F steps. At the
-    end, the local becomes mixing · local + (1 − mixing) · center. Douillard et al., "Streaming
-    DiLoCo with overlapping communication", arXiv 2501.18512.
-    """
+    workers: int
+    center_vectors: int
+    spares: bool
 
-    fragments: tuple[slice, ...]
-    delay: int = 0
-    mixing: float = 0.0
 
-    def fragment_after(self, steps: int, period: int) -> slice | None:
-        """The fragment whose slot ends when ``steps`` steps are done, if one does."""
-        slot = period // len(self.fragments)
-        number, rest = divmod(steps, slot)
-        return self.fragments[(number - 1) % len(self.fragments)] if number and not rest else None
+class StrategyTraits:
+    """What a class of strategies says of the methods that name it, before a worker is there."""
 
-    def check(self, period: int) -> None:
-        """Raise ConfigError unless slots are whole steps, and longer than the delay."""
-        count = len(self.fragments)
-        if period % count:
-            raise ConfigError(
-                f"exchange.communication_period = {period}: expected a multiple of "
-                f"exchange.fragments = {count}, so that each fragment has a slot of whole steps"
-            )
-        if not 0 <= self.delay < period // count:
-            raise ConfigError(
-                f"exchange.delay_steps = {self.delay}: expected at least 0 and less than a "
-                f"fragment's slot of {period // count} steps (communication_period / fragments)"
-            )
-        if not 0 <= self.mixing < 1:
-            raise ConfigError(f"exchange.mixing = {self.mixing}: expected at least 0 and below 1")
+    schedules: ClassVar[tuple[Schedule, ...]] = SYNCHRONOUS
+    """When its workers may come."""
+
+    after: ClassVar[Moment | None] = None
+    """The moment of a step at which its exchanges happen; None where the rule says it."""
+
+    takes_parts: ClassVar[bool] = False
+    """Whether the vectors can be exchanged in parts, one after another."""
+
+    needs_spares: ClassVar[bool] = False
+    """Whether the transport's workers need a spare vector each."""
+
+    emulates_links: ClassVar[bool] = True
+    """Whether its exchanges can go by an emulated link."""
+
+    steps_by_layer: ClassVar[bool] = False
+    """Whether rank 0 takes the step of one layer after another, while exchanges go on."""
+
+    is_one_mpi_job: ClassVar[bool] = False
+    """Whether all workers of a run are ranks of one MPI job, whose memory has their vectors."""
+
+    @classmethod
+    def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:
+        """What a method by this strategy takes from its configuration and network."""
+        from knltrain.network.layer_slices import layer_parts
+
+        return {} if chosen.packing == "packed" else {"parts": layer_parts(network)}
+
+    @classmethod
+    def check(cls, method: Method) -> None:
+        """Raise ConfigError for parts of a method that do not fit each other."""
+
+    @classmethod
+    def check_run(cls, method: Method, config: RunConfig) -> None:
+        """Raise ConfigError for what a run asks of it that it cannot do."""
+
+    @classmethod
+    def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
+        """Whether something of an exchange goes on while the worker computes."""
+        return False
+
+    @classmethod
+    def vectors(cls, method: Method) -> int:
+        """Packed vectors that a worker holds for exchanges besides local, gradient and center.
+
+        A spare, and at most what the rule keeps beside the center.
+        """
+        return cls.needs_spares + method.rule.center_vectors - 1
+
+    @classmethod
+    def segments(cls, method: Method, workers: int, nodes: int) -> tuple[SegmentNeed, ...]:
+        """The segments of a node with so many workers; the last one has the method's center.
+
+        On each of several ``nodes`` there is a replica of the center, with a vector more for what
+        the node's workers contribute.
+        """
+        return (SegmentNeed(workers, method.rule.center_vectors + (nodes > 1), cls.needs_spares),)
+
+    @classmethod
+    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
+        """Bytes that a node sends in an exchange, of which all vectors at once take ``exchanged``.
+
+        None where each node sends another number of them.
+        """
+        return exchanged
+
+    @classmethod
+    def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:
+        """How a worker becomes one of the others."""
+        return teams.visiting() if comes_alone else teams.meeting_all()
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Workers in groups of ``group_size``: one method inside each, one for their roots."""
+
+    group_size: int
+    inside: Method
+    outside: Method
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
     """One way of training together: a composition of parts that know nothing of each other.
 
-    ``moves`` says what a transport's local is: the worker's parameters (elastic averaging, local
-    averaging) or its gradient (synchronous SGD). ``period`` is the communication period τ in steps;
-    None means never. A gradient is exchanged in every step, or the replicas would drift apart.
-    Before step ``every_step_until`` the period is 1 (post-local SGD).
+    ``period`` is the communication period τ in steps; None means never. A gradient is exchanged in
+    every step, or the replicas would drift apart. Before step ``every_step_until`` the period is 1
+    (post-local SGD).
 
     ``after`` is the moment of a step at which the exchange happens: when its gradient is ready and
     the local has not moved by it yet, so that gradient and pull are both taken at W_t (EASGD), or
     when the local has moved (those who push what it has moved by, SEASGD).
 
-    ``overlap`` says what goes on while the worker computes. With ``at_master`` rank 0 alone moves
-    the center; else all share that work. ``parts`` are exchanged one after another: the whole, or
-    the parameters of each layer. With a ``stream`` exchanges go by fragments. A worker that
-    ``computes_in_turn`` waits for its turn before it computes the gradient of a step. Where workers
-    go in groups of ``group_size``, ``inside`` is how those of a group come together, and this how
-    the groups do: by the locals of their roots, or ``through_centers`` of theirs.
-
-    With ``trees``, (name, parameters) of each layer in the order of the forward pass, gradients go
-    up a tree layer by layer, rank 0 alone takes the step, and weights go down another: no center is
-    shared, and the rule only says by which mean.
+    ``parts`` are exchanged one after another: the whole, or the parameters of each layer. Some
+    strategies have settings of their own: a ``stream`` of fragments; ``layers``, (name, parameters)
+    of each in the order of the forward pass; the methods of two ``levels``, where that of the outer
+    one says when.
 
     Raises ConfigError for parts that do not fit each other.
     """
 
     name: str
     rule: ExchangeRule
-    moves: Literal["parameters", "gradient"]
+    strategy: type[StrategyTraits]
     period: int | None = 1
     schedule: Schedule = "synchronous"
     after: Moment = "gradient"
-    overlap: Overlap = "nothing"
-    at_master: bool = False
     every_step_until: int = 0
     parts: tuple[slice, ...] = (WHOLE,)
+    layers: tuple[tuple[str, int], ...] = ()
     stream: Stream | None = None
-    computes_in_turn: bool = False
-    inside: Method | None = None
-    group_size: int = 0
-    through_centers: bool = False
-    trees: tuple[tuple[str, int], ...] = ()
+    levels: Levels | None = None
 
     def __post_init__(self) -> None:
-        if self.schedule == "synchronous" and not isinstance(self.rule, SynchronousRule):
+        if not self.comes_alone and not isinstance(self.rule, SynchronousRule):
             raise ConfigError(
                 f"{self.name}: {type(self.rule).__name__} is for workers that come to the center "
                 "alone; expected the schedule 'first_come', 'round_robin' or 'lock_free', got "
                 "'synchronous'"
             )
-        if self.moves == "gradient" and self.schedule != "synchronous":
+        if self.schedule not in self.strategy.schedules:
             raise ConfigError(
-                f"{self.name}: gradients are exchanged by all workers at once; expected the "
-                f"schedule 'synchronous', got '{self.schedule}'"
+                f"{self.name}: {self.strategy.__name__} is for the schedules "
+                f"{', '.join(map(repr, self.strategy.schedules))}, got '{self.schedule}'"
             )
-        self._check_overlap()
+        if self.parts != (WHOLE,) and not self.strategy.takes_parts:
+            raise ConfigError(
+                f"{self.name}: expected exchange.packing = 'packed'; only plain exchanges of all "
+                "workers at once can go layer by layer"
+            )
         self._check_period()
+        self.strategy.check(self)
 
     @property
-    def spares(self) -> bool:
-        """Whether the transport's workers need a spare each."""
-        elsewhere = self.through_centers or bool(self.trees)
-        beside = self.overlap in ("gradient", "backward") and not elsewhere
-        return self.at_master or beside or self.stream is not None
+    def moves(self) -> Literal["parameters", "gradient"]:
+        """What a transport's local is: the worker's parameters, or its gradient."""
+        return self.rule.moves
 
     @property
-    def vectors(self) -> int:
-        """Packed vectors that a worker holds for exchanges besides local, gradient and center.
+    def comes_alone(self) -> bool:
+        """Whether each worker, or the root of its group, comes to the center alone."""
+        return self.schedule != "synchronous"
 
-        A contribution for those that come alone, a spare, at most what the rule keeps beside the
-        center, and the vectors of a root.
-        """
-        found = (self.schedule != "synchronous") + self.spares + self.rule.center_vectors - 1
-        return found + (0 if self.inside is None else 2 + self.inside.vectors)
+    @property
+    def comes_at_any_time(self) -> bool:
+        """Whether no worker, or no group of them, needs another one's next step for its own."""
+        return self.period is None or self.schedule in ("first_come", "lock_free")
+
+    @property
+    def meets_seldom(self) -> bool:
+        """Whether all workers take steps between exchanges, which the model does not have."""
+        together = not self.comes_alone and self.after == "step"
+        return together and self.period is not None and self.period > 1
+
+    @property
+    def group_size(self) -> int:
+        """Workers of a group, or 0 where there are none."""
+        return 0 if self.levels is None else self.levels.group_size
 
     def due(self, step: int) -> bool:
         """Tell whether ``step``, from 0, has an exchange.
@@ -141,54 +212,6 @@ class Method:
         if self.period is None:
             return False
         return step < self.every_step_until or (step + (self.after == "step")) % self.period == 0
-
-    def _check_overlap(self) -> None:
-        synchronous = self.schedule == "synchronous"
-        if self.overlap == "writes" and (synchronous or self.rule.follows):
-            raise ConfigError(
-                f"{self.name}: only workers that come to the center alone, by a rule that does not "
-                "wait for what it becomes, write behind; expected another schedule than "
-                "'synchronous', and EASGD"
-            )
-        if self.overlap == "gradient" and not (
-            synchronous and self.moves == "parameters" and self.after == "gradient"
-        ):
-            raise ConfigError(
-                f"{self.name}: only exchanges of all workers' parameters at once, from before a "
-                "step, go on while its gradient is computed"
-            )
-        if self.overlap == "backward" and not (synchronous and self.moves == "gradient"):
-            raise ConfigError(
-                f"{self.name}: only gradients that all workers exchange at once can go layer by "
-                "layer while they are computed"
-            )
-        ways = [
-            self.at_master,
-            self.overlap in ("gradient", "backward"),
-            self.stream is not None,
-        ]
-        if sum(ways) > 1 or (any(ways) and not synchronous):
-            raise ConfigError(
-                f"{self.name}: all workers at once meet at a master, meanwhile or by fragments; "
-                "expected one of these, and the schedule 'synchronous'"
-            )
-        if self.computes_in_turn and self.schedule != "round_robin":
-            raise ConfigError(
-                f"{self.name}: workers compute in turn where they come in turn; expected the "
-                f"schedule 'round_robin', got '{self.schedule}'"
-            )
-        if self.trees and not (self.overlap == "backward" and self.parts == (WHOLE,)):
-            raise ConfigError(
-                f"{self.name}: along trees each layer's gradient goes by itself; expected the "
-                "overlap 'backward', and no parts"
-            )
-        by_layers = self.overlap == "backward" or not (self.overlap != "nothing" or self.spares)
-        plain = synchronous and by_layers
-        if self.parts != (WHOLE,) and not plain:
-            raise ConfigError(
-                f"{self.name}: expected exchange.packing = 'packed'; only plain exchanges of all "
-                "workers at once can go layer by layer"
-            )
 
     def _check_period(self) -> None:
         if self.period is None:
@@ -201,12 +224,4 @@ class Method:
             raise ConfigError(
                 f"exchange.communication_period = {self.period}: {self.name} exchanges gradients, "
                 "which only works in every step; use 1, or a method that moves parameters"
-            )
-        if self.stream is not None:
-            self.stream.check(self.period)
-        inner = None if self.inside is None else self.inside.period
-        if inner is not None and self.period % inner:
-            raise ConfigError(
-                f"exchange.communication_period = {self.period}: expected a multiple of "
-                f"exchange.group_period = {inner}, so that groups meet when their workers do"
             )

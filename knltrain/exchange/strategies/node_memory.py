@@ -14,15 +14,11 @@ from knltrain.exchange.transports.segment import Segment
 
 @final
 class NodeMemory:
-    """The segments of ``workers`` workers: one, or one for each group and one for their roots.
+    """The segments that ``workers`` workers need: one, or one for each group and one for the roots.
 
-    The first ones are those of the groups, the last one holds the method's center. Raises
+    The first ones are those of the groups, the last one holds the method's center. There are that
+    many workers on each of ``nodes`` nodes; where groups meet, those of a node are one. Raises
     SegmentError if there is no room.
-
-    On each of several ``nodes`` there are that many workers, and a replica of the method's center,
-    with a vector more for what the node's workers contribute. Where groups meet, the workers of a
-    node are one. Where groups come to the center alone, which then is no replica, each root has a
-    spare for its copy, where its group reads it.
     """
 
     def __init__(
@@ -33,21 +29,18 @@ class NodeMemory:
         kind: FileKind = "shm",
         nodes: int = 1,
     ) -> None:
-        self._group_size = group_size = method.group_size
-        center = method.rule.center_vectors + (nodes > 1)
-        comes_by_root = method.inside is not None and method.schedule != "synchronous"
-        spares = method.spares or (nodes > 1 and comes_by_root)
+        self._group_size = method.group_size
         self._segments: list[Segment] = []
         try:
-            if group_size and method.inside is not None:
-                inside = method.inside.rule.center_vectors
-                for _ in range(workers // group_size):
-                    segment = Segment.create(size, group_size, kind, center_vectors=inside)
-                    self._segments.append(segment)
-            who = workers // group_size if group_size else workers
-            self._segments.append(
-                Segment.create(size, who, kind, center_vectors=center, spares=spares)
-            )
+            for need in method.strategy.segments(method, workers, nodes):
+                segment = Segment.create(
+                    size,
+                    need.workers,
+                    kind,
+                    center_vectors=need.center_vectors,
+                    spares=need.spares,
+                )
+                self._segments.append(segment)
         except BaseException:
             self.close()
             raise
@@ -71,7 +64,7 @@ class NodeMemory:
     @staticmethod
     def segments_for(method: Method, workers: int) -> int:
         """How many segments so many workers of a node have."""
-        return 1 + (workers // method.group_size if method.group_size else 0)
+        return len(method.strategy.segments(method, workers, nodes=1))
 
     @property
     def all_fds(self) -> tuple[int, ...]:

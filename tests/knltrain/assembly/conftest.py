@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.assembly import build_team, build_worker
+from knltrain.assembly import build_worker
+from knltrain.assembly.teams import build_team
 from knltrain.config import RunConfig
 
 

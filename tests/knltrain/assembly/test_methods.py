@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from knltrain.assembly import build_method
-from knltrain.assembly.methods import BUILDERS, doubts_about
+from knltrain.assembly.factories import reference_kernels
+from knltrain.assembly.methods import doubts_about, groups_of, strategy_of
+from knltrain.assembly.rules import MethodContext
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.emulated_link import Link, SlowLink
-
-
-def test_every_method_can_be_built_and_no_other():
-    assert set(BUILDERS) == set(METHODS)
+from knltrain.exchange.strategies.asynchronous import OverlappedPushStrategy
+from knltrain.network.zoo.lenet import lenet
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -27,7 +27,8 @@ def test_method_meets_as_its_facts_say(config, name):
     else:
         assert method.schedule == facts.schedule
     assert isinstance(method.rule, EASGD) == ("moving_rate" in facts.reads)
-    assert (method.group_size > 0) == (method.inside is not None) == ("group_size" in facts.reads)
+    assert method.strategy is strategy_of(config(exchange__method=name))
+    assert (method.group_size > 0) == ("group_size" in facts.reads) == (facts.levels is not None)
     assert (method.stream is not None) == ("fragments" in facts.reads)
 
 
@@ -41,7 +42,8 @@ def test_momentum_at_the_center_is_the_configured_one(config):
 
 def test_seasgd_pulls_after_the_step_and_writes_behind(config):
     method = build_method(config(exchange__method="seasgd"), 4)
-    assert (method.after, method.overlap, method.rule.moving_rate) == ("step", "writes", 0.2)
+    assert (method.after, method.rule.moving_rate) == ("step", 0.2)
+    assert method.strategy is OverlappedPushStrategy
 
 
 @pytest.mark.parametrize(
@@ -68,8 +70,20 @@ def test_settings_that_may_not_be_stable_are_doubted(config, changes, doubt):
 def test_groups_are_two_of_the_most_workers_where_nothing_else_is_said(config):
     assert build_method(config(exchange__method="shmcaffe_h"), 8).group_size == 4
     method = build_method(config(exchange__method="hierarchical_sgd", exchange__group_size=2), 8)
-    assert (method.group_size, method.rule.workers, method.inside.rule.workers) == (2, 4, 2)
-    assert (method.period, method.inside.period) == (16, 4)
+    inside, outside = method.levels.inside, method.levels.outside
+    assert (method.group_size, outside.rule.workers, inside.rule.workers) == (2, 4, 2)
+    assert (method.period, outside.period, inside.period) == (16, 16, 4)
+
+
+@pytest.mark.parametrize(
+    ("workers", "size", "groups"),
+    [(8, None, (4, 2)), (9, None, (3, 3)), (7, None, (1, 7)), (8, 2, (2, 4))],
+)
+def test_groups_have_equal_sizes(config, workers, size, groups):
+    settings = {} if size is None else {"exchange__group_size": size}
+    chosen = config(exchange__method="shmcaffe_h", **settings)
+    context = MethodContext(chosen, workers, lenet(), reference_kernels(), lambda _step: 0.1)
+    assert groups_of(context) == groups
 
 
 @pytest.mark.parametrize(
@@ -77,9 +91,14 @@ def test_groups_are_two_of_the_most_workers_where_nothing_else_is_said(config):
     [
         ({"method": "shmcaffe_h"}, 1, "with 1 worker: expected at least 2"),
         ({"method": "shmcaffe_h", "group_size": 3}, 4, "4 workers do not go in groups"),
+        ({"method": "shmcaffe_h", "group_size": 4}, 2, "2 workers do not go in groups"),
         ({"method": "mvasgd"}, 2, "expected workers = 1, or 'mvadownpour'"),
         ({"method": "sync_sgd", "communication_period": 2}, 2, "use 1"),
-        ({"method": "shmcaffe_h", "packing": "per_layer"}, 4, "goes in groups"),
+        (
+            {"method": "shmcaffe_h", "packing": "per_layer"},
+            4,
+            "expected exchange.packing = 'packed'",
+        ),
         ({"method": "easgd", "packing": "per_layer"}, 4, "expected exchange.packing = 'packed'"),
         ({"method": "seasgd", "emulated_link_gbits": 10.0}, 4, "seasgd cannot be emulated"),
         ({"method": "shmcaffe_h", "emulated_link_gbits": 10.0}, 4, "shmcaffe_h cannot be emulated"),

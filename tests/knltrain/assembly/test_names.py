@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -17,7 +16,6 @@ from knltrain.assembly.names import (
     build_method,
     build_network,
     build_optimizer,
-    build_team,
     build_wire_format,
     check_names,
     network_size,
@@ -26,9 +24,6 @@ from knltrain.assembly.names import (
 from knltrain.communication.internode.collective import OneNode
 from knltrain.communication.internode.wire import Compressed
 from knltrain.errors import ConfigError
-from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.exchange.transports.loopback import Loopback
-from knltrain.exchange.transports.node_shared import NodeShared
 
 
 @pytest.mark.parametrize(
@@ -112,21 +107,6 @@ def test_backend_is_the_one_that_is_named(config, name, expected):
     backend = build_backend(chosen, build_network(chosen), 2, 1)
     assert type(backend).__name__ == expected
     backend.close()
-
-
-def test_worker_alone_needs_no_segment(config):
-    team = build_team(config(), (), 0)
-    assert isinstance(team, Loopback)
-    assert team.local.size == network_size(config())
-
-
-def test_several_workers_meet_in_the_segment(config):
-    memory = NodeMemory(network_size(config()), 2, build_method(config(), 2), "memfd")
-    team = build_team(config(), [os.dup(fd) for fd in memory.fds_of(1)], 1)
-    assert isinstance(team, NodeShared)
-    assert (team.rank, team.workers) == (1, 2)
-    team.close()
-    memory.close()
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "int8", "top_k"])

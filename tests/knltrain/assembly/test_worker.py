@@ -12,7 +12,7 @@ from knltrain.checkpoint import latest_checkpoint, load_checkpoint
 from knltrain.clocks import BESIDES, COSTS
 from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
-from knltrain.exchange.strategies import layer_trees as along_trees
+from knltrain.exchange import tree_exchange
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.exchange.tree_exchange import TreeExchange
 from knltrain.metrics import read_metrics
@@ -191,6 +191,6 @@ def test_workers_along_trees_make_their_exchange_when_all_have_read_their_images
         made.append(list(limits))
         return TreeExchange(*arguments, **options)
 
-    monkeypatch.setattr(along_trees, "TreeExchange", make)
+    monkeypatch.setattr(tree_exchange, "TreeExchange", make)
     with make_worker(config(exchange__method="caffegpi"), tmp_path):
         assert made == [[MEETING_SECONDS]]

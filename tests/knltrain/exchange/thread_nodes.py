@@ -14,6 +14,7 @@ from knltrain.communication.internode.collective import NodeCollective
 from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.strategies.synchronous import MasterStrategy, SynchronousStrategy
 from knltrain.exchange.transports.across_nodes import AcrossNodes
 from knltrain.exchange.transports.joining import join_across_nodes
 
@@ -90,7 +91,8 @@ def across(
 
     The first one of each node has what is ``written`` of a collective between them.
     """
-    method = Method("any", rule, "parameters", at_master=at_master)
+    strategy = MasterStrategy if at_master else SynchronousStrategy
+    method = Method("any", rule, strategy)
     memories = [NodeMemory(size, of_node, method, "memfd", nodes) for _ in range(nodes)]
     between = ThreadNodes(nodes)
 

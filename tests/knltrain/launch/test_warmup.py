@@ -21,7 +21,8 @@ SHORT = ("--set", "train.steps=2", "--set", "data.test_images=20")
 RUN_AFTER_WARM_UP = """
 import sys
 from pathlib import Path
-from knltrain.assembly import build_team, build_worker
+from knltrain.assembly import build_worker
+from knltrain.assembly.teams import build_team
 from knltrain.config import load_config
 from knltrain.launch.plan import plan_run, threads_of
 from knltrain.launch.warmup import warm_up

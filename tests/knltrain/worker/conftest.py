@@ -9,10 +9,11 @@ from knltrain.backends.backend import Backend, nobody_waits
 from knltrain.checkpoint import WorkerState
 from knltrain.data.dataset import LabelledImages
 from knltrain.data.order import ShardedBatches
-from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.strategy import strategy_in
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
@@ -55,15 +56,15 @@ def every_method(request):
 
 def _easgd(workers=1, period=1):
     rule = EASGD(MOVING_RATE, elastic)
-    return Method("sync_easgd", rule, "parameters", period)
+    return Method("sync_easgd", rule, SynchronousStrategy, period)
 
 
 def _synchronous_sgd(workers=1):
-    return Method("sync_sgd", ModelAveraging(workers, synchronous_average), "gradient")
+    return Method("sync_sgd", GradientMean(workers, synchronous_average), SynchronousStrategy)
 
 
 def _no_exchange(workers=1):
-    return Method("none", ModelAveraging(workers, synchronous_average), "gradient", None)
+    return Method("none", GradientMean(workers, synchronous_average), SynchronousStrategy, None)
 
 
 class SoftmaxBackend(Backend):

@@ -11,11 +11,13 @@ import pytest
 
 from knltrain.errors import ExchangeTimeout
 from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
 from knltrain.worker import DueSteps, Observer, synchronisation
-from knltrain.worker.requests import BoardRequests, NobodyAsks, come_at_any_time
+from knltrain.worker.requests import BoardRequests, NobodyAsks
 from vectorized_ops.reference import elastic
 
 TOTAL = 300
@@ -23,7 +25,8 @@ PERIOD = 50
 
 
 def _method(schedule="synchronous", period=1):
-    return Method("easgd", EASGD(0.2, elastic), "parameters", period, schedule)
+    strategy = SynchronousStrategy if schedule == "synchronous" else AsynchronousStrategy
+    return Method("easgd", EASGD(0.2, elastic), strategy, period, schedule)
 
 
 class Notes(Observer):
@@ -102,21 +105,6 @@ def _round(board, number, stops=False, pause_seconds=0.0, then=lambda: None):
     board.open(OpenRound(number, step, stops))
     then()
     _await(lambda: board.answered(number))
-
-
-@pytest.mark.parametrize(
-    ("schedule", "period", "expected"),
-    [
-        ("synchronous", 1, False),
-        ("synchronous", 9, False),
-        ("round_robin", 1, False),
-        ("synchronous", None, True),
-        ("first_come", 1, True),
-        ("lock_free", 4, True),
-    ],
-)
-def test_workers_that_need_no_other_come_at_any_time(schedule, period, expected):
-    assert come_at_any_time(_method(schedule, period)) is expected
 
 
 def test_nobody_asks_a_worker_that_no_process_has_started():

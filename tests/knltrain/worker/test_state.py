@@ -9,16 +9,18 @@ import pytest
 
 from knltrain.checkpoint import WorkerState
 from knltrain.exchange.rules.downpour import Downpour
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
+from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.worker.state import restore, state_of
 from vectorized_ops.reference import downpour
 
 
 @pytest.fixture
-def with_velocity(easgd):
+def with_velocity():
     """A method whose rule keeps a velocity beside the center, and remembers what it pulled."""
-    return replace(
-        easgd(), rule=Downpour(downpour, 0.5), schedule="first_come", after="step", period=2
+    return Method(
+        "mdownpour", Downpour(downpour, 0.5), AsynchronousStrategy, 2, "first_come", "step"
     )
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
+from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.worker import RunProgress
 from knltrain.worker.synchronisation import MEETING_SECONDS, Synchronisation
@@ -24,7 +25,9 @@ from knltrain.worker.synchronisation import MEETING_SECONDS, Synchronisation
 def test_workers_that_are_steps_apart_have_long_to_come(
     easgd, monkeypatch, schedule, period, expected
 ):
-    method = replace(easgd(), schedule=schedule, period=period)
+    method = replace(easgd(), period=period)
+    if schedule != "synchronous":
+        method = replace(method, strategy=AsynchronousStrategy, schedule=schedule)
     part = strategy_in(method, Loopback(3))
     limits = []
     monkeypatch.setattr(part.team, "barrier", limits.append)
@@ -58,7 +61,7 @@ def test_meeting_says_when_all_last_met_and_who_has_stood_still_since(easgd):
 
 
 def test_all_know_the_same_of_a_run_whose_workers_are_at_different_steps(in_threads, easgd):
-    method = replace(easgd(), schedule="first_come")
+    method = replace(easgd(), strategy=AsynchronousStrategy, schedule="first_come")
 
     def meet(transport):
         part = strategy_in(method, transport)

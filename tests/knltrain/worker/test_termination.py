@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from knltrain.checkpoint import CheckpointWriter, RunIdentity, WorkerState
 from knltrain.errors import NonFiniteLoss, PeerLost
 from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.worker import (
     CheckpointObserver,
@@ -110,9 +112,11 @@ def team(in_threads, make_worker, initial, monkeypatch):
     monkeypatch.setattr(synchronisation, "MEETING_SECONDS", 20.0)
 
     def train(rule, starts, steps, observers, schedule="first_come"):
+        strategy = SynchronousStrategy if schedule == "synchronous" else AsynchronousStrategy
+
         def one(transport):
             worker = make_worker(
-                Method("async_easgd", EASGD(0.2, elastic), "parameters", 1, schedule),
+                Method("async_easgd", EASGD(0.2, elastic), strategy, 1, schedule),
                 transport=transport,
                 steps=steps,
                 start=WorkerState(starts[transport.rank], initial, initial, {}, {}),

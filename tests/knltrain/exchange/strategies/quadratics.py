@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -10,11 +11,11 @@ import numpy as np
 from thread_nodes import ThreadNodes
 
 from knltrain.assembly.factories import reference_kernels
-from knltrain.assembly.method_order import MethodContext
 from knltrain.assembly.methods import build
+from knltrain.assembly.rules import MethodContext
 from knltrain.config import RunConfig
 from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.transports.joining import join, join_across_nodes
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.team import Team
@@ -24,6 +25,8 @@ from knltrain.network.network import Network
 NETWORK = Network("small", (1, 1, 40), (Dense("a", 30), Dense("b", 20), Dense("c", 10)))
 SIZE = NETWORK.packed_size
 RATE = 0.2
+WORKERS, STEPS = 3, 8
+Step = Callable[[int, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def rate_at(step: int) -> float:
@@ -45,6 +48,41 @@ class Trained:
 
     parameters: np.ndarray
     models: np.ndarray
+
+
+def check(found: Trained, step: Step, workers: int = WORKERS) -> None:
+    """`step(t, W, C)` gives W (P, n) and C (n,) after step t, from those before it."""
+    locals_, center = np.stack([start()] * workers).astype(np.float64), start().astype(np.float64)
+    for number in range(len(found.models)):
+        locals_, center = step(number, locals_, center)
+        np.testing.assert_allclose(found.parameters[number], locals_, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found.models[number], center, rtol=1e-4, atol=1e-5)
+
+
+def stepped(number: int, locals_: np.ndarray) -> np.ndarray:
+    """All locals after a gradient step of each."""
+    gradients = locals_ - np.stack([target(rank) for rank in range(len(locals_))])
+    return locals_ - rate_at(number) * gradients
+
+
+def outer(update: Callable[[int, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Step:
+    """A step of each, and every second time an outer step: `update(t, velocity, d)`."""
+    velocity = np.zeros(SIZE)
+
+    def by_formula(t: int, w: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal velocity
+        w = stepped(t, w)
+        if t % 2 == 0:
+            return w, c
+        velocity, move = update(t, velocity, c - w.mean(axis=0))
+        return np.stack([c - move] * WORKERS), c - move
+
+    return by_formula
+
+
+def diloco(t: int, v: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    v = 0.9 * v + d
+    return v, 0.7 * (d + 0.9 * v)
 
 
 def _config(method: str, workers: int, nodes: int, exchange: dict[str, object]) -> RunConfig:
@@ -118,7 +156,7 @@ def train(
 
     def connect(rank: int) -> Team:
         if not memories:
-            return Loopback(SIZE, method.rule.center_vectors, method.spares)
+            return Loopback(SIZE, method.rule.center_vectors, method.strategy.needs_spares)
         node, local_rank = divmod(rank, of_node)
         fds = [os.dup(fd) for fd in memories[node].fds_of(local_rank)]
         if nodes == 1:

@@ -17,10 +17,15 @@ from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import ExchangeRule
-from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.asynchronous import (
+    AsynchronousStrategy,
+    InTurnStrategy,
+    OverlappedPushStrategy,
+)
+from knltrain.exchange.strategies.method import Method, Schedule
 from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.exchange.strategies.selection import strategy_in
-from knltrain.exchange.strategies.strategy import Strategy
+from knltrain.exchange.strategies.strategy import Strategy, strategy_in
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.transport import Transport
@@ -51,6 +56,10 @@ def trained(method: Method, transport: Transport | None = None) -> tuple[list[fl
     return locals_, centers
 
 
+def strategy_for(schedule: Schedule) -> type[Strategy]:
+    return SynchronousStrategy if schedule == "synchronous" else AsynchronousStrategy
+
+
 def check(found: tuple[list[float], list[float]], step: Callable[..., tuple[float, float]]) -> None:
     local, center = 1.0, 1.0
     for number, (got_local, got_center) in enumerate(zip(*found, strict=True)):
@@ -60,12 +69,12 @@ def check(found: tuple[list[float], list[float]], step: Callable[..., tuple[floa
 
 
 @pytest.mark.parametrize("schedule", ["synchronous", "first_come", "round_robin", "lock_free"])
-def test_elastic_averaging_pulls_and_steps_from_the_same_parameters(schedule: str) -> None:
+def test_elastic_averaging_pulls_and_steps_from_the_same_parameters(schedule: Schedule) -> None:
     def by_formula(number: int, x: float, c: float) -> tuple[float, float]:
         pull = ALPHA * (x - c) if number % 2 == 0 else 0.0
         return x - RATE * x - pull, c + pull
 
-    method = Method("easgd", EASGD(ALPHA, elastic), "parameters", 2, schedule)  # type: ignore[arg-type]
+    method = Method("easgd", EASGD(ALPHA, elastic), strategy_for(schedule), 2, schedule)
     check(trained(method), by_formula)
 
 
@@ -76,7 +85,7 @@ def test_seasgd_pulls_after_the_step_by_equations_5_to_7() -> None:
         return x - d, c + d
 
     rule = EASGD(ALPHA, elastic)
-    method = Method("seasgd", rule, "parameters", 2, "first_come", "step", overlap="writes")
+    method = Method("seasgd", rule, OverlappedPushStrategy, 2, "first_come", "step")
     check(trained(method), by_formula)
 
 
@@ -84,7 +93,7 @@ def test_asynchronous_sgd_of_one_worker_is_sgd() -> None:
     def by_formula(number: int, x: float, c: float) -> tuple[float, float]:
         return x - RATE * x, x - RATE * x
 
-    method = Method("async_sgd", Downpour(downpour), "parameters", 1, "first_come", "step")
+    method = Method("async_sgd", Downpour(downpour), AsynchronousStrategy, 1, "first_come", "step")
     check(trained(method), by_formula)
 
 
@@ -94,7 +103,7 @@ def test_local_sgd_averages_every_so_many_steps() -> None:
         return x, (x if number % 3 == 2 else c)
 
     rule = ModelAveraging(1, synchronous_average)
-    check(trained(Method("local_sgd", rule, "parameters", 3, after="step")), by_formula)
+    check(trained(Method("local_sgd", rule, SynchronousStrategy, 3, after="step")), by_formula)
 
 
 class Waits(Loopback):
@@ -112,7 +121,7 @@ class Waits(Loopback):
 
 def seasgd(transport: Transport) -> Strategy:
     rule = EASGD(ALPHA, elastic)
-    method = Method("seasgd", rule, "parameters", 1, "first_come", "step", overlap="writes")
+    method = Method("seasgd", rule, OverlappedPushStrategy, 1, "first_come", "step")
     part = strategy_in(method, transport)
     transport.start_from(np.ones(1, np.float32))
     part.begin()
@@ -146,14 +155,17 @@ def test_what_the_update_thread_could_not_do_is_raised_at_the_next_exchange() ->
 
 
 def test_state_is_that_of_the_worker_and_at_rank_0_that_of_the_center() -> None:
-    method = Method("mdownpour", Downpour(downpour, 0.5), "parameters", 1, "first_come", "step")
+    method = Method(
+        "mdownpour", Downpour(downpour, 0.5), AsynchronousStrategy, 1, "first_come", "step"
+    )
     part = strategy_in(method, Loopback(3, 2))
     assert {name: vector.shape for name, vector in part.state().items()} == {
         "contribution": (3,),
         "kept0": (3,),
     }
-    for schedule in ("synchronous", "first_come"):
-        plain = Method("easgd", EASGD(ALPHA, elastic), "parameters", 1, schedule)  # type: ignore[arg-type]
+    schedules: tuple[Schedule, ...] = ("synchronous", "first_come")
+    for schedule in schedules:
+        plain = Method("easgd", EASGD(ALPHA, elastic), strategy_for(schedule), 1, schedule)
         assert strategy_in(plain, Loopback(3)).state() == {}
 
 
@@ -177,7 +189,7 @@ def test_the_average_counts_the_updates_of_all_workers() -> None:
     method = Method(
         "adownpour",
         AveragedCenter(Downpour(downpour), None, averages),
-        "parameters",
+        AsynchronousStrategy,
         schedule="first_come",
         after="step",
     )
@@ -215,10 +227,9 @@ def test_workers_of_original_easgd_star_compute_one_after_another() -> None:
     method = Method(
         "original_easgd_star",
         EASGD(ALPHA, elastic),
-        "parameters",
+        InTurnStrategy,
         2,
         "round_robin",
-        computes_in_turn=True,
     )
     part = strategy_in(method, Notes(1))
     for step in range(4):

@@ -12,8 +12,9 @@ from quadratics import NETWORK, SIZE, rate_at, start, target, train
 from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.errors import PeerLost
 from knltrain.exchange.rules.averaging import GradientMean
+from knltrain.exchange.strategies.layer_trees import LayerTreeStrategy
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.network.layer_slices import layer_parts, layer_sizes
@@ -25,8 +26,7 @@ PARTS = layer_parts(NETWORK)
 
 def along_trees(workers: int) -> Method:
     rule = GradientMean(workers, synchronous_average)
-    trees = layer_sizes(NETWORK)
-    return Method("caffegpi", rule, "gradient", overlap="backward", trees=trees)
+    return Method("caffegpi", rule, LayerTreeStrategy, layers=layer_sizes(NETWORK))
 
 
 def step_layer(step: int, _layer: int, weights: np.ndarray, gradient: np.ndarray) -> None:

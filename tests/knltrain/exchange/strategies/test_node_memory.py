@@ -8,16 +8,27 @@ import pytest
 from affinity import MemoryPlan, Placement
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
+from knltrain.exchange.strategies.hierarchical import HierarchicalStrategy
+from knltrain.exchange.strategies.method import Levels, Method, Schedule
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.strategies.synchronous import MasterStrategy, SynchronousStrategy
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
 from vectorized_ops.reference import elastic
 from vectorized_ops.reference.elastic import synchronous_average
 
-PLAIN = Method("local_sgd", ModelAveraging(4, synchronous_average), "parameters", after="step")
-GROUPED = replace(PLAIN, inside=PLAIN, group_size=2)
+MEAN = ModelAveraging(4, synchronous_average)
+PLAIN = Method("local_sgd", MEAN, SynchronousStrategy, after="step")
+
+
+def grouped(outside: Method = PLAIN, size: int = 2) -> Method:
+    levels = Levels(size, PLAIN, outside)
+    return replace(outside, strategy=HierarchicalStrategy, levels=levels)
+
+
+GROUPED = grouped()
 
 
 def test_workers_share_one_segment() -> None:
@@ -55,7 +66,7 @@ def test_memory_of_another_process_is_had_by_all_of_its_files(method: Method) ->
 
 
 def test_a_method_that_needs_spares_has_them() -> None:
-    memory = NodeMemory(10, 2, replace(PLAIN, at_master=True), "memfd")
+    memory = NodeMemory(10, 2, replace(PLAIN, strategy=MasterStrategy), "memfd")
     team = join([os.dup(fd) for fd in memory.fds_of(1)], 1, 20)
     assert isinstance(team, NodeShared)
     assert team.spare.shape == (10,)
@@ -65,10 +76,12 @@ def test_a_method_that_needs_spares_has_them() -> None:
 
 @pytest.mark.parametrize(("nodes", "schedule"), [(1, "first_come"), (2, "first_come"), (2, None)])
 def test_roots_that_come_to_a_center_elsewhere_have_a_spare_for_its_copy(
-    nodes: int, schedule: str | None
+    nodes: int, schedule: Schedule | None
 ) -> None:
-    alone = replace(GROUPED, rule=EASGD(0.2, elastic), schedule=schedule or "synchronous")
-    memory = NodeMemory(10, 4, alone, "memfd", nodes)
+    outside = Method("m", EASGD(0.2, elastic), SynchronousStrategy, after="step")
+    if schedule is not None:
+        outside = replace(outside, strategy=AsynchronousStrategy, schedule=schedule)
+    memory = NodeMemory(10, 4, grouped(outside), "memfd", nodes)
     segments = [Segment.attach(os.dup(fd)) for fd in memory.all_fds]
     spares = [len(segment.spares) for segment in segments]
     assert spares == [0, 0, 2 if (nodes, schedule) == (2, "first_come") else 0]
@@ -91,8 +104,7 @@ def test_memory_of_every_worker_is_placed_in_each_of_its_segments(
         Placement(rank, (0,), 1, (), memory=MemoryPlan("strict", "bind", (rank,)))
         for rank in range(6)
     ]
-    grouped = replace(GROUPED, group_size=3)
-    for method in (PLAIN, grouped):
+    for method in (PLAIN, grouped(size=3)):
         memory = NodeMemory(100, 6, method, "memfd")
         assert memory.place(placements) == ("the same note",)
         memory.close()

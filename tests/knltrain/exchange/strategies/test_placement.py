@@ -10,18 +10,18 @@ import pytest
 from affinity import MemoryPlan, Placement
 from affinity.process.memory_policy import memory_policy
 from knltrain.communication.shared_memory.pages import page_bytes_for
-from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy, OverlappedPushStrategy
+from knltrain.exchange.strategies.method import Method, Schedule
 from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.overlapped import OverlappedStrategy
+from knltrain.exchange.strategies.strategy import Strategy, strategy_in
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.layout import Layout
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.vectors import FloatArray
 from vectorized_ops.reference import downpour, elastic
-from vectorized_ops.reference.elastic import synchronous_average
 
 ON_NODE_0 = MemoryPlan("spill", "preferred", (0,))
 LARGE = 600_000
@@ -43,12 +43,14 @@ def placed(method: Method) -> tuple[NodeMemory, NodeShared]:
     return memory, team
 
 
-@pytest.mark.parametrize("overlap", ["nothing", "writes"])
+@pytest.mark.parametrize("strategy", [AsynchronousStrategy, OverlappedPushStrategy])
 @pytest.mark.parametrize("schedule", ["first_come", "round_robin", "lock_free"])
-def test_worker_that_comes_alone_is_placed_without_a_spare(schedule: str, overlap: str) -> None:
+def test_worker_that_comes_alone_is_placed_without_a_spare(
+    schedule: Schedule, strategy: type[Strategy]
+) -> None:
     """What it would keep in one is its own memory, which the policy of its process places."""
     rule = EASGD(0.3, elastic)
-    method = Method("easgd", rule, "parameters", 1, schedule, "step", overlap)  # type: ignore[arg-type]
+    method = Method("easgd", rule, strategy, 1, schedule, "step")
     memory, team = placed(method)
     assert team.spare.size == 0
     without_spares = Layout(LARGE, 2, page_bytes_for(LARGE)).total_bytes
@@ -64,8 +66,7 @@ def test_worker_that_comes_alone_is_placed_without_a_spare(schedule: str, overla
 
 
 def test_worker_that_meets_others_is_placed_with_its_spare() -> None:
-    rule = ModelAveraging(2, synchronous_average)
-    memory, team = placed(Method("easgd", rule, "parameters", overlap="gradient"))
+    memory, team = placed(Method("easgd", EASGD(0.3, elastic), OverlappedStrategy))
     assert policy_of(team.local) == policy_of(team.spare) == "preferred:0"
     spare = team.spare.ctypes.data
     team.swap()
@@ -75,7 +76,9 @@ def test_worker_that_meets_others_is_placed_with_its_spare() -> None:
 
 
 def test_worker_that_comes_alone_has_what_its_rule_keeps_placed_by_stripes() -> None:
-    method = Method("mdownpour", Downpour(downpour, 0.5), "parameters", 1, "first_come", "step")
+    method = Method(
+        "mdownpour", Downpour(downpour, 0.5), AsynchronousStrategy, 1, "first_come", "step"
+    )
     memory, team = placed(method)
     assert policy_of(team.kept[0]) == "default"
     assert policy_of(team.kept[0][LARGE * 3 // 4 :]) == "preferred:0"

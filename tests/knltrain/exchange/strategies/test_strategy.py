@@ -1,29 +1,38 @@
 from __future__ import annotations
 
-import numpy as np
+import pytest
 
 from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy, OverlappedPushStrategy
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.overlapped import OverlappedStrategy
+from knltrain.exchange.strategies.strategy import strategy_in
+from knltrain.exchange.strategies.stream import Stream
+from knltrain.exchange.strategies.streaming import StreamingStrategy
+from knltrain.exchange.strategies.synchronous import MasterStrategy, SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
-from vectorized_ops.reference.elastic import synchronous_average
+from vectorized_ops.reference import elastic
 
-RULE = ModelAveraging(1, synchronous_average)
-START = np.arange(4, dtype=np.float32)
+PULL = EASGD(0.3, elastic)
+MEAN = ModelAveraging(1, elastic.synchronous_average)
 
 
-def test_the_vector_that_a_method_moves_is_the_transports_own() -> None:
-    for moves in ("parameters", "gradient"):
-        transport = Loopback(4)
-        part = strategy_in(Method("m", RULE, moves), transport)  # type: ignore[arg-type]
-        moved, other = part.parameters, part.gradient
-        if moves == "gradient":
-            moved, other = other, moved
-        assert moved is transport.local
-        assert other is not transport.local
-        assert part.model is (transport.center if moves == "parameters" else part.parameters)
-        part.start_from(START)
-        assert part.parameters.tolist() == part.model.tolist() == START.tolist()
-        assert part.state() == {}
-        part.close()
-        assert part.parameters.size == part.gradient.size == part.model.size == 0
+@pytest.mark.parametrize(
+    "method",
+    [
+        Method("m", PULL, SynchronousStrategy),
+        Method("m", PULL, MasterStrategy),
+        Method("m", PULL, OverlappedStrategy),
+        Method("m", MEAN, StreamingStrategy, 4, stream=Stream((slice(0, 5),))),
+        Method("m", PULL, AsynchronousStrategy, schedule="first_come"),
+        Method("m", PULL, OverlappedPushStrategy, schedule="first_come", after="step"),
+    ],
+    ids=lambda method: method.strategy.__name__,
+)
+def test_workers_take_part_by_the_class_that_their_method_names(method: Method) -> None:
+    part = strategy_in(method, Loopback(10, spares=method.strategy.needs_spares))
+    assert type(part) is method.strategy
+    part.exchange(0)
+    part.settle()
+    part.close()

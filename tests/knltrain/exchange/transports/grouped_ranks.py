@@ -20,25 +20,33 @@ import numpy as np
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.asynchronous import OverlappedPushStrategy
+from knltrain.exchange.strategies.hierarchical import HierarchicalStrategy
+from knltrain.exchange.strategies.method import Levels, Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.exchange.strategies.selection import strategy_in
-from knltrain.exchange.strategies.strategy import Strategy
+from knltrain.exchange.strategies.strategy import Strategy, strategy_in
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.joining import join, join_for_one_sided
 from vectorized_ops.reference import elastic
 
 SIZE, GROUP, STEPS = 1003, 3, 12
-METHOD = Method(
+OUTSIDE = Method(
     "shmcaffe_h",
     EASGD(0.25, elastic),
-    "parameters",
+    OverlappedPushStrategy,
     schedule="first_come",
     after="step",
-    overlap="writes",
-    inside=Method("inside", GradientMean(GROUP, elastic.synchronous_average), "gradient"),
-    group_size=GROUP,
 )
+INSIDE = Method("shmcaffe_h", GradientMean(GROUP, elastic.synchronous_average), SynchronousStrategy)
+
+
+def grouped(outside: Method) -> Method:
+    levels = Levels(GROUP, INSIDE, outside)
+    return replace(outside, strategy=HierarchicalStrategy, levels=levels)
+
+
+METHOD = grouped(OUTSIDE)
 Work = Callable[[GroupedTeam], list[Any]]
 
 
@@ -72,7 +80,7 @@ def take_step(part: Strategy, step: int) -> None:
 
 def as_on_one_node(team: GroupedTeam) -> list[Any]:
     """One group does to the last bit what it does where all share one memory."""
-    found = trained(team, replace(METHOD, period=2))
+    found = trained(team, grouped(replace(OUTSIDE, period=2)))
     return [hash_of(found), float(np.abs(found[-1] - found[0]).max()) > 0]
 
 

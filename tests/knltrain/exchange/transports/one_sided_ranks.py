@@ -19,7 +19,8 @@ from knltrain.errors import ConfigError
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.strategy import strategy_in
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.one_sided_center import OneSidedCenter
 from knltrain.exchange.transports.segment import Segment
@@ -96,7 +97,7 @@ def updates(transport: OneSidedCenter) -> None:
 
 def refusals(transport: OneSidedCenter) -> None:
     rule = EASGD(0.5, elastic)
-    together = Method("together", rule, "parameters")
+    together = Method("together", rule, SynchronousStrategy)
     for refused in (transport.await_turn, lambda: strategy_in(together, transport)):
         try:
             refused()

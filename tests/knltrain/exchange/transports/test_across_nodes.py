@@ -14,9 +14,11 @@ from knltrain.exchange.rules.averaging import GradientSum, ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.outer_step import OuterStep, gradient_descent
 from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.strategy import strategy_in
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.across_nodes import AcrossNodes
 from knltrain.exchange.transports.joining import join_across_nodes
 from vectorized_ops.reference import elastic, outer_step
@@ -149,7 +151,7 @@ def test_worker_that_comes_alone_is_refused() -> None:
     def work(team: AcrossNodes) -> None:
         rule = RULES["elastic"]()
         for order in ("first_come", "round_robin", "lock_free"):
-            method = Method("alone", rule, "parameters", schedule=order, after="step")
+            method = Method("alone", rule, AsynchronousStrategy, schedule=order, after="step")
             with pytest.raises(ConfigError, match="expected a method whose workers exchange all"):
                 strategy_in(method, team)
 
@@ -157,7 +159,7 @@ def test_worker_that_comes_alone_is_refused() -> None:
 
 
 def test_collective_belongs_to_the_first_worker_alone() -> None:
-    memory = NodeMemory(10, 2, Method("any", RULES["elastic"](), "parameters"), "memfd", 2)
+    memory = NodeMemory(10, 2, Method("any", RULES["elastic"](), SynchronousStrategy), "memfd", 2)
     with pytest.raises(ValueError, match="rank 0: expected a collective at the first worker"):
         join_across_nodes([os.dup(fd) for fd in memory.fds_of(0)], 0, 20, 0, 2, None)
     memory.close()

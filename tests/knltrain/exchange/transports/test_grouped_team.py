@@ -5,30 +5,29 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from knltrain.errors import ExchangeTimeout, PeerLost
-from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
+from knltrain.exchange.strategies.hierarchical import HierarchicalStrategy
+from knltrain.exchange.strategies.method import Levels, Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.joining import join
 from vectorized_ops.reference import elastic
 
-INSIDE = Method("inside", ModelAveraging(3, elastic.synchronous_average), "gradient")
-METHOD = Method(
-    "groups",
-    EASGD(0.2, elastic),
-    "parameters",
-    schedule="first_come",
-    after="step",
-    inside=INSIDE,
-    group_size=3,
+INSIDE = Method("inside", GradientMean(3, elastic.synchronous_average), SynchronousStrategy)
+OUTSIDE = Method(
+    "outside", EASGD(0.2, elastic), AsynchronousStrategy, schedule="first_come", after="step"
 )
+METHOD = replace(OUTSIDE, strategy=HierarchicalStrategy, levels=Levels(3, INSIDE, OUTSIDE))
 WORKERS = 6
 
 

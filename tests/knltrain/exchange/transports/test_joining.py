@@ -14,8 +14,10 @@ import pytest
 from knltrain.errors import ConfigError, PeerLost, SegmentError
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.hierarchical import HierarchicalStrategy
+from knltrain.exchange.strategies.method import Levels, Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.joining import (
     join,
     join_across_nodes,
@@ -29,13 +31,14 @@ from vectorized_ops.reference.elastic import synchronous_average
 from ...mpi_ranks import OVER_TCP, expect_success, needs_mpi, run_ranks
 from ..thread_nodes import ThreadNodes
 
-PLAIN = Method("local_sgd", ModelAveraging(4, synchronous_average), "parameters", after="step")
-GROUPED = replace(PLAIN, inside=PLAIN, group_size=2)
+MEAN = ModelAveraging(4, synchronous_average)
+PLAIN = Method("local_sgd", MEAN, SynchronousStrategy, after="step")
+GROUPED = replace(PLAIN, strategy=HierarchicalStrategy, levels=Levels(2, PLAIN, PLAIN))
 PROGRAM = Path(__file__).with_name("grouped_ranks.py")
 GROUP = 3
 
 
-@pytest.mark.parametrize("method", [PLAIN, replace(GROUPED, group_size=2)])
+@pytest.mark.parametrize("method", [PLAIN, GROUPED])
 def test_collective_is_closed_with_the_team_or_where_there_can_be_none(method: Method) -> None:
     memory = NodeMemory(10, 2, method, "memfd", nodes=2)
     between = ThreadNodes(2)

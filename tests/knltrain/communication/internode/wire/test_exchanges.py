@@ -14,7 +14,8 @@ from knltrain.exchange.rules.averaging import GradientMean, ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.selection import strategy_in
+from knltrain.exchange.strategies.strategy import strategy_in
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.across_nodes import AcrossNodes
 from vectorized_ops.reference import elastic
 
@@ -98,7 +99,7 @@ def test_what_is_kept_goes_into_a_checkpoint_and_ends_with_a_start(
         rule = ModelAveraging(4, elastic.synchronous_average)
 
     def work(team: AcrossNodes) -> set[str]:
-        part = strategy_in(Method("any", rule, "parameters"), team)
+        part = strategy_in(Method("any", rule, SynchronousStrategy), team)
         part.start_from(vector(99, SIZE))
         team.barrier()
         team.local[:] = vector(team.rank, SIZE)

@@ -1,0 +1,137 @@
+"""The rules that methods name, made from a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from knltrain.assembly.resolve import moving_rate_of
+from knltrain.config import RunConfig
+from knltrain.config.exchange_table import ExchangeConfig
+from knltrain.errors import ConfigError
+from knltrain.network.network import Network
+
+if TYPE_CHECKING:
+    from knltrain.assembly.factories import Kernels
+    from knltrain.exchange.rules.rule import ExchangeRule
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class MethodContext:
+    """What a method is built from; `learning_rate` takes the number of a step, from 0.
+
+    `workers` are those that exchange with one center: all, those of a group, or the roots.
+    """
+
+    config: RunConfig
+    workers: int
+    network: Network
+    kernels: Kernels
+    learning_rate: Callable[[int], float]
+
+    @property
+    def exchange(self) -> ExchangeConfig:
+        """The table of the configuration that says how workers come together."""
+        return self.config.exchange
+
+
+def elastic(context: MethodContext) -> ExchangeRule:
+    """Workers and center pull on each other."""
+    from knltrain.exchange.rules.easgd import EASGD
+
+    return EASGD(moving_rate_of(context.config, context.workers), context.kernels.elastic)
+
+
+def downpour(context: MethodContext) -> ExchangeRule:
+    """Workers push what they have moved by, and take over the center."""
+    from knltrain.exchange.rules.downpour import Downpour
+
+    chosen = context.exchange
+    momentum, nesterov = chosen.center_momentum or 0.0, bool(chosen.center_nesterov)
+    return Downpour(context.kernels.downpour, momentum, nesterov)
+
+
+def averaged_downpour(context: MethodContext) -> ExchangeRule:
+    """As `downpour`, for the sake of an average of the center over time."""
+    from knltrain.exchange.rules.averaged_center import AveragedCenter
+
+    rate = context.exchange.averaging_rate
+    return AveragedCenter(downpour(context), rate, context.kernels.averages)
+
+
+def averaged_sgd(context: MethodContext) -> ExchangeRule:
+    """One worker, for the sake of an average of its parameters over time."""
+    if context.workers != 1:
+        name = context.exchange.method
+        raise ConfigError(
+            f"exchange.method = '{name}' with {context.workers} workers: expected workers = 1, or "
+            f"'{name.removesuffix('asgd')}adownpour', which is the same for several"
+        )
+    return averaged_downpour(context)
+
+
+def model_mean(context: MethodContext) -> ExchangeRule:
+    """Workers take over the mean of their parameters."""
+    from knltrain.exchange.rules.averaging import ModelAveraging
+
+    return ModelAveraging(context.workers, context.kernels.elastic.synchronous_average)
+
+
+def gradient_mean(context: MethodContext) -> ExchangeRule:
+    """Every worker steps by the mean of all gradients."""
+    from knltrain.exchange.rules.averaging import GradientMean
+
+    return GradientMean(context.workers, context.kernels.elastic.synchronous_average)
+
+
+def gradient_sum(context: MethodContext) -> ExchangeRule:
+    """Every worker steps by the sum of all gradients."""
+    from knltrain.exchange.rules.averaging import GradientSum
+
+    return GradientSum(context.workers, context.kernels.elastic.synchronous_sum)
+
+
+def slow_momentum(context: MethodContext) -> ExchangeRule:
+    """Workers take over a center that moves by slow momentum."""
+    from knltrain.exchange.rules import outer_step
+
+    chosen = context.exchange
+    rate, momentum = _given(chosen.center_learning_rate), _given(chosen.center_momentum)
+    optimizer = outer_step.slow_momentum(rate, momentum, context.learning_rate)
+    return outer_step.OuterStep(context.workers, optimizer, context.kernels.outer_step)
+
+
+def outer_descent(context: MethodContext) -> ExchangeRule:
+    """Workers take over a center that moves by an optimizer of its own."""
+    from knltrain.exchange.rules import outer_step
+
+    chosen = context.exchange
+    optimizer = outer_step.gradient_descent(
+        _given(chosen.center_learning_rate),
+        chosen.center_momentum or 0.0,
+        bool(chosen.center_nesterov),
+    )
+    return outer_step.OuterStep(context.workers, optimizer, context.kernels.outer_step)
+
+
+RULES: dict[str, Callable[[MethodContext], ExchangeRule]] = {
+    "averaged_downpour": averaged_downpour,
+    "averaged_sgd": averaged_sgd,
+    "downpour": downpour,
+    "elastic": elastic,
+    "gradient_mean": gradient_mean,
+    "gradient_sum": gradient_sum,
+    "model_mean": model_mean,
+    "outer_descent": outer_descent,
+    "slow_momentum": slow_momentum,
+}
+"""What `MethodFacts.rule` names."""
+
+
+def _given(value: Value | None) -> Value:
+    """A key that the method reads; RunConfig has filled it in."""
+    assert value is not None
+    return value

@@ -1,0 +1,124 @@
+"""How a worker of a run joins the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, final
+
+from knltrain.assembly import factories
+from knltrain.assembly.methods import strategy_of
+from knltrain.assembly.names import network_size, plain_method, written_for_the_wire
+from knltrain.cluster import MeetingPoint
+from knltrain.config import RunConfig
+from knltrain.config.methods import METHODS
+from knltrain.exchange.transports.team_factory import TeamFactory
+
+if TYPE_CHECKING:
+    from knltrain.exchange.transports.joining import JoinJob
+    from knltrain.exchange.transports.team import Team
+
+
+def build_team(
+    config: RunConfig,
+    segment_fds: Sequence[int],
+    rank: int,
+    meeting_point: MeetingPoint | None = None,
+) -> Team:
+    """A worker's way to its peers: through the node's groups, or without any to itself alone.
+
+    Where there are several nodes, their first workers meet at `meeting_point`; where exchanges go
+    along trees, all do.
+    """
+    teams = _WorkerTeams(config, segment_fds, rank, meeting_point)
+    alone = METHODS[config.exchange.method].comes_alone
+    return strategy_of(config).join(teams, comes_alone=alone)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _WorkerTeams(TeamFactory):
+    """The teams of a process that is a worker."""
+
+    config: RunConfig
+    segment_fds: Sequence[int]
+    rank: int
+    meeting_point: MeetingPoint | None
+
+    def meeting_all(self) -> Team:
+        """Through the node's memory, and by a collective between its first worker and others'."""
+        if not self.segment_fds or self.meeting_point is None:
+            return self._on_one_node()
+        from knltrain.exchange.transports.joining import join_across_nodes
+
+        config, nodes = self.config, self.config.total_nodes
+        node, local_rank = divmod(self.rank, int(config.workers))
+        collective = None
+        if local_rank == 0:
+            collective = written_for_the_wire(
+                config, factories.between_nodes(config, node, nodes, self.meeting_point)
+            )
+        limit = _patience_seconds(config)
+        return join_across_nodes(self.segment_fds, local_rank, limit, node, nodes, collective)
+
+    def visiting(self) -> Team:
+        """Through the node's memory, or to a center on all nodes, where who comes is a rank of MPI.
+
+        Who comes is each worker, or the root of its group.
+        """
+        if not self.segment_fds or self.meeting_point is None:
+            return self._on_one_node()
+        from knltrain.exchange.transports.joining import join_for_one_sided
+        from knltrain.worker.synchronisation import MEETING_SECONDS
+
+        join = partial(join_for_one_sided, longest_seconds=MEETING_SECONDS)
+        return self._in_one_job(join, self.meeting_point)
+
+    def along_trees(self) -> Team:
+        """As a rank of MPI, or alone."""
+        from knltrain.exchange.transports.joining import join_for_trees
+        from knltrain.exchange.transports.tree_team import TreeTeam
+
+        if self.meeting_point is None:
+            return TreeTeam.of_one()
+        return self._in_one_job(join_for_trees, self.meeting_point)
+
+    def _on_one_node(self) -> Team:
+        if self.segment_fds:
+            from knltrain.exchange.transports.joining import join
+
+            return join(self.segment_fds, self.rank, _patience_seconds(self.config))
+        from knltrain.exchange.transports.loopback import Loopback
+
+        method = plain_method(self.config, workers=1)
+        return Loopback(
+            network_size(self.config), method.rule.center_vectors, method.strategy.needs_spares
+        )
+
+    def _in_one_job(
+        self,
+        join: Callable[[Sequence[int], int, int, JoinJob, float], Team],
+        meeting_point: MeetingPoint,
+    ) -> Team:
+        """With all who find each other at the meeting point, as ranks of one job of MPI."""
+        from knltrain.communication.mpi.joining import join_mpi
+        from knltrain.worker.synchronisation import MEETING_SECONDS
+
+        def job(rank: int, ranks: int, check: Callable[[], None]) -> Any:
+            from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
+
+            store = TorchStore(meeting_store(meeting_point, MEETING_SECONDS))
+            return join_mpi(rank, ranks, store, MEETING_SECONDS, meeting_point.own_address, check)
+
+        config = self.config
+        limit = _patience_seconds(config)
+        return join(self.segment_fds, self.rank, config.total_workers, job, limit)
+
+
+def _patience_seconds(config: RunConfig) -> float:
+    """How long a worker may be late: so much in each step since all last met, up to a meeting's."""
+    from knltrain.worker.synchronisation import MEETING_SECONDS
+
+    limit, period = config.exchange.timeout_seconds, config.exchange.communication_period
+    return min(limit * period, max(limit, MEETING_SECONDS))

@@ -1,0 +1,98 @@
+"""Exchanges of one fragment of the vectors after another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from knltrain.errors import ConfigError
+from knltrain.exchange.strategies.method import Method, OwnSettings
+from knltrain.exchange.strategies.overlapped import BackgroundStrategy
+from knltrain.exchange.strategies.stream import Stream
+from knltrain.exchange.transports.collective_transport import CollectiveTransport
+from knltrain.network.layer_slices import fragments
+from knltrain.vectors import FloatArray
+
+if TYPE_CHECKING:
+    from knltrain.config import RunConfig
+    from knltrain.config.exchange_table import ExchangeConfig
+    from knltrain.network.network import Network
+
+
+@final
+class StreamingStrategy(BackgroundStrategy):
+    """Exchanges one fragment of the vectors after another, each while some more steps are taken.
+
+    Streaming DiLoCo: of a period, each fragment has a slot of its own. The worker notes where the
+    fragment has come to ``delay`` steps before the end of its slot, lets a thread exchange that
+    with the others, and at the end mixes what came of it into the local, which has moved on.
+    """
+
+    @classmethod
+    def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:
+        """The fragments that the configuration asks for."""
+        count, delay, mixing = chosen.fragments, chosen.delay_steps, chosen.mixing
+        assert count is not None  # RunConfig has filled them in
+        assert delay is not None
+        assert mixing is not None
+        own = super().own_settings(chosen, network)
+        return {**own, "stream": Stream(fragments(network, count), delay, mixing)}
+
+    @classmethod
+    def check(cls, method: Method) -> None:
+        """Refuse fragments that have no slots of whole steps."""
+        if method.stream is None or method.period is None:
+            raise ConfigError(f"{method.name}: expected a stream of fragments, and a period")
+        method.stream.check(method.period)
+
+    @classmethod
+    def check_run(cls, method: Method, config: RunConfig) -> None:
+        """Refuse to keep twice what a format does not send."""
+        assert method.stream is not None
+        if config.exchange.wire_format == "top_k" and method.stream.mixing:
+            raise ConfigError(
+                "exchange.wire_format = 'top_k' with exchange.mixing = "
+                f"{method.stream.mixing}: what is not sent would be kept twice, by the node and in "
+                "the workers' own share; expected exchange.mixing = 0, or another format, such as "
+                "'int8'"
+            )
+
+    def __init__(self, method: Method, transport: CollectiveTransport) -> None:
+        super().__init__(method, transport)
+        assert method.stream is not None
+        self._stream: Stream = method.stream
+
+    def stepped(self, step: int) -> None:
+        """Begin the exchange of a fragment, or end one, if that is due."""
+        steps, period = step + 1, self.method.period
+        assert period is not None
+        if (begins := self._stream.fragment_after(steps + self._stream.delay, period)) is not None:
+            self._begin(begins, step)
+        if (ends := self._stream.fragment_after(steps, period)) is not None:
+            self._mix(ends)
+
+    def exchange(self, step: int) -> None:
+        """Exchange all fragments from beginning to end."""
+        for fragment in self._stream.fragments:
+            self._begin(fragment, step)
+            self._mix(fragment)
+
+    def settle(self) -> None:
+        """Wait for the fragment that is under way; what comes of it is mixed in when it is due."""
+        self._background.wait()
+
+    def _begin(self, fragment: slice, step: int) -> None:
+        self._await_exchange()
+        np.copyto(self.transport.spare[fragment], self.transport.local[fragment])
+        self._rule.prepare(step)
+        self._background.begin(
+            lambda: self.transport.exchange_beside(self._rule, fragment, of_locals=False)
+        )
+
+    def _mix(self, fragment: slice) -> None:
+        self._await_exchange()
+        local: FloatArray = self.transport.local[fragment]
+        share = np.float32(self._stream.mixing)
+        local *= share
+        local += (1 - share) * self.transport.center[fragment]

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from knltrain.errors import ConfigError
+from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.downpour import Downpour
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy, OverlappedPushStrategy
+from knltrain.exchange.strategies.hierarchical import HierarchicalStrategy
+from knltrain.exchange.strategies.hierarchical_centers import CenterHierarchyStrategy
+from knltrain.exchange.strategies.method import Levels, Method, SegmentNeed
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
+from vectorized_ops.reference import downpour, elastic
+from vectorized_ops.reference.elastic import synchronous_average
+
+MEAN = ModelAveraging(1, synchronous_average)
+PULL = EASGD(0.5, elastic)
+
+
+def grouped(outside: Method, inside: Method) -> Method:
+    return replace(outside, strategy=HierarchicalStrategy, levels=Levels(2, inside, outside))
+
+
+def test_segments_are_those_of_groups_and_of_their_roots() -> None:
+    plain = Method("sync_easgd", PULL, SynchronousStrategy)
+    behind = Method("seasgd", PULL, OverlappedPushStrategy, 1, "first_come", "step")
+    both = grouped(behind, plain)
+    assert plain.strategy.segments(plain, 4, 1) == (SegmentNeed(4, 1, False),)
+    assert plain.strategy.segments(plain, 4, 2) == (SegmentNeed(4, 2, False),)
+    of_groups = (SegmentNeed(2, 1, False),) * 2
+    on_one, on_two = (both.strategy.segments(both, 4, nodes) for nodes in (1, 2))
+    assert on_one == (*of_groups, SegmentNeed(2, 1, False))
+    assert on_two == (*of_groups, SegmentNeed(2, 2, True))
+
+
+def test_groups_meet_when_their_workers_do() -> None:
+    inside = Method("inside", MEAN, SynchronousStrategy, 3, after="step")
+    outside = Method("h", MEAN, SynchronousStrategy, 8, after="step")
+    with pytest.raises(ConfigError, match=r"period = 8: expected a multiple of .*period = 3"):
+        grouped(outside, inside)
+
+
+def test_what_goes_on_and_what_is_sent_are_those_of_the_outer_level() -> None:
+    plain = Method("m", MEAN, SynchronousStrategy, after="step")
+    behind = Method("m", PULL, OverlappedPushStrategy, 1, "first_come", "step")
+    follows = Method("m", Downpour(downpour), AsynchronousStrategy, 1, "first_come", "step")
+    found = [
+        (method.strategy.overlaps(method), method.strategy.sent_bytes(method, 100))
+        for method in (grouped(outside, plain) for outside in (plain, behind, follows))
+    ]
+    assert found == [(False, 100), (True, 100), (False, 150)]
+    centers = replace(grouped(plain, plain), strategy=CenterHierarchyStrategy)
+    assert centers.strategy.overlaps(centers)
