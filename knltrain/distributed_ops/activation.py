@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import final
 
-import numpy as np
-
-from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import BACKWARD_DATA, FORWARD
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import RectifierShape
 
 
 @final
@@ -21,7 +19,7 @@ class ReLU(Layer):
 
     def __init__(self, name: str, shape: tuple[int, ...], options: Options | None = None) -> None:
         super().__init__(name, options)
-        self._size = int(np.prod(shape))
+        self._shape = RectifierShape(shape)
         self._out, self._inputs_gradient = self._array(*shape), self._array(*shape)
 
     def forward(self, values: AnyArray) -> AnyArray:
@@ -38,6 +36,7 @@ class ReLU(Layer):
             self._operations.relu_backward(gradient, self._out, self._inputs_gradient)
         return self._inputs_gradient
 
-    def cost(self, direction: str) -> costs.Cost:
-        """See `Layer.cost`."""
-        return costs.relu(self._size, direction == BACKWARD_DATA)
+    @property
+    def shape(self) -> RectifierShape:
+        """What it computes, for N images."""
+        return self._shape

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, final
 
 from knltrain.communication.reduction import Reducer
-from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.chunks import Chunk, cut
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.weighted import ProductLayer
@@ -41,7 +40,7 @@ class Convolution(ProductLayer):
         if bias:
             shapes["bias"] = (shape.filters,)
         super().__init__(name, shapes, reducer, options)
-        self.shape = shape
+        self._shape = shape
         self._draw("weights", math.prod(shape.weights[1:]))
         self._operation = self._operations.convolution(shape)
         found = cut(name, shape.filters, shape.channels, shape.groups, chunks)
@@ -49,9 +48,10 @@ class Convolution(ProductLayer):
         self._out = self._array(*shape.outputs)
         self._inputs_gradient = self._array(*shape.inputs)
 
-    def cost(self, direction: str) -> costs.Cost:
-        """See `Layer.cost`."""
-        return self._cost(direction, costs.convolution(self.shape))
+    @property
+    def shape(self) -> ConvolutionShape:
+        """What it computes, for N images."""
+        return self._shape
 
     def _operation_of(self, chunk: Chunk) -> Any:
         filters = chunk.outputs.stop - chunk.outputs.start

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any, final
 
 from knltrain.communication.reduction import Reducer
-from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.chunks import cut
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.weighted import ProductLayer
 from knltrain.errors import NetworkError
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import DenseShape
 
 
 @final
@@ -46,7 +46,7 @@ class Dense(ProductLayer):
         if bias:
             shapes["bias"] = (outputs,)
         super().__init__(name, shapes, reducer, options)
-        self._size = images, inputs, outputs
+        self._shape = DenseShape(images, inputs, outputs)
         self._draw("weights", inputs)
         self._operation = self._operations.dense(images, inputs, outputs)
         self._chunks = [chunk.outputs for chunk in cut(name, outputs, inputs, 1, chunks)]
@@ -58,14 +58,15 @@ class Dense(ProductLayer):
         self._out = self._array(images, outputs)
         self._inputs_gradient = self._array(images, inputs)
 
-    def cost(self, direction: str) -> costs.Cost:
-        """See `Layer.cost`."""
-        return self._cost(direction, costs.dense(*self._size))
+    @property
+    def shape(self) -> DenseShape:
+        """What it computes, for N images."""
+        return self._shape
 
     def _pieces(self, values: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
         """Compute chunk by chunk; the bias travels with the last."""
         weights, bias = self.gradients["weights"], self.gradients.get("bias")
-        _, inputs, outputs = self._size
+        inputs, outputs = self._shape.inputs, self._shape.units
         for chunk in self._chunks:
             self._by_outputs[chunk.stop - chunk.start].backward_weights(
                 values,

@@ -7,11 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from knltrain.distributed_ops.costs import Cost
+from knltrain.distributed_ops.costs import NOTHING, Cost
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import DIRECTIONS, Times
 from knltrain.errors import NetworkError
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import OperationShape
 
 
 class Layer(ABC):
@@ -29,9 +30,14 @@ class Layer(ABC):
         self.times = {direction: Times() for direction in DIRECTIONS}
         self._operations = self.options.operations
 
+    @property
     @abstractmethod
+    def shape(self) -> OperationShape:
+        """What it computes, for N images."""
+
     def cost(self, direction: str) -> Cost:
         """What a call of a direction, one of `times`, costs; it needs not have that direction."""
+        return Cost.of(self.shape.costs.get(direction, NOTHING))
 
     def clear_times(self) -> None:
         """Forget what was recorded, as after the first steps, which compile."""

@@ -7,12 +7,12 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import FORWARD
 from knltrain.errors import NetworkError
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import SoftmaxCrossEntropyShape
 
 
 @final
@@ -31,7 +31,7 @@ class SoftmaxCrossEntropy(Layer):
         weight: float = 1.0,
     ) -> None:
         super().__init__(name, options)
-        self._images, self._classes, self._weight = images, classes, weight
+        self._shape, self._weight = SoftmaxCrossEntropyShape(images, classes), weight
         self._gradient = self._array(images, classes)
 
     def forward(self, logits: AnyArray, labels: npt.NDArray[np.int64]) -> float:
@@ -40,12 +40,12 @@ class SoftmaxCrossEntropy(Layer):
         Raises NetworkError for labels that there cannot be.
         """
         self._check("logits", logits, self._gradient)
-        given = labels.ndim == 1 and 0 < len(labels) <= self._images and labels.dtype == np.int64
-        if not given or labels.min() < 0 or labels.max() >= self._classes:
+        images, classes = self._shape.images, self._shape.classes
+        given = labels.ndim == 1 and 0 < len(labels) <= images and labels.dtype == np.int64
+        if not given or labels.min() < 0 or labels.max() >= classes:
             raise NetworkError(
                 f"layer '{self.name}' was given labels of shape {labels.shape} and type "
-                f"{labels.dtype}: expected 1 to {self._images} of int64, from 0 to "
-                f"{self._classes - 1}"
+                f"{labels.dtype}: expected 1 to {images} of int64, from 0 to {classes - 1}"
             )
         with self.times[FORWARD].computing():
             total = self._operations.softmax_cross_entropy(
@@ -57,6 +57,7 @@ class SoftmaxCrossEntropy(Layer):
         """Return the gradient of the logits (N', classes), which `forward` has made."""
         return self._gradient
 
-    def cost(self, direction: str) -> costs.Cost:  # noqa: ARG002
-        """See `Layer.cost`; all of it is in `forward`."""
-        return costs.softmax_cross_entropy(self._images * self._classes)
+    @property
+    def shape(self) -> SoftmaxCrossEntropyShape:
+        """What it computes, for N images."""
+        return self._shape

@@ -8,13 +8,14 @@ from typing import Any, final
 import numpy as np
 
 from knltrain.communication.reduction import Reducer
-from knltrain.distributed_ops import costs
+from knltrain.distributed_ops.costs import NOTHING, Cost
 from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from knltrain.distributed_ops.weighted import WeightedLayer
 from knltrain.errors import NetworkError
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import BatchNormalisationShape
 
 Shape = tuple[int, int, int, int]
 
@@ -53,7 +54,8 @@ class BatchNormalisation(WeightedLayer):
         rate = statistics_rate if average else statistics_rate / reducer.ranks
         statistics = {"running_mean": rate, "running_variance": rate}
         super().__init__(name, dict.fromkeys(names, (channels,)), reducer, options, statistics)
-        self._shape, self._unbiased = shape, np.float32(count / (count - 1))
+        self._shape = BatchNormalisationShape(shape, epsilon)
+        self._unbiased = np.float32(count / (count - 1))
         self._operation: Any = self._operations.batch_normalisation(*shape, epsilon)
         self.parameters["scale"].fill(1)
         self.parameters["running_variance"].fill(1)
@@ -90,13 +92,19 @@ class BatchNormalisation(WeightedLayer):
         with self.times[BACKWARD_DATA].computing():
             return self._inputs_gradient
 
-    def cost(self, direction: str) -> costs.Cost:
+    @property
+    def shape(self) -> BatchNormalisationShape:
+        """What it computes, for N images."""
+        return self._shape
+
+    def cost(self, direction: str) -> Cost:
         """See `Layer.cost`; all of the backward pass is in `backward_weights`."""
-        if direction == BACKWARD_DATA:
-            return costs.Cost(0, 0)
-        values = int(np.prod(self._shape))
-        is_backward = direction == BACKWARD_WEIGHTS
-        return self._cost(direction, costs.batch_normalisation(values, is_backward))
+        costs = self._shape.costs
+        found = {
+            FORWARD: costs["statistics"] + costs["forward"],
+            BACKWARD_WEIGHTS: costs["backward_data"],
+        }
+        return self._cost(direction, found.get(direction, NOTHING))
 
     def _pieces(self, values: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
         parameters, out = self.parameters, self.gradients

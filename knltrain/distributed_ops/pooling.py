@@ -6,12 +6,11 @@ from typing import Any, final
 
 import numpy as np
 
-from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import BACKWARD_DATA, FORWARD
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.shapes import PoolingShape
+from vectorized_ops.shapes import MaxPoolingShape, PoolingShape
 
 
 @final
@@ -29,17 +28,16 @@ class MaxPooling(Layer):
         options: Options | None = None,
     ) -> None:
         super().__init__(name, options)
-        self._images, self._channels, self._shape = images, channels, shape
+        self._shape = MaxPoolingShape(images, channels, shape)
         self._operation: Any = self._operations.max_pooling(shape)
-        outputs = images, shape.lines, shape.pixels, channels
-        self._out = self._array(*outputs)
-        self._which: AnyArray = self._operations.activations(outputs, np.uint8)
-        self._inputs_gradient = self._array(images, shape.height, shape.width, channels)
+        self._out = self._array(*self.outputs)
+        self._which: AnyArray = self._operations.activations(self.outputs, np.uint8)
+        self._inputs_gradient = self._array(*self._shape.inputs)
 
     @property
     def outputs(self) -> tuple[int, int, int, int]:
         """Shape (N, H', W', C) of what it returns."""
-        return self._images, self._shape.lines, self._shape.pixels, self._channels
+        return self._shape.outputs
 
     def forward(self, images: AnyArray) -> AnyArray:
         """Return the maxima (N', H', W', C) of images (N', H, W, C)."""
@@ -55,7 +53,7 @@ class MaxPooling(Layer):
             self._operation.backward(gradient, self._which, self._inputs_gradient)
         return self._inputs_gradient
 
-    def cost(self, direction: str) -> costs.Cost:
-        """See `Layer.cost`."""
-        is_backward = direction == BACKWARD_DATA
-        return costs.max_pooling(self._images, self._channels, self._shape, is_backward)
+    @property
+    def shape(self) -> MaxPoolingShape:
+        """What it computes, for N images."""
+        return self._shape

@@ -6,12 +6,12 @@ from typing import final
 
 import numpy as np
 
-from knltrain.distributed_ops import costs
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import BACKWARD_DATA, FORWARD
 from knltrain.errors import NetworkError
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import CopyShape
 
 
 @final
@@ -24,27 +24,28 @@ class Images(Layer):
         self, name: str, shape: tuple[int, int, int, int], options: Options | None = None
     ) -> None:
         super().__init__(name, options)
-        self._shape, self._out = shape, self._array(*shape)
+        self._shape, self._out = CopyShape(shape), self._array(*shape)
 
     def load(self, images_nhwc: AnyArray) -> AnyArray:
         """Return images (n, H, W, C), n <= N, in C order and float32; the others become zero.
 
         Raises NetworkError for images of another shape or type.
         """
-        fits = images_nhwc.ndim == 4 and images_nhwc.shape[1:] == self._shape[1:]
-        if not fits or len(images_nhwc) > self._shape[0] or images_nhwc.dtype != np.float32:
+        most, image = self._shape.inputs[0], self._shape.inputs[1:]
+        fits = images_nhwc.ndim == 4 and images_nhwc.shape[1:] == image
+        if not fits or len(images_nhwc) > most or images_nhwc.dtype != np.float32:
             raise NetworkError(
                 f"layer '{self.name}' was given images of shape {images_nhwc.shape} and type "
-                f"{images_nhwc.dtype}: expected float32 and at most {self._shape[0]} images of "
-                f"{self._shape[1:]}"
+                f"{images_nhwc.dtype}: expected float32 and at most {most} images of {image}"
             )
         with self.times[FORWARD].computing():
             self._operations.load_images(np.ascontiguousarray(images_nhwc), self._out)
         return self._out
 
-    def cost(self, direction: str) -> costs.Cost:  # noqa: ARG002
-        """See `Layer.cost`."""
-        return costs.moved(int(np.prod(self._shape)))
+    @property
+    def shape(self) -> CopyShape:
+        """What it computes, for N images."""
+        return self._shape
 
 
 @final
@@ -58,7 +59,7 @@ class Flatten(Layer):
     ) -> None:
         super().__init__(name, options)
         self.outputs = int(np.prod(shape[1:]))
-        self._size = shape[0] * self.outputs
+        self._shape = CopyShape(shape)
         self._out = self._array(shape[0], self.outputs)
         self._inputs_gradient = self._array(*shape)
 
@@ -76,6 +77,7 @@ class Flatten(Layer):
             self._operations.unflatten(gradient, self._inputs_gradient)
         return self._inputs_gradient
 
-    def cost(self, direction: str) -> costs.Cost:  # noqa: ARG002
-        """See `Layer.cost`."""
-        return costs.moved(self._size)
+    @property
+    def shape(self) -> CopyShape:
+        """What it computes, for N images."""
+        return self._shape

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from knltrain.communication.reduction import Reducer
-from knltrain.distributed_ops.costs import FLOAT_BYTES, Cost, ring_bytes, ring_steps, sgd_step
+from knltrain.distributed_ops.costs import NOTHING, Cost, ring_bytes, ring_steps
 from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.options import Options
@@ -19,8 +19,10 @@ from knltrain.distributed_ops.packed import Packed
 from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, UPDATE
 from knltrain.errors import NetworkError
 from knltrain.vectors import FloatArray
+from vectorized_ops import shapes
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import FLOAT_BYTES
 
 
 class WeightedLayer(Layer):
@@ -98,15 +100,19 @@ class WeightedLayer(Layer):
         weights: FloatArray = self.parameters[parameter]
         weights[...] = stream.standard_normal(weights.shape) * np.sqrt(2 / inputs)
 
-    def _cost(self, direction: str, computing: Cost) -> Cost:
+    def cost(self, direction: str) -> Cost:
+        """See `Layer.cost`; what is sent belongs to the gradient."""
+        return self._cost(direction, self.shape.costs.get(direction, NOTHING))
+
+    def _cost(self, direction: str, computing: shapes.Cost) -> Cost:
         """Add to what a direction computes what it sends."""
         if direction == UPDATE:
-            return sgd_step(self._packed.size)
+            return Cost.of(shapes.SgdShape(self._packed.size).costs[UPDATE])
         if direction != BACKWARD_WEIGHTS:
-            return computing
+            return Cost.of(computing)
         ranks = self.reducer.ranks
         wire = ring_bytes(FLOAT_BYTES * self._packed.size, ranks)
-        return Cost(computing.flops, computing.memory_bytes, wire, ring_steps(ranks))
+        return Cost.of(computing, wire, ring_steps(ranks))
 
 
 class ProductLayer(WeightedLayer):

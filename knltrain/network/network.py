@@ -16,6 +16,7 @@ from knltrain.network.graph import (
 )
 from knltrain.network.layers import IMAGES, Layer, ParameterSpec, Shape
 from knltrain.network.parameter_groups import ParameterGroup, parameter_groups_of
+from vectorized_ops.shapes import OperationShape
 
 ALIGNMENT_FLOATS = 16  # 64 bytes: one cache line, one AVX-512 register
 
@@ -119,10 +120,14 @@ class Network:
         """The packed vector in runs of equal multipliers and statistic momentum."""
         return parameter_groups_of(self.parameters, self.packed_size)
 
+    def operation(self, layer: Layer, images: int) -> OperationShape:
+        """What a layer does with so many images, and what that costs."""
+        return layer.operation(images, self.input_shapes(layer))
+
     @property
     def flops_per_image(self) -> int:
-        """Operations of the forward pass of one image through all layers."""
-        return sum(layer.flops(self.input_shapes(layer)) for layer in self.layers)
+        """Operations of one image's forward pass through all convolutions and dense layers."""
+        return sum(self._flops(layer) for layer in self.layers)
 
     @property
     def training_flops_per_image(self) -> int:
@@ -132,10 +137,13 @@ class Network:
         of its weights), but only twice where its input needs no gradient.
         """
         return sum(
-            layer.flops(self.input_shapes(layer))
-            * (3 if self.needs_gradient(self.inputs_of(layer)[0]) else 2)
+            self._flops(layer) * (3 if self.needs_gradient(self.inputs_of(layer)[0]) else 2)
             for layer in self.layers
         )
+
+    def _flops(self, layer: Layer) -> int:
+        operation = self.operation(layer, 1)
+        return operation.costs["forward"].flops if operation.is_product else 0
 
 
 def _placed(layers: Sequence[tuple[Layer, tuple[Shape, ...]]]) -> tuple[ParameterSpec, ...]:

@@ -33,7 +33,6 @@ from knltrain.network import layers
 from knltrain.network.layers import IMAGES, Layer, Shape
 from knltrain.network.network import Network
 from vectorized_ops.implementations import Operations
-from vectorized_ops.shapes import ConvolutionShape, PoolingShape
 
 
 @final
@@ -88,19 +87,7 @@ class Lowering:
             stage = PooledConvolutionStage(layer.name, self._operations, operation, inputs, output)
             self.stages.append(stage)
             return
-        height, width, channels = inputs.shape
-        shape = ConvolutionShape(
-            self._batch,
-            height,
-            width,
-            channels,
-            layer.filters,
-            window.kernel,
-            window.stride,
-            window.padding,
-            window.dilation,
-            layer.groups,
-        )
+        shape = layer.operation(self._batch, (inputs.shape,))
         self._weighted(layer, self._operations.convolution(shape), inputs, layer.bias)
 
     def _dense(self, layer: layers.Dense) -> None:
@@ -111,7 +98,8 @@ class Lowering:
             )
             self.stages.append(FlattenStage(layer.name, self._operations, inputs, flat))
             inputs = flat
-        operation = self._operations.dense(self._batch, inputs.shape[0], layer.units)
+        shape = layer.operation(self._batch, (inputs.shape,))
+        operation = self._operations.dense(shape.images, shape.inputs, shape.units)
         self._weighted(layer, operation, inputs, layer.bias)
 
     def _weighted(self, layer: Layer, operation: Any, inputs: Tensor, bias: bool) -> None:
@@ -167,11 +155,8 @@ class Lowering:
         )
 
     def _pooling(self, layer: layers.MaxPooling | layers.AveragePooling) -> None:
-        inputs, window = self._input(layer), layer.window
-        height, width, _ = inputs.shape
-        shape = PoolingShape(
-            height, width, window.kernel, window.stride, window.padding, layer.ceil
-        )
+        inputs = self._input(layer)
+        shape = layer.windows((inputs.shape,))
         output = self._output(layer)
         if isinstance(layer, layers.MaxPooling):
             operation = self._operations.max_pooling(shape)

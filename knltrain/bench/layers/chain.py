@@ -22,7 +22,6 @@ from knltrain.network import layers as specs
 from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.shapes import ConvolutionShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +78,14 @@ class Chain:
         if isinstance(layer, specs.Convolution):
             made = self._convolution(layer, inputs)
         elif isinstance(layer, specs.Dense):
-            inputs = (int(np.prod(inputs)),)
-            chunks = min(self._chunks, layer.units)
+            dense = layer.operation(self._batch, (inputs,))
+            inputs = (dense.inputs,)
             made = Dense(
-                layer.name, self._batch, inputs[0], layer.units, self._reducer, self._options,
-                bias=layer.bias, chunks=chunks,
+                layer.name, dense.images, dense.inputs, dense.units, self._reducer, self._options,
+                bias=layer.bias, chunks=min(self._chunks, dense.units),
             )  # fmt: skip
         elif isinstance(layer, specs.BatchNormalisation):
-            height, width, channels = inputs
-            shape = self._batch, height, width, channels
+            shape = layer.operation(self._batch, (inputs,)).inputs
             made = BatchNormalisation(layer.name, shape, self._reducer, self._options)
         else:
             return None
@@ -95,11 +93,7 @@ class Chain:
         return _Link(made, self._array(inputs), self._array(outputs), needs_data)
 
     def _convolution(self, layer: specs.Convolution, inputs: tuple[int, ...]) -> Convolution:
-        window, (height, width, channels) = layer.window, inputs
-        shape = ConvolutionShape(
-            self._batch, height, width, channels, layer.filters, window.kernel, window.stride,
-            window.padding, window.dilation, layer.groups,
-        )  # fmt: skip
+        shape = layer.operation(self._batch, (inputs,))
         most = layer.groups if layer.groups > 1 else layer.filters
         return Convolution(
             layer.name, shape, self._reducer, self._options,

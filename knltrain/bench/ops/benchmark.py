@@ -12,11 +12,12 @@ from typing import Any
 
 from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.assembly import network_named
-from knltrain.bench.ops.cases import FLOAT_BYTES, Case, cases
+from knltrain.bench.ops.cases import Case, cases
 from knltrain.bench.ops.report import bandwidths, comparisons
 from knltrain.cluster import processor_settings
 from knltrain.errors import ConfigError, unknown_name
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
+from vectorized_ops.shapes import FLOAT_BYTES
 from vectorized_ops.timing import mean_seconds
 
 SGEMM_SIDE = 2048
@@ -78,11 +79,11 @@ def run_ops_benchmark(
 
 
 def _wanted(found: list[Case], kinds: tuple[str, ...]) -> list[Case]:
-    known = {case.operation for case in found}
+    known = {case.operation.kind for case in found}
     for kind in kinds:
         if kind not in known:
             raise ConfigError(unknown_name("operation", kind, known))
-    return [case for case in found if not kinds or case.operation in kinds]
+    return [case for case in found if not kinds or case.operation.kind in kinds]
 
 
 def _measured(
@@ -105,11 +106,11 @@ def _measured(
         for key, run in work.items():
             taken = mean_seconds(run, ENOUGH_SECONDS)
             seconds[key].append(taken)
-            moved = case.streams[key[0]] * FLOAT_BYTES
-            done = case.flops / gflops if case.flops else moved / gbytes
+            cost, is_product = case.operation.costs[key[0]], case.operation.is_product
+            done = cost.flops / gflops if is_product else cost.compulsory_bytes / gbytes
             shares[key].append(done / taken / 1e9)
     rows = []
-    for direction in case.streams:
+    for direction in case.operation.costs:
         for key in (key for key in work if key[0] == direction):
             made = prepared[key[1]]
             choice = made.choices.get(direction) if made is not None else None
@@ -122,10 +123,11 @@ def _row(
     case: Case, key: tuple[str, str], choice: Any, seconds: float, share: float
 ) -> dict[str, Any]:
     direction, implementation = key
-    moved = case.streams[direction] * FLOAT_BYTES
+    operation, is_product = case.operation, case.operation.is_product
+    cost = operation.costs[direction]
     return {
-        "operation": case.operation,
-        "shape": case.shape,
+        "operation": operation.kind,
+        "shape": str(operation),
         "layers": case.layers,
         "direction": direction,
         "implementation": implementation,
@@ -134,10 +136,10 @@ def _row(
         if choice is None
         else {name: 1e3 * taken for name, taken in choice.seconds.items()},
         "milliseconds": 1e3 * seconds,
-        "gflops": case.flops / seconds / 1e9 if case.flops else None,
-        "share_of_sgemm": share if case.flops else None,
-        "gbytes_per_second": None if case.flops else moved / seconds / 1e9,
-        "share_of_copy": None if case.flops else share,
+        "gflops": cost.flops / seconds / 1e9 if is_product else None,
+        "share_of_sgemm": share if is_product else None,
+        "gbytes_per_second": None if is_product else cost.compulsory_bytes / seconds / 1e9,
+        "share_of_copy": None if is_product else share,
     }
 
 

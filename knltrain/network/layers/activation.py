@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from knltrain.errors import NetworkError
 from knltrain.network.layers.layer import Layer, only_shape
 from knltrain.network.layers.parameter import Shape
+from vectorized_ops.shapes import DropoutShape, RectifierShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class ReLU(Layer):
         """That of the input."""
         return only_shape(self.name, input_shapes)
 
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> RectifierShape:
+        """Of any values."""
+        return RectifierShape((images, *only_shape(self.name, input_shapes)))
+
 
 @dataclass(frozen=True, slots=True)
 class Dropout(Layer):
@@ -56,3 +61,7 @@ class Dropout(Layer):
     def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
         """That of the input."""
         return only_shape(self.name, input_shapes)
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> DropoutShape:
+        """Of any values."""
+        return DropoutShape((images, *only_shape(self.name, input_shapes)), self.rate)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from knltrain.errors import NetworkError
@@ -16,6 +15,7 @@ from knltrain.network.layers.parameter import (
     weights_and_bias,
 )
 from knltrain.network.layers.window import Extent, Window, pair, shortest
+from vectorized_ops.shapes import ConvolutionShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,19 @@ class Convolution(Layer):
             (self.weights_multipliers, self.bias_multipliers),
         )
 
-    def flops(self, input_shapes: tuple[Shape, ...]) -> int:
-        """2 P Q K C/groups R S for an output of P x Q x K."""
-        channels = feature_map(self.name, input_shapes)[2] // self.groups
-        return (
-            2
-            * math.prod(self.output_shape(input_shapes))
-            * channels
-            * math.prod(self.window.kernel)
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> ConvolutionShape:
+        """Of maps (H,W,C)."""
+        height, width, channels = feature_map(self.name, input_shapes)
+        window = self.window
+        return ConvolutionShape(
+            images=images,
+            height=height,
+            width=width,
+            channels=channels,
+            filters=self.filters,
+            kernel=window.kernel,
+            stride=window.stride,
+            padding=window.padding,
+            dilation=window.dilation,
+            groups=self.groups,
         )

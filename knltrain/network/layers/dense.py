@@ -14,6 +14,7 @@ from knltrain.network.layers.parameter import (
     initial_weights,
     weights_and_bias,
 )
+from vectorized_ops.shapes import DenseShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,6 @@ class Dense(Layer):
             (self.weights_multipliers, self.bias_multipliers),
         )
 
-    def flops(self, input_shapes: tuple[Shape, ...]) -> int:
-        """2 O I."""
-        return 2 * self.units * math.prod(only_shape(self.name, input_shapes))
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> DenseShape:
+        """Of vectors, or flattened maps."""
+        return DenseShape(images, math.prod(only_shape(self.name, input_shapes)), self.units)

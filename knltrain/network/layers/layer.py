@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 from knltrain.errors import NetworkError
 from knltrain.network.layers.parameter import ParameterSpec, Shape
+from vectorized_ops.shapes import OperationShape
 
 IMAGES = "images"
 """The name under which layers take the network's input."""
@@ -30,9 +31,9 @@ class Layer(ABC):
         """The layer's parameters, weights first, not yet placed in a packed vector."""
         return ()
 
-    def flops(self, input_shapes: tuple[Shape, ...]) -> int:  # noqa: ARG002
-        """Operations of the forward pass of one image."""
-        return 0
+    @abstractmethod
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> OperationShape:
+        """What it does with so many images, and what that costs."""
 
 
 def only_shape(name: str, input_shapes: tuple[Shape, ...]) -> Shape:

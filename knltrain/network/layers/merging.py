@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from knltrain.errors import NetworkError
 from knltrain.network.layers.layer import Layer
 from knltrain.network.layers.parameter import Shape
+from vectorized_ops.shapes import AdditionShape, ConcatenationShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class Concatenation(Layer):
             )
         return (*input_shapes[0][:2], sum(shape[2] for shape in input_shapes))
 
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> ConcatenationShape:
+        """To maps of all channels."""
+        height, width, channels = self.output_shape(input_shapes)
+        return ConcatenationShape((images, height, width, channels))
+
 
 @dataclass(frozen=True, slots=True)
 class Addition(Layer):
@@ -43,3 +49,7 @@ class Addition(Layer):
                 "same shape"
             )
         return input_shapes[0]
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> AdditionShape:
+        """Of two inputs."""
+        return AdditionShape((images, *self.output_shape(input_shapes)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from knltrain.errors import NetworkError
 from knltrain.network.layers.layer import Layer, feature_map
 from knltrain.network.layers.parameter import Initial, ParameterSpec, Shape
+from vectorized_ops.shapes import BatchNormalisationShape, LocalResponseShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,12 @@ class BatchNormalisation(Layer):
             ),
         )
 
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> BatchNormalisationShape:
+        """Of maps (H,W,C)."""
+        return BatchNormalisationShape(
+            (images, *feature_map(self.name, input_shapes)), self.epsilon
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LocalResponseNormalisation(Layer):
@@ -95,3 +102,13 @@ class LocalResponseNormalisation(Layer):
     def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
         """That of the input, a feature map."""
         return feature_map(self.name, input_shapes)
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> LocalResponseShape:
+        """Of maps (H,W,C)."""
+        return LocalResponseShape(
+            (images, *feature_map(self.name, input_shapes)),
+            self.size,
+            self.alpha,
+            self.beta,
+            self.bias,
+        )

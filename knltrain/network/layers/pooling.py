@@ -9,6 +9,12 @@ from knltrain.errors import NetworkError
 from knltrain.network.layers.layer import Layer, feature_map
 from knltrain.network.layers.parameter import Shape
 from knltrain.network.layers.window import Extent, Window, pair, shortest
+from vectorized_ops.shapes import (
+    AveragePoolingShape,
+    GlobalAveragePoolingShape,
+    MaxPoolingShape,
+    PoolingShape,
+)
 
 
 class Pooling(Layer, ABC):
@@ -45,6 +51,12 @@ class Pooling(Layer, ABC):
         height, width, channels = feature_map(self.name, input_shapes)
         return (*self.window.positions(height, width, self.ceil), channels)
 
+    def windows(self, input_shapes: tuple[Shape, ...]) -> PoolingShape:
+        """Where they lie on maps (H,W,C)."""
+        height, width, _ = feature_map(self.name, input_shapes)
+        window = self.window
+        return PoolingShape(height, width, window.kernel, window.stride, window.padding, self.ceil)
+
 
 @dataclass(frozen=True, slots=True)
 class MaxPooling(Pooling):
@@ -56,6 +68,11 @@ class MaxPooling(Pooling):
     padding: Extent = 0
     ceil: bool = False
     inputs: tuple[str, ...] = ()
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> MaxPoolingShape:
+        """Of maps (H,W,C)."""
+        channels = feature_map(self.name, input_shapes)[2]
+        return MaxPoolingShape(images, channels, self.windows(input_shapes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,11 @@ class AveragePooling(Pooling):
     ceil: bool = False
     inputs: tuple[str, ...] = ()
 
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> AveragePoolingShape:
+        """Of maps (H,W,C)."""
+        channels = feature_map(self.name, input_shapes)[2]
+        return AveragePoolingShape(images, channels, self.windows(input_shapes))
+
 
 @dataclass(frozen=True, slots=True)
 class GlobalAveragePooling(Layer):
@@ -84,3 +106,7 @@ class GlobalAveragePooling(Layer):
     def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
         """(H,W,C) -> (C,)."""
         return feature_map(self.name, input_shapes)[2:]
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> GlobalAveragePoolingShape:
+        """Of maps (H,W,C)."""
+        return GlobalAveragePoolingShape((images, *feature_map(self.name, input_shapes)))

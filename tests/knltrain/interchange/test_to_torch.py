@@ -16,6 +16,7 @@ from knltrain.network.layers import BatchNormalisation, Convolution, Dense, Laye
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.lenet import lenet
+from vectorized_ops.shapes import CopyShape
 
 
 def _initialised(network: Network) -> ParameterVector:
@@ -210,6 +211,9 @@ class Unknown(Layer):
 
     def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
         return input_shapes[0]
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> CopyShape:
+        return CopyShape((images, *input_shapes[0]))
 
 
 def test_layer_without_a_module_is_refused() -> None:

@@ -38,6 +38,7 @@ from knltrain.network.layers import (
 )
 from knltrain.network.network import Network
 from vectorized_ops.implementations import operations
+from vectorized_ops.shapes import CopyShape
 
 
 def lowered(network: Network, implementation: str = "reference") -> Lowering:
@@ -308,6 +309,9 @@ class Shuffle(Layer):
 
     def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
         return input_shapes[0]
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> CopyShape:
+        return CopyShape((images, *input_shapes[0]))
 
 
 @pytest.mark.parametrize("implementation", ["reference", "numba", "onednn"])

@@ -48,7 +48,8 @@ def test_each_group_has_weights_for_its_own_channels() -> None:
 def test_flops_count_a_multiply_add_as_two(
     layer: Convolution, input_shape: Shape, flops: int
 ) -> None:
-    assert layer.flops((input_shape,)) == flops
+    assert layer.operation(3, (input_shape,)).flops == 3 * flops
+    assert layer.operation(3, (input_shape,)).outputs == (3, *layer.output_shape((input_shape,)))
 
 
 def test_choices_for_training_reach_the_parameters() -> None:

@@ -6,13 +6,14 @@ import pytest
 
 from knltrain.errors import NetworkError
 from knltrain.network.layers import CAFFE_BIAS, Dense, Initial, Shape
+from vectorized_ops.shapes import DenseShape
 
 
 @pytest.mark.parametrize("input_shape", [(4, 4, 50), (800,)])
 def test_map_and_vector_of_the_same_size_cost_the_same(input_shape: Shape) -> None:
     layer = Dense("d", 10)
     assert layer.output_shape((input_shape,)) == (10,)
-    assert layer.flops((input_shape,)) == 2 * 10 * 800
+    assert layer.operation(3, (input_shape,)) == DenseShape(3, 800, 10)
     assert [(spec.name, spec.shape) for spec in layer.parameters((input_shape,))] == [
         ("d.weights", (10, 800)),
         ("d.bias", (10,)),

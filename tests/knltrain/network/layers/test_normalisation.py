@@ -25,7 +25,7 @@ def test_batch_normalisation_keeps_statistics_beside_what_it_trains() -> None:
 
 def test_response_normalisation_has_no_parameters() -> None:
     layer = LocalResponseNormalisation("n")
-    assert (layer.output_shape(MAP), layer.parameters(MAP), layer.flops(MAP)) == ((5, 6, 7), (), 0)
+    assert (layer.output_shape(MAP), layer.parameters(MAP)) == ((5, 6, 7), ())
 
 
 @pytest.mark.parametrize(

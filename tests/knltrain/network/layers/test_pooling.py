@@ -6,6 +6,7 @@ import pytest
 
 from knltrain.errors import NetworkError
 from knltrain.network.layers import AveragePooling, GlobalAveragePooling, MaxPooling, Pooling, Shape
+from vectorized_ops.shapes.pooling import WindowPoolingShape
 
 POOLINGS = (MaxPooling, AveragePooling)
 
@@ -27,7 +28,10 @@ def test_output_shape(
 ) -> None:
     layer = kind("p", *numbers)
     assert layer.output_shape((input_shape,)) == output_shape
-    assert (layer.parameters((input_shape,)), layer.flops((input_shape,))) == ((), 0)
+    assert layer.parameters((input_shape,)) == ()
+    operation = layer.operation(3, (input_shape,))
+    assert isinstance(operation, WindowPoolingShape)
+    assert (operation.inputs, operation.outputs) == ((3, *input_shape), (3, *output_shape))
 
 
 def test_global_pooling_leaves_one_value_per_channel() -> None:

@@ -8,38 +8,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.shapes import ConvolutionShape, PoolingShape
+from vectorized_ops.shapes import (
+    AveragePoolingShape,
+    Cost,
+    GlobalAveragePoolingShape,
+    MaxPoolingShape,
+    PoolingShape,
+)
 
 SIDES = st.tuples(st.integers(1, 12), st.integers(1, 12))
 STEPS = st.tuples(st.integers(1, 4), st.integers(1, 4))
 BORDERS = st.tuples(st.integers(0, 3), st.integers(0, 3))
-
-
-@given(sides=SIDES, kernel=STEPS, stride=STEPS, padding=BORDERS, dilation=STEPS)
-def test_convolutions_have_the_shapes_of_pytorch(
-    sides: Any, kernel: Any, stride: Any, padding: Any, dilation: Any
-) -> None:
-    try:
-        shape = ConvolutionShape(2, *sides, 4, 6, kernel, stride, padding, dilation, groups=2)
-    except OperationError as error:
-        assert "use a smaller kernel or dilation, more padding or larger images" in str(error)
-        assert any(
-            side + 2 * border < (taps - 1) * step + 1
-            for side, border, taps, step in zip(sides, padding, kernel, dilation, strict=True)
-        )
-        return
-    layer = torch.nn.Conv2d(4, 6, kernel, stride, padding, dilation, groups=2)
-    assert shape.weights == tuple(layer.weight.shape)
-    assert shape.inputs == (2, *sides, 4)
-    out = layer(torch.zeros(2, 4, *sides))
-    assert shape.outputs == (2, shape.lines, shape.pixels, 6)
-    assert shape.outputs == tuple(out.permute(0, 2, 3, 1).shape)
-
-
-def test_flops_count_multiplications_and_additions_of_all_images() -> None:
-    shape = ConvolutionShape(8, 7, 9, 6, 4, (3, 2), stride=(2, 1), padding=(1, 0), groups=2)
-    assert (shape.lines, shape.pixels) == (4, 8)
-    assert shape.flops == 2 * 8 * (4 * 8) * 4 * (6 // 2) * (3 * 2)
 
 
 @given(sides=SIDES, kernel=STEPS, stride=STEPS, padding=BORDERS, ceil=st.booleans())
@@ -74,27 +53,7 @@ def test_every_pooled_window_holds_a_pixel_of_the_image(
             assert last + kernel[axis] <= sides[axis] + padding[axis]
 
 
-CONVOLUTION: dict[str, Any] = {
-    "images": 1, "height": 4, "width": 4, "channels": 6, "filters": 4, "kernel": (3, 3)
-}  # fmt: skip
 POOLING: dict[str, Any] = {"height": 4, "width": 4, "kernel": (3, 3), "stride": (1, 1)}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"images": 0}, "images = 0 .* at least 1"),
-        ({"stride": (1, 0)}, r"stride = \(1, 0\) .* at least 1"),
-        ({"padding": (-1, 0)}, r"padding = \(-1, 0\) .* at least 0"),
-        ({"groups": 4}, "channels = 6 in 4 groups .* multiple of 4; change channels or groups"),
-        ({"groups": 3}, "filters = 4 in 3 groups .* multiple of 3; change filters or groups"),
-        ({"dilation": (1, 2)}, "3x3 taps, 1x2 pixels apart, .* 4x4 pixels with padding 0x0"),
-    ],
-)
-def test_impossible_convolutions_are_refused(change: dict[str, Any], message: str) -> None:
-    ConvolutionShape(**CONVOLUTION)
-    with pytest.raises(OperationError, match=message):
-        ConvolutionShape(**CONVOLUTION | change)
 
 
 @pytest.mark.parametrize(
@@ -110,3 +69,16 @@ def test_impossible_poolings_are_refused(change: dict[str, Any], message: str) -
     PoolingShape(**POOLING)
     with pytest.raises(OperationError, match=message):
         PoolingShape(**POOLING | change)
+
+
+def test_costs_are_those_of_the_thesis() -> None:
+    windows = PoolingShape(4, 4, (2, 2), (2, 2))
+    largest, mean = MaxPoolingShape(3, 5, windows), AveragePoolingShape(3, 5, windows)
+    assert largest.costs == {
+        "forward": Cost(240, 4 * (240 + 60) + 60),
+        "backward_data": Cost(60, 4 * (240 + 60) + 60),
+    }
+    assert mean.costs["forward"] == mean.costs["backward_data"] == Cost(240, 4 * (240 + 60))
+    whole = GlobalAveragePoolingShape((3, 4, 4, 5))
+    assert whole.costs["forward"] == Cost(240, 4 * (240 + 15))
+    assert (str(largest), str(whole)) == ("4x4x5, 2x2, stride 2", "4x4x5")

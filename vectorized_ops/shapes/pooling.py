@@ -1,0 +1,151 @@
+"""Poolings; pairs are (y, x)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from vectorized_ops.errors import OperationError
+from vectorized_ops.shapes.operation import FLOAT_BYTES, Cost, OperationShape, by
+from vectorized_ops.shapes.windows import Pair, check_least, positions
+
+
+@dataclass(frozen=True, slots=True)
+class PoolingShape:
+    """Windows of `kernel` pixels, `stride` pixels apart, on a bordered map of height x width.
+
+    With `ceil`, a last window that begins inside the image or the padding before it is taken even
+    if it leaves the bordered map at its end, as Caffe and PyTorch's `ceil_mode` do; otherwise all
+    windows lie within the bordered map. Each window holds a pixel of the image. Raises
+    OperationError for shapes without a window, counts below 1 and padding of the kernel or more.
+    """
+
+    height: int
+    width: int
+    kernel: Pair
+    stride: Pair
+    padding: Pair = (0, 0)
+    ceil: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("height", "width", "kernel", "stride"):
+            check_least("a pooling", name, getattr(self, name), 1)
+        check_least("a pooling", "padding", self.padding, 0)
+        if self.padding[0] >= self.kernel[0] or self.padding[1] >= self.kernel[1]:
+            raise OperationError(
+                f"pooling over {by(self.kernel)} pixels with padding {by(self.padding)} was "
+                "asked for: expected padding below the kernel, so that no window lies outside the "
+                "image; use less padding"
+            )
+        if min(self.lines, self.pixels) < 1:
+            raise OperationError(
+                f"pooling over {by(self.kernel)} pixels was asked for on "
+                f"{by((self.height, self.width))} pixels with padding {by(self.padding)}: "
+                "expected a window that fits; use a smaller kernel, more padding or larger images"
+            )
+
+    @property
+    def lines(self) -> int:
+        """Height H' of the output."""
+        return self._positions(self.height, 0)
+
+    @property
+    def pixels(self) -> int:
+        """Width W' of the output."""
+        return self._positions(self.width, 1)
+
+    def _positions(self, extent: int, axis: int) -> int:
+        kernel, stride, padding = self.kernel[axis], self.stride[axis], self.padding[axis]
+        count = positions(extent + (stride - 1) * self.ceil, kernel, stride, padding)
+        begins_outside = (count - 1) * stride >= extent + padding
+        return count - (self.ceil and begins_outside)
+
+
+class WindowPoolingShape(OperationShape):
+    """A pooling of `images` maps of `channels` by `windows`."""
+
+    __slots__ = ()
+
+    images: int
+    channels: int
+    windows: PoolingShape
+
+    @property
+    def inputs(self) -> tuple[int, int, int, int]:
+        """Shape (N, H, W, C) of the images."""
+        return self.images, self.windows.height, self.windows.width, self.channels
+
+    @property
+    def outputs(self) -> tuple[int, int, int, int]:
+        """Shape (N, H', W', C) of the output."""
+        return self.images, self.windows.lines, self.windows.pixels, self.channels
+
+    @property
+    @abstractmethod
+    def costs(self) -> Mapping[str, Cost]:
+        """Images and outputs once."""
+
+    def __str__(self) -> str:
+        windows = f"{by(self.windows.kernel)}, stride {self.windows.stride[0]}"
+        return f"{by(self.inputs[1:])}, {windows}"
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPoolingShape(WindowPoolingShape):
+    """Largest value of each window."""
+
+    kind: ClassVar[str] = "max pooling"
+
+    images: int
+    channels: int
+    windows: PoolingShape
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """A comparison per pixel of each window; images and outputs once, and a byte per place."""
+        inputs, outputs = math.prod(self.inputs), math.prod(self.outputs)
+        moved = FLOAT_BYTES * (inputs + outputs) + outputs
+        return {
+            "forward": Cost(outputs * math.prod(self.windows.kernel), moved),
+            "backward_data": Cost(outputs, moved),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePoolingShape(WindowPoolingShape):
+    """Mean of each window."""
+
+    kind: ClassVar[str] = "average pooling"
+
+    images: int
+    channels: int
+    windows: PoolingShape
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """An addition per pixel; images and outputs once."""
+        inputs, outputs = math.prod(self.inputs), math.prod(self.outputs)
+        cost = Cost(inputs, FLOAT_BYTES * (inputs + outputs))
+        return dict.fromkeys(("forward", "backward_data"), cost)
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAveragePoolingShape(OperationShape):
+    """Mean of each channel of maps (N, H, W, C)."""
+
+    kind: ClassVar[str] = "global average"
+
+    inputs: tuple[int, int, int, int]
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """An addition per pixel; images and outputs once."""
+        values, outputs = math.prod(self.inputs), self.inputs[0] * self.inputs[3]
+        cost = Cost(values, FLOAT_BYTES * (values + outputs))
+        return dict.fromkeys(("forward", "backward_data"), cost)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
