@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from knltrain.errors import NetworkError
-from knltrain.interchange.to_torch import TORCH_NAMES
+from knltrain.interchange.torch_terms import TORCH_NAMES
 from knltrain.network.layers import (
     AveragePooling,
     BatchNormalisation,

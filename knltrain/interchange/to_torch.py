@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import cast
 
 import torch
 from torch import nn
-from torch.nn import functional
 
-from knltrain.errors import NetworkError
+from knltrain.interchange.torch_terms import TORCH_NAMES, TorchModule, terms_of
 from knltrain.network.graph import Output
-from knltrain.network.layers import (
-    IMAGES,
-    Addition,
-    AveragePooling,
-    BatchNormalisation,
-    Concatenation,
-    Convolution,
-    Dense,
-    Dropout,
-    GlobalAveragePooling,
-    Layer,
-    LocalResponseNormalisation,
-    MaxPooling,
-    ReLU,
-    Shape,
-)
+from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
-TORCH_NAMES = {
-    "weights": "weight",
-    "bias": "bias",
-    "scale": "weight",
-    "shift": "bias",
-    "running_mean": "running_mean",
-    "running_variance": "running_var",
-}
-"""Role of a parameter -> what PyTorch calls it."""
+_WITH_PARAMETERS = ("Conv2d", "Linear", "BatchNorm2d")
 
 
 def to_torch(network: Network, parameters: ParameterVector) -> NetworkModule:
@@ -57,11 +32,16 @@ class NetworkModule(nn.Module):
     def __init__(self, network: Network, parameters: ParameterVector) -> None:
         super().__init__()
         self.network = network
-        for layer in network.layers:
-            module = _module(layer, network.input_shapes(layer)[0])
-            if module is not None:
+        self._terms = {
+            layer.name: terms_of(layer, network.input_shapes(layer)[0]) for layer in network.layers
+        }
+        for name, terms in self._terms.items():
+            modules = [_module(each) for each in terms.modules]
+            if modules and isinstance(modules[0], nn.Flatten):
+                del modules[0]  # so that parameters have the layer's name in the state
+            if modules:
                 # Not add_module, which refuses names that nn.Module itself uses, as "type".
-                self._modules[layer.name] = module
+                self._modules[name] = modules[0] if len(modules) == 1 else nn.Sequential(*modules)
         self._share(parameters)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -102,14 +82,15 @@ class NetworkModule(nn.Module):
         }
 
     def _computed(self, layer: Layer, inputs: list[torch.Tensor]) -> torch.Tensor:
-        if isinstance(layer, Concatenation):
-            return torch.cat(inputs, dim=1)
-        if isinstance(layer, Addition):
-            return inputs[0] + inputs[1]
-        if isinstance(layer, GlobalAveragePooling):
-            return functional.adaptive_avg_pool2d(inputs[0], 1).flatten(1)
-        values = inputs[0].flatten(1) if isinstance(layer, Dense) else inputs[0]
-        return cast("torch.Tensor", cast("nn.Module", self._modules[layer.name])(values))
+        terms, values = self._terms[layer.name], inputs[0]
+        if terms.join == "cat":
+            values = torch.cat(inputs, dim=1)
+        elif terms.join == "add":
+            values = torch.add(*inputs)
+        if terms.modules and terms.modules[0].name == "Flatten":
+            values = values.flatten(1)
+        module = self._modules.get(layer.name)
+        return values if module is None else cast("torch.Tensor", module(values))
 
     def _share(self, parameters: ParameterVector) -> None:
         """Put views on the packed vector in place of what the modules came with."""
@@ -121,56 +102,16 @@ class NetworkModule(nn.Module):
             setattr(module, TORCH_NAMES[spec.role], values)
 
 
-def _module(layer: Layer, shape: Shape) -> nn.Module | None:
-    """The module of a layer with inputs of `shape`; None for what needs no module."""
-    if isinstance(layer, Convolution | Dense | BatchNormalisation):
-        return _with_parameters(layer, shape)
-    if isinstance(layer, Concatenation | Addition | GlobalAveragePooling):
-        return None
-    if isinstance(layer, MaxPooling):
-        window = layer.window
-        return nn.MaxPool2d(window.kernel, window.stride, window.padding, ceil_mode=layer.ceil)
-    if isinstance(layer, AveragePooling):
-        window = layer.window
-        return nn.AvgPool2d(window.kernel, window.stride, window.padding, layer.ceil)
-    if isinstance(layer, LocalResponseNormalisation):
-        return nn.LocalResponseNorm(layer.size, layer.alpha, layer.beta, layer.bias)
-    if isinstance(layer, Dropout):
-        return nn.Dropout(layer.rate)
-    if isinstance(layer, ReLU):
-        return _rectifier(layer)
-    raise NetworkError(f"layer '{layer.name}': {type(layer).__name__} has no PyTorch module")
+def _module(described: TorchModule) -> nn.Module:
+    """Make a module.
 
-
-def _with_parameters(layer: Convolution | Dense | BatchNormalisation, shape: Shape) -> nn.Module:
-    """On the meta device, which allocates nothing: views on a packed vector come in their place."""
-    if isinstance(layer, Dense):
-        inputs = math.prod(shape)
-        return nn.Linear(inputs, layer.units, layer.bias, device="meta", dtype=torch.float32)
-    if isinstance(layer, BatchNormalisation):
-        module = nn.BatchNorm2d(
-            shape[2], layer.epsilon, layer.momentum, device="meta", dtype=torch.float32
-        )
+    One with parameters on the meta device, which allocates nothing: views on a packed vector come
+    in their place.
+    """
+    make = getattr(nn, described.name)
+    if described.name not in _WITH_PARAMETERS:
+        return cast("nn.Module", make(**described.arguments))
+    module = make(**described.arguments, device="meta", dtype=torch.float32)
+    if isinstance(module, nn.BatchNorm2d):
         module.num_batches_tracked = torch.zeros((), dtype=torch.long, device="cpu")
-        return module
-    window = layer.window
-    return nn.Conv2d(
-        shape[2],
-        layer.filters,
-        window.kernel,
-        window.stride,
-        window.padding,
-        window.dilation,
-        layer.groups,
-        layer.bias,
-        device="meta",
-        dtype=torch.float32,
-    )
-
-
-def _rectifier(layer: ReLU) -> nn.Module:
-    if layer.ceiling == math.inf:
-        return nn.LeakyReLU(layer.slope) if layer.slope else nn.ReLU()
-    if not layer.slope:
-        return nn.Hardtanh(0.0, layer.ceiling)
-    return nn.Sequential(nn.LeakyReLU(layer.slope), nn.Hardtanh(-math.inf, layer.ceiling))
+    return cast("nn.Module", module)

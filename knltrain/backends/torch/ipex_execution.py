@@ -9,7 +9,8 @@ import torch
 from knltrain.backends.torch.execution import Execution, Tensors
 from knltrain.backends.torch.ipex_installation import check_ipex
 from knltrain.backends.view_cache import ByAddress
-from knltrain.interchange.to_torch import TORCH_NAMES, NetworkModule, to_torch
+from knltrain.interchange.to_torch import NetworkModule, to_torch
+from knltrain.interchange.torch_terms import TORCH_NAMES
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from knltrain.interchange.torch_terms import TORCH_NAMES, terms_of
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
@@ -16,8 +17,9 @@ from knltrain.network.parameters import ParameterVector
 def write_job(folder: Path, network: Network, batch: int, seed: int) -> None:
     """Write `job.json` (the graph and its parameters' names) and `arrays.npz` (batch, parameters).
 
-    A layer is described by its type, all its fields, the names of its inputs and their shapes; an
-    output by its layer and weight; a parameter by its name, layer and role.
+    A layer is described by its name, those of its inputs, how these are joined, and the modules of
+    torch.nn that follow; an output by its layer and weight; a parameter by its name, its layer and
+    what PyTorch calls it.
     """
     parameters = ParameterVector(network)
     parameters.initialise(seed)
@@ -37,16 +39,15 @@ def describe(network: Network) -> dict[str, Any]:
         "network": network.name,
         "layers": [
             {
-                "type": type(layer).__name__,
-                **asdict(layer),  # type: ignore[call-overload]
+                "name": layer.name,
                 "inputs": network.inputs_of(layer),
-                "input_shapes": network.input_shapes(layer),
+                **asdict(terms_of(layer, network.input_shapes(layer)[0])),
             }
             for layer in network.layers
         ],
         "outputs": [asdict(output) for output in network.outputs],
         "parameters": [
-            {"name": spec.name, "layer": spec.layer, "role": spec.role}
+            {"name": spec.name, "layer": spec.layer, "attribute": TORCH_NAMES[spec.role]}
             for spec in network.parameters
         ],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -14,18 +13,10 @@ from torch.nn import functional
 Description = Mapping[str, Any]
 """A network, layer or parameter as `knltrain.bench.step.job` describes it."""
 
-ATTRIBUTES = {
-    "weights": "weight",
-    "bias": "bias",
-    "scale": "weight",
-    "shift": "bias",
-    "running_mean": "running_mean",
-    "running_variance": "running_var",
-}
-"""Role of a parameter -> what PyTorch calls it."""
+OVERWRITABLE = ("Conv2d", "Linear", "BatchNorm2d")
+"""Modules whose backward pass does not look at their own output, so that a ReLU may change it."""
 
-OVERWRITABLE = ("Convolution", "Dense", "BatchNormalisation", "Addition")
-"""Layers whose backward pass does not look at their own output, so that a ReLU may change it."""
+RECTIFIERS = ("ReLU", "LeakyReLU", "Hardtanh")
 
 
 class Graph(nn.Module):
@@ -61,7 +52,7 @@ class Graph(nn.Module):
             module = modules[spec["layer"]]
             holder = module[-1] if isinstance(module, nn.Sequential) else module
             values = torch.from_numpy(arrays[spec["name"]])
-            getattr(holder, ATTRIBUTES[spec["role"]]).copy_(values)
+            getattr(holder, spec["attribute"]).copy_(values)
 
 
 class Concatenate(nn.Module):
@@ -81,55 +72,16 @@ class Add(nn.Module):
 
 
 def module_of(layer: Description, inplace: bool = False) -> nn.Module:
-    """Return the module of a layer; `inplace` is for rectifiers. ValueError for unknown types."""
-    kind, shape = layer["type"], layer["input_shapes"][0]
-    if kind in ("Convolution", "Dense", "BatchNormalisation"):
-        return _with_parameters(layer, shape)
-    if kind in ("MaxPooling", "AveragePooling"):
-        pooling = nn.MaxPool2d if kind == "MaxPooling" else nn.AvgPool2d
-        return pooling(
-            _extent(layer["kernel"]),
-            _extent(layer["stride"]),
-            _extent(layer["padding"]),
-            ceil_mode=layer["ceil"],
-        )
-    if kind == "GlobalAveragePooling":
-        return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    if kind == "LocalResponseNormalisation":
-        return nn.LocalResponseNorm(layer["size"], layer["alpha"], layer["beta"], layer["bias"])
-    if kind == "ReLU":
-        return _rectifier(layer["slope"], layer["ceiling"], inplace)
-    if kind == "Dropout":
-        return nn.Dropout(layer["rate"])
-    if kind in ("Concatenation", "Addition"):
-        return Concatenate() if kind == "Concatenation" else Add()
-    raise ValueError(f"layer type {kind!r} is unknown to the PyTorch peer")
-
-
-def _with_parameters(layer: Description, shape: list[int]) -> nn.Module:
-    if layer["type"] == "BatchNormalisation":
-        return nn.BatchNorm2d(shape[2], layer["epsilon"], layer["momentum"])
-    if layer["type"] == "Convolution":
-        return nn.Conv2d(
-            shape[2],
-            layer["filters"],
-            _extent(layer["kernel"]),
-            _extent(layer["stride"]),
-            _extent(layer["padding"]),
-            _extent(layer["dilation"]),
-            layer["groups"],
-            layer["bias"],
-        )
-    linear = nn.Linear(math.prod(shape), layer["units"], layer["bias"])
-    return nn.Sequential(nn.Flatten(), linear) if len(shape) == 3 else linear
-
-
-def _rectifier(slope: float, ceiling: float, inplace: bool) -> nn.Module:
-    if ceiling == math.inf:
-        return nn.LeakyReLU(slope, inplace) if slope else nn.ReLU(inplace)
-    if not slope:
-        return nn.Hardtanh(0.0, ceiling, inplace)
-    return nn.Sequential(nn.LeakyReLU(slope, inplace), nn.Hardtanh(-math.inf, ceiling))
+    """Return the module of a layer; `inplace` is for one that begins with a rectifier."""
+    if layer["join"] is not None:
+        return Concatenate() if layer["join"] == "cat" else Add()
+    modules = []
+    for number, described in enumerate(layer["modules"]):
+        arguments = {name: _extent(value) for name, value in described["arguments"].items()}
+        if inplace and not number:
+            arguments["inplace"] = True
+        modules.append(getattr(nn, described["name"])(**arguments))
+    return modules[0] if len(modules) == 1 else nn.Sequential(*modules)
 
 
 def _extent(value: Any) -> Any:
@@ -147,10 +99,18 @@ def _overwritten(network: Description) -> set[str]:
     alone = {
         layer["name"]
         for layer in network["layers"]
-        if layer["type"] in OVERWRITABLE and takers[layer["name"]] == 1
+        if _is_overwritable(layer) and takers[layer["name"]] == 1
     }
     return {
         layer["name"]
         for layer in network["layers"]
-        if layer["type"] == "ReLU" and layer["inputs"][0] in alone
+        if layer["modules"]
+        and layer["modules"][0]["name"] in RECTIFIERS
+        and layer["inputs"][0] in alone
     }
+
+
+def _is_overwritable(layer: Description) -> bool:
+    if layer["modules"]:
+        return layer["modules"][-1]["name"] in OVERWRITABLE
+    return bool(layer["join"] == "add")

@@ -10,13 +10,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from knltrain.errors import NetworkError
 from knltrain.interchange.to_torch import to_torch
-from knltrain.network.layers import BatchNormalisation, Convolution, Dense, Layer, ReLU, Shape
+from knltrain.network.layers import BatchNormalisation, Convolution, Dense, ReLU
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.lenet import lenet
-from vectorized_ops.shapes import CopyShape
 
 
 def _initialised(network: Network) -> ParameterVector:
@@ -203,20 +201,3 @@ def test_copy_of_a_module_has_parameters_of_its_own(branched: Network) -> None:
             parameter.fill_(0)
     assert not copied(images).any()
     torch.testing.assert_close(module(images), before, rtol=0, atol=0)
-
-
-class Unknown(Layer):
-    name = "new"
-    inputs = ()
-
-    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
-        return input_shapes[0]
-
-    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> CopyShape:
-        return CopyShape((images, *input_shapes[0]))
-
-
-def test_layer_without_a_module_is_refused() -> None:
-    network = Network("new", (4, 4, 1), (Unknown(),))
-    with pytest.raises(NetworkError, match="layer 'new': Unknown has no PyTorch module"):
-        to_torch(network, ParameterVector(network))

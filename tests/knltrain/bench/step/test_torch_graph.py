@@ -9,7 +9,7 @@ from torch import nn
 
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.bench.step.job import describe
-from knltrain.bench.step.torch_graph import Graph, module_of
+from knltrain.bench.step.torch_graph import Graph
 from knltrain.data.dataset import Batch
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
@@ -129,8 +129,3 @@ def test_modules_are_ordinary_ones():
     }
     assert {"Conv2d", "BatchNorm2d", "LocalResponseNorm", "Linear", "Dropout"} <= kinds
     assert {"MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d", "ReLU", "LeakyReLU"} <= kinds
-
-
-def test_unknown_layer_type_is_refused():
-    with pytest.raises(ValueError, match="'Attention' is unknown"):
-        module_of({"type": "Attention", "input_shapes": [[4, 4, 1]]})
