@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
 from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import ConfigError
@@ -42,19 +43,70 @@ TOP_SHARE = 0.01
 """Of the values that top_k sends, where `exchange.wire_top_share` is left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class Kernels:
-    """The arithmetic that optimizers and exchange rules do on packed vectors."""
+    """The arithmetic that optimizers and exchange rules do on packed vectors.
 
-    sgd: SGDKernel
-    lars: LARSKernel
-    adamw: AdamWKernel
-    elastic: ElasticKernels
-    downpour: DownpourKernels
-    averages: AverageKernels
-    outer_step: OuterKernel
-    wire: WireKernels
-    alone: Alone
+    Of one implementation, whose modules are imported when something of them is asked for.
+    """
+
+    def __init__(self, implementation: str) -> None:
+        self._package = f"vectorized_ops.{implementation}"
+        self._is_compiled = implementation == "numba"
+
+    def _module(self, name: str) -> Any:
+        return import_module(f"{self._package}.{name}")
+
+    @property
+    def sgd(self) -> SGDKernel:
+        """Steps of SGD."""
+        return cast("SGDKernel", self._module("sgd").SGDUpdate)
+
+    @property
+    def lars(self) -> LARSKernel:
+        """Steps of LARS."""
+        return cast("LARSKernel", self._module("lars").LARSUpdate)
+
+    @property
+    def adamw(self) -> AdamWKernel:
+        """Steps of AdamW."""
+        return cast("AdamWKernel", self._module("adamw").AdamWUpdate)
+
+    @property
+    def elastic(self) -> ElasticKernels:
+        """Elastic and plain averages."""
+        return cast("ElasticKernels", self._module("elastic"))
+
+    @property
+    def downpour(self) -> DownpourKernels:
+        """Pushes to a center."""
+        return cast("DownpourKernels", self._module("downpour"))
+
+    @property
+    def averages(self) -> AverageKernels:
+        """Averages over time."""
+        return cast("AverageKernels", self._module("averages"))
+
+    @property
+    def outer_step(self) -> OuterKernel:
+        """Steps of a center."""
+        return cast("OuterKernel", self._module("outer_step").synchronous_outer_step)
+
+    @property
+    def wire(self) -> WireKernels:
+        """Formats between nodes."""
+        from knltrain.communication.internode.wire import WireKernels
+
+        return WireKernels(self._module("wire"), self._module("top_k"))
+
+    @property
+    def alone(self) -> Alone:
+        """Keeps what is called in it to one thread."""
+        if not self._is_compiled:
+            return nullcontext
+        from vectorized_ops.numba.compiling.single_thread import alone
+
+        return alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,50 +230,12 @@ ENGINES: dict[str, Callable[[Network], Execution]] = {
 
 def numba_kernels() -> Kernels:
     """Kernels compiled for this processor."""
-    from knltrain.communication.internode.wire import WireKernels
-    from vectorized_ops.numba import adamw, averages, downpour, elastic, lars, outer_step, sgd, wire
-    from vectorized_ops.numba import top_k as largest
-    from vectorized_ops.numba.compiling.single_thread import alone
-
-    return Kernels(
-        sgd.SGDUpdate,
-        lars.LARSUpdate,
-        adamw.AdamWUpdate,
-        elastic,
-        downpour,
-        averages,
-        outer_step.synchronous_outer_step,
-        WireKernels(wire, largest),
-        alone,
-    )
+    return Kernels("numba")
 
 
 def reference_kernels() -> Kernels:
     """Kernels in plain NumPy."""
-    from knltrain.communication.internode.wire import WireKernels
-    from vectorized_ops.reference import (
-        adamw,
-        averages,
-        downpour,
-        elastic,
-        lars,
-        outer_step,
-        sgd,
-        wire,
-    )
-    from vectorized_ops.reference import top_k as largest
-
-    return Kernels(
-        sgd.SGDUpdate,
-        lars.LARSUpdate,
-        adamw.AdamWUpdate,
-        elastic,
-        downpour,
-        averages,
-        outer_step.synchronous_outer_step,
-        WireKernels(wire, largest),
-        nullcontext,
-    )
+    return Kernels("reference")
 
 
 def between_nodes(
