@@ -267,7 +267,7 @@ def test_others_hear_of_a_dying_worker_before_its_memory_is_free(watched: Watche
             how = os.WEXITED | os.WNOWAIT | os.WNOHANG
             seen.append(os.waitid(os.P_PID, watched.workers[1].pid, how))
 
-    for _ in range(5):  # this process may be without a core itself meanwhile
+    for _ in range(20):  # this process may be without a core itself meanwhile
         ending = watched.run(WAIT, BIG, on_abort=look_for_its_end)
         assert ending.failure is not None
         assert (ending.failure.rank, ending.failure.signal_number) == (1, signal.SIGKILL)
