@@ -39,7 +39,7 @@ def _on_one_level(context: MethodContext, facts: MethodFacts, period: int) -> Me
     chosen, strategy = context.exchange, strategy_named(facts.strategy)
     rule = RULES[facts.rule](context)
     if chosen.emulated_link_gbits is not None:
-        rule = _over_link(context, strategy, rule)
+        rule = _over_link(context, rule)
     return Method(
         name=chosen.method,
         rule=rule,
@@ -82,9 +82,7 @@ def groups_of(context: MethodContext) -> tuple[int, int]:
     return size, workers // size
 
 
-def _over_link(
-    context: MethodContext, strategy: type[Strategy], rule: ExchangeRule
-) -> ExchangeRule:
+def _over_link(context: MethodContext, rule: ExchangeRule) -> ExchangeRule:
     """The rule over the link that is to be emulated."""
     from knltrain.exchange.rules.emulated_link import Link, SlowLink
     from knltrain.exchange.rules.rule import SynchronousRule
@@ -92,8 +90,8 @@ def _over_link(
     chosen = context.exchange
     gbits = chosen.emulated_link_gbits
     assert gbits is not None
-    on_levels = METHODS[chosen.method].levels is not None
-    if on_levels or not strategy.emulates_links or not isinstance(rule, SynchronousRule):
+    of_all = strategy_of(context.config)
+    if not of_all.emulates_links or not isinstance(rule, SynchronousRule):
         raise ConfigError(
             f"exchange.emulated_link_gbits = {gbits}: {chosen.method} cannot be emulated over a "
             "link; expected elastic or averaging workers that all exchange with one center, such "

@@ -11,8 +11,8 @@ from knltrain.distributed_ops.costs import NOTHING, Cost
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import DIRECTIONS, Times
 from knltrain.errors import NetworkError
+from vectorized_ops import shapes
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.shapes import OperationShape
 
 
 class Layer(ABC):
@@ -32,17 +32,21 @@ class Layer(ABC):
 
     @property
     @abstractmethod
-    def shape(self) -> OperationShape:
+    def shape(self) -> shapes.OperationShape:
         """What it computes, for N images."""
 
     def cost(self, direction: str) -> Cost:
         """What a call of a direction, one of `times`, costs; it needs not have that direction."""
-        return Cost.of(self.shape.costs.get(direction, NOTHING))
+        return Cost.of(self._computing(direction))
 
     def clear_times(self) -> None:
         """Forget what was recorded, as after the first steps, which compile."""
         for times in self.times.values():
             times.clear()
+
+    def _computing(self, direction: str) -> shapes.Cost:
+        """What a call of a direction costs of computing and memory alone."""
+        return self.shape.costs.get(direction, NOTHING)
 
     def _array(self, *shape: int) -> AnyArray:
         """Make an array as layers pass them on; the first of `shape` is N."""

@@ -8,14 +8,14 @@ from typing import Any, final
 import numpy as np
 
 from knltrain.communication.reduction import Reducer
-from knltrain.distributed_ops.costs import NOTHING, Cost
+from knltrain.distributed_ops.costs import NOTHING
 from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from knltrain.distributed_ops.weighted import WeightedLayer
 from knltrain.errors import NetworkError
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.shapes import BatchNormalisationShape
+from vectorized_ops.shapes import BatchNormalisationShape, Cost
 
 Shape = tuple[int, int, int, int]
 
@@ -97,14 +97,14 @@ class BatchNormalisation(WeightedLayer):
         """What it computes, for N images."""
         return self._shape
 
-    def cost(self, direction: str) -> Cost:
-        """See `Layer.cost`; all of the backward pass is in `backward_weights`."""
+    def _computing(self, direction: str) -> Cost:
+        """All of the backward pass is in `backward_weights`."""
         costs = self._shape.costs
         found = {
             FORWARD: costs["statistics"] + costs["forward"],
             BACKWARD_WEIGHTS: costs["backward_data"],
         }
-        return self._cost(direction, found.get(direction, NOTHING))
+        return found.get(direction, NOTHING)
 
     def _pieces(self, values: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
         parameters, out = self.parameters, self.gradients

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from knltrain.communication.reduction import Reducer
-from knltrain.distributed_ops.costs import NOTHING, Cost, ring_bytes, ring_steps
+from knltrain.distributed_ops.costs import Cost, ring_bytes, ring_steps
 from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.options import Options
@@ -102,12 +102,9 @@ class WeightedLayer(Layer):
 
     def cost(self, direction: str) -> Cost:
         """See `Layer.cost`; what is sent belongs to the gradient."""
-        return self._cost(direction, self.shape.costs.get(direction, NOTHING))
-
-    def _cost(self, direction: str, computing: shapes.Cost) -> Cost:
-        """Add to what a direction computes what it sends."""
         if direction == UPDATE:
             return Cost.of(shapes.SgdShape(self._packed.size).costs[UPDATE])
+        computing = self._computing(direction)
         if direction != BACKWARD_WEIGHTS:
             return Cost.of(computing)
         ranks = self.reducer.ranks

@@ -22,6 +22,7 @@ class TwoLevelStrategy(Strategy):
     """Exchanges inside a group, and between groups by their roots, which alone have ``outside``."""
 
     schedules = ("synchronous", "first_come", "round_robin", "lock_free")
+    emulates_links = False
 
     def __init__(
         self,
