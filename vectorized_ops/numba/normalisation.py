@@ -76,8 +76,8 @@ class BatchNormalisation:
         real, floor = self._real_images(values), np.float32(0 if relu else np.nan)
         kernels.prepare(mean, variance, scale, shift, self._epsilon, self._constants)
         kernels.gradient_sums(
-            *source, *above, self._pixels, self._images, real, variance, self._epsilon,
-            self._constants, floor, self._sums, self._totals, scale_out, shift_out,
+            *source, *above, self._pixels, self._images, real, self._constants, floor,
+            self._sums, self._totals, scale_out, shift_out,
         )  # fmt: skip
         kernels.backward(
             *source, *above, *target, self._pixels, real, self._constants, floor, add, past,

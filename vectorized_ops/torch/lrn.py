@@ -55,7 +55,7 @@ class _Response(torch.autograd.Function):
         images = pixelwise(images)
         out, factor = maps(images.shape), alpha / size
         forward, ctx.backward_kernel = kernels.kernels(size // 2, (size - 1) // 2, int(4 * beta))
-        ctx.numbers = k, factor, 2 * factor * beta, 0.0 if rectify else math.nan
+        ctx.numbers = k, factor, -2 * factor * beta, 0.0 if rectify else math.nan
         forward(_arguments(ctx.numbers, out, images, None))
         ctx.save_for_backward(images)
         return out

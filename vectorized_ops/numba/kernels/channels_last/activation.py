@@ -12,11 +12,15 @@ import numpy as np
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.emit.raw_arrays import array_at
-from vectorized_ops.numba.kernels.channels_last.lanes import rectified
-from vectorized_ops.numba.kernels.channels_last.rows import CHANNELS, TOTALS, padded, pass_over_rows
+from vectorized_ops.numba.kernels.arithmetic.rectifier import rectified
+from vectorized_ops.numba.kernels.channels_last.rows import (
+    CHANNELS,
+    TOTALS,
+    Results,
+    padded,
+    pass_over_rows,
+)
 from vectorized_ops.numba.kernels.channels_last.team import THREADS
-
-Results = tuple[list[Value], list[Value]]
 
 _pad = kernel(padded)
 

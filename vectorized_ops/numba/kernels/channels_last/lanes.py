@@ -50,12 +50,6 @@ def at_type(lanes: Lanes, pointer: Value, kind: Any) -> Value:
     return lanes.builder.bitcast(pointer, kind.as_pointer())
 
 
-def rectified(lanes: Lanes, value: Value) -> Value:
-    """Return the ReLU of a vector; a NaN stays."""
-    zero = lanes.constant(0.0)
-    return lanes.select(lanes.compare(value, "<", zero), zero, value)
-
-
 def larger(lanes: Lanes, left: Value, right: Value) -> Value:
     """Return the larger of two integers."""
     builder, right = lanes.builder, lanes.integer(right)

@@ -18,6 +18,8 @@ from numba import types
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.flow import fold
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba.kernels.arithmetic import lrn as arithmetic
+from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
 from vectorized_ops.numba.kernels.channels_last.lanes import (
     first_lanes,
     larger,
@@ -39,7 +41,7 @@ from vectorized_ops.numba.kernels.channels_last.team import (
 ) = range(THREADS, THREADS + 11)  # fmt: skip
 """Places in the arguments of both kernels: counts, a flag, bits of doubles, addresses.
 
-SLOPE is 2 * factor * beta. Values below FLOOR (NaN: none) count as if they were FLOOR, as a ReLU
+SLOPE is -2 * factor * beta. Values below FLOOR (NaN: none) count as if they were FLOOR, as a ReLU
 makes them, and the gradient of values that are not above it is zero.
 """
 
@@ -130,7 +132,7 @@ class _Rows:
         return []
 
     def backward(self, row: Value) -> list[Value]:
-        """Write g * s^-beta - slope * x * sum of g x s^(-beta-1) over the windows that hold x."""
+        """Write the gradient of x."""
         lanes = self._lanes
         values, arriving, out = (
             self._row(start, row) for start in (self._values, self._gradient, self._out)
@@ -139,8 +141,8 @@ class _Rows:
         def ahead(squares: list[Value], value: Value, offset: Value) -> list[Value]:
             """Return what is known of the vector at `offset`, one ahead of what is written."""
             power, inverse = self._powers(squares)
-            scaled = lanes.multiply(self._load(arriving, offset), power)
-            return [scaled, lanes.multiply(lanes.multiply(scaled, value), inverse)]
+            gradient = self._load(arriving, offset)
+            return [*arithmetic.gradient_parts(lanes, value, gradient, power, inverse)]
 
         def step(carried: list[Value], offset: Value) -> tuple[Value, list[Value]]:
             value, scaled, share_before, share, square, following, square_following = carried
@@ -150,8 +152,7 @@ class _Rows:
                 [square, square_following, square_further], following, lanes.sum(offset, LANES)
             )
             shares = self._sum([share_before, share, share_behind], turned=True)
-            weighted = lanes.multiply(lanes.multiply(value, self._slope), shares)
-            result = lanes.subtract(scaled, weighted)
+            result = arithmetic.values_gradient(lanes, value, scaled, shares, self._slope)
             dead = lanes.compare(value, "<=", self._floor)  # A value below it has become it.
             return lanes.select(dead, self._zero, result), [
                 following, scaled_following, share, share_behind, square_following, further,
@@ -201,7 +202,7 @@ class _Rows:
     def _value(self, row: Value, offset: Value) -> Value:
         """Return the values at `offset` of a row, at least the floor; a NaN stays."""
         lanes, value = self._lanes, self._load(row, offset)
-        return lanes.select(lanes.compare(value, "<", self._floor), self._floor, value)
+        return at_least(lanes, value, self._floor)
 
     def _row(self, start: Value, row: Value) -> Value:
         return self._lanes.at(start, self._lanes.product(row, self._channels))
@@ -220,15 +221,6 @@ class _Rows:
         return total
 
     def _powers(self, squares: list[Value]) -> tuple[Value, Value]:
-        """Return s^-beta and s^-1; square roots of inverses make up all quarters."""
-        lanes = self._lanes
-        scale = lanes.fma(self._sum(squares), self._factor, self._bias)
-        inverse = lanes.divide(lanes.constant(1.0), scale)
-        power = inverse
-        if self._window.quarters < 4:
-            root = lanes.square_root(inverse)
-            power = root
-            if self._window.quarters != 2:
-                fourth = lanes.square_root(root)
-                power = fourth if self._window.quarters == 1 else lanes.multiply(root, fourth)
-        return power, inverse
+        """Return s^-beta and s^-1 of the middle one of three vectors of squares."""
+        scale = self._lanes.fma(self._sum(squares), self._factor, self._bias)
+        return arithmetic.powers(self._lanes, scale, self._window.quarters)

@@ -2,7 +2,7 @@
 
 The values are read once for the statistics, and the mask of a ReLU behind the normalisation is
 computed again where its gradient passes. The kernels take arguments as `rows` names
-them; the table of constants has the rows named here.
+them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,20 @@ import numpy as np
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.emit.raw_arrays import array_at
+from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
+from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import TABLE_ROWS
+from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
 from vectorized_ops.numba.kernels.channels_last.rows import (
     CHANNELS,
     ROWS,
     STREAMS,
     TABLE,
     TOTALS,
+    Results,
     padded,
     pass_over_rows,
 )
 from vectorized_ops.numba.kernels.channels_last.team import THREADS
-
-MEAN, FACTOR, SHIFT, INVERSE, SLOPE, LEVEL = range(6)
-"""Rows of the table: z = (x - MEAN) * FACTOR + SHIFT, FACTOR = scale * INVERSE, and the gradient of
-x is that of z * FACTOR + (x - MEAN) * SLOPE + LEVEL."""
-
-TABLE_ROWS = 6
 
 SCALE, OFFSET, RUNNING_MEAN, RUNNING_VARIANCE = range(4)
 """Places in the addresses of a layer's parameters and statistics; 0 where there are none."""
@@ -41,69 +39,48 @@ distance of pivot and mean is at most (rows / _SAMPLES) variances, and seldom mo
 _pad = kernel(padded)
 
 
-def _moments(
-    lanes: Lanes, read: list[Value], constants: list[Value], _scalar: Value
-) -> tuple[list[Value], list[Value]]:
-    centred = lanes.subtract(read[0], constants[0])
-    return [], [centred, lanes.multiply(centred, centred)]
+def _moments(lanes: Lanes, read: list[Value], pivots: list[Value], _scalar: Value) -> Results:
+    return [], arithmetic.moments(lanes.subtract(read[0], pivots[0]))
 
 
-def _normalise(
-    lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
-) -> tuple[list[Value], list[Value]]:
+def _normalise(lanes: Lanes, read: list[Value], constants: list[Value], floor: Value) -> Results:
     """Write z, plus a second value that is read, or the floor where the sum is below it."""
-    mean, factor, shift = constants
-    result = lanes.fma(lanes.subtract(read[0], mean), factor, shift)
+    result = arithmetic.normalised(lanes, read[0], constants)
     for addend in read[1:]:
         result = lanes.add(result, addend)
-    return [lanes.select(lanes.compare(result, "<", floor), floor, result)], []
-
-
-def _alive(
-    lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
-) -> tuple[Value, Value]:
-    """Return x - mean, and the gradient: zero where z is at most the floor (NaN: nowhere)."""
-    mean, factor, shift = constants
-    centred = lanes.subtract(read[0], mean)
-    dead = lanes.compare(lanes.fma(centred, factor, shift), "<=", floor)
-    return centred, lanes.select(dead, lanes.constant(0.0), read[1])
+    return [at_least(lanes, result, floor)], []
 
 
 def _gradient_sums(
     lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
-) -> tuple[list[Value], list[Value]]:
-    centred, slope = _alive(lanes, read, constants, floor)
-    return [], [slope, lanes.multiply(slope, centred)]
+) -> Results:
+    return [], arithmetic.gradient_sums(*arithmetic.gradient(lanes, *read, constants, floor))
 
 
-def _denormalise(
+def _values_gradient(
     lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
-) -> tuple[list[Value], list[Value]]:
-    centred, slope = _alive(lanes, read, constants[:3], floor)
-    tilt, level = constants[3:]
-    return [lanes.fma(slope, constants[FACTOR], lanes.fma(centred, tilt, level))], []
+) -> Results:
+    return [arithmetic.values_gradient(lanes, *read, constants, floor)], []
 
 
 def _joint_gradient_sums(
     lanes: Lanes, read: list[Value], constants: list[Value], _scalar: Value
-) -> tuple[list[Value], list[Value]]:
+) -> Results:
     """Cut the gradient where the output, ReLU's, is not positive; write it, and sum it up."""
     values, outputs, arriving = read
     slope = lanes.zero_unless_positive(outputs, arriving)
-    centred = lanes.subtract(values, constants[0])
-    return [slope], [slope, lanes.multiply(slope, centred)]
+    return [slope], arithmetic.gradient_sums(lanes.subtract(values, constants[0]), slope)
 
 
-_forward = (MEAN, FACTOR, SHIFT)
 _moments_pass = pass_over_rows(_moments, writes=0, reads=1, constants=(0,), sums=2)
-_normalise_pass = pass_over_rows(_normalise, writes=1, reads=1, constants=_forward)
-_join_pass = pass_over_rows(_normalise, writes=1, reads=2, constants=_forward)
-_sums_pass = pass_over_rows(_gradient_sums, writes=0, reads=2, constants=_forward, sums=2)
+_normalise_pass = pass_over_rows(_normalise, writes=1, reads=1, constants=arithmetic.FORWARD)
+_join_pass = pass_over_rows(_normalise, writes=1, reads=2, constants=arithmetic.FORWARD)
+_sums_pass = pass_over_rows(_gradient_sums, writes=0, reads=2, constants=arithmetic.FORWARD, sums=2)
 _joint_sums_pass = pass_over_rows(
-    _joint_gradient_sums, writes=1, reads=2, constants=(MEAN,), sums=2, summing=True
+    _joint_gradient_sums, writes=1, reads=2, constants=(arithmetic.MEAN,), sums=2, summing=True
 )
 _denormalise_pass = pass_over_rows(
-    _denormalise, writes=1, reads=2, constants=(*_forward, SLOPE, LEVEL)
+    _values_gradient, writes=1, reads=2, constants=arithmetic.BACKWARD
 )
 
 
@@ -135,10 +112,9 @@ def statistics(
     totals = array_at(arguments[TOTALS], (arguments[THREADS], 2, row), np.float64)
     table = array_at(table_address, (TABLE_ROWS, row), np.float32)
     for c in range(channels):
-        shifted = _over_threads(totals, 0, c) / rows
-        variance = _over_threads(totals, 1, c) / rows - shifted * shifted
-        variance = 0.0 if variance < 0.0 else variance
-        mean = pivots[c] + shifted
+        mean, variance = arithmetic.mean_and_variance(
+            pivots[c], _over_threads(totals, 0, c), _over_threads(totals, 1, c), rows
+        )
         _write_forward(table, c, mean, variance, parameters, epsilon)
         if parameters[RUNNING_MEAN]:
             running = array_at(parameters[RUNNING_MEAN], (channels,), np.float32)
@@ -162,13 +138,12 @@ def running_statistics(channels: int, table_address: int, parameters: Any, epsil
 def _write_forward(
     table: Any, c: int, mean: float, variance: float, parameters: Any, epsilon: float
 ) -> None:
-    inverse, scale, offset = 1.0 / np.sqrt(variance + epsilon), 1.0, 0.0
+    scale, offset = 1.0, 0.0
     if parameters[SCALE]:
         scale = array_at(parameters[SCALE], (c + 1,), np.float32)[c]
     if parameters[OFFSET]:
         offset = array_at(parameters[OFFSET], (c + 1,), np.float32)[c]
-    table[MEAN, c], table[FACTOR, c] = mean, scale * inverse
-    table[SHIFT, c], table[INVERSE, c] = offset, inverse
+    arithmetic.write_forward(table, c, mean, variance, scale, offset, epsilon)
 
 
 @kernel
@@ -227,15 +202,13 @@ def slopes(arguments: Any, table_address: int, parameters: Any, training: bool) 
             table[kind, c] = given[kind, c]
     for c in range(channels):
         total, product = _over_threads(totals, 0, c), _over_threads(totals, 1, c)
-        inverse = np.float64(given[INVERSE, c])
+        inverse = np.float64(given[arithmetic.INVERSE, c])
         if parameters[SCALE]:
             array_at(parameters[SCALE], (channels,), np.float32)[c] = product * inverse
         if parameters[OFFSET]:
             array_at(parameters[OFFSET], (channels,), np.float32)[c] = total
         if training:
-            share = given[FACTOR, c] / np.float64(rows)
-            table[SLOPE, c] = -share * inverse * inverse * product
-            table[LEVEL, c] = -share * total
+            arithmetic.write_backward(table, c, total, product, rows)
 
 
 @kernel

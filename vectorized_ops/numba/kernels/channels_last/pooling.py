@@ -13,7 +13,8 @@ from numba import types
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.flow import when
 from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
-from vectorized_ops.numba.kernels.channels_last.lanes import rectified, store_lanes
+from vectorized_ops.numba.kernels.arithmetic.rectifier import rectified
+from vectorized_ops.numba.kernels.channels_last.lanes import store_lanes
 from vectorized_ops.numba.kernels.channels_last.team import emit_in_team
 from vectorized_ops.numba.kernels.channels_last.windows import (
     EmitVectors,

@@ -16,6 +16,7 @@ from numba import types
 
 from vectorized_ops.numba.emit.flow import fold, repeat
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba.kernels.arithmetic.sums import Term, accumulate
 from vectorized_ops.numba.kernels.channels_last.lanes import (
     at_type,
     first_lanes,
@@ -56,7 +57,7 @@ _CHUNK = 64
 _DOUBLE = ir.DoubleType()
 _DOUBLES = ir.VectorType(_DOUBLE, LANES)
 
-Results = tuple[Sequence[Value], Sequence[Value]]
+Results = tuple[Sequence[Value], Sequence[Term]]
 Compute = Callable[[Lanes, list[Value], list[Value], Value], Results]
 """From (lanes, what was read, constants, scalar) to what is written and what is summed up."""
 
@@ -188,7 +189,7 @@ class _Rows:
             for stream, result in zip(self._written, results, strict=True):
                 place = self._place(stream, row, offset)
                 store_lanes(lanes, result, place, mask, self._past)
-            sums = [lanes.add(total, term) for total, term in zip(sums, terms, strict=True)]
+            sums = accumulate(lanes, sums, terms)
         for place, total in zip(places, sums, strict=True):
             lanes.store(total, place)
 

@@ -14,17 +14,11 @@ from numba import types
 from vectorized_ops.numba.emit.flow import fold, groups
 from vectorized_ops.numba.emit.gradient_store import Delivery
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least, bent, bent_gradient
 from vectorized_ops.reference.dropout import MULTIPLIERS, SHIFTS
 
 GROUP = 4
 """Vectors between two jumps."""
-
-
-def _scaled(lanes: Lanes, builder: Any, value: Value, slope: Value) -> Value:
-    """Return value * slope, but zero for a slope of zero, also where the value is infinite."""
-    none = builder.fcmp_ordered("==", slope, slope.type(0.0))
-    product = lanes.multiply(value, lanes.copies(slope))
-    return builder.select(none, lanes.constant(0.0), product)
 
 
 @tile
@@ -41,14 +35,12 @@ def rectified_tile(
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
-        zero, top = lanes.constant(0.0), lanes.copies(args[6])
+        top = lanes.copies(args[6])
 
         def group(offset: Value, number: int) -> None:
             values = [lanes.load(lanes.at(source, offset, i * LANES)) for i in range(number)]
             for i, value in enumerate(values):
-                below = _scaled(lanes, builder, value, args[5])
-                cut = lanes.select(lanes.compare(value, ">", top), top, value)
-                result = lanes.select(lanes.compare(value, "<", zero), below, cut)
+                result = bent(lanes, value, args[5], top)
                 lanes.store_streamed(result, lanes.at(target, offset, i * LANES), args[7])
 
         groups(lanes, args[4], GROUP, group)
@@ -72,7 +64,7 @@ def rectified_gradient_tile(
         lanes = Lanes(context, builder, signature)
         target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
         results = lanes.pointer(4, args[4], args[5])
-        zero, top = lanes.constant(0.0), lanes.copies(args[8])
+        top = lanes.copies(args[8])
         delivery = Delivery(lanes, target, target, args[9], args[9].type(0), args[10])
 
         def group(offset: Value, number: int) -> None:
@@ -80,9 +72,7 @@ def rectified_gradient_tile(
             for i in range(number):
                 value = lanes.load(lanes.at(source, offset, i * LANES))
                 output = lanes.load(lanes.at(results, offset, i * LANES))
-                below = _scaled(lanes, builder, value, args[7])
-                passed = lanes.select(lanes.compare(output, ">=", top), zero, value)
-                slopes.append(lanes.select(lanes.compare(output, "<=", zero), below, passed))
+                slopes.append(bent_gradient(lanes, output, value, args[7], top))
             delivery.write(slopes, offset)
 
         groups(lanes, args[6], GROUP, group)
@@ -139,8 +129,7 @@ def sum_tile(
             for i in range(number):
                 place = offset, i * LANES
                 result = lanes.add(*(lanes.load(lanes.at(source, *place)) for source in sources))
-                below = lanes.compare(result, "<", floor)
-                result = lanes.select(below, floor, result)
+                result = at_least(lanes, result, floor)
                 lanes.store_streamed(result, lanes.at(target, *place), args[8])
 
         groups(lanes, args[6], GROUP, group)

@@ -15,9 +15,10 @@ from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
 from vectorized_ops.numba.kernels.normalisation import batch_tiles as tiles
 
-CONSTANTS, SUMS = tiles.CONSTANTS, tiles.SUMS
+CONSTANTS, SUMS = arithmetic.TABLE_ROWS, tiles.SUMS
 
 _NEAR_VALUES, _NEAR_GRADIENTS = tiles.NEAR_VALUES, tiles.NEAR_GRADIENTS
 
@@ -31,9 +32,7 @@ def prepare(
 ) -> None:
     """Write what `forward` and `gradient_sums` need to know of each channel."""
     for c in range(len(mean)):
-        constants[tiles.MEAN, c] = mean[c]
-        constants[tiles.FACTOR, c] = scale[c] / np.sqrt(variance[c] + epsilon)
-        constants[tiles.SHIFT, c] = shift[c]
+        arithmetic.write_forward(constants, c, mean[c], variance[c], scale[c], shift[c], epsilon)
 
 
 @parallel_kernel
@@ -72,10 +71,9 @@ def statistics(
         last = part(pixels * channels, thread + 1, threads)
         _own_moments(values, distance, pivots, real, sums[thread], totals[thread], first, last)
     for c in numba.prange(channels):
-        shifted = _over_threads(totals, c, 0) / (pixels * images)
-        spread = _over_threads(totals, c, 1) / (pixels * images) - shifted * shifted
-        mean[c] = pivots[c] + shifted
-        variance[c] = 0.0 if spread < 0.0 else spread
+        mean[c], variance[c] = arithmetic.mean_and_variance(
+            pivots[c], _over_threads(totals, c, 0), _over_threads(totals, c, 1), pixels * images
+        )
 
 
 @kernel
@@ -166,8 +164,6 @@ def gradient_sums(
     pixels: int,
     images: int,
     real: Any,
-    variance: Any,
-    epsilon: float,
     constants: Any,
     floor: Any,
     sums: Any,
@@ -188,10 +184,9 @@ def gradient_sums(
         )  # fmt: skip
     for c in numba.prange(channels):
         total, product = _over_threads(totals, c, 0), _over_threads(totals, c, 1)
-        inverse = 1.0 / np.sqrt(variance[c] + epsilon)
-        shift_out[c], scale_out[c] = total, product * inverse
-        constants[tiles.SLOPE, c] = -inverse * inverse * product / (pixels * images)
-        constants[tiles.LEVEL, c] = total / (pixels * images)
+        shift_out[c] = total
+        scale_out[c] = product * np.float64(constants[arithmetic.INVERSE, c])
+        arithmetic.write_backward(constants, c, total, product, pixels * images)
 
 
 @kernel

@@ -2,9 +2,10 @@
 """The inner loops of batch normalisation, as Numba intrinsics: some channels of one pixel.
 
 A channel of a pixel is a row of `vectors` vectors of images. Its constants stand at
-constants[k * all_channels + channel], k one of the names below. What is summed over pixels lies in
-memory as SUMS floats per channel, half of which belong to each of two sums: few, so that they stay
-in the first-level cache while pixels pass through it. Indices and distances count elements.
+constants[k * all_channels + channel], k a row of `arithmetic.batch_normalisation`. Sums over pixels
+lie in memory as SUMS floats per channel, half of which belong to each of two sums: few, so that
+they stay in the first-level cache while pixels pass through it. Indices and distances count
+elements.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from numba import types
 
 from vectorized_ops.numba.emit.flow import fold, repeat, when
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
-
-MEAN, FACTOR, SHIFT, SLOPE, LEVEL = range(5)
-CONSTANTS = 5
+from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
+from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
+from vectorized_ops.numba.kernels.arithmetic.sums import accumulate
 
 NEAR_VALUES, NEAR_GRADIENTS = 4, 2
 """Pixels that the sums take together: it spares them the way to and from their memory."""
@@ -81,23 +82,12 @@ def _add_sums(lanes: Lanes, sums: Value) -> Callable[[Value, list[Value]], None]
 
 
 def _constants(
-    lanes: Lanes, table: Value, all_channels: Value, channel: Value, names: tuple[int, ...]
+    lanes: Lanes, table: Value, all_channels: Value, channel: Value, rows: tuple[int, ...]
 ) -> list[Value]:
     """Return vectors of a channel's constants."""
     return [
-        lanes.broadcast(lanes.at(table, channel, lanes.product(all_channels, name)))
-        for name in names
+        lanes.broadcast(lanes.at(table, channel, lanes.product(all_channels, row))) for row in rows
     ]
-
-
-def _alive(
-    lanes: Lanes, value: Value, slope: Value, constants: list[Value], floor: Value
-) -> tuple[Value, Value]:
-    """Return x - mean, and the gradient: zero where the normalised x is at most the floor."""
-    mean, factor, shift = constants
-    centred = lanes.subtract(value, mean)
-    dead = lanes.compare(lanes.fma(centred, factor, shift), "<=", floor)
-    return centred, lanes.select(dead, lanes.constant(0.0), slope)
 
 
 @tile
@@ -127,16 +117,14 @@ def moments_tile(
                 middle = lanes.broadcast(lanes.at(pivot, channel))
 
                 def body(places: list[tuple[Value, Value]], carried: list[Value]) -> list[Value]:
-                    first, second = carried
                     for pixel in sources:
                         for row, offset in places:
                             lanes.prefetch(lanes.at(pixel, row, offset, ahead), level=2)
                             value = lanes.load(lanes.at(pixel, row, offset))
-                            shifted = lanes.subtract(value, middle)
-                            shifted = lanes.keep(shifted, lanes.at(real, offset))
-                            first = lanes.add(first, shifted)
-                            second = lanes.fma(shifted, shifted, second)
-                    return [first, second]
+                            centred = lanes.subtract(value, middle)
+                            centred = lanes.keep(centred, lanes.at(real, offset))
+                            carried = accumulate(lanes, carried, arithmetic.moments(centred))
+                    return carried
 
                 return body
 
@@ -181,20 +169,17 @@ def gradient_sums_tile(
             ]
 
             def row_body(channel: Value) -> Body:
-                constants = _constants(lanes, table, args[11], channel, (MEAN, FACTOR, SHIFT))
+                constants = _constants(lanes, table, args[11], channel, arithmetic.FORWARD)
 
                 def body(places: list[tuple[Value, Value]], carried: list[Value]) -> list[Value]:
-                    first, second = carried
                     for pixel, upper in pairs:
                         for row, offset in places:
                             value = lanes.load(lanes.at(pixel, row, offset))
-                            slope = lanes.load(lanes.at(upper, row, offset))
-                            centred, slope = _alive(lanes, value, slope, constants, floor)
-                            slope = lanes.keep(slope, lanes.at(real, offset))
-                            centred = lanes.keep(centred, lanes.at(real, offset))
-                            first = lanes.add(first, slope)
-                            second = lanes.fma(slope, centred, second)
-                    return [first, second]
+                            arriving = lanes.load(lanes.at(upper, row, offset))
+                            parts = arithmetic.gradient(lanes, value, arriving, constants, floor)
+                            kept = (lanes.keep(part, lanes.at(real, offset)) for part in parts)
+                            carried = accumulate(lanes, carried, arithmetic.gradient_sums(*kept))
+                    return carried
 
                 return body
 
@@ -250,13 +235,13 @@ def normalise_tile(
         floor = lanes.copies(args[9])
 
         def row_body(channel: Value) -> Body:
-            mean, factor, shift = _constants(lanes, table, args[8], channel, (MEAN, FACTOR, SHIFT))
+            constants = _constants(lanes, table, args[8], channel, arithmetic.FORWARD)
 
             def body(places: list[tuple[Value, Value]], _carried: list[Value]) -> list[Value]:
                 results = []
                 for place in places:
                     value = lanes.load(lanes.at(source, *place))
-                    results.append(lanes.fma(lanes.subtract(value, mean), factor, shift))
+                    results.append(arithmetic.normalised(lanes, value, constants))
 
                 def joined(results: list[Value]) -> list[Value]:
                     addends = [lanes.load(lanes.at(other, *place)) for place in places]
@@ -264,7 +249,7 @@ def normalise_tile(
 
                 results = when(lanes, args[12], results, joined)
                 for result, place in zip(results, places, strict=True):
-                    result = lanes.select(lanes.compare(result, "<", floor), floor, result)
+                    result = at_least(lanes, result, floor)
                     lanes.store_streamed(result, lanes.at(target, *place), args[13])
                 return []
 
@@ -282,9 +267,9 @@ def values_gradient_tile(
     gradient_index: Any, constants: Any, constants_index: Any, all_channels: Any, floor: Any,
     bits: Any, channels: Any, vectors: Any, add: Any, past: Any,
 ) -> Any:  # fmt: skip
-    """Write (g - level + (x - mean) * slope) * factor, or add it; zero in padding images.
+    """Write the gradient of the values, or add it; zero in padding images.
 
-    g and `bits` are as in `gradient_sums_tile`.
+    `floor` and `bits` are as in `gradient_sums_tile`.
     """
     signature = types.void(
         out, types.int64, values, types.int64, gradient, types.int64, constants, types.int64,
@@ -298,17 +283,13 @@ def values_gradient_tile(
         floor, real = lanes.copies(args[9]), lanes.pointer(10, args[10])
 
         def row_body(channel: Value) -> Body:
-            *known, tilt, level = _constants(
-                lanes, table, args[8], channel, (MEAN, FACTOR, SHIFT, SLOPE, LEVEL)
-            )
+            constants = _constants(lanes, table, args[8], channel, arithmetic.BACKWARD)
 
             def body(places: list[tuple[Value, Value]], _carried: list[Value]) -> list[Value]:
                 results = []
                 for place in places:
-                    value, slope = (lanes.load(lanes.at(at, *place)) for at in (source, above))
-                    centred, slope = _alive(lanes, value, slope, known, floor)
-                    result = lanes.fma(centred, tilt, lanes.subtract(slope, level))
-                    results.append(lanes.multiply(result, known[1]))
+                    read = (lanes.load(lanes.at(at, *place)) for at in (source, above))
+                    results.append(arithmetic.values_gradient(lanes, *read, constants, floor))
 
                 def added(results: list[Value]) -> list[Value]:
                     before = [lanes.load(lanes.at(target, *place)) for place in places]

@@ -8,18 +8,16 @@ memory, and once more from the cache. s = bias + factor * sum of x^2 over the wi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from vectorized_ops.numba.emit.flow import fold, groups
 from vectorized_ops.numba.emit.gradient_store import Delivery
-from vectorized_ops.numba.emit.lanes import AVX512, LANES, Lanes, Value, tile
+from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba.kernels.arithmetic import lrn as arithmetic
 
 SIZE = 5
 _SIDE = SIZE // 2
@@ -32,32 +30,6 @@ def _sum(lanes: Lanes, vectors: Sequence[Value]) -> Value:
         pairs = [lanes.add(*vectors[i : i + 2]) for i in range(0, len(vectors) - 1, 2)]
         vectors = pairs + vectors[2 * len(pairs) :]
     return vectors[0]
-
-
-def _inverse_root(lanes: Lanes, value: Value) -> Value:
-    """Return 1 / sqrt(value) of positive finite numbers, to some units in the last place.
-
-    With AVX-512 an estimate to 14 bits and a step of Newton's method: division and square root take
-    many cycles each.
-    """
-    if not AVX512:
-        return lanes.divide(lanes.constant(1.0), lanes.square_root(value))
-    name, mask, kind = "llvm.x86.avx512.rsqrt14.ps.512", ir.IntType(16), value.type
-    function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-        lanes.builder.module, ir.FunctionType(kind, [kind, kind, mask]), name
-    )
-    first = lanes.builder.call(function, [value, lanes.constant(0.0), mask(-1)])
-    half = lanes.multiply(lanes.multiply(value, lanes.constant(-0.5)), first)
-    return lanes.multiply(first, lanes.fma(half, first, lanes.constant(1.5)))
-
-
-def _powers(lanes: Lanes, value: Value) -> tuple[Value, Value]:
-    """Return s^-3/4 and s^-1 of positive numbers, infinity among them."""
-    root, zero = _inverse_root(lanes, value), lanes.constant(0.0)
-    infinite = lanes.compare(value, "==", lanes.constant(math.inf))
-    power = lanes.multiply(root, lanes.multiply(root, _inverse_root(lanes, root)))
-    inverse = lanes.multiply(root, root)
-    return lanes.select(infinite, zero, power), lanes.select(infinite, zero, inverse)
 
 
 @dataclass(frozen=True)
@@ -104,16 +76,17 @@ class _Column:
     def powers(self, squares: list[Value]) -> list[tuple[Value, Value]]:
         """Return s^-3/4 and s^-1 for a window of squares."""
         sums = self.window_sums(squares)
-        return [_powers(self.lanes, self.lanes.fma(s, self.factor, self.bias)) for s in sums]
+        scales = [self.lanes.fma(total, self.factor, self.bias) for total in sums]
+        return [arithmetic.powers(self.lanes, scale, quarters=3) for scale in scales]
 
     def responses(self, above: Value, channel: Value, squares: list[Value]) -> list[list[Value]]:
         """Return g * s^-3/4 and g * x * s^-7/4 of a channel, g being read from `above`."""
         slopes, values = self.load(above, channel), self.load(self.source, channel)
-        direct, spread = [], []
-        for i, (power, inverse) in enumerate(self.powers(squares)):
-            direct.append(self.lanes.multiply(slopes[i], power))
-            spread.append(self.lanes.multiply(self.lanes.multiply(direct[i], values[i]), inverse))
-        return [direct, spread]
+        parts = [
+            arithmetic.gradient_parts(self.lanes, value, slope, *powers)
+            for value, slope, powers in zip(values, slopes, self.powers(squares), strict=True)
+        ]
+        return [list(kind) for kind in zip(*parts, strict=True)]
 
 
 @tile
@@ -200,7 +173,7 @@ def _deliver_column(column: _Column, above: Value, channels: Value, delivery: De
     def deliver(channel: Value, direct: list[Value], spread: list[Value]) -> None:
         values, results = column.load(column.source, channel), []
         for i, total in enumerate(column.window_sums(spread)):
-            results.append(lanes.fma(lanes.multiply(values[i], slope), total, direct[i]))
+            results.append(arithmetic.values_gradient(lanes, values[i], direct[i], total, slope))
         delivery.write(results, lanes.product(channel, column.row))
 
     def moved(newest: Callable[[Value], list[Value]]) -> Callable[..., list[Value]]:

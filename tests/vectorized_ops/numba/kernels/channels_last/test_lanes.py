@@ -13,22 +13,21 @@ from vectorized_ops.numba.kernels.channels_last.lanes import (
     first_lanes,
     larger,
     load_lanes,
-    rectified,
     smaller,
     store_lanes,
 )
 
 
 @tile
-def rectified_tile(typingctx: Any, out: Any, values: Any, number: Any) -> Any:
-    """The ReLU of the first lanes; loaded lanes beyond them are stored behind it."""
+def masked_tile(typingctx: Any, out: Any, values: Any, number: Any) -> Any:
+    """The first lanes; loaded lanes beyond them are stored behind them."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         mask = first_lanes(lanes, args[2])
         value = load_lanes(lanes, lanes.pointer(1, args[1]), mask)
         target, past = lanes.pointer(0, args[0]), types.boolean
-        store_lanes(lanes, rectified(lanes, value), target, mask, past)
+        store_lanes(lanes, value, target, mask, past)
         store_lanes(lanes, value, lanes.at(target, LANES), None, _flag(False))
         return context.get_dummy_value()
 
@@ -56,8 +55,8 @@ def extremes_tile(typingctx: Any, out: Any, left: Any, right: Any) -> Any:
 
 
 @kernel
-def rectify(out: Any, values: Any, number: int) -> None:
-    rectified_tile(out, values, number)
+def copy_lanes(out: Any, values: Any, number: int) -> None:
+    masked_tile(out, values, number)
 
 
 @kernel
@@ -69,8 +68,8 @@ def extremes(out: Any, left: int, right: int) -> None:
 def test_only_the_lanes_of_a_mask_are_read_and_written(number: int) -> None:
     values = np.resize(np.array([-2, 3, np.nan, -np.inf, np.inf, -0.0], np.float32), LANES)
     out = np.full(2 * LANES, 77, np.float32)
-    rectify(out, values[:number].copy(), number)
-    assert_array_equal(out[:number], np.maximum(values[:number], 0))
+    copy_lanes(out, values[:number].copy(), number)
+    assert_array_equal(out[:number], values[:number])
     assert (out[number:LANES] == 77).all()
     assert_array_equal(out[LANES:][:number], values[:number])
     assert (out[LANES + number :] == 0).all()

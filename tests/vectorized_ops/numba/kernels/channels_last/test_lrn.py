@@ -26,7 +26,7 @@ def run(
     forward, backward = lrn.kernels(size // 2, size // 2, quarters)
     outs = np.full((2, len(values) + 2, values.shape[1]), 77, np.float32)
     factor = ALPHA / size
-    numbers = bits(BIAS, factor, 2 * factor * quarters / 4, floor)
+    numbers = bits(BIAS, factor, -2 * factor * quarters / 4, floor)
     for kernel, out in zip((forward, backward), outs, strict=True):
         arrays = [out[1:].ctypes.data, values.ctypes.data, gradient.ctypes.data]
         kernel(np.array([3, *values.shape, 0, *numbers, *arrays], np.int64))

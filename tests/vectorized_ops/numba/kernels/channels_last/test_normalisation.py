@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
+from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
 from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.reference.normalisation import BatchNormalisation
@@ -86,8 +87,8 @@ def test_statistics_equal_the_reference_and_move_the_running_ones(
     layer.take_statistics()
     layer.reference.statistics(as_images(layer.values), mean, variance)
     table = layer.table[:, :channels]
-    assert_allclose(table[kernels.MEAN], mean, rtol=1e-5, atol=1e-5)
-    assert_allclose(table[kernels.INVERSE], 1 / np.sqrt(variance + EPSILON), rtol=1e-5)
+    assert_allclose(table[arithmetic.MEAN], mean, rtol=1e-5, atol=1e-5)
+    assert_allclose(table[arithmetic.INVERSE], 1 / np.sqrt(variance + EPSILON), rtol=1e-5)
     moved = [(1 - MOMENTUM) * old for old in before]
     unbiased = variance * rows / (rows - 1)
     assert_allclose(layer.mean, moved[0] + MOMENTUM * mean, rtol=1e-5, atol=1e-5)
@@ -131,7 +132,7 @@ def test_values_and_gradients_equal_the_reference(
     layer.reference.backward(images, as_images(layer.gradient), *state, relu, *results, expected)
     for found, wanted in zip(slopes, results, strict=True):
         assert_allclose(found, wanted, rtol=0, atol=2e-5 * max(1, np.abs(wanted).max()))
-    alive = layer.table[kernels.FACTOR, :channels] * layer.gradient
+    alive = layer.table[arithmetic.FACTOR, :channels] * layer.gradient
     if training:  # a difference of what is alive: of two rows next to nothing is left
         wanted, terms = expected[0, :, 0], np.abs(alive).max(axis=0)
     else:  # mean and variance are constants: no part of the gradient comes by them
@@ -167,5 +168,5 @@ def test_statistics_of_layers_without_any_are_not_written() -> None:
     kernels.moments(given)
     nothing = np.zeros(4, np.int64)
     kernels.statistics(given, layer.table.ctypes.data, nothing, EPSILON, MOMENTUM)
-    assert_array_equal(layer.table[kernels.FACTOR, :5], layer.table[kernels.INVERSE, :5])
-    assert (layer.table[kernels.SHIFT, :5] == 0).all()
+    assert_array_equal(layer.table[arithmetic.FACTOR, :5], layer.table[arithmetic.INVERSE, :5])
+    assert (layer.table[arithmetic.OFFSET, :5] == 0).all()

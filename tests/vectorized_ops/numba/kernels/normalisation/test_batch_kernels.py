@@ -58,8 +58,8 @@ def test_threads_share_the_sums_of_gradients_evenly_and_completely(
     constants = aligned_zeros((kernels.CONSTANTS, channels))
     kernels.prepare(mean, variance, scale, shift, 0.1, constants)
     kernels.gradient_sums(
-        *pixels(values), *pixels(gradient), PIXELS, IMAGES, real_images(), variance, 0.1,
-        constants, np.float32(np.nan), *scratch(threads, channels), scale_out, shift_out,
+        *pixels(values), *pixels(gradient), PIXELS, IMAGES, real_images(), constants,
+        np.float32(np.nan), *scratch(threads, channels), scale_out, shift_out,
     )  # fmt: skip
     slopes = gradient[:IMAGES].astype(np.float64)
     normalised = (values[:IMAGES] - mean) / np.sqrt(variance.astype(np.float64) + 0.1)
@@ -73,7 +73,7 @@ def test_threads_share_what_is_written_evenly_and_completely(threads: int) -> No
     values, gradient, out, back = (normal(seed, channels) for seed in range(4))
     constants = aligned_zeros((kernels.CONSTANTS, channels))
     constants[...] = np.random.default_rng(5).standard_normal(constants.shape)
-    mean, factor, shift, slope, level = constants
+    mean, factor, shift, _, slope, level = constants
     kernels.forward(
         *pixels(values), *pixels(values), *pixels(out), PIXELS, 32, constants,
         np.float32(-np.inf), False, False, threads,
@@ -83,6 +83,6 @@ def test_threads_share_what_is_written_evenly_and_completely(threads: int) -> No
         *pixels(values), *pixels(gradient), *pixels(back), PIXELS, real_images(), constants,
         np.float32(np.nan), False, False, threads,
     )  # fmt: skip
-    expected = (gradient - level + (values - mean) * slope) * factor
+    expected = gradient * factor + (values - mean) * slope + level
     assert_allclose(back[:IMAGES], expected[:IMAGES], rtol=0, atol=1e-5)
     assert not back[IMAGES:].any()

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import TABLE_ROWS
 from vectorized_ops.numba.kernels.normalisation import batch_tiles as tiles
 
 CHANNELS, ALL_CHANNELS, FIRST = 3, 7, 2
@@ -99,11 +100,11 @@ def totals_of(sums: np.ndarray) -> np.ndarray:
 
 
 def constants_of(seed: int) -> np.ndarray:
-    return whole_numbers(seed, tiles.CONSTANTS, ALL_CHANNELS)
+    return whole_numbers(seed, TABLE_ROWS, ALL_CHANNELS)
 
 
 def of_channels(constants: np.ndarray) -> np.ndarray:
-    """Constants (CONSTANTS, CHANNELS, 1) of the channels that a tile works on."""
+    """Constants (TABLE_ROWS, CHANNELS, 1) of the channels that a tile works on."""
     return constants[:, FIRST : FIRST + CHANNELS, None]
 
 
@@ -139,7 +140,7 @@ def test_gradients_of_what_the_floor_let_through_are_added_up(
         sums.reshape(-1), flat, above, distance, near, constants, np.float32(floor),
         real_images(images, row), vectors,
     )  # fmt: skip
-    mean, factor, shift, _, _ = of_channels(constants)
+    mean, factor, shift, *_ = of_channels(constants)
     centred = (seen(flat, 3, near, distance, vectors) - mean)[..., :images]
     slopes = seen(above, 5, near, distance, vectors)[..., :images]
     slopes = np.where(centred * factor + shift <= floor, 0, slopes)
@@ -167,7 +168,7 @@ def test_values_are_normalised_and_joined(vectors: int, joined: bool, floor: flo
     flat, other = (whole_numbers(seed, CHANNELS * row + 9) for seed in (1, 2))
     constants, out = constants_of(3), surrounded(row)
     normalised(out, flat, other, constants, np.float32(floor), vectors, joined)
-    mean, factor, shift, _, _ = of_channels(constants)
+    mean, factor, shift, *_ = of_channels(constants)
     expected = (seen(flat, 3, 1, 0, vectors)[0] - mean) * factor + shift
     if joined:
         expected = expected + seen(other, 5, 1, 0, vectors)[0]
@@ -186,9 +187,9 @@ def test_gradients_of_values_are_zero_in_images_that_fill_up(
     constants, out = constants_of(3), surrounded(row)
     bits = real_images(images, row)
     values_gradient(out, flat, above, constants, np.float32(floor), bits, vectors, add)
-    mean, factor, shift, slope, level = of_channels(constants)
+    mean, factor, shift, _, slope, level = of_channels(constants)
     centred, slopes = seen(flat, 3, 1, 0, vectors)[0] - mean, seen(above, 5, 1, 0, vectors)[0]
     slopes = np.where(centred * factor + shift <= floor, 0, slopes)
-    expected = (slopes - level + centred * slope) * factor + UNTOUCHED * add
+    expected = slopes * factor + centred * slope + level + UNTOUCHED * add
     assert_allclose(inside(out)[:, :images], expected[:, :images])
     assert not inside(out)[:, images:].any()
