@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any, cast
-
 import numpy as np
 import torch
 from torch import nn
 
 from knltrain.errors import NetworkError
-from knltrain.interchange.torch_terms import TORCH_NAMES
-from knltrain.network.layers import (
-    AveragePooling,
-    BatchNormalisation,
-    Convolution,
-    Dense,
-    Dropout,
-    GlobalAveragePooling,
-    Layer,
-    LocalResponseNormalisation,
-    MaxPooling,
-    Pair,
-    ReLU,
-)
+from knltrain.interchange.torch_terms import READERS, TORCH_NAMES, check_settings
+from knltrain.network.layers import Layer
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from vectorized_ops.torch._alterations import stays_whole
@@ -35,7 +19,7 @@ def from_torch(
 ) -> tuple[Network, ParameterVector]:
     """A network for images (H,W,C) and a copy of its parameters from a chain of modules.
 
-    Understands a plain nn.Sequential of the modules in LAYERS and Flatten, of float32 values that
+    Understands a plain nn.Sequential of the modules in READERS and Flatten, of float32 values that
     are all trained; NetworkError names any module, setting or tensor that a network cannot express.
     A forward pass is not read, so no module may have one of its own.
     """
@@ -122,114 +106,14 @@ def _check_shared(children: list[tuple[str, nn.Module]]) -> None:
 
 
 def _layer(name: str, module: nn.Module) -> Layer:
-    for kind, described in LAYERS.items():  # classes of programs may have no hash
-        if kind is type(module):
-            return described(name, module)
-    known = ", ".join(kind.__name__ for kind in LAYERS)
+    kind = type(module).__name__
+    if kind in READERS and getattr(nn, kind) is type(module):
+        return READERS[kind](name, module)
+    known = ", ".join(READERS)
     raise NetworkError(
         f"module '{name}': {type(module).__name__} is not supported: expected {known} or Flatten "
         "themselves, no classes made of them"
     )
-
-
-def _convolution(name: str, module: nn.Conv2d) -> Layer:
-    _check_settings(name, module, padding_mode="zeros")
-    return Convolution(
-        name,
-        module.out_channels,
-        _extent(name, module, "kernel_size"),
-        _extent(name, module, "stride"),
-        _extent(name, module, "padding"),
-        _extent(name, module, "dilation"),
-        module.groups,
-        cast("nn.Parameter | None", module.bias) is not None,
-    )
-
-
-def _dense(name: str, module: nn.Linear) -> Layer:
-    return Dense(name, module.out_features, cast("nn.Parameter | None", module.bias) is not None)
-
-
-def _max_pooling(name: str, module: nn.MaxPool2d) -> Layer:
-    _check_settings(name, module, dilation=1, return_indices=False)
-    return MaxPooling(
-        name,
-        _extent(name, module, "kernel_size"),
-        _extent(name, module, "stride"),
-        _extent(name, module, "padding"),
-        module.ceil_mode,
-    )
-
-
-def _average_pooling(name: str, module: nn.AvgPool2d) -> Layer:
-    padding = _extent(name, module, "padding")
-    _check_settings(name, module, divisor_override=None)
-    if padding != (0, 0):
-        _check_settings(name, module, count_include_pad=True)
-    return AveragePooling(
-        name,
-        _extent(name, module, "kernel_size"),
-        _extent(name, module, "stride"),
-        padding,
-        module.ceil_mode,
-    )
-
-
-def _global_pooling(name: str, module: nn.AdaptiveAvgPool2d) -> Layer:
-    _check_settings(name, module, output_size=1)
-    return GlobalAveragePooling(name)
-
-
-def _normalisation(name: str, module: nn.BatchNorm2d) -> Layer:
-    _check_settings(name, module, affine=True, track_running_stats=True)
-    if module.momentum is None:
-        raise NetworkError(f"module '{name}': momentum = None, expected a number such as 0.1")
-    return BatchNormalisation(name, module.eps, module.momentum)
-
-
-def _response_normalisation(name: str, module: nn.LocalResponseNorm) -> Layer:
-    return LocalResponseNormalisation(name, module.size, module.alpha, module.beta, module.k)
-
-
-def _dropout(name: str, module: nn.Dropout) -> Layer:
-    return Dropout(name, module.p)
-
-
-def _rectifier(name: str, module: nn.Module) -> Layer:
-    if isinstance(module, nn.LeakyReLU):
-        return ReLU(name, slope=module.negative_slope)
-    return ReLU(name, ceiling=6.0 if isinstance(module, nn.ReLU6) else math.inf)
-
-
-LAYERS: dict[type[nn.Module], Callable[[str, Any], Layer]] = {
-    nn.Conv2d: _convolution,
-    nn.Linear: _dense,
-    nn.MaxPool2d: _max_pooling,
-    nn.AvgPool2d: _average_pooling,
-    nn.AdaptiveAvgPool2d: _global_pooling,
-    nn.BatchNorm2d: _normalisation,
-    nn.LocalResponseNorm: _response_normalisation,
-    nn.Dropout: _dropout,
-    nn.ReLU: _rectifier,
-    nn.LeakyReLU: _rectifier,
-    nn.ReLU6: _rectifier,
-}
-"""Module -> how it is described."""
-
-
-def _extent(name: str, module: nn.Module, key: str) -> Pair:
-    value: object = getattr(module, key)
-    sides = value if isinstance(value, tuple) else (value, value)
-    if len(sides) != 2 or not all(isinstance(side, int) for side in sides):
-        raise NetworkError(f"module '{name}': {key} = {value!r}, expected one whole number or two")
-    return sides[0], sides[1]
-
-
-def _check_settings(name: str, module: nn.Module, **expected: object) -> None:
-    for key, value in expected.items():
-        given = getattr(module, key)
-        if given not in (value, (value, value)):
-            raise NetworkError(f"module '{name}': {key} = {given}, only {value!r} is supported")
 
 
 def _check_flattening(children: list[tuple[str, nn.Module]]) -> None:
@@ -241,7 +125,7 @@ def _check_flattening(children: list[tuple[str, nn.Module]]) -> None:
     for name, child in children:
         fits_both = isinstance(child, nn.Dropout | nn.ReLU | nn.LeakyReLU | nn.ReLU6)
         if isinstance(child, nn.Flatten):
-            _check_settings(name, child, start_dim=1, end_dim=-1)
+            check_settings(name, child, start_dim=1, end_dim=-1)
         if not fits_both and isinstance(child, nn.Linear) != flat:
             raise NetworkError(
                 f"module '{name}': expected a Flatten between feature maps and the first Linear, "

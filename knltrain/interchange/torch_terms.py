@@ -1,4 +1,4 @@
-"""Layers in PyTorch's terms: which of its modules compute them, made with which arguments."""
+"""Layers in PyTorch's terms, both ways: the modules that compute a layer, the layer of a module."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from knltrain.network.layers import (
     Layer,
     LocalResponseNormalisation,
     MaxPooling,
+    Pair,
     ReLU,
     Shape,
 )
@@ -145,3 +146,105 @@ _TERMS: dict[type[Layer], Callable[[Any, Shape], TorchTerms]] = {
     MaxPooling: _pooling,
     ReLU: _rectifier,
 }
+
+
+def _read_convolution(name: str, module: Any) -> Layer:
+    check_settings(name, module, padding_mode="zeros")
+    return Convolution(
+        name,
+        module.out_channels,
+        _extent(name, module, "kernel_size"),
+        _extent(name, module, "stride"),
+        _extent(name, module, "padding"),
+        _extent(name, module, "dilation"),
+        module.groups,
+        module.bias is not None,
+    )
+
+
+def _read_dense(name: str, module: Any) -> Layer:
+    return Dense(name, module.out_features, module.bias is not None)
+
+
+def _read_max_pooling(name: str, module: Any) -> Layer:
+    check_settings(name, module, dilation=1, return_indices=False)
+    return MaxPooling(
+        name,
+        _extent(name, module, "kernel_size"),
+        _extent(name, module, "stride"),
+        _extent(name, module, "padding"),
+        module.ceil_mode,
+    )
+
+
+def _read_average_pooling(name: str, module: Any) -> Layer:
+    padding = _extent(name, module, "padding")
+    check_settings(name, module, divisor_override=None)
+    if padding != (0, 0):
+        check_settings(name, module, count_include_pad=True)
+    return AveragePooling(
+        name,
+        _extent(name, module, "kernel_size"),
+        _extent(name, module, "stride"),
+        padding,
+        module.ceil_mode,
+    )
+
+
+def _read_global_pooling(name: str, module: Any) -> Layer:
+    check_settings(name, module, output_size=1)
+    return GlobalAveragePooling(name)
+
+
+def _read_batch_normalisation(name: str, module: Any) -> Layer:
+    check_settings(name, module, affine=True, track_running_stats=True)
+    if module.momentum is None:
+        raise NetworkError(f"module '{name}': momentum = None, expected a number such as 0.1")
+    return BatchNormalisation(name, module.eps, module.momentum)
+
+
+def _read_local_response(name: str, module: Any) -> Layer:
+    return LocalResponseNormalisation(name, module.size, module.alpha, module.beta, module.k)
+
+
+def _read_dropout(name: str, module: Any) -> Layer:
+    return Dropout(name, module.p)
+
+
+def _read_rectifier(name: str, module: Any) -> Layer:
+    kind = type(module).__name__
+    if kind == "LeakyReLU":
+        return ReLU(name, slope=module.negative_slope)
+    return ReLU(name, ceiling=6.0 if kind == "ReLU6" else math.inf)
+
+
+READERS: dict[str, Callable[[str, Any], Layer]] = {
+    "Conv2d": _read_convolution,
+    "Linear": _read_dense,
+    "MaxPool2d": _read_max_pooling,
+    "AvgPool2d": _read_average_pooling,
+    "AdaptiveAvgPool2d": _read_global_pooling,
+    "BatchNorm2d": _read_batch_normalisation,
+    "LocalResponseNorm": _read_local_response,
+    "Dropout": _read_dropout,
+    "ReLU": _read_rectifier,
+    "LeakyReLU": _read_rectifier,
+    "ReLU6": _read_rectifier,
+}
+"""Class of `torch.nn` -> the layer that such a module is, from its name and itself."""
+
+
+def _extent(name: str, module: Any, key: str) -> Pair:
+    value: object = getattr(module, key)
+    sides = value if isinstance(value, tuple) else (value, value)
+    if len(sides) != 2 or not all(isinstance(side, int) for side in sides):
+        raise NetworkError(f"module '{name}': {key} = {value!r}, expected one whole number or two")
+    return sides[0], sides[1]
+
+
+def check_settings(name: str, module: Any, **expected: object) -> None:
+    """Raise NetworkError for a setting of a module that is not the one expected."""
+    for key, value in expected.items():
+        given = getattr(module, key)
+        if given not in (value, (value, value)):
+            raise NetworkError(f"module '{name}': {key} = {given}, only {value!r} is supported")

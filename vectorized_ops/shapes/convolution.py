@@ -8,12 +8,23 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.shapes.operation import FLOAT_BYTES, Cost, OperationShape, by
+from vectorized_ops.implementations import Operations
+from vectorized_ops.shapes.operation import (
+    FLOAT_BYTES,
+    Calls,
+    Cost,
+    TimedShape,
+    by,
+    operand,
+    weighted_calls,
+)
 from vectorized_ops.shapes.windows import Pair, check_least, positions
+
+__all__ = ["ConvolutionShape"]
 
 
 @dataclass(frozen=True, slots=True)
-class ConvolutionShape(OperationShape):
+class ConvolutionShape(TimedShape):
     """A convolution of `images` maps of height x width x channels with `filters` filters.
 
     Tap (r, s) of the kernel lies `dilation` pixels from the next; windows are `stride` pixels
@@ -95,6 +106,12 @@ class ConvolutionShape(OperationShape):
         moved = sum(map(math.prod, (self.inputs, self.weights, self.outputs)))
         cost = Cost(self.flops, FLOAT_BYTES * moved)
         return dict.fromkeys(("forward", "backward_data", "backward_weights"), cost)
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        values, out = operand(operations, self.inputs), operand(operations, self.outputs)
+        made = operations.convolution(self)
+        return weighted_calls(made, values, out, self.weights, self.filters)
 
     def __str__(self) -> str:
         stride = f", stride {self.stride[0]}" if self.stride != (1, 1) else ""

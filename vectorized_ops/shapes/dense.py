@@ -6,11 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vectorized_ops.shapes.operation import FLOAT_BYTES, Cost, OperationShape
+from vectorized_ops.implementations import Operations
+from vectorized_ops.shapes.operation import (
+    FLOAT_BYTES,
+    Calls,
+    Cost,
+    TimedShape,
+    operand,
+    weighted_calls,
+)
+
+__all__ = ["DenseShape"]
 
 
 @dataclass(frozen=True, slots=True)
-class DenseShape(OperationShape):
+class DenseShape(TimedShape):
     """A dense layer of `units` outputs for `images` vectors of `inputs` values."""
 
     kind: ClassVar[str] = "dense"
@@ -26,6 +36,13 @@ class DenseShape(OperationShape):
         moved = self.inputs * self.units + self.images * (self.inputs + self.units)
         cost = Cost(2 * self.images * self.inputs * self.units, FLOAT_BYTES * moved)
         return dict.fromkeys(("forward", "backward_data", "backward_weights"), cost)
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        values = operand(operations, (self.images, self.inputs))
+        out = operand(operations, (self.images, self.units))
+        made = operations.dense(self.images, self.inputs, self.units)
+        return weighted_calls(made, values, out, (self.units, self.inputs), self.units)
 
     def __str__(self) -> str:
         return f"{self.inputs} -> {self.units}"

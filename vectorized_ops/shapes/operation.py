@@ -1,11 +1,19 @@
-"""What an operation costs by its definition, whatever algorithm computes it."""
+"""What an operation costs by its definition, and how it is called to be timed."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vectorized_ops.implementations import Operations
+from vectorized_ops.layout import AnyArray
+
+__all__ = ["FLOAT_BYTES", "Calls", "Cost", "OperationShape", "TimedShape"]
 
 FLOAT_BYTES = 4
 
@@ -20,6 +28,17 @@ class Cost:
     def __add__(self, other: Cost) -> Cost:
         """What both cost, one after the other."""
         return Cost(self.flops + other.flops, self.compulsory_bytes + other.compulsory_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """An operation on arrays of its own: by direction what computes it once.
+
+    `choices` tells, by direction, which algorithm a convolution chose and from what.
+    """
+
+    runs: Mapping[str, Callable[[], object]]
+    choices: Mapping[str, Any] = field(default_factory=dict)
 
 
 class OperationShape(ABC):
@@ -42,6 +61,16 @@ class OperationShape(ABC):
         """By direction: "forward", "backward_data", "backward_weights", "statistics"."""
 
 
+class TimedShape(OperationShape):
+    """An operation that can be timed by itself."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def calls(self, operations: Operations) -> Calls | None:
+        """Prepare all directions in one implementation; None if it has no such operation."""
+
+
 def passes(values: int, flops_per_value: int, passes: int) -> Cost:
     """So many operations on each value, and so many reads and writes of it."""
     return Cost(flops_per_value * values, FLOAT_BYTES * passes * values)
@@ -50,3 +79,24 @@ def passes(values: int, flops_per_value: int, passes: int) -> Cost:
 def by(extents: tuple[int, ...]) -> str:
     """Extents as text: "3x3"."""
     return "x".join(map(str, extents))
+
+
+def operand(operations: Operations, shape: tuple[int, ...]) -> AnyArray:
+    """An array in the layout of an implementation, of values that overflow nothing."""
+    array: AnyArray = operations.activations(shape)
+    array[...] = 0.5
+    return array
+
+
+def weighted_calls(
+    operation: Any, values: AnyArray, out: AnyArray, weights_shape: tuple[int, ...], units: int
+) -> Calls:
+    """All directions of an operation with weights and `units` biases."""
+    weights, bias = np.full(weights_shape, 0.01, np.float32), np.zeros(units, np.float32)
+    gradient = np.zeros_like(weights)
+    runs = {
+        "forward": partial(operation.forward, values, weights, bias, out),
+        "backward_data": partial(operation.backward_data, out, weights, values),
+        "backward_weights": partial(operation.backward_weights, values, out, gradient, bias),
+    }
+    return Calls(runs, getattr(operation, "choices", {}))

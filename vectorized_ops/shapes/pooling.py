@@ -6,11 +6,24 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.shapes.operation import FLOAT_BYTES, Cost, OperationShape, by
+from vectorized_ops.implementations import Operations
+from vectorized_ops.shapes.operation import (
+    FLOAT_BYTES,
+    Calls,
+    Cost,
+    TimedShape,
+    by,
+    operand,
+)
 from vectorized_ops.shapes.windows import Pair, check_least, positions
+
+__all__ = ["AveragePoolingShape", "GlobalAveragePoolingShape", "MaxPoolingShape", "PoolingShape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,7 @@ class PoolingShape:
         return count - (self.ceil and begins_outside)
 
 
-class WindowPoolingShape(OperationShape):
+class WindowPoolingShape(TimedShape):
     """A pooling of `images` maps of `channels` by `windows`."""
 
     __slots__ = ()
@@ -113,6 +126,17 @@ class MaxPoolingShape(WindowPoolingShape):
             "backward_data": Cost(outputs, moved),
         }
 
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        operation = operations.max_pooling(self.windows)
+        values, out = operand(operations, self.inputs), operand(operations, self.outputs)
+        which = operations.activations(self.outputs, np.uint8)
+        runs = {
+            "forward": partial(operation.forward, values, out, which),
+            "backward_data": partial(operation.backward, out, which, values),
+        }
+        return Calls(runs)
+
 
 @dataclass(frozen=True, slots=True)
 class AveragePoolingShape(WindowPoolingShape):
@@ -131,9 +155,14 @@ class AveragePoolingShape(WindowPoolingShape):
         cost = Cost(inputs, FLOAT_BYTES * (inputs + outputs))
         return dict.fromkeys(("forward", "backward_data"), cost)
 
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        operation = operations.average_pooling(self.windows)
+        return _mean_calls(operation, operations, self.inputs, self.outputs)
+
 
 @dataclass(frozen=True, slots=True)
-class GlobalAveragePoolingShape(OperationShape):
+class GlobalAveragePoolingShape(TimedShape):
     """Mean of each channel of maps (N, H, W, C)."""
 
     kind: ClassVar[str] = "global average"
@@ -147,5 +176,21 @@ class GlobalAveragePoolingShape(OperationShape):
         cost = Cost(values, FLOAT_BYTES * (values + outputs))
         return dict.fromkeys(("forward", "backward_data"), cost)
 
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        operation, outputs = operations.global_average_pooling(), (self.inputs[0], self.inputs[3])
+        return _mean_calls(operation, operations, self.inputs, outputs)
+
     def __str__(self) -> str:
         return by(self.inputs[1:])
+
+
+def _mean_calls(
+    operation: Any, operations: Operations, inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> Calls:
+    values, out = operand(operations, inputs), operand(operations, outputs)
+    runs = {
+        "forward": partial(operation.forward, values, out),
+        "backward_data": partial(operation.backward, out, values),
+    }
+    return Calls(runs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from vectorized_ops.errors import OperationError
 
+__all__ = ["Pair"]
+
 Pair = tuple[int, int]
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import TABLE_ROWS
 from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
@@ -194,7 +195,7 @@ _join: Any = _Joint.apply
 def _table(images: Tensor, state: State, batch: Batch) -> Tensor:
     """Return what the kernels need to know of each channel; training moves the statistics."""
     channels = images.shape[1]
-    table = floats(kernels.TABLE_ROWS, padded(channels)).zero_()
+    table = floats(TABLE_ROWS, padded(channels)).zero_()
     place, wanted = address(table, table.shape), (state.weight, state.bias)
     parameters = _addresses(channels, *wanted, state.running_mean, state.running_var)
     if not batch.training:
@@ -218,7 +219,7 @@ def _slopes(
         floats(channels) if ctx.needs_input_grad[place] else None for place in (first, first + 1)
     ]
     table = floats(*table.shape)
-    place = address(table, (kernels.TABLE_ROWS, padded(channels)))
+    place = address(table, (TABLE_ROWS, padded(channels)))
     given.run(kernels.slopes, place, _addresses(channels, *slopes), ctx.training)
     return table, slopes
 

@@ -90,7 +90,7 @@ def _measured(
     case: Case, sets: dict[str, Operations], bounds: _Bounds, rounds: int
 ) -> list[dict[str, Any]]:
     """Return a row per direction and implementation; all take turns, and the bounds with them."""
-    prepared = {name: case.make(each) for name, each in sets.items()}
+    prepared = {name: case.operation.calls(each) for name, each in sets.items()}
     work = {
         (direction, name): run
         for name, made in prepared.items()

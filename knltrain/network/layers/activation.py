@@ -10,6 +10,8 @@ from knltrain.network.layers.layer import Layer, only_shape
 from knltrain.network.layers.parameter import Shape
 from vectorized_ops.shapes import DropoutShape, RectifierShape
 
+__all__ = ["Dropout", "ReLU"]
+
 
 @dataclass(frozen=True, slots=True)
 class ReLU(Layer):

@@ -17,6 +17,8 @@ from knltrain.network.layers.parameter import (
 from knltrain.network.layers.window import Extent, Window, pair, shortest
 from vectorized_ops.shapes import ConvolutionShape
 
+__all__ = ["Convolution"]
+
 
 @dataclass(frozen=True, slots=True)
 class Convolution(Layer):

@@ -16,6 +16,8 @@ from knltrain.network.layers.parameter import (
 )
 from vectorized_ops.shapes import DenseShape
 
+__all__ = ["Dense"]
+
 
 @dataclass(frozen=True, slots=True)
 class Dense(Layer):

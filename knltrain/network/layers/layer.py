@@ -8,6 +8,8 @@ from knltrain.errors import NetworkError
 from knltrain.network.layers.parameter import ParameterSpec, Shape
 from vectorized_ops.shapes import OperationShape
 
+__all__ = ["IMAGES", "Layer"]
+
 IMAGES = "images"
 """The name under which layers take the network's input."""
 

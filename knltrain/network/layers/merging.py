@@ -9,6 +9,8 @@ from knltrain.network.layers.layer import Layer
 from knltrain.network.layers.parameter import Shape
 from vectorized_ops.shapes import AdditionShape, ConcatenationShape
 
+__all__ = ["Addition", "Concatenation"]
+
 
 @dataclass(frozen=True, slots=True)
 class Concatenation(Layer):

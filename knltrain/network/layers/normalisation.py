@@ -10,6 +10,8 @@ from knltrain.network.layers.layer import Layer, feature_map
 from knltrain.network.layers.parameter import Initial, ParameterSpec, Shape
 from vectorized_ops.shapes import BatchNormalisationShape, LocalResponseShape
 
+__all__ = ["BatchNormalisation", "LocalResponseNormalisation"]
+
 
 @dataclass(frozen=True, slots=True)
 class BatchNormalisation(Layer):

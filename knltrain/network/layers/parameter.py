@@ -8,6 +8,8 @@ from typing import Literal
 
 from knltrain.errors import NetworkError, unknown_name
 
+__all__ = ["CAFFE_BIAS", "Initial", "Multipliers", "ParameterSpec", "Role", "Shape"]
+
 Shape = tuple[int, ...]
 Role = Literal["weights", "bias", "scale", "shift", "running_mean", "running_variance"]
 

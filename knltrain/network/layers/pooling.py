@@ -16,6 +16,8 @@ from vectorized_ops.shapes import (
     PoolingShape,
 )
 
+__all__ = ["AveragePooling", "GlobalAveragePooling", "MaxPooling", "Pooling"]
+
 
 class Pooling(Layer, ABC):
     """What poolings have in common that move a window; `window` has its numbers as pairs.

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from knltrain.errors import NetworkError
 
+__all__ = ["Extent", "Pair", "Window"]
+
 Pair = tuple[int, int]
 """A number for lines and one for pixels: (height, width) of a kernel, (y, x) of a stride."""
 

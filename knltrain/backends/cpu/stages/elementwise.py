@@ -11,6 +11,8 @@ from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 
+__all__ = ["DropoutStage", "ReLUStage", "RectifierStage"]
+
 
 class ReLUStage(Stage):
     """A plain ReLU that no other stage took over, in the memory of its input."""

@@ -9,6 +9,8 @@ from knltrain.backends.cpu.stages.stage import Run, Stage
 from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 
+__all__ = ["AdditionStage", "CopyStage"]
+
 
 class AdditionStage(Stage):
     """The sum of two tensors, with the ReLU behind it if the output is `rectified`."""

@@ -12,6 +12,8 @@ from knltrain.backends.cpu.tensor import Flow, Tensor
 from knltrain.errors import NetworkError
 from vectorized_ops.implementations import Operations
 
+__all__ = ["BatchNormalisationStage", "LocalResponseNormalisationStage"]
+
 
 class BatchNormalisationStage(Stage):
     """Batch normalisation, with the addition and the ReLU behind it where these were fused.

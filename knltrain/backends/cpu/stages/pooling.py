@@ -11,6 +11,8 @@ from knltrain.backends.cpu.stages.stage import Run, Stage
 from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 
+__all__ = ["AveragePoolingStage", "MaxPoolingStage"]
+
 
 class MaxPoolingStage(Stage):
     """Max pooling; of the inputs only the places of the maxima are remembered, a byte each."""

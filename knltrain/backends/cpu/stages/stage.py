@@ -14,6 +14,8 @@ from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 
+__all__ = ["Run", "Stage", "Views"]
+
 Views = Mapping[str, AnyArray]
 """Parameters or their gradients by name."""
 

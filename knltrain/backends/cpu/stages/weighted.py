@@ -11,6 +11,8 @@ from knltrain.backends.cpu.stages.stage import Run, Stage
 from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 
+__all__ = ["FlattenStage", "PooledConvolutionStage", "WeightedStage"]
+
 
 class WeightedStage(Stage):
     """A convolution or a dense layer, with the ReLU behind it if the output is `rectified`.

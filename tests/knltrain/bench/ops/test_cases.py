@@ -37,7 +37,7 @@ def test_shapes_tell_stride_and_groups():
 @pytest.mark.parametrize("name", ["reference", "onednn"])
 def test_every_direction_of_every_case_runs(name):
     for case in cases(lenet(), 2):
-        prepared = case.make(operations(name))
+        prepared = case.operation.calls(operations(name))
         assert set(prepared.runs) == set(case.operation.costs)
         for run in prepared.runs.values():
             run()
@@ -47,7 +47,7 @@ def test_what_only_moves_memory_runs_too():
     found = {case.operation.kind: case for case in cases(resnet50(), 1)}
     found |= {case.operation.kind: case for case in cases(alexnet(), 1)}
     for name in ("global average", "addition", "dropout"):
-        prepared = found[name].make(operations("reference"))
+        prepared = found[name].operation.calls(operations("reference"))
         assert set(prepared.runs) == set(found[name].operation.costs)
         for run in prepared.runs.values():
             run()
@@ -56,5 +56,5 @@ def test_what_only_moves_memory_runs_too():
 def test_an_implementation_without_an_operation_has_no_runs():
     (local, *_) = [case for case in cases(alexnet(), 1) if case.operation.kind == "local response"]
     (dropout, *_) = [case for case in cases(alexnet(), 1) if case.operation.kind == "dropout"]
-    assert local.make(operations("onednn")) is None
-    assert dropout.make(operations("onednn")) is None
+    assert local.operation.calls(operations("onednn")) is None
+    assert dropout.operation.calls(operations("onednn")) is None

@@ -14,6 +14,6 @@ Term: TypeAlias = "Value | tuple[Value, Value]"
 def accumulate(lanes: Lanes, sums: Sequence[Value], terms: Sequence[Term]) -> list[Value]:
     """Return the sums with a term added to each; a product is rounded once, with its sum."""
     return [
-        lanes.fma(*term, total) if isinstance(term, tuple) else lanes.add(total, term)
+        lanes.fma(term[0], term[1], total) if isinstance(term, tuple) else lanes.add(total, term)
         for total, term in zip(sums, terms, strict=True)
     ]

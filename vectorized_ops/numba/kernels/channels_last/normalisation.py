@@ -15,7 +15,6 @@ from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.emit.raw_arrays import array_at
 from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
-from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import TABLE_ROWS
 from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
 from vectorized_ops.numba.kernels.channels_last.rows import (
     CHANNELS,
@@ -54,13 +53,17 @@ def _normalise(lanes: Lanes, read: list[Value], constants: list[Value], floor: V
 def _gradient_sums(
     lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
 ) -> Results:
-    return [], arithmetic.gradient_sums(*arithmetic.gradient(lanes, *read, constants, floor))
+    values, arriving = read
+    return [], arithmetic.gradient_sums(
+        *arithmetic.gradient(lanes, values, arriving, constants, floor)
+    )
 
 
 def _values_gradient(
     lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
 ) -> Results:
-    return [arithmetic.values_gradient(lanes, *read, constants, floor)], []
+    values, arriving = read
+    return [arithmetic.values_gradient(lanes, values, arriving, constants, floor)], []
 
 
 def _joint_gradient_sums(
@@ -110,7 +113,7 @@ def statistics(
     row = _pad(channels)
     pivots = array_at(arguments[TABLE], (row,), np.float32)
     totals = array_at(arguments[TOTALS], (arguments[THREADS], 2, row), np.float64)
-    table = array_at(table_address, (TABLE_ROWS, row), np.float32)
+    table = array_at(table_address, (arithmetic.TABLE_ROWS, row), np.float32)
     for c in range(channels):
         mean, variance = arithmetic.mean_and_variance(
             pivots[c], _over_threads(totals, 0, c), _over_threads(totals, 1, c), rows
@@ -127,7 +130,7 @@ def statistics(
 @kernel
 def running_statistics(channels: int, table_address: int, parameters: Any, epsilon: float) -> None:
     """Fill the table with the running statistics."""
-    table = array_at(table_address, (TABLE_ROWS, _pad(channels)), np.float32)
+    table = array_at(table_address, (arithmetic.TABLE_ROWS, _pad(channels)), np.float32)
     running = array_at(parameters[RUNNING_MEAN], (channels,), np.float32)
     spread = array_at(parameters[RUNNING_VARIANCE], (channels,), np.float32)
     for c in range(channels):
@@ -195,9 +198,9 @@ def slopes(arguments: Any, table_address: int, parameters: Any, training: bool) 
     rows, channels = arguments[ROWS], arguments[CHANNELS]
     row = _pad(channels)
     totals = array_at(arguments[TOTALS], (arguments[THREADS], 2, row), np.float64)
-    given = array_at(arguments[TABLE], (TABLE_ROWS, row), np.float32)
-    table = array_at(table_address, (TABLE_ROWS, row), np.float32)
-    for kind in range(TABLE_ROWS):
+    given = array_at(arguments[TABLE], (arithmetic.TABLE_ROWS, row), np.float32)
+    table = array_at(table_address, (arithmetic.TABLE_ROWS, row), np.float32)
+    for kind in range(arithmetic.TABLE_ROWS):
         for c in range(row):
             table[kind, c] = given[kind, c]
     for c in range(channels):

@@ -177,8 +177,11 @@ def gradient_sums_tile(
                             value = lanes.load(lanes.at(pixel, row, offset))
                             arriving = lanes.load(lanes.at(upper, row, offset))
                             parts = arithmetic.gradient(lanes, value, arriving, constants, floor)
-                            kept = (lanes.keep(part, lanes.at(real, offset)) for part in parts)
-                            carried = accumulate(lanes, carried, arithmetic.gradient_sums(*kept))
+                            centred, slope = (
+                                lanes.keep(part, lanes.at(real, offset)) for part in parts
+                            )
+                            terms = arithmetic.gradient_sums(centred, slope)
+                            carried = accumulate(lanes, carried, terms)
                     return carried
 
                 return body
@@ -288,8 +291,10 @@ def values_gradient_tile(
             def body(places: list[tuple[Value, Value]], _carried: list[Value]) -> list[Value]:
                 results = []
                 for place in places:
-                    read = (lanes.load(lanes.at(at, *place)) for at in (source, above))
-                    results.append(arithmetic.values_gradient(lanes, *read, constants, floor))
+                    value, slope = (lanes.load(lanes.at(at, *place)) for at in (source, above))
+                    results.append(
+                        arithmetic.values_gradient(lanes, value, slope, constants, floor)
+                    )
 
                 def added(results: list[Value]) -> list[Value]:
                     before = [lanes.load(lanes.at(target, *place)) for place in places]

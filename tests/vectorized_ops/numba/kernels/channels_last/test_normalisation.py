@@ -30,7 +30,7 @@ class Layer:
         self.scale, self.shift, self.mean, self.variance = rng.uniform(
             0.5, 2, (4, channels)
         ).astype(np.float32)
-        self.table = np.zeros((kernels.TABLE_ROWS, padded(channels)), np.float32)
+        self.table = np.zeros((arithmetic.TABLE_ROWS, padded(channels)), np.float32)
         self.scratch = np.empty(THREADS * 2 * padded(channels) * 3 // 2)
         self.reference = BatchNormalisation(1, rows, 1, channels, EPSILON)
 

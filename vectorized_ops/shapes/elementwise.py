@@ -1,0 +1,129 @@
+"""Operations on each value by itself: rectifiers, dropout, joins and copies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from vectorized_ops.implementations import Operations
+from vectorized_ops.shapes.operation import (
+    Calls,
+    Cost,
+    OperationShape,
+    TimedShape,
+    by,
+    operand,
+    passes,
+)
+
+__all__ = ["AdditionShape", "ConcatenationShape", "CopyShape", "DropoutShape", "RectifierShape"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdditionShape(TimedShape):
+    """The sum of two arrays of this shape, images first."""
+
+    kind: ClassVar[str] = "addition"
+
+    inputs: tuple[int, ...]
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """Its gradient is that of either input, and moves nothing."""
+        return {"forward": passes(math.prod(self.inputs), 1, 3)}
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        left, right, out = (operand(operations, self.inputs) for _ in range(3))
+        return Calls({"forward": partial(operations.add, left, right, out, True)})
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatenationShape(OperationShape):
+    """Channels behind each other, to maps (N, H, W, C)."""
+
+    kind: ClassVar[str] = "concatenation"
+
+    outputs: tuple[int, int, int, int]
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """A copy, where the inputs are not written there at once."""
+        cost = passes(math.prod(self.outputs), 0, 2)
+        return dict.fromkeys(("forward", "backward_data"), cost)
+
+    def __str__(self) -> str:
+        return by(self.outputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class CopyShape(OperationShape):
+    """An array of this shape, images first, brought into another order."""
+
+    kind: ClassVar[str] = "copy"
+
+    inputs: tuple[int, ...]
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """A read and a write."""
+        cost = passes(math.prod(self.inputs), 0, 2)
+        return dict.fromkeys(("forward", "backward_data"), cost)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class DropoutShape(TimedShape):
+    """Dropout of arrays of this shape, images first, with probability `rate`."""
+
+    kind: ClassVar[str] = "dropout"
+
+    inputs: tuple[int, ...]
+    rate: float
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """A product per value, but for the generator's; a read and a write."""
+        cost = passes(math.prod(self.inputs), 1, 2)
+        return dict.fromkeys(("forward", "backward_data"), cost)
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        if operations.dropout is None:
+            return None
+        operation = operations.dropout(self.rate)
+        values, out = (operand(operations, self.inputs) for _ in range(2))
+        runs = {
+            "forward": partial(operation.forward, values, out, 1),
+            "backward_data": partial(operation.backward, out, values, 1),
+        }
+        return Calls(runs)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class RectifierShape(OperationShape):
+    """A rectifier of arrays of this shape, images first."""
+
+    kind: ClassVar[str] = "rectifier"
+
+    inputs: tuple[int, ...]
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """An operation per value; a read and a write, backward a read more."""
+        values = math.prod(self.inputs)
+        return {"forward": passes(values, 1, 2), "backward_data": passes(values, 1, 3)}
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])

@@ -1,0 +1,101 @@
+"""Normalisations: of a channel over the batch, and of a value among its neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from vectorized_ops.implementations import Operations
+from vectorized_ops.shapes.operation import (
+    Calls,
+    Cost,
+    TimedShape,
+    by,
+    operand,
+    passes,
+)
+
+__all__ = ["BatchNormalisationShape", "LocalResponseShape"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNormalisationShape(TimedShape):
+    """Of maps (N, H, W, C), by the statistics of the batch; `epsilon` is added to the variance."""
+
+    kind: ClassVar[str] = "batch normalisation"
+
+    inputs: tuple[int, int, int, int]
+    epsilon: float = 1e-5
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """Two sums, then a product and two additions per value; backward about 8 operations.
+
+        Backward reads the values and the gradient twice, and writes once.
+        """
+        values = math.prod(self.inputs)
+        return {
+            "statistics": passes(values, 2, 1),
+            "forward": passes(values, 3, 2),
+            "backward_data": passes(values, 8, 5),
+        }
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        operation = operations.batch_normalisation(*self.inputs, self.epsilon)
+        values, out = operand(operations, self.inputs), operand(operations, self.inputs)
+        mean, shift, *sums = (np.zeros(self.inputs[3], np.float32) for _ in range(4))
+        variance, scale = (np.ones(self.inputs[3], np.float32) for _ in range(2))
+        state = mean, variance, scale, shift
+        runs = {
+            "statistics": partial(operation.statistics, values, mean, variance),
+            "forward": partial(operation.forward, values, *state, out, None, True),
+            "backward_data": partial(operation.backward, values, out, *state, True, *sums, out),
+        }
+        return Calls(runs)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class LocalResponseShape(TimedShape):
+    """Of maps (N, H, W, C) across `size` neighbouring channels."""
+
+    kind: ClassVar[str] = "local response"
+
+    inputs: tuple[int, int, int, int]
+    size: int
+    alpha: float
+    beta: float
+    bias: float
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """Squares, their sum and a power: about `size` + 7 operations per value, backward twice."""
+        values, flops = math.prod(self.inputs), self.size + 7
+        return {
+            "forward": passes(values, flops, 2),
+            "backward_data": passes(values, 2 * flops, 3),
+        }
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        make = operations.local_response_normalisation
+        if make is None:
+            return None
+        operation = make(self.size, self.alpha, self.beta, self.bias)
+        values, out, gradient = (operand(operations, self.inputs) for _ in range(3))
+        runs = {
+            "forward": partial(operation.forward, values, out),
+            "backward_data": partial(operation.backward, values, out, gradient),
+        }
+        return Calls(runs)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
