@@ -17,7 +17,7 @@ from knltrain.bench.ops.report import bandwidths, comparisons
 from knltrain.cluster import processor_settings
 from knltrain.errors import ConfigError, unknown_name
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
-from vectorized_ops.shapes import FLOAT_BYTES
+from vectorized_ops.shapes import FLOAT_BYTES, executed
 from vectorized_ops.timing import mean_seconds
 
 SGEMM_SIDE = 2048
@@ -45,8 +45,9 @@ def run_ops_benchmark(
     sgemm_gflops, copy_gbytes_per_second (read and written), and a row per operation, shape,
     direction and implementation: milliseconds, gflops and share_of_sgemm, or gbytes_per_second and
     share_of_copy; `algorithm` is what was chosen for a convolution, and `candidates` the
-    milliseconds of those it was chosen from. `comparisons` and `bandwidths` are those of
-    `report`.
+    milliseconds of those it was chosen from; flops and compulsory_bytes by definition, and of
+    "numba" executed_flops and layout_bytes by the algorithm and the layout. `comparisons` and
+    `bandwidths` are those of `report`.
     """
     for name in implementations:
         if name not in IMPLEMENTATIONS:
@@ -125,17 +126,23 @@ def _row(
     direction, implementation = key
     operation, is_product = case.operation, case.operation.is_product
     cost = operation.costs[direction]
+    algorithm = None if choice is None else choice.name
+    done = executed(operation, direction, algorithm) if implementation == "numba" else None
     return {
         "operation": operation.kind,
         "shape": str(operation),
         "layers": case.layers,
         "direction": direction,
         "implementation": implementation,
-        "algorithm": None if choice is None else choice.name,
+        "algorithm": algorithm,
         "candidates": {}
         if choice is None
         else {name: 1e3 * taken for name, taken in choice.seconds.items()},
         "milliseconds": 1e3 * seconds,
+        "flops": cost.flops,
+        "executed_flops": None if done is None else done.executed_flops,
+        "compulsory_bytes": cost.compulsory_bytes,
+        "layout_bytes": None if done is None else done.layout_bytes,
         "gflops": cost.flops / seconds / 1e9 if is_product else None,
         "share_of_sgemm": share if is_product else None,
         "gbytes_per_second": None if is_product else cost.compulsory_bytes / seconds / 1e9,

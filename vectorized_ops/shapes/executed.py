@@ -1,0 +1,116 @@
+"""What an algorithm executes and moves, beside what the operation costs by its definition.
+
+`flops` of a `Cost` compare algorithms; bounds and efficiencies need these. Counted is the layout of
+the Numba kernels: N images are padded to N', weights are packed once in a call. Transforms are
+counted as their matrices say: an operation for each coefficient but the first of a row, and one
+more for each that is neither 1 nor -1 (kernels share some of them, and execute fewer).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, cast
+
+from vectorized_ops.layout import padded_images
+from vectorized_ops.shapes.convolution import ConvolutionShape
+from vectorized_ops.shapes.operation import FLOAT_BYTES, OperationShape
+from vectorized_ops.winograd import Matrix, WinogradTransform, transposed, winograd_transform
+
+__all__ = ["Executed", "executed"]
+
+STRASSEN_PRODUCTS = Fraction(7, 8)
+STRASSEN_SUMS = {"weights": 4, "inputs": 4, "outputs": 7}
+"""Sums of quarters in one level of Strassen's algorithm, in Winograd's form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Operations executed, and bytes moved with padding and packed weights, in one direction."""
+
+    executed_flops: int
+    layout_bytes: int
+
+
+def executed(shape: OperationShape, direction: str, algorithm: str | None = None) -> Executed:
+    """What `algorithm` of `TunedConvolution` does in a direction; None is direct computation."""
+    padded = _padded(shape)
+    cost = padded.costs[direction]
+    if not isinstance(padded, ConvolutionShape):
+        return Executed(cost.flops, cost.compulsory_bytes)
+    packed = math.prod(padded.weights)
+    if algorithm == "strassen":
+        flops, packed = _strassen(padded, direction)
+    elif algorithm is not None and algorithm.startswith("winograd"):
+        flops, packed = _winograd(padded, direction, int(algorithm[-1]))
+    else:
+        flops = cost.flops
+    return Executed(flops, cost.compulsory_bytes + 2 * FLOAT_BYTES * packed)
+
+
+def _padded(shape: Any) -> OperationShape:
+    """The shape with N' images; it has their number by itself, or first in an array's extents."""
+    names = {field.name for field in fields(shape)}
+    if "images" in names:
+        return cast(OperationShape, replace(shape, images=padded_images(shape.images)))
+    for name in names & {"inputs", "outputs"}:
+        images, *rest = getattr(shape, name)
+        return cast(OperationShape, replace(shape, **{name: (padded_images(images), *rest)}))
+    return cast(OperationShape, shape)
+
+
+def _strassen(shape: ConvolutionShape, direction: str) -> tuple[int, int]:
+    """Operations, and floats of packed weights: 7 products and the quarter for an odd pixel."""
+    pixels = shape.images * shape.lines * shape.pixels
+    sizes = {"weights": shape.filters * shape.channels}
+    ends = {"inputs": shape.channels * pixels, "outputs": shape.filters * pixels}
+    if direction == "backward_data":
+        ends = {"inputs": ends["outputs"], "outputs": ends["inputs"]}
+    sums = sum(STRASSEN_SUMS[what] * size // 4 for what, size in (sizes | ends).items())
+    return int(STRASSEN_PRODUCTS * shape.flops) + sums, 2 * sizes["weights"]
+
+
+def _winograd(shape: ConvolutionShape, direction: str, outputs: int) -> tuple[int, int]:
+    """Operations, and floats of transformed weights.
+
+    Tiles at the ends of a map have only the pixels that exist. Backward-weights is the adjoint:
+    the maps of inputs and outputs serve the images and the gradient, that of weights the result.
+    """
+    taps, backward = shape.kernel[0], direction == "backward_data"
+    height, width = shape.inputs[1:3] if backward else shape.outputs[1:3]
+    inputs, results = shape.channels, shape.filters
+    if backward:
+        inputs, results = results, inputs
+    pairs = shape.channels * shape.filters // shape.groups
+    flops = 0
+    for down, lines in _tiles(height, outputs, taps):
+        for across, columns in _tiles(width, outputs, taps):
+            tile = 2 * down.points * across.points * pairs
+            tile += inputs * _in_two_dimensions(down.input_map, across.input_map)
+            tile += results * _in_two_dimensions(down.output_map, across.output_map)
+            flops += lines * columns * shape.images * tile
+    whole = winograd_transform(outputs, taps)
+    weights_map = whole.weights_map
+    if direction == "backward_weights":
+        weights_map = transposed(weights_map)
+    return flops + pairs * _in_two_dimensions(weights_map, weights_map), pairs * whole.points**2
+
+
+def _tiles(side: int, outputs: int, taps: int) -> list[tuple[WinogradTransform, int]]:
+    """The kinds of tiles along a side, and how many there are of each."""
+    whole, rest = divmod(side, outputs)
+    kinds = [(winograd_transform(outputs, taps), whole)] if whole else []
+    return kinds + ([(winograd_transform(outputs, taps, rest), 1)] if rest else [])
+
+
+def _in_two_dimensions(down: Matrix, across: Matrix) -> int:
+    """Operations of down * tile * across^T: columns first, then the rows of what that gives."""
+    return len(across[0]) * _operations(down) + len(down) * _operations(across)
+
+
+def _operations(matrix: Matrix) -> int:
+    """Operations of the matrix and a vector."""
+    found = [coefficient for row in matrix for coefficient in row if coefficient]
+    products = sum(abs(coefficient) != 1 for coefficient in found)
+    return products + len(found) - len(matrix)
