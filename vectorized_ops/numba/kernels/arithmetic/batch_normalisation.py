@@ -18,7 +18,8 @@ from vectorized_ops.numba.kernels.arithmetic.sums import Term
 
 MEAN, FACTOR, OFFSET, INVERSE, SLOPE, LEVEL = range(6)
 """Rows of the table: z = (x - MEAN) * FACTOR + OFFSET, FACTOR = scale * INVERSE, and the gradient
-of x is that of z * FACTOR + (x - MEAN) * SLOPE + LEVEL."""
+of x is (that of z - LEVEL + (x - MEAN) * SLOPE) * FACTOR: of few values little is left, and what
+cancels is subtracted first."""
 
 TABLE_ROWS = 6
 FORWARD = MEAN, FACTOR, OFFSET
@@ -57,7 +58,7 @@ def values_gradient(
     """Return the gradient of x, from the constants BACKWARD."""
     _, factor, _, tilt, level = backward
     centred, slope = gradient(lanes, value, arriving, backward[:3], floor)
-    return lanes.fma(slope, factor, lanes.fma(centred, tilt, level))
+    return lanes.multiply(lanes.fma(centred, tilt, lanes.subtract(slope, level)), factor)
 
 
 @kernel
@@ -81,6 +82,6 @@ def write_forward(
 @kernel
 def write_backward(table: Any, c: int, total: float, product: float, count: int) -> None:
     """Write SLOPE and LEVEL of channel `c`, from the sums of the gradient, over `count` values."""
-    inverse, share = np.float64(table[INVERSE, c]), table[FACTOR, c] / np.float64(count)
-    table[SLOPE, c] = -share * inverse * inverse * product
-    table[LEVEL, c] = -share * total
+    inverse = np.float64(table[INVERSE, c])
+    table[SLOPE, c] = -inverse * inverse * product / count
+    table[LEVEL, c] = total / count

@@ -34,7 +34,7 @@ def test_table_gives_values_and_gradient() -> None:
     total, product = ARRIVING.sum(), (ARRIVING * (VALUES - mean)).sum()
     arithmetic.write_backward(table, 1, total, product, len(VALUES))
     _, _, _, _, slope, level = table[:, 1]
-    found = ARRIVING * factor + (VALUES - mean) * slope + level
+    found = (ARRIVING - level + (VALUES - mean) * slope) * factor
     spread = (ARRIVING * normalised).mean() * normalised
     expected = (ARRIVING - ARRIVING.mean() - spread) * inverse * SCALE
     assert_allclose(found, expected)

@@ -83,6 +83,6 @@ def test_threads_share_what_is_written_evenly_and_completely(threads: int) -> No
         *pixels(values), *pixels(gradient), *pixels(back), PIXELS, real_images(), constants,
         np.float32(np.nan), False, False, threads,
     )  # fmt: skip
-    expected = gradient * factor + (values - mean) * slope + level
+    expected = (gradient - level + (values - mean) * slope) * factor
     assert_allclose(back[:IMAGES], expected[:IMAGES], rtol=0, atol=1e-5)
     assert not back[IMAGES:].any()

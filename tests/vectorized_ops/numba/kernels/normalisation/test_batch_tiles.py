@@ -190,6 +190,6 @@ def test_gradients_of_values_are_zero_in_images_that_fill_up(
     mean, factor, shift, _, slope, level = of_channels(constants)
     centred, slopes = seen(flat, 3, 1, 0, vectors)[0] - mean, seen(above, 5, 1, 0, vectors)[0]
     slopes = np.where(centred * factor + shift <= floor, 0, slopes)
-    expected = slopes * factor + centred * slope + level + UNTOUCHED * add
+    expected = (slopes - level + centred * slope) * factor + UNTOUCHED * add
     assert_allclose(inside(out)[:, :images], expected[:, :images])
     assert not inside(out)[:, images:].any()
