@@ -19,12 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from knltrain.assembly.names import build_backend, build_network, build_optimizer
+from knltrain.assembly.names import build_network
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
-    from knltrain.data.dataset import Batch
-    from knltrain.network.network import Network
     from vectorized_ops.numba.compiling.all_cores import Progress
 
 MOST_PROCESSES: Final = 32
@@ -139,6 +137,7 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
 def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:
     """Compile the kernels of a step by forks of this process, which can do nothing else then."""
     from affinity import main_thread_mask_kept
+    from knltrain.assembly.rehearsal import exchange_once, take_step
     from knltrain.data.dataset import Batch
     from vectorized_ops.numba.compiling.all_cores import compile_missing
     from vectorized_ops.numba.compiling.recording import recording
@@ -147,21 +146,8 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
         try:
             network = build_network(config)
             take_step(config, network, Batch.allocate(images, network.input_shape), threads)
+            if config.total_workers == 1:  # several wait for what kernels write for each other
+                exchange_once(config)
         except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
             print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)
     yield from compile_missing(recorder.wanted, processes)
-
-
-def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -> None:
-    """Compute a gradient, step, and evaluate, all on one batch."""
-    from knltrain.vectors import aligned_zeros
-
-    parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
-    optimizer = build_optimizer(config, network)
-    backend = build_backend(config, network, len(batch.labels), threads)
-    try:
-        backend.loss_and_gradient(batch, parameters, gradient)
-        optimizer.step(parameters, gradient, 0.0)
-        backend.evaluate(batch, parameters)
-    finally:
-        backend.close()

@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
 
 from knltrain.assembly import (
     build_dataset,
-    build_method,
     build_network,
-    written_for_the_wire,
 )
-from knltrain.assembly.kernels import compile_kernels, take_step
-from knltrain.communication.internode.collective import OneNode
+from knltrain.assembly.kernels import compile_kernels
+from knltrain.assembly.rehearsal import exchange_once, take_step
 from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
-from knltrain.errors import FAILURE, KernelCacheError
-from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.exchange.strategies.strategy import strategy_in
-from knltrain.exchange.transports.joining import join, join_across_nodes
-from knltrain.exchange.transports.loopback import Loopback
-from knltrain.exchange.transports.request_board import RequestBoard
-from knltrain.exchange.transports.team import Team
-from knltrain.exchange.transports.team_factory import TeamFactory
-from knltrain.exchange.transports.tree_team import TreeTeam
+from knltrain.errors import KernelCacheError
 from knltrain.launch.node_share import NodeShare
 from knltrain.launch.plan import plan_run, threads_of
-from knltrain.vectors import aligned_zeros
-from knltrain.worker import RunProgress, Termination
-from knltrain.worker.requests import BoardRequests
 from vectorized_ops.numba.compiling.all_cores import Progress
 from vectorized_ops.numba.compiling.autotuning import TUNING
 from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, cache_is_writable, cache_refusal
 from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel, told
-
-_EXCHANGED_VALUES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,112 +85,3 @@ def _take_step(config: RunConfig, threads: int) -> None:
     batch = Batch.allocate(batches.images_per_worker, network.input_shape)
     batches.fill(0, batch)
     take_step(config, network, batch, threads)
-
-
-def exchange_once(config: RunConfig) -> None:
-    """Let all workers of the run on a node, as threads, exchange once."""
-    workers, nodes, ends = int(config.workers), config.total_nodes, config.exchange.termination
-    method = build_method(config, config.total_workers)
-    _look_for_requests(method, config.exchange.timeout_seconds)
-    if config.total_workers == 1 or method.strategy.is_one_mpi_job:
-        _meet(_joined(method, _OneWorker(method)), method, ends)
-        return
-    memory = NodeMemory(_EXCHANGED_VALUES, workers, method, nodes=nodes)
-
-    def meet(rank: int) -> None:
-        fds = [os.dup(fd) for fd in memory.fds_of(rank)]
-        try:
-            team = _joined(method, _ThreadOfNode(config, fds, rank))
-            _meet(team, method, ends)
-        except BaseException:
-            memory.abort(FAILURE)  # the others must not wait
-            raise
-
-    try:
-        with ThreadPoolExecutor(workers) as threads:
-            list(threads.map(meet, range(workers)))
-    finally:
-        memory.close()
-    if nodes > 1 and method.comes_alone:
-        _contribute(method)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _OneWorker(TeamFactory):
-    """A worker alone, or rank 0 along trees, which takes its step alone, however many they are."""
-
-    method: Method
-
-    def meeting_all(self) -> Team:
-        """In memory of its own."""
-        spares = self.method.strategy.needs_spares
-        return Loopback(_EXCHANGED_VALUES, self.method.rule.center_vectors, spares)
-
-    def visiting(self) -> Team:
-        """In memory of its own."""
-        return self.meeting_all()
-
-    def along_trees(self) -> Team:
-        """In memory of its own."""
-        return TreeTeam.of_one()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _ThreadOfNode(TeamFactory):
-    """A thread in place of a worker, as if its node were all."""
-
-    config: RunConfig
-    fds: Sequence[int]
-    rank: int
-
-    def meeting_all(self) -> Team:
-        """With what a node does for others, where there are several."""
-        nodes, limit_seconds = self.config.total_nodes, self.config.exchange.timeout_seconds
-        if nodes == 1:
-            return self.visiting()
-        one = OneNode()
-        collective = (
-            None if self.rank else written_for_the_wire(self.config, one, _EXCHANGED_VALUES)
-        )
-        return join_across_nodes(self.fds, self.rank, limit_seconds, 0, nodes, collective)
-
-    def visiting(self) -> Team:
-        """At a center of the node."""
-        return join(self.fds, self.rank, self.config.exchange.timeout_seconds)
-
-    def along_trees(self) -> Team:
-        """Alone."""
-        return TreeTeam.of_one()
-
-
-def _joined(method: Method, teams: TeamFactory) -> Team:
-    return method.strategy.join(teams, comes_alone=method.comes_alone)
-
-
-def _look_for_requests(method: Method, limit_seconds: float) -> None:
-    """As each worker between two steps."""
-    requests = BoardRequests(RequestBoard.create(1), 0, Loopback(1), method, limit_seconds)
-    requests.look(0)
-    requests.close()
-
-
-def _contribute(method: Method) -> None:
-    """As who comes alone to a center that lies elsewhere, and cannot visit it in one pass."""
-    local, center, contribution = (aligned_zeros(_EXCHANGED_VALUES) for _ in range(3))
-    method.rule.contribute(local, center, contribution)
-
-
-def _meet(team: Team, method: Method, termination: Termination) -> None:
-    part = strategy_in(method, team)
-    try:
-        team.barrier()
-        RunProgress(termination, 0, team).look(0)
-        if method.period is not None:
-            part.begin()
-            part.exchange(0)
-            part.settle()
-            part.team.barrier()
-    finally:
-        part.close()
