@@ -1,20 +1,25 @@
-"""Start a command on its cpus before it runs a single instruction of its own.
+"""Starts a command with its CPU mask, memory policy and environment already set.
 
     python -m affinity.exec --cpus 0,2-3 [--memory MODE:NODES [--memory-required]]
         [--env K=V]... [--die-with-parent PID] [--say-to FD] -- CMD ARGS...
 
-Libraries count the cpus they may use, start their threads and touch their memory while they are
-imported, so mask, memory policy and environment must stand before that: this process sets them and
-then becomes the command. MODE is one of Linux's: bind, preferred, preferred-many, interleave,
-weighted-interleave, or default and local, which take no nodes. Without --memory a policy is
-inherited; default drops an inherited one, except a bind, which is a limit that somebody set
-(Slurm, numactl). In place of a mode that the kernel does not know its next weaker one is set, and
-where policies are forbidden none, unless they are required; either is said on standard error, or
-with --say-to in a file descriptor that ends where the command begins.
+Libraries count cpus, start threads and touch memory while they are imported. So this process sets
+the mask, the memory policy and the environment first, and then becomes the command (exec).
 
-The command inherits the environment and what --env adds. But where --env says how OpenMP is to
-place its threads (OMP_PLACES and the other `THREAD_PLACEMENT_VARIABLES`), inherited variables of
-that group are dropped: Intel's and GNU's own would win over the standard's that were given.
+MODE is one of Linux's:
+
+- bind, preferred, preferred-many, interleave, weighted-interleave: take NODES;
+- default, local: take none.
+
+Without --memory the policy is inherited. default drops an inherited policy, except a bind: that is
+a limit that somebody set (Slurm, numactl). A mode that the kernel does not know is replaced by the
+next weaker one. Where policies are forbidden none is set; with --memory-required the command is not
+started then. Messages go to standard error, or with --say-to to a file descriptor that is closed
+when the command begins.
+
+The command inherits the environment and what --env adds. Where --env says how OpenMP places its
+threads (OMP_PLACES and the other `THREAD_PLACEMENT_VARIABLES`), inherited variables of that group
+are dropped: those of Intel and GNU would override the standard's.
 """
 
 from __future__ import annotations

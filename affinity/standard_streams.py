@@ -1,4 +1,4 @@
-"""Standard streams that a program can rely on: none is closed, none is at a loss for a letter."""
+"""Makes standard streams safe to use: none is closed, and none fails at a character."""
 
 from __future__ import annotations
 

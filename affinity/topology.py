@@ -1,4 +1,4 @@
-"""What a machine is made of: plain facts, each conclusion with the evidence for it.
+"""A machine's cores and memories: plain facts, each conclusion with the evidence for it.
 
     package > NUMA node > last-level cache > tile (cores that share an L2) > core > cpu
 

@@ -1,4 +1,4 @@
-"""Numbers in texts of others."""
+"""Parses whole numbers in untrusted text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same facts as JSON, for scripts: names and units are those of the classes."""
+"""Topologies, plans and findings as JSON, for scripts: names and units are those of the classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the words of the command line do: read a machine, work it out, print it."""
+"""The commands of ``python -m affinity``: each reads a machine, does its work and prints it."""
 
 from __future__ import annotations
 

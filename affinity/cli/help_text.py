@@ -1,4 +1,4 @@
-"""What ``--help`` says beyond the options: where to begin, and where other tools' options are."""
+"""Texts of ``--help`` besides the options: first commands, and other tools' equivalents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text for terminals: columns that line up, paragraphs that wrap, letters that can be shown."""
+"""Text for terminals: aligned columns, wrapped paragraphs, a fallback for missing characters."""
 
 from __future__ import annotations
 

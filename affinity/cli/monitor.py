@@ -1,4 +1,4 @@
-"""Looking on while ranks run: where their threads and pages are, for a report at the end."""
+"""Samples where threads and pages are while ranks run, for a report at the end."""
 
 from __future__ import annotations
 

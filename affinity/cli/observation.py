@@ -1,4 +1,4 @@
-"""One look at all processes of a rank: where they are, and whether that makes its place void."""
+"""One sample of all processes of a rank: where they are, and whether that defeats its placement."""
 
 from __future__ import annotations
 

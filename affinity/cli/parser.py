@@ -1,4 +1,4 @@
-"""The words of ``python -m affinity``: what may be typed, and who does it."""
+"""The command-line parser of ``python -m affinity``: its commands and the functions behind them."""
 
 from __future__ import annotations
 

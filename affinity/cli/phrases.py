@@ -1,4 +1,4 @@
-"""Sizes, rates and memories as people write and read them."""
+"""Formats and parses sizes, rates and memories."""
 
 from __future__ import annotations
 

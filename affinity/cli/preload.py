@@ -1,4 +1,4 @@
-"""Finding a library to preload by its short name, wherever the system or Python keeps it."""
+"""Finds a library to preload by its short name, wherever the system or Python keeps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output of several processes, line by line, each with the rank that wrote it."""
+"""Prefixes the output lines of several processes with the rank that wrote them."""
 
 from __future__ import annotations
 

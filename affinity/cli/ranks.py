@@ -1,4 +1,4 @@
-"""The started command of every rank: watched together, and ended together."""
+"""The processes of all ranks: started, watched and ended together."""
 
 from __future__ import annotations
 

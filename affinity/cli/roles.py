@@ -1,4 +1,4 @@
-"""What becomes of every cpu under a plan: the same answer for text and for pictures."""
+"""The use of every cpu under a plan, the same for text and for pictures."""
 
 from __future__ import annotations
 

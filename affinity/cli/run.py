@@ -1,4 +1,4 @@
-"""``run``: the same command in the place of every rank, or of one."""
+"""``run``: starts the same command in the place of every rank, or of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine in words: its cores and memories, and how each conclusion is known."""
+"""A machine as text: its cores and memories, with the evidence for each conclusion."""
 
 from __future__ import annotations
 

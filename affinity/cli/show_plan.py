@@ -1,4 +1,4 @@
-"""A plan in words: who gets what, whether it fits, and why."""
+"""A plan as text: cores and memory of each worker, whether they fit, and the reasons."""
 
 from __future__ import annotations
 

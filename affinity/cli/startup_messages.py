@@ -1,4 +1,4 @@
-"""What ranks have to say before they become their commands, once for all that say the same."""
+"""Messages of ranks from before they become their commands; equal messages are printed once."""
 
 from __future__ import annotations
 

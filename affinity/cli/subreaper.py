@@ -1,10 +1,10 @@
-"""A process that outlives nobody's mistakes: it starts others, and leaves none of them behind.
+"""Starts processes so that none is left behind, whoever is killed.
 
-Work that starts processes is done in a child, the keeper. Both it and its parent adopt whatever
-their descendants leave behind (PR_SET_CHILD_SUBREAPER, prctl(2)) and end it:
+Work that starts processes is done in a child, the keeper. The keeper and its parent both adopt the
+orphans of their descendants (PR_SET_CHILD_SUBREAPER, prctl(2)) and kill them:
 
-    the parent is killed    the keeper sees the end of a pipe, and kills all that it has
-    the keeper is killed    its children die with it, their children come to the parent, which kills
+    the parent is killed    the keeper sees the end of a pipe, and kills all its processes
+    the keeper is killed    its children die with it; the parent adopts theirs, and kills them
     the work is done        the keeper kills what is left
 """
 

@@ -1,7 +1,7 @@
-"""What the process that captured a machine was allowed to use there: its cpuset, in the capture.
+"""The cpuset of the process that captured a machine, as the capture recorded it.
 
-Captures keep ``/proc/self`` of the process that copied the files, and of its control group what
-limits it. The machine is larger than that, so it is noted and limits nothing here.
+A capture has ``/proc/self`` of the process that copied the files, and the limits of its control
+group. The machine is larger than that, so these limits are noted and not applied.
 """
 
 from __future__ import annotations

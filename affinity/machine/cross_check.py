@@ -1,10 +1,10 @@
-"""Holding what two sources tell of one machine side by side: this package and hwloc, mostly.
+"""Compares two topologies of one machine: mostly this package's and hwloc's.
 
     if (theirs := lstopo_topology()) is not None:
         for difference in compare(read_topology(), theirs):
             print(f"{difference.fact}: {difference.ours}, but {difference.theirs}")
 
-A source that does not tell a fact does not contradict: only where both do can they differ.
+Only facts that both sources tell are compared.
 """
 
 from __future__ import annotations

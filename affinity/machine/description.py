@@ -1,8 +1,8 @@
 """A machine as it was read: facts only, before anything is concluded from them.
 
-Every reader (sysfs, hwloc's XML, numactl's text, libvirt's XML) fills this in, with what its source
-tells and None or nothing where it does not. `inference.py` makes a `Topology` of it, so that the
-same evidence leads to the same conclusion wherever it comes from.
+Every reader (sysfs, hwloc's XML, numactl's text, libvirt's XML) fills in what its source tells, and
+leaves the rest None or empty. `inference.py` makes a `Topology` of it, so that the same evidence
+leads to the same conclusion for every source.
 """
 
 from __future__ import annotations

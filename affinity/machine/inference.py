@@ -1,4 +1,4 @@
-"""From the facts of a machine to what they mean: a `Description` becomes a `Topology`."""
+"""Concludes from the facts of a machine what they mean: `Description` to `Topology`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A memory's kind with the evidence for it."""
+"""The kind of a memory, with the evidence for it."""
 
 from __future__ import annotations
 

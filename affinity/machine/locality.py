@@ -1,4 +1,4 @@
-"""Whose a memory is: the nodes whose cores are nearest to it."""
+"""The owners of a memory: the nodes whose cores are nearest to it."""
 
 from __future__ import annotations
 

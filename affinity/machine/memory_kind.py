@@ -1,7 +1,7 @@
-"""Telling high-bandwidth memory from DRAM and the rest, and only where there is evidence of it.
+"""Tells high-bandwidth memory from DRAM and the rest, and only where there is evidence of it.
 
-The user's word stands above all. What the rest is told by depends on whether the memory has cpus
-of its own: see `memory_beside_cpus` and `memory_without_cpus`.
+What the user says comes first. Other evidence depends on whether the memory has cpus of its own:
+see `memory_beside_cpus` and `memory_without_cpus`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading a machine, wherever it is described: the kernel's files, a capture, other tools' output.
+"""Reads a machine from the kernel's files, from a capture or from other tools' output.
 
 read_topology()                       the machine that this runs on
 read_machine(Path("machine.tgz"))     another, from a snapshot, hwloc's XML, `numactl -H` ...

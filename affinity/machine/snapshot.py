@@ -1,4 +1,4 @@
-"""Keeping what the kernel tells of a machine in one file, to be read elsewhere or later."""
+"""Saves the kernel's description of a machine in one file, to be read elsewhere or later."""
 
 from __future__ import annotations
 

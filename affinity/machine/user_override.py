@@ -1,4 +1,4 @@
-"""What the user says of HBM: trusted above all that the machine tells."""
+"""HBM nodes named by the user, trusted above all other evidence."""
 
 from __future__ import annotations
 

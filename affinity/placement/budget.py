@@ -1,7 +1,7 @@
-"""How much of each memory a worker may count on, and whether what it needs fits.
+"""The share of each memory that a worker may use, and whether its working set fits.
 
 P workers that each need their own weights and data want P x (weights + data) of the fast memory
-(You, Buluc, Demmel, SC17); what exceeds it spills, or is refused beforehand.
+(You, Buluc, Demmel, SC17). What exceeds it spills, or is refused before the run.
 """
 
 from __future__ import annotations

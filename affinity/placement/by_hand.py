@@ -1,4 +1,4 @@
-"""Cpus that the user gives to each rank by hand, held against the machine and what is allowed."""
+"""Cpus that the user gives to each rank, checked against the machine and the permissions."""
 
 from __future__ import annotations
 

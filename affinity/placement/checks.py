@@ -1,4 +1,4 @@
-"""What can be said against a request before any machine is looked at."""
+"""Checks a request by itself, before any machine is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a worker sits where it sits, and what a user should know before starting: in sentences."""
+"""Reasons for a worker's place, and warnings for the user, as sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the workers' bytes end up if all fill their memories at once."""
+"""Computes where the workers' bytes end up if all fill their memories at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel is told about a worker's memory, by policy, and why."""
+"""The memory policy of a worker, and the reasons for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cores and which memory each worker gets: whole tiles, close together, HBM next to them."""
+"""Places each worker: whole tiles, close together, with HBM next to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each worker gets, and why: the answer to a `Request`."""
+"""The result of a `Request`: cores and memory of each worker, and the reasons."""
 
 from __future__ import annotations
 

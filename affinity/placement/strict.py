@@ -1,4 +1,4 @@
-"""Refusing beforehand what does not fit, where the kernel would kill the process later."""
+"""Refuses a plan that does not fit, where the kernel would kill the process later."""
 
 from __future__ import annotations
 

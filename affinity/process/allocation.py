@@ -1,4 +1,4 @@
-"""New memory with a place of its own, in huge pages where there are some.
+"""Allocates memory with its own policy, in huge pages where there are any.
 
     weights = allocate(size, "bind", (2,)).buffer
 

@@ -1,4 +1,4 @@
-"""What this process may use, and who said so: cpuset, cgroup, Slurm, an inherited policy."""
+"""Cpus and memory that this process may use, and who limits them: cpuset, cgroup, Slurm, policy."""
 
 from __future__ import annotations
 

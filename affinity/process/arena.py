@@ -1,9 +1,10 @@
-"""The named arenas of a worker: parts of its memory that its placement puts somewhere of their own.
+"""Named arenas of a worker: parts of its memory that have a placement of their own.
 
     with arena("data"):
         images = load()
 
-puts what this thread touches first, and ``allocate_in("weights", size)`` whatever touches it.
+places the pages that this thread touches first. ``allocate_in("weights", size)`` places its buffer
+whoever touches it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Putting a process or a thread on its cpus."""
+"""Binds a process or a thread to its cpus."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Memory that a library has taken out of its process's policy, and how it comes back under it.
+"""Brings memory back under its process's policy where a library has set one of its own.
 
-OpenBLAS asks for its buffers to be "local": near whichever cpu touches them, so beside HBM and not
-in it, whatever the process was told.
+OpenBLAS asks for its buffers to be "local": near the cpu that touches them, so beside HBM and not
+in it, whatever the policy of the process is.
 """
 
 from __future__ import annotations

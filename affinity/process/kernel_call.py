@@ -1,4 +1,4 @@
-"""The system calls of Linux for memory on NUMA nodes, which Python has no words for."""
+"""Linux's system calls for memory on NUMA nodes, which Python does not wrap."""
 
 from __future__ import annotations
 

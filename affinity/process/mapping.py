@@ -1,8 +1,8 @@
-"""Putting memory that is there (mmap, memfd, /dev/shm) on NUMA nodes, and bringing it in.
+"""Sets the policy of existing mappings (mmap, memfd, /dev/shm) on NUMA nodes, and touches them.
 
 A mapping's policy decides where its pages go at the first touch, by whichever thread, whatever the
-policy of that thread. That of shared memory belongs to the object: set once, by its creator, it
-holds in all processes that map it.
+policy of that thread. The policy of shared memory belongs to the object: its creator sets it once,
+and it holds in all processes that map it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the pages of a thread, or of a part of its memory, are to come from: Linux's own words.
+"""Memory policies of Linux, for a thread or for a mapping.
 
-A policy decides where a page goes when it is first touched. That of a thread is inherited by the
-threads it starts, by fork and by exec; that of a mapping stays with the mapping, and with the
+A policy decides where a page goes when it is first touched. A thread's policy is inherited by the
+threads it starts, by fork and by exec. A mapping's policy stays with the mapping, and with the
 object behind it if that is shared memory (memfd, /dev/shm).
 
 A mask that names HBM and DRAM together, ``bind`` or ``preferred-many``, is searched from the

@@ -1,4 +1,4 @@
-"""Looking at other processes: their place as they were told, where they are, whose they are."""
+"""Reads other processes: their assigned place, where they really are, and their owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a started worker knows of its place: the launcher writes it into the environment as JSON."""
+"""A started worker's own place: the launcher writes it into the environment as JSON."""
 
 from __future__ import annotations
 

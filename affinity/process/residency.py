@@ -1,4 +1,4 @@
-"""On which NUMA nodes memory really is: some bytes by move_pages(2), a process by numa_maps."""
+"""NUMA nodes on which memory really is: single buffers by move_pages(2), a process by numa_maps."""
 
 from __future__ import annotations
 

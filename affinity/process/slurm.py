@@ -1,9 +1,10 @@
-"""What Slurm says of the binding of this process, and what that means (srun(1), ENVIRONMENT).
+"""Slurm's binding of this process, from its variables (srun(1), ENVIRONMENT).
 
-If srun's --cpu-bind said cores, sockets or nothing at all, a step finds in its variables the masks
-that came of it, those of all its tasks on the node. A batch script finds none, though it is bound.
-No variable tells tasks the job's --constraint: Slurm gives SLURM_JOB_CONSTRAINTS to prologs only,
-and a site may pass it on. All this was seen under Slurm 22.05.
+If srun's --cpu-bind said cores, sockets or nothing, a step's variables have the resulting masks of
+all its tasks on the node. A batch script has no such variables, though it is bound.
+
+Tasks do not see the job's --constraint: Slurm gives SLURM_JOB_CONSTRAINTS to prologs only, and a
+site may pass it on. Observed under Slurm 22.05.
 """
 
 from __future__ import annotations

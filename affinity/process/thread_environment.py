@@ -1,4 +1,4 @@
-"""The environment variables by which numerical libraries count and place their threads."""
+"""Environment variables by which numerical libraries count and place their threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the threads and pages of a process really are, and whether that is what was asked for."""
+"""Verifies that the threads and pages of a process are where its placement put them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check found, and all findings as text."""
+"""A single result of a check, and all results as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that is checked of a machine and of what this process may do on it."""
+"""All checks of a machine, and of the permissions of this process on it."""
 
 from __future__ import annotations
 

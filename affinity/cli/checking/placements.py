@@ -1,4 +1,4 @@
-"""Whether plans on a machine keep what is always promised: nothing cut, nothing given twice."""
+"""Checks that plans on a machine cut no tile and give no core to two workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether memory policies work here: tried on one page of each memory that may be used."""
+"""Checks that memory policies work here, on one page of each NUMA node that may be used."""
 
 from __future__ import annotations
 

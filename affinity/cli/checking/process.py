@@ -1,4 +1,4 @@
-"""Whether a process is where its placement wants it."""
+"""Checks that a process is where its placement wants it."""
 
 from __future__ import annotations
 

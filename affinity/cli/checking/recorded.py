@@ -1,7 +1,7 @@
-"""Machines that were recorded elsewhere: are they read, and as others read them?
+"""Checks machines that were recorded elsewhere: readable, and the same facts as hwloc reads.
 
-python -m affinity check --machine machine.tgz       one, in findings
-python -m affinity check --machines folder           all below a folder, in a line each
+python -m affinity check --machine machine.tgz       one machine, in findings
+python -m affinity check --machines folder           all machines below a folder, one line each
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""hwloc as the second opinion on this machine."""
+"""Compares this machine's topology with that of hwloc."""
 
 from __future__ import annotations
 

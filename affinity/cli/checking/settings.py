@@ -1,4 +1,4 @@
-"""What the administrator set that moves pages, or makes them small, behind a placement's back."""
+"""Checks system settings that move pages after placement, or make huge pages impossible."""
 
 from __future__ import annotations
 

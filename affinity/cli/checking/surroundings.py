@@ -1,4 +1,4 @@
-"""What was brought along: limits of the job, and variables that move or count threads."""
+"""Checks what a job inherits: its limits, and variables that bind or count threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of what is looked at, and of how it is put out."""
+"""Options that choose the machine to read, and the output format."""
 
 from __future__ import annotations
 

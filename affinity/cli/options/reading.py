@@ -1,4 +1,4 @@
-"""From what was typed to what was meant, with an error that says what was expected."""
+"""Parses option values; errors say what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of how the workers are to sit, and the request that is made of them."""
+"""Options that say how workers are placed, and the `Request` made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of `run`: how the command is started, beside where."""
+"""Options of `run` that say how the command is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures as blocks that are put beside and above each other: rectangles and words, in pixels."""
+"""Building blocks of pictures: rectangles and texts in pixels, put beside and above each other."""
 
 from __future__ import annotations
 
