@@ -1,4 +1,4 @@
-"""What the operations say when they are asked for something they cannot do."""
+"""Errors of the operations."""
 
 from __future__ import annotations
 

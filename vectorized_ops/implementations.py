@@ -1,4 +1,4 @@
-"""The implementations by name, and what each of them consists of."""
+"""The implementations by name, and the parts of each."""
 
 from __future__ import annotations
 

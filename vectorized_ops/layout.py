@@ -1,11 +1,11 @@
-"""The memory order of activations: logical index order and order in memory are two things.
+"""The memory order of activations, which is independent of their index order.
 
 Every operation indexes images as (N, H, W, C). The Numba kernels want the image number to run
 fastest in memory, so that the lanes of a vector are images: no channel count and no map size
-leaves lanes empty. Pixels run slowest: all a kernel reads of a pixel, its channels and images, is
-one block of memory, and some channels of every pixel (one branch of a concatenation) are an array
-like any other, whose pixels only lie further apart. PyTorch draws the same distinction between
-index order and memory order with its channels_last tensors.
+leaves lanes empty. Pixels run slowest, so all values of a pixel (its channels and images) are one
+block of memory. Some channels of every pixel (one branch of a concatenation) are an ordinary array
+whose pixels only lie further apart. PyTorch makes the same distinction with its channels_last
+tensors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Norms of packed vectors and what clipping makes of them, compiled by Numba."""
+"""Norms of packed vectors, and clipping by them, compiled by Numba."""
 
 from __future__ import annotations
 

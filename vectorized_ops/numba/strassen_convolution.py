@@ -1,4 +1,4 @@
-"""1x1 convolution by Strassen's algorithm: 7 of 8 multiplications, for many channels."""
+"""1x1 convolution by Strassen's algorithm, for many channels: 7 multiplications instead of 8."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The few values of a vector that are largest by magnitude, found in O(n), compiled by Numba.
+"""The k values of a vector that are largest by magnitude, found in O(n), compiled by Numba.
 
-Results are those of ``vectorized_ops.reference.top_k``, to the same bits. The k-th magnitude is
-found by its bits, from the highest ones down, by counting: nothing is sorted. A sample tells a
-bound first, so that most values are looked at once; where it misleads, all are counted.
+Results are those of ``vectorized_ops.reference.top_k``, to the same bits. Nothing is sorted: the
+k-th magnitude is found by counting, bit by bit from the highest. A sample first gives a bound, so
+that most values are read once. Where the bound is wrong, all values are counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convolution by the algorithm that is fastest for the shape, in each direction by itself."""
+"""Convolution by the algorithm that is fastest for the shape, chosen for each direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation costs by its definition, whatever algorithm computes it."""
+"""The cost of an operation by its definition, whatever algorithm computes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""One output handed to several takers: their gradients arrive apart and are summed in one pass.
+"""One output with several consumers: their gradients arrive separately and are summed in one pass.
 
-PyTorch adds the gradients of several takers pairwise, each time reading two arrays and writing one.
+PyTorch adds the gradients of several consumers pairwise: each addition reads two arrays and writes
+one.
 """
 
 from __future__ import annotations

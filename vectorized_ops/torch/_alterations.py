@@ -1,4 +1,4 @@
-"""What people hang on a layer, or put in the place of its parts, without making a new class."""
+"""Detects changes to a single layer: hooks, or replaced methods."""
 
 from __future__ import annotations
 

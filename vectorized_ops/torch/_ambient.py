@@ -1,4 +1,4 @@
-"""What a program has switched on around a call: who has to see PyTorch's own operations."""
+"""Detects contexts around a call that must see PyTorch's own operations."""
 
 from __future__ import annotations
 

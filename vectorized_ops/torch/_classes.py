@@ -1,4 +1,4 @@
-"""The class of an optimised model: a subclass of the model's own, made without its knowledge."""
+"""The class of an optimised model: a generated subclass of the model's own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fused operations put into a graph, and who of them does what of the backward pass.
+"""Puts fused operations into a graph, and divides the backward pass among them.
 
-A ReLU costs nothing, forward and backward, where it is taken in the pass before or behind it.
-Gradients of several takers are summed in the pass that needs the sum. A gradient that nobody else
-has is overwritten by the next one.
+- A ReLU costs nothing, forward and backward, where it is fused with the pass before or behind it.
+- Gradients of several consumers are summed in the pass that needs the sum.
+- A gradient without another consumer is overwritten by the next one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How to look again at what a pass has read, without keeping the modules that it belongs to."""
+"""Reads again what a traced pass has read, without keeping the modules alive."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The order of images in memory, where a program can tell it: PyTorch's own, as in the plain model.
+"""Keeps the memory order of images as in the plain model, wherever a program can see it.
 
-Inside of an optimised model images are channels_last. Results, what hooks see, and views are as if
-they were not, unless the model was given channels_last images.
+Inside of an optimised model images are channels_last. Results, the arguments of hooks, and views
+are in PyTorch's own order, unless the model was given channels_last images.
 """
 
 from __future__ import annotations

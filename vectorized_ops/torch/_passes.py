@@ -1,4 +1,4 @@
-"""The forward passes of a model that were followed, and what each of them holds for."""
+"""The traced forward passes of a model, and the conditions under which each is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked for in a graph: modules and functions by what they do."""
+"""Recognises modules and functions in a graph by what they do."""
 
 from __future__ import annotations
 

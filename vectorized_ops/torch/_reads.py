@@ -1,6 +1,6 @@
-"""What a forward pass reads beside its arguments, so that it can be seen when it changes.
+"""Watches what a forward pass reads beside its arguments, to notice when it changes.
 
-A graph keeps a number that was read while it was made. So everything that was read is watched:
+A graph keeps the values that were read while it was traced. So all that was read is watched:
 attributes of modules, and the globals and variables of the functions that were run.
 """
 

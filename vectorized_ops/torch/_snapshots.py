@@ -1,4 +1,4 @@
-"""Values as they were: to see later whether something has become another, or was changed inside."""
+"""Snapshots of values, to find out later whether one was replaced or changed in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's forward pass as a graph, for one kind of call: torch.fx with fewer silent traps."""
+"""Traces a model's forward pass into a graph, for one kind of call: a stricter torch.fx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where branches of a network meet and part: concatenation, and one output for several takers."""
+"""Where branches join and part: concatenation, and one output for several consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution and the ReLU behind it, in one."""
+"""Convolution fused with the ReLU behind it."""
 
 from __future__ import annotations
 

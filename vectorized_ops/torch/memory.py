@@ -1,4 +1,4 @@
-"""Memory that the process keeps, so that a training step does not fetch its pages anew."""
+"""Memory that the process keeps, so that a training step causes no page faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch normalisation for training, in one with the ReLU, or the addition and ReLU, behind it."""
+"""Batch normalisation for training, fused with the ReLU, or the addition and ReLU, behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's own model with fused operations in it, for training on a CPU."""
+"""Puts fused operations into a user's own model, for training on a CPU."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Compiles many kernels at a time, each by a process of its own kind: forks of this one.
+"""Compiles many kernels in parallel, in forks of this process.
 
-Numba compiles under one lock of a process, and half of the work is Python. Forks have all that is
-imported, and take one kernel after another, the largest first. What processes elsewhere are
-compiling, with the same cache, is left to them.
+Numba compiles under one lock of a process, and half of the work is Python, so threads would not
+help. Forks have all modules imported already. They take one kernel after another, the largest
+first, and skip kernels that another process is compiling for the same cache.
 """
 
 from __future__ import annotations

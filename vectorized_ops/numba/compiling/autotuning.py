@@ -1,8 +1,8 @@
-"""Which implementation of an operation is fastest here: measured once, then remembered on disk.
+"""Measures which implementation of an operation is fastest here, and keeps the choice on disk.
 
-An answer holds for one processor and number of threads and, where the question says it, one state
-of the sources. Each lies in a file of its own beside the compiled kernels. Of processes that
-measure at the same time the first to write decides for all, so that the ranks of a run choose
+A choice holds for one processor and number of threads and, where the question says so, one state
+of the sources. Each is a file of its own beside the compiled kernels. Where several processes
+measure at the same time, the first to write decides for all, so that all ranks of a run choose
 alike.
 """
 

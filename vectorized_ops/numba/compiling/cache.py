@@ -1,9 +1,9 @@
-"""Numba's compiled kernels on disk, in place of Numba's own cache.
+"""A cache of compiled kernels on disk, in place of Numba's own.
 
-Numba keeps an index per function, which every process reads, changes and writes without a lock: of
-two that compile at once one is forgotten, or its number comes to stand for the other's machine
-code (numba issue 10128). Here each kernel is a file named by all that it was made from, and while
-one process compiles it the others wait for it.
+Numba keeps an index per function, which every process reads, changes and writes without a lock. If
+two compile at once, one entry is lost, or its number refers to the other's machine code (numba
+issue 10128). Here each kernel is a file named by all that it was made from. While one process
+compiles it, the others wait for it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A folder of compiled kernels that processes of many nodes read and write at once.
+"""A folder of compiled kernels that processes of many nodes read and write concurrently.
 
-Whatever happens to it, a reader gets an entry whole or none: an entry is written beside its place
-and renamed to it, and begins with a checksum of the rest. Locks only save work. They are those of
-fcntl, on one byte of one file for each entry: the system drops them when their owner dies, and
-file systems that are shared between nodes carry them from node to node.
+A reader always gets a whole entry or none: an entry is written to a temporary file and renamed, and
+begins with a checksum of the rest. Locks only avoid double work. They are fcntl locks, one byte of
+one file for each entry: the system drops them when their owner dies, and file systems shared
+between nodes support them across nodes.
 
-An entry is code: what others than this user and root may have written is refused.
+An entry is code: files that others than this user and root can write are refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one place that says how Numba compiles our kernels, for which processor, and where to."""
+"""Compiler settings of all kernels: options, target processor, cache folder."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a kernel was made from, as one short text that is the same in every process.
+"""A kernel's fingerprint: a short text of all it is made from, the same in every process.
 
-Numba's own key sees a kernel's code and closure, but neither the values of globals nor the kernels
-that it calls, and the closure by pickles that differ from process to process where kernels are in
-it. Here all of that is followed to its end, and nothing else: who changes one function changes the
-fingerprints of the kernels that are compiled by it, and of no other.
+Numba's own key covers a kernel's code and closure, but not the values of globals or the kernels
+that it calls. It pickles the closure, and pickles of kernels differ from process to process. Here
+all references are followed to their end, and nothing else: a changed function changes the
+fingerprints of the kernels that are compiled from it, and of no others.
 """
 
 from __future__ import annotations

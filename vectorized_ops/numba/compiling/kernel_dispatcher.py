@@ -1,8 +1,9 @@
-"""Dispatchers of kernels, of which each is optimised and made into machine code only once.
+"""Dispatchers that optimise each kernel, and turn it into machine code, only once.
 
-Numba compiles a function that another one calls by itself: optimised, in machine code, with a
-wrapper for calls from Python; then it links it into the caller, and optimises it there again. Here
-what a kernel calls is linked into it as it is, and Python's wrapper is made for what Python calls.
+When a function calls another one, Numba compiles the callee by itself: optimised, in machine code,
+with a wrapper for calls from Python. Then it links the callee into the caller and optimises it
+again there. Here a callee is linked into the kernel unoptimised, and only functions that Python
+calls get a wrapper.
 """
 
 from __future__ import annotations

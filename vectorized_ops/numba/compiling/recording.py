@@ -1,4 +1,4 @@
-"""Which kernels some work needs: it is done without them, and they are noted instead of called."""
+"""Finds out which kernels some work needs: a dry run records kernels instead of calling them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that one thread runs by itself, while others run theirs."""
+"""Runs kernels in the calling thread alone, while other threads run theirs."""
 
 from __future__ import annotations
 
