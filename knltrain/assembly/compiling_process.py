@@ -1,4 +1,4 @@
-"""The process that compiles: `python -m knltrain.assembly.compiling_process PARENT`."""
+"""The process that compiles kernels: `python -m knltrain.assembly.compiling_process PARENT`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One function for each name that a configuration may choose, named as in the registries.
+"""A factory for each name that a configuration may choose, named as in the registries.
 
-Nothing heavy is imported before the function that needs it is called.
+Heavy modules are imported when a function that needs them is called.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Compiles what a worker's steps need before it takes them, on all of its cores.
+"""Compiles the kernels of a worker's steps before the first one, on all cores of the node.
 
-A process of its own finds out which kernels these are, by a step without them, and makes those that
-are not kept yet in forks of itself: a worker may have threads and MPI, which no fork survives. One
-worker of a node starts it, on all cores that the job has there, while the others wait. That all are
-there is written down for the network: what another batch or optimizer needs beside is little.
+One worker of a node starts a separate process on all cores that the job has there; the others wait.
+That process finds out which kernels are needed, by a dry run of a step, and compiles the missing
+ones in forks of itself. It is separate because a worker may have threads and MPI, which do not
+survive a fork. A marker file then says that the kernels of the network are complete: another batch
+size or optimizer needs few more.
 """
 
 from __future__ import annotations

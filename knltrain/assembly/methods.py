@@ -1,4 +1,4 @@
-"""From the facts about a method (`knltrain.config.methods`) and a configuration to its parts."""
+"""Builds the parts of a method from its definition (`knltrain.config.methods`)."""
 
 from __future__ import annotations
 

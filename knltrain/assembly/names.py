@@ -1,4 +1,4 @@
-"""What each name in a configuration stands for, and the parts of a run built by those names."""
+"""Registries of the names in a configuration, and functions that build parts of a run by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory every worker will need, estimated before any of them is started.
+"""Estimates the memory of every worker before any of them is started.
 
 SC17 (You, Buluç, Demmel) asks this of a Xeon Phi: do P copies of weights and data fit its MCDRAM?
 """

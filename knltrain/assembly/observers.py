@@ -1,4 +1,4 @@
-"""What a worker does at the moments of its loop: metrics, evaluations, checkpoints, the result."""
+"""Builds the observers of a worker: metrics, evaluations, checkpoints, the result."""
 
 from __future__ import annotations
 

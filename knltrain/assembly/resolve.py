@@ -1,4 +1,4 @@
-"""What a configuration leaves to the machine, decided."""
+"""Decides the values that a configuration leaves to the machine."""
 
 from __future__ import annotations
 

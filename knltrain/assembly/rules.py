@@ -1,4 +1,4 @@
-"""The rules that methods name, made from a configuration."""
+"""Builds the rules of methods from a configuration."""
 
 from __future__ import annotations
 

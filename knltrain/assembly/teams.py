@@ -1,4 +1,4 @@
-"""How a worker of a run joins the others."""
+"""Joins a worker of a run with the others."""
 
 from __future__ import annotations
 

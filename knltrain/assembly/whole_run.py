@@ -1,4 +1,4 @@
-"""What can be said of a run before any of its workers is started: its length, and what is wrong."""
+"""Checks a run before any of its workers is started, and computes its length."""
 
 from __future__ import annotations
 

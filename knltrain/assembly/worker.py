@@ -1,4 +1,4 @@
-"""One worker with all that belongs to it, at its first step or at that of a checkpoint."""
+"""Builds one worker with all its parts, at its first step or at that of a checkpoint."""
 
 from __future__ import annotations
 

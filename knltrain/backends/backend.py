@@ -1,4 +1,4 @@
-"""The seam between training and what computes: a network's loss and gradient on one machine."""
+"""The interface between training and computing: a network's loss and gradient on one machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remembers what was made of packed vectors, which come back in every step."""
+"""Caches objects made of packed vectors, since the same vectors are used in every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that are asked at once, of which the others may wait for ever for one that ends."""
+"""Asks several processes at once, and fails if one ends: the others may wait for it for ever."""
 
 from __future__ import annotations
 

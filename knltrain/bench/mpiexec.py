@@ -1,4 +1,4 @@
-"""The launcher of MPI that contestants are started by."""
+"""The MPI launcher that starts contestants."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A folder that is gone afterwards, even when the process that made it is killed.
+"""A temporary folder that is removed even when the process that made it is killed.
 
-A second process, the remover, waits at a pipe that ends when the last process has closed it that
-held its other end, and removes the folder then. The kernel closes it for those who are killed.
+A second process, the remover, reads from a pipe whose other end the writers of the folder hold. The
+kernel closes that end for processes that are killed. When the last one is closed, the remover
+deletes the folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is in a checkpoint: what belongs to the run, what to one worker, and the files' names."""
+"""The contents of a checkpoint: those of the run, those of one worker, and the files' names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What tells that a file of a checkpoint holds what was written: XXH3, which is as fast as memory.
+"""The digest of a checkpoint's file, by XXH3, which is as fast as memory.
 
-It finds what disks and networks do to bytes, not what somebody does on purpose.
+It detects damage by disks and networks, not deliberate changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which checkpoints a run folder holds: a folder each, named after its step."""
+"""The checkpoints of a run folder: a folder each, named after its step."""
 
 from __future__ import annotations
 

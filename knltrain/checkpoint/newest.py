@@ -1,4 +1,4 @@
-"""The newest checkpoint that is whole, and what becomes of those after it that are not."""
+"""Finds the newest checkpoint that is whole, and sets damaged ones after it aside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading checkpoints: only those that are whole, and of the run that asks for them."""
+"""Reads checkpoints: only those that are whole, and of the run that asks for them."""
 
 from __future__ import annotations
 

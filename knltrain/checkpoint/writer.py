@@ -1,4 +1,4 @@
-"""Writing the checkpoints of a run: all workers together, each checkpoint whole or not at all."""
+"""Writes the checkpoints of a run: all workers together, each checkpoint whole or not at all."""
 
 from __future__ import annotations
 

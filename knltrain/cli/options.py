@@ -1,4 +1,4 @@
-"""Options and kinds of argument that several commands take."""
+"""Options and argument types that several commands take."""
 
 from __future__ import annotations
 

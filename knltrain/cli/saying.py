@@ -1,4 +1,4 @@
-"""What a command says, in the letters that the stream has."""
+"""Prints a command's messages, with escapes for characters that the stream cannot encode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data set consists of, in few words: enough to tell it from another one."""
+"""A short summary of a data set's contents, enough to tell it from another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images made larger: small data sets for networks that take large images."""
+"""Enlarges images, so that small data sets can be used with networks for large images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a data set is, known before any of its images are read."""
+"""The size of a data set, known before any of its images are read."""
 
 from __future__ import annotations
 

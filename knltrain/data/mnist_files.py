@@ -1,4 +1,4 @@
-"""Which files of MNIST a folder holds, and whether its training half is there, or half there."""
+"""Finds the files of MNIST in a folder, and tells whether its training half is complete."""
 
 from __future__ import annotations
 

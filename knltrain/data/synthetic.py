@@ -1,8 +1,9 @@
-"""Synthetic images of CIFAR-10's size, for where no such data set is at hand.
+"""Synthetic images of CIFAR-10's size, for machines without that data set.
 
-A class is the direction of the stripes in a patch that lies anywhere in the image, in any width and
-phase, on noise, and leans towards a colour. Colours alone tell little, and pixels of one place tell
-nothing of directions: it takes filters for these, and pooling.
+The class of an image is the direction of the stripes in a patch. The patch lies anywhere in the
+image, on noise, with stripes of any width and phase. Its colour leans towards that of the class.
+Colours alone tell little, and single pixels tell nothing of directions: a network needs filters,
+and pooling.
 """
 
 from __future__ import annotations

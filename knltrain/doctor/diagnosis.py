@@ -1,4 +1,4 @@
-"""The whole diagnosis: gathered, told to a person, told to a program."""
+"""The whole diagnosis: gathered, as text, and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says about one thing it has looked at."""
+"""A finding of the doctor: one check and its result."""
 
 from __future__ import annotations
 

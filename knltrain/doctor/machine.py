@@ -1,4 +1,4 @@
-"""What the doctor finds out about the machine itself."""
+"""Findings about the machine itself."""
 
 from __future__ import annotations
 

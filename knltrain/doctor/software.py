@@ -1,4 +1,4 @@
-"""What the doctor finds installed; nothing is imported or started but Numba, for its cache."""
+"""Findings about installed software; only Numba is imported, for its cache."""
 
 from __future__ import annotations
 

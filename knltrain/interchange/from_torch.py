@@ -1,4 +1,4 @@
-"""Networks from PyTorch modules."""
+"""Converts PyTorch modules to networks."""
 
 from __future__ import annotations
 

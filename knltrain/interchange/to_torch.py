@@ -1,4 +1,4 @@
-"""Networks to PyTorch modules."""
+"""Converts networks to PyTorch modules."""
 
 from __future__ import annotations
 

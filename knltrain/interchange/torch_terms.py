@@ -1,4 +1,4 @@
-"""Layers in PyTorch's terms: which of its modules compute them, made with which arguments."""
+"""Layers as PyTorch modules: the class of module for each layer, and its arguments."""
 
 from __future__ import annotations
 

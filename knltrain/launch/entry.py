@@ -1,4 +1,4 @@
-"""What a worker process runs: find out who it is, build its worker, train, tell the parent."""
+"""The main function of a worker process: reads its rank, builds its worker, trains, reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good a run's model is, measured again from its newest checkpoint, without any worker."""
+"""Evaluates a run's model again from its newest checkpoint, without any worker."""
 
 from __future__ import annotations
 

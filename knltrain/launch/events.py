@@ -1,4 +1,4 @@
-"""What workers tell their parent while they run: one JSON object a line, one pipe a worker."""
+"""Events that workers send to their parent: one JSON object a line, one pipe a worker."""
 
 from __future__ import annotations
 

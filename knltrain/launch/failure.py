@@ -1,4 +1,4 @@
-"""Why a worker ended before its time, and which of several ends was the cause of the others."""
+"""Why a worker failed, and which of several failures caused the others."""
 
 from __future__ import annotations
 

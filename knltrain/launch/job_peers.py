@@ -1,4 +1,4 @@
-"""The other processes that start workers of the same run: what all of them must know or hear."""
+"""Communication among the processes that start workers of the same run."""
 
 from __future__ import annotations
 

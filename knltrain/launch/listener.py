@@ -1,4 +1,4 @@
-"""Hears what the workers of a run say: shows it, and keeps the record of their places."""
+"""Handles the events of a run's workers: shows them, and records the workers' places."""
 
 from __future__ import annotations
 

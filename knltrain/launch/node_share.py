@@ -1,4 +1,4 @@
-"""Which part of a run this process starts: all of it, or the workers of one computer of several."""
+"""The node share: which workers of a run this process starts, all or some."""
 
 from __future__ import annotations
 

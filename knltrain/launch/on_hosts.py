@@ -1,4 +1,4 @@
-"""One command of knltrain on several computers, where neither Slurm nor MPI starts it there."""
+"""Starts one command of knltrain on several computers, without Slurm or MPI."""
 
 from __future__ import annotations
 

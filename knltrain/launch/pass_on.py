@@ -1,6 +1,6 @@
-"""A signal to what a launch runs on a host: `python -m knltrain.launch.pass_on JOB NUMBER` there.
+"""Sends a signal to a launch on a host: `python -m knltrain.launch.pass_on JOB NUMBER` there.
 
-ssh passes no signals on: it ends, and what it runs on the host with it.
+ssh forwards no signals: it ends, and its command on the host with it.
 """
 
 from __future__ import annotations

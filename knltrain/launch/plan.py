@@ -1,4 +1,4 @@
-"""What a run is going to be on this machine, decided and checked before any process starts."""
+"""The plan of a run on this machine, decided and checked before any process starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has a run keep a checkpoint, and stop there: signals, its clock, the end of its job."""
+"""Requests a checkpoint, and the end of the run after it: on signals, by time, at the job's end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user sees while a run is on: one moving line on a terminal, plain lines elsewhere."""
+"""The progress display of a run: one moving line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

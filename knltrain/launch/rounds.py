@@ -1,8 +1,12 @@
-"""Has all workers of a run keep a checkpoint after the same step, whoever starts them and where.
+"""Rounds: all workers of a run write a checkpoint after the same step.
 
-The first of the processes that start workers leads. It has each of them hold a round on the board
-of its own workers (`knltrain.exchange.transports.request_board`), hears how far these have set out,
-and has all open the round for the largest of those steps. The others ask it, and do as it says.
+The first of the processes that start workers leads; the others send it their requests, and do as it
+says. For each round
+
+1. every process holds the round on the board of its own workers
+   (`knltrain.exchange.transports.request_board`), and tells the leader the largest step that they
+   have begun;
+2. all processes open the round for the largest of these steps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The folder of one run: made so that no two runs share it, held while a run uses it."""
+"""The folder of one run: created so that no two runs share it, locked while a run uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory that the workers of a node share, for the processes that start them."""
+"""Creates the shared memory of a node's workers, in the processes that start them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals as bytes on a pipe, so that one selector waits for workers, their words and the user."""
+"""Turns signals into bytes on a pipe, so that one selector waits for workers and signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line that a process gets at its standard input, and that no terminal on the way shows."""
+"""Sends a line to a process's standard input that no terminal on the way echoes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches the workers of one run until all have ended, and ends all when one does not end well."""
+"""Watches the workers of one run until all have ended; if one fails, ends all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole run as the user sees it: plan, folder, workers, progress, and one clear end."""
+"""A whole run: plan, folder, workers, progress, and one clear end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the workers of this process are, as the kernel tells: which are ending, which stand still."""
+"""Watches this process's workers through the kernel: which are ending, which stand still."""
 
 from __future__ import annotations
 

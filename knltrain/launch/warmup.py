@@ -1,4 +1,4 @@
-"""Compiles and keeps the kernels of a run before it, so that its workers only load them."""
+"""Compiles the kernels of a run in advance, so that its workers only load them."""
 
 from __future__ import annotations
 

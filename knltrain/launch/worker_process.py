@@ -1,4 +1,4 @@
-"""One worker as its parent sees it: a process, its event pipe and its log."""
+"""A worker as seen by its parent: a process, its event pipe and its log."""
 
 from __future__ import annotations
 

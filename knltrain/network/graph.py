@@ -1,4 +1,4 @@
-"""How the layers of a network hang together: who takes whose output, and what that needs."""
+"""The graph of a network's layers: producers and consumers of each output, and its checks."""
 
 from __future__ import annotations
 

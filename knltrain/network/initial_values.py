@@ -1,4 +1,4 @@
-"""Random first values that depend on the seed alone, not on the machine."""
+"""Random initial values that depend on the seed alone, not on the machine."""
 
 from __future__ import annotations
 

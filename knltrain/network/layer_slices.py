@@ -1,4 +1,4 @@
-"""Cutting the packed vector where one layer's parameters end and the next one's begin."""
+"""Splits the packed vector at the boundaries of layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packed vector in runs that an optimizer treats alike."""
+"""The parameter groups of the packed vector, as runs of elements."""
 
 from __future__ import annotations
 

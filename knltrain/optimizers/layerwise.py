@@ -1,4 +1,4 @@
-"""Optimizers whose steps are taken a part of the packed vector at a time, or by somebody else."""
+"""Optimizers that step by parts of the packed vector, or whose step the exchange takes."""
 
 from __future__ import annotations
 

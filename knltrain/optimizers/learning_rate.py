@@ -1,7 +1,7 @@
 """The learning rate of a step: Caffe's policies (sgd_solver.cpp, GetLearningRate) and cosine.
 
 In the formulas `step` is t, counted from 0, and `total_steps` T. A worker may go past T, see
-`exchange.termination`: `poly` and `cosine` stay at 0 from there on, the others go on falling.
+`exchange.termination`: `poly` and `cosine` stay at 0 from there on, the others continue to decay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The seam for what a worker does with its gradient."""
+"""The interface of optimizers: moves parameters by a gradient."""
 
 from __future__ import annotations
 

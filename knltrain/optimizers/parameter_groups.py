@@ -1,4 +1,4 @@
-"""From what a network says of its packed vector to what the optimizers' kernels are told."""
+"""Converts a network's parameter groups to those of the optimizers' kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop over the steps: one worker's data, backend, optimizer and transport at work."""
+"""The training loop of one worker: its data, backend, optimizer and transport."""
 
 from __future__ import annotations
 

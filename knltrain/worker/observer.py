@@ -1,4 +1,4 @@
-"""The seam for everything that acts between two steps without being one."""
+"""The interface of observers: called at named moments of the loop, mostly between two steps."""
 
 # ruff: noqa: B024, B027 - an observer may leave any moment out
 

@@ -1,4 +1,4 @@
-"""What a worker does every so many steps: measure its model, and keep it."""
+"""Periodic work of a worker: evaluations and checkpoints."""
 
 from __future__ import annotations
 

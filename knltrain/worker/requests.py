@@ -1,9 +1,11 @@
-"""What is asked of all workers of a run between two steps: to keep a checkpoint, and to stop there.
+"""Requests to all workers of a run between two steps: write a checkpoint, and stop there.
 
-All do it at one meeting. Workers that wait for each other in their steps go to it after one step,
-by `knltrain.exchange.transports.request_board`. Those that come to the center at any time go as
-they are: the checkpoint has each one's own step, and nobody waits for one that is slow to come as
-far as it is.
+All workers serve a request at one meeting.
+
+- Workers that wait for each other in their steps come to it after the same step, by
+  `knltrain.exchange.transports.request_board`.
+- Workers that visit the center at any time come from the step that they are at, so that nobody
+  waits for a straggler. The checkpoint has each worker's own step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What has come of a run: its figures, which all workers agree on."""
+"""The result of a run: its figures, the same at all workers."""
 
 from __future__ import annotations
 

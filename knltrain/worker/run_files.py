@@ -1,4 +1,4 @@
-"""What a worker leaves in the run folder to be read: its plan, its metrics, and the result."""
+"""Observers that write a worker's files in the run folder: plan, metrics and result."""
 
 from __future__ import annotations
 

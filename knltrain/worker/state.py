@@ -1,4 +1,4 @@
-"""What a worker needs to go on from between two steps: taken from it, and given back to one."""
+"""The state of a worker between two steps: taken for a checkpoint, and restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step of training at one worker: a batch, its gradient, a move by it, and the exchanges."""
+"""One training step of one worker: a batch, its gradient, the update, and the exchanges."""
 
 from __future__ import annotations
 

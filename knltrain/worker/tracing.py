@@ -1,4 +1,4 @@
-"""A worker's first steps, written down as a trace."""
+"""Writes a trace of a worker's first steps."""
 
 from __future__ import annotations
 

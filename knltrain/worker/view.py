@@ -1,4 +1,4 @@
-"""What others than the loop may know of a worker, and tell it."""
+"""The view of a worker for other modules than the loop."""
 
 from __future__ import annotations
 

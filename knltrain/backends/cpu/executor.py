@@ -1,4 +1,4 @@
-"""A plan at work: forward and backward through a batch, in slices where the batch is larger."""
+"""Executes a plan: forward and backward through a batch, in slices where the batch is larger."""
 
 from __future__ import annotations
 

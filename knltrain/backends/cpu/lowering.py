@@ -1,9 +1,13 @@
-"""From a network's layers to the stages of a plan: what is fused, and what shares memory.
+"""Lowers a network's layers to the stages of a plan: operator fusion and shared memory.
 
-Fused are: convolution or dense + ReLU; batch normalisation + ReLU; batch normalisation + addition
-+ ReLU; convolution + the statistics of a normalisation, and + 2x2 max pooling, where the
-implementation has it. Branches of a concatenation write straight into their slice of it; ReLU and
-dropout work in place.
+Fused are:
+
+- convolution or dense + ReLU;
+- batch normalisation + ReLU, or + addition + ReLU;
+- convolution + the statistics of a normalisation, and + 2x2 max pooling, where the implementation
+  has it.
+
+Branches of a concatenation write straight into their slice of it. ReLU and dropout work in place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The plan's memory: what lives when, and where it lies in one arena.
+"""The plan's memory: lifetimes of arrays, and their offsets in one arena.
 
-Every array of a step has a first and a last moment of use. Arrays whose times do not overlap may
-lie in the same place, so the arena is about as large as what is alive at the busiest moment.
+Every array of a step has a first and a last moment of use. Arrays whose lifetimes do not overlap
+may share memory, so the arena is about as large as what is alive at the busiest moment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How many images of a batch go through the plan at a time.
+"""Chooses the micro-batch: how many images of a batch go through the plan at a time.
 
-A smaller number needs a smaller arena, which may stay in the caches; but the weights are read, and
-their gradient is written and added, once for each slice.
+A smaller one needs a smaller arena, which may stay in the caches. But every micro-batch reads the
+weights, and writes and adds their gradient.
 """
 
 from __future__ import annotations

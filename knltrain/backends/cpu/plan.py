@@ -1,7 +1,7 @@
-"""A network compiled once for a batch: which operation runs when, and on which memory.
+"""A network compiled once for a batch: the order of operations, and the memory of each.
 
-Moments count the forward stages, then the loss, then the backward stages: from them follows how
-long each array lives, and from that where it lies in the plan's one arena.
+Moments count the forward stages, then the loss, then the backward stages. They determine the
+lifetime of each array, and the lifetimes determine its offset in the plan's one arena.
 """
 
 from __future__ import annotations

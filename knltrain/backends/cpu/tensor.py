@@ -1,4 +1,4 @@
-"""What flows between the stages of a plan, forward as values and backward as a gradient."""
+"""Tensors between the stages of a plan: values forward, gradients backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a network's PyTorch modules run: the parameters they compute with, and their gradient."""
+"""Runs a network's PyTorch modules on parameters and gradient in packed vectors."""
 
 from __future__ import annotations
 

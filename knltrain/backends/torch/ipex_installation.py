@@ -1,4 +1,4 @@
-"""Whether Intel's extension for PyTorch is here, found out without importing anything heavy."""
+"""Detects Intel's extension for PyTorch without importing anything heavy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """`knltrain bench ddp`: steps of plain DDP over backends of torch.distributed, in turns.
 
-The network is the three fully connected layers at the end of VGG, made narrower: many parameters
-for little arithmetic, so that exchanging gradients takes much of a step. Each backend has P
-processes, one on the cores of each worker, which are suspended while it is not their turn.
+The network is the three fully connected layers at the end of VGG, made narrower. They have many
+parameters for little arithmetic, so the exchange of gradients takes much of a step. Each backend
+has P processes, one on the cores of each worker; they are suspended while other backends run.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Speaks the protocol of `knltrain.bench.exchange.member`, with two questions of i
     {"do": "train", "steps": n}           {"losses": [...]}, of the first n steps
     {"do": "run", "count": n, ...}        {"begin": ..., "end": ...} of n more steps
 
-MODULE is imported first: the one that registers the backend, where PyTorch does not bring it along.
+MODULE is imported first: it registers a backend that PyTorch does not have.
 """
 
 from __future__ import annotations

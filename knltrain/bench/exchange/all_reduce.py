@@ -1,4 +1,4 @@
-"""What members of libraries hold: vectors of their own that one call each adds up over all."""
+"""Vectors of a library's member: each is summed over all members by one all-reduce."""
 
 from __future__ import annotations
 

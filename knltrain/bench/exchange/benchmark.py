@@ -1,8 +1,8 @@
-"""`knltrain bench exchange`: how fast workers of one node exchange vectors, ours beside libraries.
+"""`knltrain bench exchange`: exchanges of vectors by workers of one node, and by libraries.
 
 Every contestant has P processes, one on the cores of each worker, that stay alive and are suspended
-while it is not their turn. At a size all hold their vectors and take turns, the machine's copy
-among them.
+while others run. For each size all contestants hold their vectors and take turns; a copy by the
+machine is one of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who exchanges: what each operation must move through memory, and how its processes start."""
+"""The contestants: memory traffic of each operation, and how the processes are started."""
 
 from __future__ import annotations
 

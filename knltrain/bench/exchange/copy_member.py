@@ -1,8 +1,8 @@
-"""The machine's bound: how fast one worker's cores copy while those of the others do, too.
+"""The machine's bound: the speed at which one worker's cores copy while all others copy as well.
 
     python -m knltrain.bench.exchange.copy_member THREADS
 
-Two ways, of which the faster counts: NumPy's, which is the C library's, and PyTorch's.
+The faster of two copies counts: NumPy's, which is the C library's, and PyTorch's.
 """
 
 from __future__ import annotations

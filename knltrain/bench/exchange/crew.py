@@ -1,4 +1,4 @@
-"""The processes of one contestant, which exchange with each other when they are told to."""
+"""The processes of one contestant, which exchange with each other on request."""
 
 from __future__ import annotations
 

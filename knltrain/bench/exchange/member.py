@@ -1,12 +1,12 @@
-"""What the processes of a contestant have in common: vectors to exchange, and timed exchanges.
+"""The base of a contestant's processes: vectors to exchange, and timed exchanges.
 
 A member is asked, by the protocol of `knltrain.bench.step.protocol`:
 
     {"do": "token"}                       rank 0: what the others need to find each other
     {"do": "join", "token": ...}          all at once, as all below: find each other
-    {"do": "hold", "name": ..., "sizes": [...], "handles": [...]}   have vectors of such sizes
+    {"do": "hold", "name": ..., "sizes": [...], "handles": [...]}   allocate vectors of these sizes
     {"do": "run", "name": ..., "operation": ..., "count": n}        {"begin": ..., "end": ...}
-    {"do": "drop", "name": ...}           give the memory back
+    {"do": "drop", "name": ...}           free the memory
 
 An operation handles each of the vectors once, one after the other. Times are seconds of the clock
 that all processes of a computer share.

@@ -1,4 +1,4 @@
-"""What the rounds of `knltrain bench exchange` come to: a row for each size and contestant."""
+"""Results of `knltrain bench exchange`: a row for each size and contestant."""
 
 from __future__ import annotations
 

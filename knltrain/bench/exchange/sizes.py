@@ -1,4 +1,4 @@
-"""Sizes of vectors: as users write them, and which of them fit into memory."""
+"""Parses sizes of vectors, and selects those that fit into memory."""
 
 from __future__ import annotations
 

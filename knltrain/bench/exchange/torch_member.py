@@ -1,6 +1,6 @@
 """Any backend of torch.distributed: `python -m ...torch_member RANK WORKERS BACKEND [MODULE]`.
 
-MODULE is imported first: the one that registers the backend, where PyTorch does not bring it along.
+MODULE is imported first: it registers a backend that PyTorch does not have.
 """
 
 from __future__ import annotations

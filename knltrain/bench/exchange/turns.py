@@ -1,4 +1,4 @@
-"""Contestants and the machine's copy take turns on vectors that all of them hold."""
+"""Rounds in which the contestants, and the machine's copy, take turns on the same vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of some sizes that all contestants are to hold, and the shared memory of ours."""
+"""Vectors of the contestants, by size, and the shared memory of knltrain's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`knltrain bench layers`: where the time of each layer goes when its gradient is everybody's.
+"""`knltrain bench layers`: the time of each layer when its gradient is summed over all ranks.
 
 After the benchmark of H. Kim's thesis (Seoul National University, 2020): per layer, direction and
 rank, the seconds of its kernels, of its sum and of waiting, beside its intensities and bounds.

@@ -1,4 +1,4 @@
-"""The layers of a network that have parameters, each by itself, and steps through all of them."""
+"""The layers of a network that have parameters, each measured alone, and steps through all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank of `bench layers`: `python -m ...layers.member JSON`, the keys of which are `Task`'s.
+"""A rank of `bench layers`: `python -m ...layers.member JSON`; JSON has the fields of `Task`.
 
 Speaks the protocol of `knltrain.bench.step.protocol`: asked for a number of steps, it answers
 {"machine": ..., "rows": [...]}, with the keys of `Machine` and `Row`.

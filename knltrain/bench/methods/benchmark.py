@@ -1,7 +1,7 @@
 """`knltrain bench methods`: every method on the same images, until all have seen as many.
 
-A run is that of `knltrain train`. Rounds alternate over the methods; each has its own seed, from
-which the parameters, the order of the images, and where they are shifted to, follow.
+A run is that of `knltrain train`. Rounds alternate over the methods. Each round has its own seed,
+which determines the parameters, the order of the images and their shifts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who takes part: each method with its workers, and one worker alone."""
+"""The entrants: each method with its workers, and one worker alone."""
 
 from __future__ import annotations
 

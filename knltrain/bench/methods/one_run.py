@@ -1,4 +1,4 @@
-"""One run of an entrant from beginning to end, and what is read from its folder."""
+"""One run of an entrant, and the results that are read from its folder."""
 
 from __future__ import annotations
 

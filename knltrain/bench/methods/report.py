@@ -1,4 +1,4 @@
-"""What the runs come to: medians over the rounds, and ratios within them."""
+"""Results of the runs: medians over the rounds, and ratios within them."""
 
 from __future__ import annotations
 

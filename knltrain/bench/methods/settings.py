@@ -1,4 +1,4 @@
-"""What each method is given in the comparison, beside what all have in common."""
+"""Settings of each method in the comparison, besides those that all have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods are compared on: a network, images, and how long it is trained."""
+"""The task of the comparison: a network, images, and the length of training."""
 
 from __future__ import annotations
 

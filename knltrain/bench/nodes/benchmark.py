@@ -1,8 +1,8 @@
 """`knltrain bench nodes`: how much of its speed a training keeps when its workers are on hosts.
 
 The hosts are network namespaces of this machine, each with the cores of one worker, around a switch
-of a given speed; several may be given the same cores. They share what the machine has besides, so a
-training on all of them is compared with one of as many workers on one host, round by round.
+of a given speed. Several hosts may be given the same cores. Hosts share the rest of the machine, so
+a training on all of them is compared, round by round, with one of as many workers on one host.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The configuration of a training that is compared."""
+"""The configuration of a training in the comparison."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Hosts of their own addresses on this machine: network namespaces around one switch.
+"""Emulated hosts on this machine: network namespaces with their own addresses around one switch.
 
-A namespace lives as long as a process in it. Each has a process that does nothing and ends with the
-one that made it, so that no namespace stays behind, however that one ends.
+A namespace lives as long as a process in it. Each has an idle process that ends with its parent, so
+no namespace stays behind, however the parent ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one TCP connection between two hosts carries: the bound of what is exchanged there.
+"""Measures the bandwidth of one TCP connection between two hosts: the bound of their exchanges.
 
 python -m knltrain.bench.nodes.link receive ADDRESS     prints its port, then bytes per second
 python -m knltrain.bench.nodes.link send ADDRESS PORT SECONDS

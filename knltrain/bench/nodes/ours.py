@@ -1,4 +1,4 @@
-"""A training by knltrain itself, as a user starts it."""
+"""A training by knltrain itself, started as a user starts it."""
 
 from __future__ import annotations
 

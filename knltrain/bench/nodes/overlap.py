@@ -1,4 +1,4 @@
-"""How much of a worker's exchanges went on while it computed, by its trace."""
+"""Computes from a worker's trace how much of its exchanges was hidden behind computing."""
 
 from __future__ import annotations
 

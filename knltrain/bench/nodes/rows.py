@@ -1,4 +1,4 @@
-"""What a report says of each training: medians over the rounds."""
+"""Rows of a report, one for each training: medians over the rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exchange of a star: gradients to a master, weights from it, by two-sided messages of MPI."""
+"""The parameter server's exchange: gradients to a master, weights from it, by two-sided MPI."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""A rank of a star: a parameter server by messages, such as that of Inspur's Caffe-MPI.
+"""A rank of a parameter server by messages, such as that of Inspur's Caffe-MPI.
 
     python -m knltrain.bench.nodes.star_member CONFIG RANK RANKS ADDRESS PORT
 
 In each step rank 0, the master, receives the gradient of every other rank, moves its weights by
-the mean of all, and sends them to every other rank, which waits meanwhile. It computes a gradient
-itself: a master that does not would have to receive and send one vector more. CONFIG is a run's
-configuration, of which network, data, rates, optimizer and backend are taken as the engine itself
-takes them.
+the mean of all, and sends them to every other rank, which waits meanwhile. The master computes a
+gradient itself: otherwise it would have to receive and send one vector more. CONFIG is a run's
+configuration; network, data, rates, optimizer and backend are built from it as the engine does.
 
 Speaks the protocol of `knltrain.bench.step.protocol`: it answers a number of steps with {"steps",
 "seconds", "communication_seconds", "computing_seconds", "losses", "weights"}, the last a CRC; and

@@ -1,4 +1,4 @@
-"""What a training to be compared is: where it runs, and what is found of it."""
+"""The base of trainings in the comparison: where each runs, and its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`knltrain bench one-sided`: two ranks under mpiexec on this machine, of which one computes."""
+"""`knltrain bench one-sided`: two ranks under mpiexec on this machine, one of which computes."""
 
 from __future__ import annotations
 

@@ -3,10 +3,11 @@
     mpiexec -n 2 python -m mpi4py -m knltrain.bench.one_sided.member OPTIONS
 
 Rank 0 owns the memory and computes, in Python or in a compiled loop, or sleeps; it calls no MPI
-itself. Rank 1 reads, writes and accumulates, in turn with a copy within its own memory, and prints
-a line of JSON: seconds of each round, and bytes per second of the vector by their median. Between
-two computers, `mpiexec -hosts` says which, the bound is the link: `sent` is what MPI's two-sided
-messages get of it, for which both ranks do nothing else.
+itself. Rank 1 reads, writes and accumulates, in turn with a copy within its own memory. It prints a
+line of JSON: seconds of each round, and the median bandwidth of the vector in bytes per second.
+
+Between two computers, chosen by `mpiexec -hosts`, the link is the bound. `sent` is the bandwidth of
+MPI's two-sided messages over it, while both ranks do nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`knltrain bench ops`: every operation of a network, by each implementation, beside the bounds.
 
-An operation that computes is compared with the machine's matrix product, one that only moves
-memory with a copy, both measured in the same rounds. Implementations take turns. An operation of
-less than 10 ms is repeated, and so finds in the caches what fits there; the copy is of 128 MiB.
+A compute-bound operation is compared with the machine's matrix product, a memory-bound one with a
+copy, both measured in the same rounds. Implementations take turns. An operation of less than 10 ms
+is repeated, so it finds in the caches what fits there. The copy is of 128 MiB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `knltrain bench ops` found: how implementations compare over a network, and a table."""
+"""Results of `knltrain bench ops`: implementations compared over a network, and a table."""
 
 from __future__ import annotations
 

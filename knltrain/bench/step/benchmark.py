@@ -1,7 +1,7 @@
-"""`knltrain bench step`: one training step, ours beside others.
+"""`knltrain bench step`: one training step, knltrain's beside those of other engines.
 
 A step is loss, gradient and the update by SGD with momentum. All contestants start from the same
-parameters and see the same batch, and the loss of the first step is reported as proof. Several
+parameters and see the same batch; the loss of the first step is reported as evidence. Several
 workers step at the same time, each on the whole batch and its own cores, and exchange nothing.
 """
 

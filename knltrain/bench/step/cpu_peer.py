@@ -1,7 +1,7 @@
 """The cpu backend as a contestant: `python -m knltrain.bench.step.cpu_peer JOB THREADS`.
 
-If kernels had to be compiled it starts over, with those that were kept: a compiler holds hundreds
-of megabytes for the kernels that it has made, and these are not a step's.
+If kernels had to be compiled, the process starts over and loads them from the cache: the compiler
+would otherwise hold hundreds of megabytes that do not belong to a step.
 """
 
 from __future__ import annotations

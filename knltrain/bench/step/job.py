@@ -1,4 +1,4 @@
-"""What all contestants compute: a network, its first parameters and one batch, in a folder."""
+"""The job of all contestants: a network, its first parameters and one batch, in a folder."""
 
 from __future__ import annotations
 

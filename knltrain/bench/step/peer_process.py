@@ -1,4 +1,4 @@
-"""A contestant's process: started pinned and warm, asked for rounds, ended."""
+"""A contestant's process: started pinned, warmed up, asked for rounds, ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contestants by name, and how the process of each is started."""
+"""The contestants by name, and the command that starts each."""
 
 from __future__ import annotations
 

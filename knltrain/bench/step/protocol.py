@@ -1,9 +1,11 @@
-"""What contestants have in common: the step's settings, and how they talk to the benchmark.
+"""The contestants' common part: the step's settings, and the protocol with the benchmark.
 
-Protocol: one JSON line {"ready": {...}} once warm; then for each line of JSON on standard input, a
-number of seconds or whatever else is asked, one JSON line with the answer; the end of input ends
-the contestant. Needs the standard library alone, so that contestants under another Python can
-import it from their own folder.
+Messages are lines of JSON. A contestant writes {"ready": {...}} once warm. Then it reads questions
+from standard input, a number of seconds or whatever else is asked, and answers each in one line.
+The end of input ends the contestant.
+
+This module needs the standard library alone, so that contestants under another Python can import it
+from their own folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rounds of `knltrain bench step` come to: a row for each contestant, and a table."""
+"""Results of `knltrain bench step`: a row for each contestant, and a table."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     python torch_peer.py JOB THREADS [eager|compile|optimized|ipex]
 
-JOB is a folder written by `knltrain.bench.step.job`. The peer speaks the protocol of `protocol.py`,
-and builds the network by `torch_graph.py`, both of which stand beside it. It trains in float32 and
-channels_last, with the fastest SGD that its way of computing brings along.
+JOB is a folder written by `knltrain.bench.step.job`. The peer speaks the protocol of `protocol.py`
+and builds the network by `torch_graph.py`; both files are beside it. It trains in float32 and
+channels_last, with the fastest SGD that its way of computing has.
 """
 
 from __future__ import annotations

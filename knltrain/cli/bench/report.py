@@ -1,4 +1,4 @@
-"""What the commands of `knltrain bench` share: lists of names, table, JSON and picture."""
+"""Output options and lists of names that the commands of `knltrain bench` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that work value by value: rectifiers and dropout."""
+"""Elementwise layers: rectifiers and dropout."""
 
 from __future__ import annotations
 

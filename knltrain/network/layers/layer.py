@@ -1,4 +1,4 @@
-"""What all layers have in common: a name, inputs, and a shape that follows from theirs."""
+"""The base class of layers: a name, inputs, and a shape that follows from theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a layer says of its parameters: shapes, first values, and how an optimizer moves them."""
+"""The description of a layer's parameters: shapes, initial values, optimizer settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages that work value by value: rectifiers and dropout."""
+"""Elementwise stages: rectifiers and dropout."""
 
 from __future__ import annotations
 

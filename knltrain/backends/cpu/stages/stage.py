@@ -1,4 +1,4 @@
-"""The seam of a plan: one step, forward and backward."""
+"""The interface of a stage: one operation of a plan, forward and backward."""
 
 from __future__ import annotations
 

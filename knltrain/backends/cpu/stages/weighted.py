@@ -1,4 +1,4 @@
-"""Stages with weights: convolutions, dense layers, and what brings maps to the latter."""
+"""Stages with weights: convolutions, dense layers, and the flattening of maps for the latter."""
 
 from __future__ import annotations
 
