@@ -21,7 +21,7 @@ _LOOK_SECONDS: Final = 0.1
 
 
 def tasks_of(job: str) -> list[int]:
-    """Processes that a launch has started here, but not their workers."""
+    """The processes that a launch has started here, without their workers."""
     task, worker = f"{OWN}_JOB={job}".encode(), f"{PREFIX}RANK=".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -33,7 +33,7 @@ def tasks_of(job: str) -> list[int]:
 
 
 def main(job: str, number: int) -> None:
-    """Send the signal, also to a task that is only now on its way here."""
+    """Send the signal, also to a task that has not started yet."""
     until_seconds = time.monotonic() + PATIENCE_SECONDS
     while not (found := tasks_of(job)) and time.monotonic() < until_seconds:
         time.sleep(_LOOK_SECONDS)

@@ -46,7 +46,7 @@ _EXCHANGED_VALUES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """The kernels that a run needs, compiled now or found in `folder`, and how long that took."""
+    """The kernels of a run, compiled now or found in `folder`, and the time that took."""
 
     made: tuple[MadeKernel, ...]
     folder: Path
@@ -54,12 +54,12 @@ class WarmUp:
     tuning: str
 
     def lines(self) -> Iterator[str]:
-        """What a user should see of it."""
+        """The report for the user."""
         yield self.tuning
         yield f"{told(self.made)}; {self.seconds:.1f} s in all; kernel cache {self.folder}"
 
     def explained(self) -> Iterator[str]:
-        """The compiled kernels by name: how often for others, and what that took, longest first."""
+        """Compiled kernels by name: how many of each, and their seconds, longest first."""
         seconds: dict[str, list[float]] = {}
         for one in self.made:
             if one.compiled:
@@ -70,11 +70,12 @@ class WarmUp:
 
 
 def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None) -> WarmUp:
-    """Make every kernel of a run for the processor that this process is on; `tell` how it goes.
+    """Compile every kernel of a run for this processor; `tell` reports progress.
 
-    On all cores of a worker, those of a step; then does what each worker does in its first step and
-    evaluation, with as many images and threads, and an exchange between threads in place of
-    workers. Raises what `plan_run` raises, and KernelCacheError where nothing can be kept.
+    First compiles the kernels of a step on all cores of a worker. Then does what each worker does
+    in its first step and evaluation, with as many images and threads, and an exchange between
+    threads in place of workers. Raises what `plan_run` raises, and KernelCacheError where kernels
+    cannot be kept.
     """
     if (refusal := cache_refusal()) is not None:
         raise KernelCacheError(f"no kernel would be kept: {refusal}")
@@ -137,7 +138,7 @@ def exchange_once(config: RunConfig) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class _OneWorker(TeamFactory):
-    """A worker alone, or rank 0 along trees, which takes its step alone, however many they are."""
+    """A worker alone, or rank 0 along trees, which steps alone for any number of workers."""
 
     method: Method
 
@@ -158,14 +159,14 @@ class _OneWorker(TeamFactory):
 @final
 @dataclass(frozen=True, slots=True)
 class _ThreadOfNode(TeamFactory):
-    """A thread in place of a worker, as if its node were all."""
+    """A thread in place of a worker, as if its node were the only one."""
 
     config: RunConfig
     fds: Sequence[int]
     rank: int
 
     def meeting_all(self) -> Team:
-        """With what a node does for others, where there are several."""
+        """With the node's part of exchanges between nodes, where there are several."""
         nodes, limit_seconds = self.config.total_nodes, self.config.exchange.timeout_seconds
         if nodes == 1:
             return self.visiting()
@@ -176,7 +177,7 @@ class _ThreadOfNode(TeamFactory):
         return join_across_nodes(self.fds, self.rank, limit_seconds, 0, nodes, collective)
 
     def visiting(self) -> Team:
-        """At a center of the node."""
+        """With a center in the node's memory."""
         return join(self.fds, self.rank, self.config.exchange.timeout_seconds)
 
     def along_trees(self) -> Team:
@@ -189,14 +190,14 @@ def _joined(method: Method, teams: TeamFactory) -> Team:
 
 
 def _look_for_requests(method: Method, limit_seconds: float) -> None:
-    """As each worker between two steps."""
+    """Look for requests, as each worker does between two steps."""
     requests = BoardRequests(RequestBoard.create(1), 0, Loopback(1), method, limit_seconds)
     requests.look(0)
     requests.close()
 
 
 def _contribute(method: Method) -> None:
-    """As who comes alone to a center that lies elsewhere, and cannot visit it in one pass."""
+    """Contribute as a worker whose center lies on another node, which takes more than one pass."""
     local, center, contribution = (aligned_zeros(_EXCHANGED_VALUES) for _ in range(3))
     method.rule.contribute(local, center, contribution)
 
