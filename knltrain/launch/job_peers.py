@@ -97,8 +97,7 @@ class JobPeers:
         return Path(told["run_folder"]), meeting_point
 
     def doorkeepers(self, fds: tuple[int, ...]) -> list[DescriptorServer]:
-        """Serve the descriptors of a node's memory to its other shares, while the servers are open.
-        """
+        """Serve the descriptors of a node's memory to its other shares, while servers are open."""
         return [
             DescriptorServer(fd, self._address_of_memory(number)) for number, fd in enumerate(fds)
         ]
