@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vectorized_ops.numba.compiling.all_cores import Progress
 
 MOST_PROCESSES: Final = 32
-"""More would wait for the longest kernel, with a hundred megabytes of memory each."""
+"""More would only wait for the longest kernel, with a hundred megabytes of memory each."""
 
 PATIENCE_SECONDS: Final = 300.0
 """How long a worker waits for the one that compiles."""
@@ -41,11 +41,11 @@ _PROCESS: Final = "knltrain.assembly.compiling_process"
 
 
 def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Progress]:
-    """Compile and keep the kernels of steps of so many images and threads; tell of each.
+    """Compile and cache the kernels of steps of so many images and threads; yield progress.
 
-    There are none where they are known to be there, where nothing can be kept, for backends that
-    have no kernels, and where a package has them. What is not foreseen, or not in the package, is
-    compiled when it is called.
+    Compiles nothing if the kernels are known to be cached, if there is no writable cache, if a
+    package has them, or if the backend has no kernels. A kernel that is neither foreseen nor in the
+    package is compiled when it is called.
     """
     if config.backend.name != "cpu" or config.backend.implementation != "numba":
         return
@@ -99,10 +99,7 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Pr
 
 
 def _cpus() -> set[int]:
-    """Where kernels may be compiled: where the process may run that has started all workers here.
-
-    Where that is none of knltrain's, as this worker alone.
-    """
+    """The cpus for compiling: this worker's own, and those of its parent if that is knltrain."""
     own, parent = os.sched_getaffinity(0), os.getppid()
     try:
         if b"knltrain" in Path(f"/proc/{parent}/cmdline").read_bytes():
@@ -113,7 +110,7 @@ def _cpus() -> set[int]:
 
 
 def _mark(config: RunConfig) -> Path:
-    """The file that tells that the kernels of a network are there."""
+    """The marker file that says that the kernels of a network are complete."""
     import vectorized_ops.numba
     from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, target_name
 
@@ -124,7 +121,7 @@ def _mark(config: RunConfig) -> Path:
 
 
 def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
-    """The process that compiles: it says each kernel in a line."""
+    """The process that compiles; it prints a line for each kernel."""
     helper = subprocess.Popen(
         [sys.executable, "-m", _PROCESS, str(os.getpid())],
         stdin=subprocess.PIPE,
@@ -138,7 +135,7 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
 
 
 def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:
-    """Compile the kernels of a step by forks of this process, which can do nothing else then."""
+    """Compile the kernels of a step in forks of this process, which does nothing else meanwhile."""
     from affinity import main_thread_mask_kept
     from knltrain.data.dataset import Batch
     from vectorized_ops.numba.compiling.all_cores import compile_missing

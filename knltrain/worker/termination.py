@@ -43,7 +43,7 @@ has come to that number."""
 
 
 def step_of_run(rule: Termination, steps_done: npt.NDArray[np.int64], rank: int) -> int:
-    """The run's step as `rank` counts it, where the workers have done `steps_done`, (P,) int64.
+    """The run's step as seen by `rank`, where the workers have done `steps_done`, (P,) int64.
 
     Never falls while counts rise. With "each" it is the step of `rank` itself, with "average" the
     mean rounded down.
@@ -58,7 +58,7 @@ def step_of_run(rule: Termination, steps_done: npt.NDArray[np.int64], rank: int)
 
 
 def gathered(team: Team, number: int) -> tuple[int, ...]:
-    """The numbers of all workers by rank, below 2^53 (collective)."""
+    """The number of every worker, by rank; each below 2^53 (collective)."""
     found = np.zeros(team.workers, np.float64)
     found[team.rank] = number
     return tuple(int(each) for each in team.all_sum(found))
@@ -66,12 +66,12 @@ def gathered(team: Team, number: int) -> tuple[int, ...]:
 
 @final
 class RunProgress:
-    """How far the run of one worker is, as far as this worker knows.
+    """The progress of a run, as far as this worker knows.
 
-    `step` is the run's step, `worker_steps` those of all by rank. With "each" nobody looks at the
-    others: they are taken to be as far as this worker, which is true where all meet after a step.
-    Where workers `may_be_apart` when they meet, as they are asked to (`requests`), they are looked
-    at there.
+    `step` is the run's step, `worker_steps` are the steps of all workers by rank. With "each" a
+    worker does not read the others' counts: it takes them to be its own, which is true at meetings
+    after a step. If requests (`requests`) call for meetings at which workers `may_be_apart`, it
+    reads the counts there.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class RunProgress:
         self._may_be_apart = may_be_apart
 
     def meet(self, own_steps: int) -> None:
-        """See how far the run is, where all workers are at a meeting (collective).
+        """Read the run's step at a meeting of all workers (collective).
 
-        With "each" the run is as far as the last of them, if they may meet at different steps.
+        With "each", workers that may meet at different steps take that of the slowest.
         """
         if self._rule != "each" or not self._may_be_apart:
             self.look(own_steps)
@@ -96,12 +96,12 @@ class RunProgress:
         self.step, self.worker_steps = min(found), found
 
     def go_on(self, own_steps: int) -> None:
-        """Set out from a meeting: with "each" a worker's own steps count again."""
+        """Leave a meeting: with "each" a worker's own steps count again."""
         if self._rule == "each":
             self.look(own_steps)
 
     def look(self, own_steps: int) -> None:
-        """Tell that this worker has done `own_steps` steps, and see how far the run is."""
+        """Publish that this worker has done `own_steps` steps, and read the run's step."""
         if self._rule == "each":
             self.step, self.worker_steps = own_steps, (own_steps,) * self._team.workers
             return
