@@ -13,7 +13,7 @@ from knltrain.vectors import FloatArray
 
 FORMAT_VERSION = 4
 WITHOUT_DIGESTS = 3
-"""The format before, which can be read, but not checked."""
+"""The previous format, which can be read, but has no digests."""
 CENTER = "center.safetensors"
 DESCRIPTION = "state.json"
 
@@ -25,7 +25,7 @@ EXCHANGE = "exchange."
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """What a checkpoint says about the run it comes from."""
+    """The identity of the run in its checkpoints."""
 
     network: Network
     workers: int

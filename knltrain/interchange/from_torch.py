@@ -35,9 +35,9 @@ def from_torch(
 ) -> tuple[Network, ParameterVector]:
     """A network for images (H,W,C) and a copy of its parameters from a chain of modules.
 
-    Understands a plain nn.Sequential of the modules in LAYERS and Flatten, of float32 values that
-    are all trained; NetworkError names any module, setting or tensor that a network cannot express.
-    A forward pass is not read, so no module may have one of its own.
+    Supports a plain nn.Sequential of the modules in LAYERS and Flatten, with trained float32
+    values; NetworkError names any unsupported module, setting or tensor. Forward methods are not
+    analysed, so no module may have one of its own.
     """
     _check_chain(module)
     children = [(key, child) for key, child in module._modules.items() if child is not None]
@@ -62,7 +62,7 @@ def from_torch(
 
 
 def _values(name: str, module: nn.Module | None, key: str) -> np.ndarray:
-    """Return a tensor of a module as an array; NetworkError for one that a network cannot take."""
+    """Return a tensor of a module as an array; NetworkError for an unsupported one."""
     tensor: object = getattr(module, key, None)
     whose = f"module '{name}': {key}"
     if not isinstance(tensor, torch.Tensor):
@@ -99,7 +99,7 @@ def _check_chain(module: nn.Module) -> None:
 
 
 def _plain(name: str, module: nn.Module) -> type[nn.Module]:
-    """Return the class of a module of which nothing but its class says what it computes."""
+    """Return a module's class, if the class alone determines what it computes."""
     if stays_whole(module):
         raise NetworkError(
             f"module '{name}': {type(module).__name__} with hooks or a forward of its own is not "
@@ -109,7 +109,7 @@ def _plain(name: str, module: nn.Module) -> type[nn.Module]:
 
 
 def _check_shared(children: list[tuple[str, nn.Module]]) -> None:
-    """Raise NetworkError for parameters that stand in two places: a network has two of them."""
+    """Raise NetworkError for shared parameters: a network would have two copies."""
     first: dict[int, str] = {}
     for name, child in children:
         for parameter in child.parameters():

@@ -73,7 +73,7 @@ def _cosine(config: LearningRateConfig, step: int, total_steps: int) -> float:
 
 
 def _given(value: Value | None) -> Value:
-    """A key that the policy needs; LearningRateConfig has checked that it is there."""
+    """A key that the policy needs; LearningRateConfig guarantees it."""
     assert value is not None
     return value
 

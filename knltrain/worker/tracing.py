@@ -17,7 +17,7 @@ TRACED = ("batch", "gradient", "update", "exchange", "waiting", "center", "besid
 
 @final
 class TraceObserver(Observer):
-    """Writes a trace of the next ``steps`` steps and their parts, in the format of `knltrain.trace`."""
+    """Writes a trace of the parts of the next ``steps`` steps, see `knltrain.trace`."""
 
     def __init__(self, path: Path, rank: int, steps: int) -> None:
         self._path, self._left = path, steps

@@ -24,7 +24,7 @@ class Multipliers:
 
 PLAIN = Multipliers()
 CAFFE_BIAS = Multipliers(learning_rate=2.0, decay=0.0)
-"""What the networks that come with Caffe give to their biases."""
+"""The multipliers of biases in Caffe's example networks."""
 
 
 @dataclass(frozen=True, slots=True)
