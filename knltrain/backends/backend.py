@@ -69,7 +69,7 @@ class Backend(ABC):
 
     @property
     def description(self) -> Mapping[str, object]:
-        """The decisions made when the backend was built, as JSON can hold it; empty if none were."""
+        """The decisions made when the backend was built, as JSON; empty if there were none."""
         return {}
 
     @abstractmethod

@@ -27,7 +27,7 @@ PREFIX = "knltrain-bench-"
 
 @dataclass(frozen=True, slots=True)
 class TemporaryFolder:
-    """Processes that write into `path` keep `fd` open: they have ended when it is removed."""
+    """Processes that write into `path` keep `fd` open, so it is removed only after their end."""
 
     path: Path
     fd: int
@@ -64,7 +64,7 @@ def _make(path: Path) -> None:
 
 
 def main() -> None:
-    """Remove the folder named by the only argument, once nobody holds the pipe at stdin."""
+    """Remove the folder named by the only argument, once all writers have closed the pipe at stdin."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
     os.read(0, 1)

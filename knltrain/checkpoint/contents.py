@@ -32,7 +32,7 @@ class RunIdentity:
     method: str
     seed: int
     data: DataContents | None = None
-    """What the run learns from."""
+    """The run's data set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from knltrain.vectors import FloatArray
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _FILES_AT_ONCE = 8
-"""One core reads and checks slower than what large machines have their runs on."""
+"""One core reads and checks more slowly than the storage of large machines delivers."""
 
 _FACTS = frozenset({"step", "seed", "workers", "method", "format"})
 _DESCRIPTION_KEYS = _FACTS | {"network", "parameters"}

@@ -21,7 +21,7 @@ def bordered(images_nhwc: FloatArray, pixels: int) -> FloatArray:
 
 
 def epoch_shifts(images: int, seed: int, epoch: int, pixels: int) -> npt.NDArray[np.int64]:
-    """Shifts by lines and columns int64 (images, 2), each 0 to 2 * pixels, by position in the epoch.
+    """Lines and columns int64 (images, 2), each 0 to 2 * pixels, by position in the epoch.
 
     Like the order of the images a function of seed and epoch alone, by raw Philox numbers.
     """

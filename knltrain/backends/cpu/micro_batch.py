@@ -26,7 +26,7 @@ LEAST_BATCH = 32
 """Smaller batches are not measured: half of one is less than a vector."""
 
 TIMED_FLOPS = 20e9
-"""Steps are timed together for at least so long: a short one alone is timed too inaccurately."""
+"""Of steps that are timed together: the time of a short one alone is too inaccurate."""
 
 MOST_STEPS = 20
 

@@ -76,7 +76,7 @@ class Training:
 
 @final
 class Answers:
-    """What a rank answers to the questions above."""
+    """A rank's answers to the questions above."""
 
     def __init__(self, rank: int, workers: int, backend: str, width: int, batch: int) -> None:
         self.member = TorchMember(rank, workers, backend)
@@ -84,7 +84,7 @@ class Answers:
         self._training: Training | None = None
 
     def __call__(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what is asked."""
+        """Answer one question."""
         if question["do"] == "token":
             return {"token": self.member.token()}
         if question["do"] == "join":

@@ -31,7 +31,7 @@ class _Copies(Held):
         }
 
     def check(self) -> None:
-        """See that it copies."""
+        """Check that it copies."""
         for name, run in self.operations.items():
             self._target.fill(0)
             run()
@@ -45,7 +45,7 @@ class CopyMember(Member):
     version = f"NumPy {np.__version__}, torch {torch.__version__}"
 
     def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
-        """Have a source and a target of the one size."""
+        """Allocate a source and a target of the one size."""
         return _Copies(sizes[0])
 
 

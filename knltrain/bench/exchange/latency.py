@@ -26,7 +26,7 @@ class Line:
 def fit(seconds: Mapping[int, float]) -> Line | None:
     """Return the line through times by bytes with the least squares of relative errors.
 
-    Neither α nor β is negative. None of fewer than two sizes.
+    Neither α nor β is negative. None for fewer than two sizes.
     """
     if len(seconds) < 2:
         return None

@@ -32,7 +32,7 @@ class MPIMember(Member):
         self.version = version
 
     def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
-        """Have vectors of these sizes."""
+        """Allocate vectors of these sizes."""
         vectors = [np.zeros(size, np.float32) for size in sizes]
         reduce = [partial(self._world.Allreduce, self._in_place, vector) for vector in vectors]
         world = self._world

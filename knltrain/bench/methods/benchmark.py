@@ -36,11 +36,14 @@ def run_methods_benchmark(
 ) -> dict[str, Any]:
     """Train by all `methods` in `rounds` alternating rounds; `tell` is called after each run.
 
-    `epochs` and `accuracy` are by default those of the task, `threads` is of each worker, `link`
-    has the keys of the table `exchange` for an emulated link, `scaling` says whether workers share
-    a batch or each has one. A method that cannot train so is a row with its `failure`. Raises
-    ConfigError where none can, what `train` raises before a worker is started, and RunAborted when
-    a signal asks for the end; nothing is left behind then.
+    - `epochs` and `accuracy` default to those of the task;
+    - `threads` are those of each worker;
+    - `link` has the keys of the table `exchange` for an emulated link;
+    - `scaling` says whether workers share a batch or each has one.
+
+    A method that cannot train with these settings is a row with its `failure`. Raises ConfigError
+    where none can, what `train` raises before a worker is started, and RunAborted when a signal
+    asks for the end; nothing is left behind then.
     """
     task = task_named(network, data_root)
     everyone = entrants(methods, workers)
@@ -78,7 +81,7 @@ def run_methods_benchmark(
 def _refused(
     everyone: Sequence[Entrant], planned: Callable[[Entrant, int], RunConfig]
 ) -> dict[str, Found]:
-    """Who cannot train in this way, found out before anybody does; ConfigError if all cannot."""
+    """Methods that cannot train so, found before any run; ConfigError if none can."""
     refused: dict[str, Found] = {}
     for each in everyone:
         try:

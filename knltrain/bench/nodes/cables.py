@@ -37,7 +37,7 @@ _LIBRARY = ctypes.CDLL(None, use_errno=True)
 
 
 def device(namespace_of: int, name: str) -> int:
-    """Return the descriptor of a new tap device in the network of a process; this one enters it."""
+    """Return the descriptor of a new tap device in a process's network; this process enters it."""
     with Path(f"/proc/{namespace_of}/ns/net").open("rb") as network:
         if _LIBRARY.setns(network.fileno(), _NEW_NETWORK):
             raise OSError(ctypes.get_errno(), f"setns to the network of process {namespace_of}")
@@ -76,13 +76,13 @@ def _frames(source: int) -> list[bytes]:
 
 
 def _hand_over(target: int, frame: bytes) -> None:
-    """Write a frame, or lose it, where the device is down or full, as a cable does."""
+    """Write a frame; drop it where the device is down or full, as a cable does."""
     with suppress(OSError):
         os.write(target, frame)
 
 
 def main() -> None:
-    """Make the devices, say so, and carry."""
+    """Make the devices, report that, and carry."""
     latency_seconds, switch, *hosts = float(sys.argv[1]), *map(int, sys.argv[2:])
     _LIBRARY.prctl(_TIMER_SLACK, 1)  # nanoseconds by which a wait may be late
     try:

@@ -46,7 +46,7 @@ _MEETING_SECONDS, _STEP_SECONDS, _LEAVE_SECONDS = 300.0, 300.0, 5.0
 
 @final
 class Rank:
-    """A rank that meets the others, and makes its model, with the first question."""
+    """A rank that finds the others, and makes its model, with the first question."""
 
     def __init__(self, config: RunConfig, rank: int, ranks: int, address: str, port: int) -> None:
         self._config = config
@@ -54,7 +54,7 @@ class Rank:
         self._steps: Steps | None = None
 
     def __call__(self, question: Any) -> dict[str, Any]:
-        """Take so many steps, together with the others; or leave."""
+        """Take so many steps together with the other ranks; or leave."""
         if question == LEAVE:
             leave_mpi(_LEAVE_SECONDS)
             return {}
@@ -85,7 +85,7 @@ class Steps:
         self._computing = Clock()
 
     def take(self, steps: int) -> dict[str, Any]:
-        """Take so many more; what they took, seconds of them all, is in the answer."""
+        """Take so many more steps; the answer has the seconds of all together."""
         exchange = self._exchange
         exchange.barrier()
         for clock in (exchange.communication, exchange.update, self._computing):

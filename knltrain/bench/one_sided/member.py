@@ -35,7 +35,7 @@ _ROOM_BYTES = 2**20
 
 @kernel
 def _count(numbers: FloatArray) -> float:
-    """Be busy for some milliseconds, without the GIL."""
+    """Compute for some milliseconds, without the GIL."""
     total = 0.0
     for _ in range(300):
         for number in numbers:
@@ -44,7 +44,7 @@ def _count(numbers: FloatArray) -> float:
 
 
 def computing(how: str) -> Callable[[], object]:
-    """Return what the owner does again and again."""
+    """Return the function that the owner calls again and again."""
     numbers = np.ones(4096, np.float32)
     ways: dict[str, Callable[[], object]] = {
         "python": lambda: sum(range(100_000)),
@@ -74,7 +74,7 @@ def own(center: Vector, compute: Callable[[], object]) -> float:
 
 
 def measured(center: Vector, increment: Vector, rounds: int) -> dict[str, list[float]]:
-    """Return seconds of each operation in each round; WrongResult if one does something else."""
+    """Return seconds of each operation in each round; WrongResult if a result is wrong."""
     vector, other = np.ones(center.size, np.float32), np.zeros(center.size, np.float32)
     increment.write(vector)
     operations: dict[str, Callable[[], object]] = {
@@ -96,7 +96,9 @@ def measured(center: Vector, increment: Vector, rounds: int) -> dict[str, list[f
 
 
 def sent(world: Any, size: int) -> list[float]:
-    """Return seconds of two-sided messages of ``size`` floats from rank 1 to rank 0, and a word."""
+    """Return seconds of two-sided messages of ``size`` floats from rank 1 to rank 0, each with a reply.
+    """Return seconds of two-sided messages of ``size`` floats from rank 1 to rank 0, with one more float.
+    """
     vector, seconds = np.ones(size, np.float32), []
     for _ in range(_MESSAGES):
         world.Barrier()

@@ -38,15 +38,15 @@ def run_ops_benchmark(
 ) -> dict[str, Any]:
     """Measure each operation of `network` in `rounds` alternating rounds; medians over the rounds.
 
-    `kinds` are the operations wanted, such as "convolution"; none means all. Without `winograd`
-    "numba" convolves by direct sums alone.
+    `kinds` are the operations to measure, such as "convolution"; none means all. Without `winograd`
+    "numba" convolves by direct sums alone. The report has
 
-    The report holds the machine, what the environment says of processors (`settings`),
-    sgemm_gflops, copy_gbytes_per_second (read and written), and a row per operation, shape,
-    direction and implementation: milliseconds, gflops and share_of_sgemm, or gbytes_per_second and
-    share_of_copy; `algorithm` is what was chosen for a convolution, and `candidates` the
-    milliseconds of those it was chosen from. `comparisons` and `bandwidths` are those of
-    `report`.
+    - the machine, and the processor settings of the environment (`settings`);
+    - sgemm_gflops, and copy_gbytes_per_second (read and written);
+    - a row per operation, shape, direction and implementation: milliseconds, gflops and
+      share_of_sgemm, or gbytes_per_second and share_of_copy; `algorithm` is the one chosen for a
+      convolution, `candidates` are the milliseconds of all;
+    - `comparisons` and `bandwidths`, those of `report`.
     """
     for name in implementations:
         if name not in IMPLEMENTATIONS:
@@ -89,7 +89,7 @@ def _wanted(found: list[Case], kinds: tuple[str, ...]) -> list[Case]:
 def _measured(
     case: Case, sets: dict[str, Operations], bounds: _Bounds, rounds: int
 ) -> list[dict[str, Any]]:
-    """Return a row per direction and implementation; all take turns, and the bounds with them."""
+    """Return a row per direction and implementation; all take turns, together with the bounds."""
     prepared = {name: case.make(each) for name, each in sets.items()}
     work = {
         (direction, name): run
@@ -161,7 +161,7 @@ class _Bounds:
         self.copy_gbytes.clear()
 
     def measure(self) -> tuple[float, float]:
-        """Return GFLOP/s and GB/s of this moment."""
+        """Return the current GFLOP/s and GB/s."""
         product = min(mean_seconds(self._product, ENOUGH_SECONDS) for _ in range(2))
         copy = min(mean_seconds(self._copy, ENOUGH_SECONDS) for _ in range(2))
         self.sgemm_gflops.append(2 * SGEMM_SIDE**3 / product / 1e9)

@@ -29,9 +29,9 @@ from vectorized_ops.shapes import (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An operation on arrays of its own: by direction what computes it once.
+    """An operation on arrays of its own: for each direction a function that computes it once.
 
-    `choices` tells, by direction, which algorithm a convolution chose and from what.
+    `choices` has, by direction, the algorithm that a convolution chose, and the candidates.
     """
 
     runs: Mapping[str, Callable[[], object]]
@@ -40,7 +40,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One operation on one shape; `layers` tells how many layers of the network are such."""
+    """One operation on one shape; `layers` is the number of layers with that shape."""
 
     operation: OperationShape
     layers: int = 1
@@ -51,7 +51,7 @@ class Case:
 
 
 def cases(network: Network, batch: int) -> list[Case]:
-    """Return the operations of a network that take more than a moment, in order of appearance."""
+    """Return the operations of a network that take time worth measuring, in order of appearance."""
     found = Counter(network.operation(layer, batch) for layer in network.layers)
     return [Case(each, count) for each, count in found.items() if type(each) in _MAKERS]
 

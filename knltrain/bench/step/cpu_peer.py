@@ -67,7 +67,7 @@ def start_over_if_compiled(
 ) -> None:
     """Replace this process by a new one with the same `arguments`, once, if it has compiled.
 
-    It may use `cpus`, those of this process before its threads took their places.
+    The new one may use `cpus`, those of this process before it pinned its threads.
     """
     if AGAIN not in arguments and any(kernel.compiled for kernel in made):
         os.sched_setaffinity(0, cpus)

@@ -18,8 +18,8 @@ from typing import Any
 
 WARM_UP_STEPS, WARM_UP_SECONDS = 5, 5.0
 LEAD_IN_SECONDS = 0.25
-"""Until then caches are warm again, and the threads of the one before no longer spin: OpenMP's do
-for up to 200 ms."""
+"""After this time caches are warm again, and the threads of the contestant before no longer spin:
+OpenMP's do for up to 200 ms."""
 
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-6, 0.9, 5e-4
 
@@ -41,7 +41,7 @@ def warm_up(step: Callable[[], object]) -> None:
 
 
 def steps_within(seconds: float, step: Callable[[], object]) -> dict[str, Any]:
-    """Call `step` for about so long; return how often, and the time it took.
+    """Call `step` for about so long; return the number of calls, and their time.
 
     Steps of the first LEAD_IN_SECONDS do not count, unless one alone takes the whole time.
     """
