@@ -64,7 +64,7 @@ def _make(path: Path) -> None:
 
 
 def main() -> None:
-    """Remove the folder named by the only argument, once all writers have closed the pipe at stdin."""
+    """Remove the folder named by the only argument, once all writers have closed stdin's pipe."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
     os.read(0, 1)

@@ -96,9 +96,7 @@ def measured(center: Vector, increment: Vector, rounds: int) -> dict[str, list[f
 
 
 def sent(world: Any, size: int) -> list[float]:
-    """Return seconds of two-sided messages of ``size`` floats from rank 1 to rank 0, each with a reply.
-    """Return seconds of two-sided messages of ``size`` floats from rank 1 to rank 0, with one more float.
-    """
+    """Return seconds of two-sided messages, ``size`` floats from rank 1 to rank 0 and a reply."""
     vector, seconds = np.ones(size, np.float32), []
     for _ in range(_MESSAGES):
         world.Barrier()

@@ -93,7 +93,7 @@ class PeerProcess:
             self._process.stdin.flush()
 
     def fileno(self) -> int:
-        """Return the descriptor from which an answer, or the end of file, can be read; for selectors."""
+        """Return the descriptor of its answers, or of their end, for selectors."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
