@@ -61,15 +61,16 @@ def pinned_command(
 ) -> list[str]:
     """The arguments that start `command` on `cpus` through this module, with this interpreter.
 
-    `environment` adds to the inherited one, and replaces all that places threads there if it
-    places them itself. The command's memory policy is that of `memory`; ``strict`` makes it
-    required. Without `memory`, and with policy ``none``, it inherits one; in mode ``default`` of
-    the other policies a ``bind`` alone.
-    With `die_with_parent`, the caller's process id, the
-    kernel kills the command when the caller's *thread* that starts it ends, however it ends: start
-    it from a thread that outlives it. That covers the command alone, not the children it starts.
-    `say_to` is a file descriptor, open in the new process, for what else went to standard error
-    before the command begins, where it ends.
+    - `environment` adds to the inherited one; if it places threads, it replaces all variables that
+      place threads there.
+    - `memory` is the command's memory policy; ``strict`` makes it required. Without `memory`, and
+      with policy ``none``, the policy is inherited; in mode ``default`` only an inherited ``bind``
+      stays.
+    - With `die_with_parent`, the caller's process id, the kernel kills the command when the
+      caller's *thread* that starts it ends, however it ends: start it from a thread that outlives
+      it. That covers the command alone, not its children.
+    - `say_to` is a file descriptor, open in the new process, for messages that otherwise go to
+      standard error; it is closed when the command begins.
     """
     options = [f"--env={name}={value}" for name, value in (environment or {}).items()]
     if memory is not None and (memory.mode, memory.policy) != ("default", "none"):
@@ -94,9 +95,9 @@ def worker_command(
 ) -> list[str]:
     """The arguments that start `command` as the worker of `placement`, which it can read back.
 
-    It gets the computing cpus, the memory policy and the thread counts of its place, what
-    `own_placement` reads, and `environment` on top. With `pin_threads` each OpenMP thread stays
-    on its core; otherwise threads roam. See `pinned_command` for the rest.
+    It gets the computing cpus, the memory policy and the thread counts of its place, the variable
+    for `own_placement`, and `environment` on top. With `pin_threads` each OpenMP thread stays on
+    its core; otherwise threads roam. See `pinned_command` for the rest.
     """
     # Only the one who starts workers needs this, not affinity.exec itself, which must be fast.
     from affinity.process.own import PLACEMENT_VARIABLE, encode_placement

@@ -36,7 +36,7 @@ PALS, torchrun."""
 
 
 def run_plan(topology: Topology, plan: Plan, options: argparse.Namespace) -> int:
-    """Start all ranks and return how they ended; with --rank become that one and never return."""
+    """Start all ranks, return their exit status; with --rank become that one and never return."""
     _check(options)
     variables = dict(options.env)
     if options.preload:
@@ -79,7 +79,7 @@ def rank_command(
     die_with_parent: int | None = None,
     say_to: int | None = None,
 ) -> list[str]:
-    """What starts `command` in the place of a rank, with {rank} and the like filled in."""
+    """The command line of a rank's `command` in its place, with {rank} and the like filled in."""
     placement = plan.workers[rank]
     words = _filled_in(placement, len(plan.workers))
     return worker_command(
@@ -93,7 +93,7 @@ def rank_command(
 
 
 def bindings_table(topology: Topology, plan: Plan) -> str:
-    """One line for each rank: what the kernel is told of its cpus and its memory."""
+    """One line for each rank: its cpu mask and its memory policy."""
     head = ("rank", "cpus", "threads", "memory in this order", "kernel is told")
     rows = [
         (
@@ -109,9 +109,9 @@ def bindings_table(topology: Topology, plan: Plan) -> str:
 
 
 def own_rank(asked: int | str, workers: int, environment: Mapping[str, str]) -> int:
-    """The rank that is asked for, or the one that a launcher's variable names.
+    """The rank of the option, or of a launcher's variable.
 
-    Raises PlacementError if there is no such rank, or no launcher that names one.
+    Raises PlacementError if there is no such rank, or no launcher's variable.
     """
     rank = asked if isinstance(asked, int) else _local_rank(environment)
     if rank >= workers:
@@ -133,7 +133,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _proved(bystander: Bystander, status: int) -> int:
-    """Tell where the ranks were; the status, or 1 if all ended well, but not in their places."""
+    """Report where the ranks were; the status, or 1 if all ended well, but not in their places."""
     _say(f"where each rank was seen to be\n{bystander.report()}")
     if unproved := bystander.unproved():
         _say(

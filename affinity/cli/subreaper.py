@@ -38,8 +38,8 @@ def in_keeper(work: Callable[[int], int]) -> int:
     """Do `work` in a keeper and return its status, or 128 + the signal that ended it.
 
     For a process without other children or threads: in the end all of its children are killed.
-    `work` is given a file descriptor that ends when the parent does; from then on it should hurry.
-    The signals of `PASSED_ON` reach it as if sent to it.
+    `work` takes a file descriptor that ends when the parent does; from then on it should hurry. The
+    signals of `PASSED_ON` reach it as if sent to it.
     """
     _adopt_orphans()
     reading, writing = os.pipe()
@@ -72,7 +72,7 @@ def shell_status(wait_status: int) -> int:
 
 
 def end_descendants() -> None:
-    """Kill all processes below this one, until there are none: orphans come to it one by one."""
+    """Kill all processes below this one, until there are none: orphans are adopted one by one."""
     while True:
         for child in children():
             with suppress(ProcessLookupError):

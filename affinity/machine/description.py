@@ -14,7 +14,7 @@ from affinity.topology import Cache, HugePages, MemoryKind, SideCache
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """What names the processor: ``/proc/cpuinfo``'s words, as numbers where they are numbers."""
+    """Identification of the processor: ``/proc/cpuinfo``'s fields, as numbers where they are."""
 
     vendor: str = "unknown"
     family: int | None = None
@@ -25,7 +25,7 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPlace:
-    """What tells which core a hardware thread belongs to: equal for the threads of one core."""
+    """The core of a hardware thread: equal for the threads of one core."""
 
     package: int
     core: int
@@ -34,7 +34,7 @@ class ThreadPlace:
 
 @dataclass(frozen=True, slots=True)
 class ToldKind:
-    """A source's own word for the kind of a memory, such as hwloc's subtype "MCDRAM"."""
+    """A source's own name for the kind of a memory, such as hwloc's subtype "MCDRAM"."""
 
     kind: MemoryKind
     by: str

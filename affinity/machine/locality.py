@@ -12,7 +12,7 @@ from affinity.machine.description import Description
 
 @dataclass(frozen=True, slots=True)
 class Locality:
-    """The nodes with cpus that a memory belongs to, and what tells so."""
+    """The nodes with cpus that a memory belongs to, and the evidence."""
 
     near: tuple[int, ...]
     evidence: str

@@ -51,9 +51,9 @@ _DEVICES = {
 def kind_without_cpus(
     description: Description, identity: Identity, facts: NodeFacts, near: Locality
 ) -> Kind:
-    """The kind of the memory `facts` is about: what the first evidence says that there is.
+    """The kind of the memory `facts` is about, by the first evidence that exists.
 
-    "unknown" comes with what is missing and the way out.
+    "unknown" comes with what is missing and the remedy.
     """
     if facts.told is not None:
         return Kind(facts.told.kind, facts.told.by)

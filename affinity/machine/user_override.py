@@ -15,9 +15,9 @@ VARIABLES = ("AFFINITY_HBM_NODES", "MEMKIND_HBW_NODES")
 
 @dataclass(frozen=True, slots=True)
 class HbmWord:
-    """The user's word that `node` is HBM, and of which node's cores (None: not said).
+    """The user's statement that `node` is HBM, and of which node's cores (None: not said).
 
-    `by` is where it was said, for the evidence.
+    `by` is its source, for the evidence.
     """
 
     node: int

@@ -95,7 +95,7 @@ def parse_xml(text: str, source: str) -> XmlElement:
 
 
 class _Reader:
-    """Builds the elements as the parser meets their tags."""
+    """Builds the elements as the parser reads their tags."""
 
     def __init__(self, source: str) -> None:
         self.parser = expat.ParserCreate()

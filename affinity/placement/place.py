@@ -67,7 +67,7 @@ class _Placer:
         self.tiles = tiles_of(topology, self.cores)
 
     def plan(self) -> Plan:
-        """Cores first, then memory, then what to say about both."""
+        """Place cores first, then memory, then collect notes."""
         groups = self._groups()
         seats = [seat(rank, group, self.request) for rank, group in enumerate(groups)]
         memories = Memories(self.topology, self.allowed)

@@ -16,10 +16,10 @@ from affinity.process.residency import node_mappings
 
 
 def bring_back(memory: MemoryPlan) -> int:
-    """Put such memory of this process under the policy of its place, with all that was touched.
+    """Put this memory under the policy of the process's placement, and move its touched pages.
 
-    Returns how many bytes of mappings that were; 0 where the place has no policy, or the kernel
-    does not tell. What cannot be moved stays: see the proof of the placement.
+    Returns the bytes of these mappings; 0 where the placement has no policy, or the kernel does not
+    tell. Pages that cannot be moved stay: see the proof of the placement.
     """
     if memory.mode == "default":
         return 0

@@ -44,13 +44,15 @@ def place_mapping(
     move: bool = False,
     required: bool = False,
 ) -> AppliedPolicy:
-    """Put memory that is there (mmap, memfd, shared memory) under a policy, from its creator.
+    """Put existing memory (mmap, memfd, shared memory) under a policy, as its creator.
 
-    Pages that have been touched stay unless `move`, which moves those that this process alone has
-    touched. Raises MemoryPolicyError if the nodes of a
-    ``bind`` have too little left, in their pool if the memory is of huge pages from there (the
-    kernel would kill the process), if `buffer` does not start at a page or a node may not be
-    used, and, if `required`, where policies are forbidden.
+    Touched pages stay, unless `move`: it moves those that this process alone has touched. Raises
+    MemoryPolicyError
+
+    - if the nodes of a ``bind`` have too little left, in their pool for memory of huge pages from
+      there (the kernel would kill the process);
+    - if `buffer` does not start at a page, or a node may not be used;
+    - if `required`, where policies are forbidden.
     """
     given, around = tuple(nodes), mapping_at(address_of(buffer))
     from_pool = around is not None and around.hugetlb

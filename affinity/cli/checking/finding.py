@@ -16,7 +16,7 @@ _MARKS: dict[Level, str] = {"ok": "ok  ", "note": "note", "warn": "WARN", "fail"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One subject, how it is with it, and the way out where something is wrong."""
+    """One subject, its state, and the remedy where something is wrong."""
 
     level: Level
     subject: str

@@ -30,7 +30,7 @@ from affinity.topology import Topology
 def machine_findings(
     topology: Topology, allowed: Allowed, environment: Mapping[str, str] = os.environ
 ) -> Iterator[Finding]:
-    """The machine that this runs on, from its parts to what becomes of a page."""
+    """All findings about this machine, from its parts to the placement of a page."""
     cores = counted(len(topology.cores), "core")
     yield Finding("ok", "machine", f"{machine_name(topology)}, {cores}")
     yield _memories(topology)

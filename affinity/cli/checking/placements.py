@@ -26,7 +26,7 @@ REQUESTS = (
 
 
 def broken_placements(topology: Topology) -> tuple[int, list[str]]:
-    """How many of `REQUESTS` the machine has places for, and what is wrong with their plans."""
+    """How many of `REQUESTS` the machine has places for, and the faults of their plans."""
     allowed, made, wrong = Allowed(cpus=topology.cpus), 0, list[str]()
     for request in REQUESTS:
         if request.workers == "l3" and not has_cache(topology, 3):
@@ -44,7 +44,7 @@ def broken_placements(topology: Topology) -> tuple[int, list[str]]:
 
 
 def faults(topology: Topology, plan: Plan) -> Iterator[str]:
-    """What a plan for the whole machine breaks of that which is always kept."""
+    """The faults of a plan for the whole machine: cut tiles, cores given twice."""
     holders = [(worker.rank, frozenset(worker.all_cpus)) for worker in plan.workers]
     times = Counter(cpu for _, cpus in holders for cpu in cpus)
     if twice := [cpu for cpu, count in times.items() if count > 1]:

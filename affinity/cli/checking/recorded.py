@@ -34,7 +34,7 @@ _SUBJECT = "second opinion"
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What came of one recorded machine: `verdict` is "ok", "none" (no machine) or "FAIL"."""
+    """The result for one recorded machine: `verdict` is "ok", "none" (no machine) or "FAIL"."""
 
     name: str
     verdict: str
@@ -42,7 +42,7 @@ class Recorded:
 
 
 def recorded_findings(path: Path, hbm: Sequence[HbmWord] = ()) -> Iterator[Finding]:
-    """What can be checked of a machine that is only described: the rest is about this one."""
+    """The checks that apply to a recorded machine; the others are about the present one."""
     topology = read_machine(path, hbm)
     cores = counted(len(topology.cores), "core")
     yield Finding("ok", "machine", f"{machine_name(topology)}, {cores}")
@@ -60,9 +60,10 @@ def recorded_findings(path: Path, hbm: Sequence[HbmWord] = ()) -> Iterator[Findi
 
 
 def sweep(folder: Path) -> Iterator[Recorded]:
-    """Every machine below `folder`, by name: read, held against what lies beside it, planned on.
+    """Check every machine below `folder`, by name: read it, compare it, plan on it.
 
-    Raises TopologyError if there is no file or folder that could be one.
+    It is compared with other records of the same machine. Raises TopologyError if there is no file
+    or folder that could be a machine.
     """
     found = [folder] if _is_root(folder) else _machines(folder)
     if not found:
@@ -95,7 +96,7 @@ def _reason(path: Path, error: TopologyError) -> str:
 
 
 def _opinions(path: Path, topology: Topology) -> Iterator[Finding]:
-    """Where others see the machine otherwise: in files beside its own, or inside its capture."""
+    """Differences to other records of the machine: files beside its own, or inside its capture."""
     for other in _beside(path):
         try:
             yield from _held_against(topology, other.name, read_machine(other))
@@ -121,7 +122,7 @@ def _held_against(topology: Topology, name: str, theirs: Topology) -> Iterator[F
 
 
 def _left_out(topology: Topology, difference: Difference) -> bool:
-    """Whether hwloc left out what the captor was not allowed to use, as it does unless asked."""
+    """Whether hwloc left out what the captor was not allowed to use, as it does by default."""
     if difference.fact not in ("cpus", "NUMA nodes"):
         return False
     ours, theirs = (

@@ -77,5 +77,5 @@ def _word(files: MachineFiles, path: str) -> str:
 
 
 def _chosen(files: MachineFiles, path: str) -> str:
-    """The word in brackets of a setting such as ``always [madvise] never``."""
+    """The selected value, in brackets, of a setting such as ``always [madvise] never``."""
     return _word(files, path).partition("[")[2].partition("]")[0]

@@ -9,7 +9,7 @@ from affinity.whole_number import whole_number
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """One rank or all, what they inherit, and what is told of them."""
+    """One rank or all, what they inherit, and what is reported of them."""
     group = parser.add_argument_group("starting")
     group.add_argument(
         "--rank",

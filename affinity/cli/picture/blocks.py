@@ -12,7 +12,7 @@ LETTER_WIDTH = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """A rectangle with its corner at `x`, `y`; `told` is what a pointer on it brings up."""
+    """A rectangle with its corner at `x`, `y`; `told` is its tooltip."""
 
     x: float
     y: float
