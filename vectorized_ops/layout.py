@@ -80,7 +80,7 @@ def images_last(array: AnyArray) -> AnyArray:
 
 
 def pixels(array: AnyArray) -> tuple[AnyArray, int]:
-    """Return what a kernel is given: flat memory, and the distance of neighbouring pixels.
+    """Return flat memory and the distance of neighbouring pixels, the arguments of a kernel.
 
     The flat view, C-contiguous, begins at the first element of `array` (N, H, W, C) and ends behind
     its last; element (n, y, x, c) lies at (y*W + x) * distance + c*N + n. Vectors (N, I) are one
@@ -100,7 +100,7 @@ def _on(memory: AnyArray, shape: tuple[int, ...]) -> AnyArray:
 
 
 def _pixel_distance(array: AnyArray) -> int:
-    """Return the distance of neighbouring pixels in elements; refuse what kernels cannot read."""
+    """Return the distance of neighbouring pixels in elements; refuse unsuitable layouts."""
     shape, strides, size = array.shape, array.strides, array.itemsize
     number, channels = shape[0], shape[-1]
     block: int = number * channels

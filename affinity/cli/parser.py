@@ -101,7 +101,7 @@ def _parser(words: Sequence[str]) -> _Parser:
 
 def _no_word(text: str) -> NoReturn:
     """Show the requested help, or list the commands."""
-    parser = _Parser(_PROGRAM, "WORD [options]", DESCRIPTION, EXAMPLES)
+    parser = _Parser(_PROGRAM, "COMMAND [options]", DESCRIPTION, EXAMPLES)
     if text in ("-h", "--help"):
         parser.print_help()
         parser.exit()
@@ -109,7 +109,7 @@ def _no_word(text: str) -> NoReturn:
 
     close = get_close_matches(text, WORDS, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    parser.error(f"{text!r} is none of the words {', '.join(WORDS)}{hint}")
+    parser.error(f"{text!r} is none of the commands {', '.join(WORDS)}{hint}")
 
 
 def _show_options(parser: argparse.ArgumentParser) -> None:

@@ -36,6 +36,6 @@ def bring_back(memory: MemoryPlan) -> int:
 def _local_mappings() -> Iterator[tuple[int, int]]:
     ends = mapping_ends()
     for mapping in node_mappings():
-        # A segment stays where its creator put it.
+        # Shared memory stays where its creator put it.
         if not mapping.file and mapping.policy.mode == "local" and mapping.address in ends:
             yield mapping.address, ends[mapping.address]

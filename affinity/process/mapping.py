@@ -63,7 +63,7 @@ def place_mapping(
     if not from_pool or around is None or around.private:
         return applied
     note = (
-        "the policy of a shared segment of hugetlb pages holds in this process only: touch all of "
+        "the policy of shared memory in hugetlb pages holds in this process only: touch all of "
         "it here, now, or let each process place its own mapping before it touches any"
     )
     return applied._replace(notes=(*applied.notes, note))

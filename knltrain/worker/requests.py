@@ -125,8 +125,8 @@ class BoardRequests(Requests):
         )
         if not opened:
             raise ExchangeTimeout(
-                f"waited {self._limit_seconds:g} s in vain to hear after which step all are to "
-                "keep a checkpoint: a process that starts workers on another computer may be "
+                f"waited {self._limit_seconds:g} s in vain to hear after which step all write "
+                "a checkpoint: a process that starts workers on another computer may be "
                 "stopped, or else raise exchange.timeout_seconds"
             )
         return int(self._found[0])

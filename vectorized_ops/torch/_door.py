@@ -27,9 +27,9 @@ def maps(size: Sequence[int]) -> Tensor:
 
 
 def is_open_to(tensor: Tensor, dtype: torch.dtype = torch.float32) -> bool:
-    """Tell whether kernels can take a tensor: of this dtype, on the CPU, and nothing but memory.
+    """Tell whether kernels can take a tensor: of this dtype, on the CPU, with plain memory.
 
-    Not so are subclasses, sparse tensors and those whose memory holds the negative of their values.
+    Subclasses, sparse tensors and tensors with the negative bit are refused.
     """
     return (
         type(tensor) in _TYPES

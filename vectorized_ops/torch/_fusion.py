@@ -47,14 +47,14 @@ def fuse(graph: fx.Graph, modules: patterns.Modules) -> Counter[str]:
 
 
 class _Fusion:
-    """A graph on its way."""
+    """A graph while operations in it are fused."""
 
     def __init__(self, graph: fx.Graph, modules: patterns.Modules) -> None:
         self._graph, self._modules = graph, modules
         self._counts: Counter[str] = Counter()
 
     def run(self) -> Counter[str]:
-        """Do it all; what is done later looks at what was put in before."""
+        """Fuse all; later steps see the nodes that earlier ones have put in."""
         for node in self._nodes():
             self._replace_function(node)
         for node in self._nodes():

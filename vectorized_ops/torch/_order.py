@@ -178,7 +178,7 @@ def call_in_order(module: nn.Module, *args: Any, **named: Any) -> Any:
 
 
 def keep_order(graph: fx.Graph, modules: Modules) -> str:
-    """Let others see PyTorch's order in a graph; return what makes that impossible, or nothing."""
+    """Keep PyTorch's order visible in a graph; return the reason if that is impossible."""
     for node in list(graph.nodes):
         if node.op == "call_method" and node.target in _ORDERS:
             return f"it depends on the order of memory ({node.target})"

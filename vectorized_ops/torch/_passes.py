@@ -43,12 +43,12 @@ _ONE_FOLLOWS = threading.RLock()
 
 
 class OptimizationWarning(UserWarning):
-    """A model whose forward pass stays as it is, but for single modules."""
+    """A model whose forward pass cannot be traced: only single modules are replaced."""
 
 
 @final
 class Pass:
-    """A pass that was followed, or could not be, for one call; and what it has read.
+    """A pass that was traced, or could not be, for one call; and all that it has read.
 
     It keeps no modules: `forward` takes them, and tensors, from the model at each call.
     """
@@ -58,7 +58,7 @@ class Pass:
         self.served, self._reads = 0, reads
 
     def is_current(self) -> bool:
-        """Tell whether all that was read is as it was."""
+        """Tell whether all that was read is unchanged."""
         seen: Seen = {}
         return all(read.is_same(seen) for read in self._reads)
 

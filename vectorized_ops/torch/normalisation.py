@@ -76,9 +76,9 @@ def normalise(
     takers: int = 1,
     overwrite: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Return the result of `batch_norm` once for each of its takers.
+    """Return the result of `batch_norm` once for each consumer.
 
-    With `overwrite`, the gradient that arrives is nobody else's and may be overwritten.
+    With `overwrite`, the arriving gradient has no other consumer and may be overwritten.
     """
     if not _is_ours(images, addend, state, batch):
         return (_by_torch(images, state, batch, addend, relu),) * takers

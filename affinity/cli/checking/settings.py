@@ -58,7 +58,7 @@ def _shared_huge_pages(files: MachineFiles) -> Iterator[Finding]:
         yield Finding(
             "note",
             "huge pages, shared",
-            f"{chosen}: shared segments come in small pages",
+            f"{chosen}: shared memory comes in small pages",
             f"as root: echo advise > /{_THP}/shmem_enabled",
         )
     elif chosen:

@@ -56,11 +56,14 @@ SHIPPED: Final = Path(__file__).parent / "choices"
 
 @dataclass(slots=True)
 class Tuning:
-    """What a process may spend on choices, and has spent, in seconds.
+    """The seconds that a process may spend on measurements, and has spent.
 
-    `mode` is "auto": the hopeless are not tried, and with nothing left what is expected to be the
-    fastest is chosen; "off": so it is from the beginning; or "full": all are tried, for as long as
-    it takes.
+    `mode` is
+
+    - "auto": hopeless candidates are not tried; once the time is spent, the one with the least
+      expected time is chosen;
+    - "off": that one is chosen from the beginning;
+    - "full": all are tried, without a limit.
     """
 
     mode: str = "auto"
@@ -84,7 +87,7 @@ TUNING: Final = Tuning()
 
 
 def limit_tuning(mode: str, seconds: float) -> None:
-    """Let this process spend so many seconds on choices from now on, in a mode of `Tuning`."""
+    """Set the seconds for measurements in this process from now on, and a mode of `Tuning`."""
     TUNING.mode, TUNING.seconds, TUNING.spent, TUNING.measured = mode, seconds, 0.0, 0
 
 
@@ -104,10 +107,10 @@ def chosen(
 ) -> Choice:
     """Return the remembered answer to `question`, or measure the candidates, which all compute it.
 
-    The first candidate is the plain one. `expected` tells what each is expected to take, in any
-    unit, and `made_by` the state of the sources that an answer holds for; answers that come with
-    knltrain, or in a package of kernels, hold for all. Where nothing can be written the answer is
-    not kept, nor what was not measured.
+    The first candidate is the plain one. `expected` is the expected time of each, in any unit.
+    `made_by` is the state of the sources for which an answer holds; answers that come with
+    knltrain, or in a package of kernels, hold for all. An answer is not kept if nothing can be
+    written, or if it was not measured.
     """
     tried = _worth_trying(candidates, expected)
     names = list(tried)
@@ -145,9 +148,9 @@ def _worth_trying(
 
 
 def _measure(candidates: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Run all in alternation, once unmeasured: compilation and first touch do not count.
+    """Run all candidates in alternation, first a warm-up: compilation and first touch do not count.
 
-    Who is clearly beaten by his fastest time takes no part in further rounds.
+    A candidate whose fastest time is clearly beaten takes no part in further rounds.
     """
     for run in candidates.values():
         run()
@@ -183,7 +186,7 @@ def _answer_path(question: str, names: list[str], made_by: str = "") -> Path:
 
 
 def _read(path: Path, names: list[str]) -> Choice | None:
-    """Return what is remembered; a file that was cut off or altered is as good as none."""
+    """Return the remembered answers; a truncated or altered file counts as missing."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         choice = Choice(str(found["name"]), dict(found["seconds"]))

@@ -35,15 +35,16 @@ _ROOT = 0
 
 
 class UntrustedError(OSError):
-    """Somebody else may have written what lies there."""
+    """Another user may have written this file or folder."""
 
 
 @final
 class CacheFolder:
-    """Entries by name, in a folder that is made when the first lock in it is taken.
+    """Entries by name, in a folder that is created when the first lock in it is taken.
 
-    It is this user's alone, and so is the folder above, unless it ``is_shared``: then whoever owns
-    it, and the group that may write it, are trusted. What everybody may write is never.
+    It must belong to this user alone, and so must the folder above. If it ``is_shared``, its owner
+    is trusted, and so is the group that may write it. A folder that everybody may write is never
+    trusted.
     """
 
     def __init__(self, path: Path, is_shared: bool = False) -> None:
@@ -85,7 +86,7 @@ class CacheFolder:
             return False
 
     def read(self, name: str) -> bytes | None:
-        """Return the entry, or None where there is none, or a spoilt one, or none to trust."""
+        """Return the entry, or None where it is missing, damaged or not to be trusted."""
         try:
             return self._content(name)
         except OSError:

@@ -29,14 +29,14 @@ _PLAIN = (*_BUILT_IN, complex, Fraction, type(Ellipsis), np.dtype)
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
-    """Return 64 hexadecimal digits that tell Python functions apart by all that is compiled.
+    """Return 64 hexadecimal digits that identify a function by all that is compiled from it.
 
-    That is: its code, closure, defaults, the globals that it names, and all of this again for the
+    These are its code, closure, defaults and the globals that it names, and the same again for the
     kernels, intrinsics and functions among them that are of our packages or of its own top-level
-    package. Of such a package's classes and modules that are met on the way counts what is found
-    under a name that occurs in the code, and all methods by which Python itself calls an object.
-    Source positions, files and docstrings do not count. Raises TypeError for a value that is of no
-    kind known here: what else it holds may differ from process to process, and change within one.
+    package. Of such a package's classes and modules, these count: values under a name that occurs
+    in the code, and all methods by which Python itself calls an object. Source positions, files and
+    docstrings do not count. Raises TypeError for a value of an unknown kind: its content may differ
+    from process to process, and change within one.
     """
     return hashlib.sha256(Walk(function).whole().encode()).hexdigest()
 

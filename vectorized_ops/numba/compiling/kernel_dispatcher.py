@@ -30,7 +30,7 @@ Dispatcher: Any = registry.CPUDispatcher
 
 @final
 class KernelDispatcher(Dispatcher):  # type: ignore[misc]
-    """What Python calls as a kernel; kernels that name it call a `LinkedDispatcher`.
+    """A kernel as Python calls it; other kernels call a `LinkedDispatcher` in its place.
 
     Numba compiles `as_compiled(function)`, if it is given, in place of the function.
     """
@@ -79,7 +79,7 @@ def _does_nothing(*_: Any) -> float:
 
 @final
 class LinkedDispatcher(Dispatcher):  # type: ignore[misc]
-    """What stands for a kernel in the code of others: it is compiled for them, and never called."""
+    """A kernel in the code of other kernels: compiled for them, and never called by Python."""
 
     def __init__(
         self,
@@ -106,8 +106,8 @@ class LinkedDispatcher(Dispatcher):  # type: ignore[misc]
 class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """Code that is optimised as a whole by one pipeline, and kept as machine code alone.
 
-    Numba optimises each function before, and the whole twice, to find counts of references that it
-    can remove: kernels have none. LLVM's second and third level change no kernel's speed.
+    Numba optimises each function first, and then the whole twice, to remove reference counts:
+    kernels have none. LLVM's second and third level change no kernel's speed.
     """
 
     is_called = True

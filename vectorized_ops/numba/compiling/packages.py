@@ -71,7 +71,7 @@ def choices_in(path: Path) -> dict[str, str]:
 
 
 def packaged_processor() -> str | None:
-    """Return the processor whose packaged kernels are for this process: that of its name, or less.
+    """Return the processor of the packaged kernels for this process: its own name, or a lesser one.
 
     None where the user has chosen features, or none of them runs here.
     """

@@ -10,7 +10,7 @@ import numba
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Let updates that are called inside use the calling thread and no other.
+    """Let kernels that are called inside use the calling thread and no other.
 
     Numba's threads serve one caller at a time; a second one would end the process.
     """
