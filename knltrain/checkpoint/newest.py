@@ -27,7 +27,7 @@ def newest_whole(run_folder: Path) -> tuple[Path | None, list[tuple[Path, str]]]
             return folder, damaged
     if damaged:
         raise DamagedCheckpoint(
-            f"{'; '.join(why for _, why in damaged)}; there is no whole one: start a new run"
+            f"{'; '.join(why for _, why in damaged)}; no checkpoint is whole: start a new run"
         )
     return None, []
 

@@ -154,7 +154,7 @@ class ParentObserver(Observer):
             weaker = '"spill" or "none"' if placement.memory.policy == "strict" else '"none"'
             raise Misplaced(
                 # A remark may tell the cause, such as a policy that was forbidden.
-                f"its memory is not where it was to be: "
+                f"its memory is not where its placement wants it: "
                 f"{'; '.join((*problems, *found['remarks']))}; free memory there, "
                 f"or ask for less by placement.memory = {weaker}"
             )

@@ -79,7 +79,7 @@ def _newest(run_folder: Path, network: Network) -> tuple[Checkpoint, list[str]]:
         else:
             return checkpoint, [f"{why}; {folder.name} is taken" for why in damaged]
     if damaged:
-        raise DamagedCheckpoint(f"{'; '.join(damaged)}; there is no whole one")
+        raise DamagedCheckpoint(f"{'; '.join(damaged)}; no checkpoint is whole")
     raise CheckpointError(
         f"'{run_folder}' has no checkpoint to evaluate: let the run come to its end, or give "
         "it checkpoint.every_epochs above 0"

@@ -35,7 +35,7 @@ def keep_memory(huge_pages: bool = True) -> None:
         mallopt = library.mallopt
     except AttributeError:
         raise OperationError(
-            "memory was to be kept, but this C library has no mallopt: expected glibc; call "
+            "keep_memory was requested, but this C library has no mallopt: expected glibc; call "
             "optimize(model, keep_memory=False), and set the allocator that is in use instead"
         ) from None
     never, none = -1, 0

@@ -41,7 +41,7 @@ def parse_sizes(text: str) -> list[int]:
     words = (word.strip() for word in text.split(","))
     sizes = sorted({parse_size(word, "--sizes") for word in words if word})
     if not sizes:
-        raise ConfigError("--sizes names no size: expected some, such as 64K,28MB")
+        raise ConfigError("--sizes is empty: expected sizes, such as 64K,28MB")
     return sizes
 
 
