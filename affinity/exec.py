@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from affinity.placement.plan import MemoryPlan, Placement
 
 SAID_BY = "affinity.exec: "
-"""What each line begins with that this module has to say."""
+"""The beginning of each message of this module."""
 
 _PR_SET_PDEATHSIG = 1
 _BAD_REQUEST, _PARENT_GONE, _CANNOT_RUN, _NOT_FOUND = 2, 125, 126, 127

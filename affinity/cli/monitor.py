@@ -16,11 +16,11 @@ from affinity.sizes import format_bytes
 from affinity.topology import Topology
 
 FIRST_LOOK_SECONDS = 0.5
-"""What has ended by then is not seen."""
+"""Processes that have ended by then are not seen."""
 
 _LONGEST_PAUSE_SECONDS = 60.0
 _LOOKS_SHARE = 0.05
-"""A look holds up the process that it is at, so looking may take this part of the time at most."""
+"""Largest share of the time for sampling, which delays the sampled process."""
 
 
 @final

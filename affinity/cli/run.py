@@ -31,8 +31,8 @@ LOCAL_RANK_VARIABLES = (
     "PALS_LOCAL_RANKID",
     "LOCAL_RANK",
 )
-"""How a process is told which one on its node it is: by Slurm, Open MPI, Intel MPI and MPICH, HPE's
-PALS, torchrun."""
+"""Variables with a process's local rank: of Slurm, Open MPI, Intel MPI and MPICH, HPE's PALS,
+torchrun."""
 
 
 def run_plan(topology: Topology, plan: Plan, options: argparse.Namespace) -> int:
@@ -127,7 +127,7 @@ def _check(options: argparse.Namespace) -> None:
     for name, given in asked:
         if given and options.rank is not None:
             raise AffinityError(
-                f"{name} cannot be had with --rank, where nobody stays to do it: this process "
+                f"{name} does not work with --rank: this process "
                 "becomes the command; leave one of the two out"
             )
 

@@ -25,7 +25,7 @@ from affinity.sizes import format_bytes
 from affinity.topology import NumaNode, Topology
 
 SAME_SIZE = 0.01
-"""Sizes that differ by no more than this part are the same: kernels count what they reserve."""
+"""Sizes that differ by at most this share are equal: kernels differ in counting reserved memory."""
 
 SHOWN_GROUPS = 3
 """How many groups of cpus a difference names before it breaks off."""

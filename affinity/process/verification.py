@@ -18,7 +18,7 @@ from affinity.process.threads import ThreadBinding, openmp_runtimes, thread_bind
 from affinity.sizes import format_bytes
 
 STRICT_ALLOWANCE_BYTES = 2 << 20
-"""What may lie elsewhere although memory is bound, such as pages the kernel itself put down."""
+"""Bytes that may lie elsewhere although memory is bound, such as pages placed by the kernel."""
 
 
 class ObservedMemory(TypedDict):

@@ -19,7 +19,7 @@ BitArray = npt.NDArray[np.int32]
 
 _BLOCK = 1024
 _SAMPLED = 16
-"""Of each block, so many neighbours are the sample: a cache line."""
+"""Neighbours of each block that are in the sample: a cache line."""
 _MAGNITUDE = np.int32(reference.MAGNITUDE_BITS)
 _UPPER, _LOWER = 20, 10
 """Where the 31 bits of a magnitude are cut: counted are the upper 11, then 10, then 10."""

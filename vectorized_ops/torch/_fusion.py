@@ -22,7 +22,7 @@ from vectorized_ops.torch.normalisation import normalise_by
 from vectorized_ops.torch.pooling import pool_by
 
 _LEAST_TAKERS = 3
-"""Takers from which on a pass of its own for the sum of their gradients is quicker."""
+"""From so many consumers on, a separate pass that sums their gradients is faster."""
 
 
 def normalise(layer: nn.BatchNorm2d, images: Tensor, **options: Any) -> Tensor:
@@ -36,7 +36,7 @@ def concatenate(images: list[Tensor], rectify: tuple[bool, ...]) -> Tensor:
 
 
 _FOR_SEVERAL: dict[Any, Callable[..., Any]] = {normalise: normalise_by, concatenate: join_branches}
-"""Operations for one taker, and the same for several."""
+"""Operations for one consumer, and the same for several."""
 
 _FUSED = (normalise, concatenate, convolve_by, respond_by, pool_by)
 

@@ -27,7 +27,7 @@ OF_MODULES = ("torch.nn.modules.module",)
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 
 OF_EVERY_MODULE = {*nn.Module().__dict__, *dir(nn.Module), PASSES} - {"forward"}
-"""What modules have by which PyTorch works, and programs seldom."""
+"""Attributes of modules that PyTorch itself uses, and programs seldom."""
 
 _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 EFFECTS: dict[Any, str] = {

@@ -47,7 +47,7 @@ _UNTOUCHED: dict[Any, Any] = {
         BatchNorm2d, LocalResponseNorm, MaxPool2d,
     )
 }  # fmt: skip
-"""What layers do, as long as nobody puts something else into their classes."""
+"""The original methods of layers, to detect replaced ones."""
 
 Modules = Mapping[str, nn.Module]
 

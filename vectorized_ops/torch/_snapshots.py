@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 _LARGEST = 2000
-"""Values inside of one that are looked at; it is done at every call of a model."""
+"""Most values inside of one that are compared, at every call of a model."""
 _LARGEST_BYTES = 1 << 16
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)

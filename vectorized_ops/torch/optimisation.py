@@ -35,7 +35,7 @@ SINGLY: dict[type[nn.Module], type[nn.Module]] = {
     nn.AvgPool2d: pooling.AvgPool2d,
     nn.AdaptiveAvgPool2d: pooling.AdaptiveAvgPool2d,
 }
-"""Modules that are exchanged one by one, whatever stands beside them."""
+"""Modules that are replaced one by one, without regard to their neighbours."""
 
 _BEFORE = {ours: theirs for theirs, ours in SINGLY.items()}
 

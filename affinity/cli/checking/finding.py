@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from affinity.cli.layout import paragraph
 
 Level: TypeAlias = Literal["ok", "note", "warn", "fail"]
-"""note: worth knowing; warn: slower than need be; fail: what is promised cannot be had."""
+"""note: worth knowing; warn: slower than necessary; fail: placement does not work."""
 
 _MARKS: dict[Level, str] = {"ok": "ok  ", "note": "note", "warn": "WARN", "fail": "FAIL"}
 

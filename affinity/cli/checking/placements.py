@@ -22,7 +22,7 @@ REQUESTS = (
     Request(workers=4, strategy="scatter", cores_per_worker=1),
     *(Request(workers=unit) for unit in _UNITS),
 )
-"""What every machine is asked for; where there are too few cores, that is an answer too."""
+"""The requests for every machine; too few cores for one is a valid answer."""
 
 
 def broken_placements(topology: Topology) -> tuple[int, list[str]]:

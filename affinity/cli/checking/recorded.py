@@ -27,7 +27,7 @@ from affinity.topology import Topology
 _CAPTURES = r"\.(?:tar(?:\.\w+)?|t[gbx]z2?)"
 _OTHERS = r"(?:\.v\d(?:tov\d)?)?(?:\.(?:xml|output|console|lstopo|txt))+"
 _NAMED = re.compile(rf"(?P<stem>.+?)(?:(?P<capture>{_CAPTURES})|{_OTHERS})", re.IGNORECASE)
-"""File names of machines: what one machine is called, and whether it is a capture of files."""
+"""File names of machines: the machine's name, and whether it is a capture of files."""
 
 _SUBJECT = "second opinion"
 

@@ -34,24 +34,24 @@ from vectorized_ops.timing import mean_seconds
 
 ROUNDS = 5
 ENOUGH_SECONDS = 0.5
-"""After so long no further round is begun: large operations are measured well by one."""
+"""Seconds after which no further round begins: one round is enough for large operations."""
 
 BEATEN = 1.2
-"""Who took so many times as long as the fastest, at its best, is measured no further."""
+"""A candidate whose best time is so many times the fastest one's is measured no further."""
 
 LEAST_SECONDS = 2e-3
-"""What takes less is repeated within one timing: calls and clocks must not choose."""
+"""Shorter runs are repeated within one timing, so that the overhead of calls does not decide."""
 
 MARGIN = 1.03
-"""The first candidate is kept unless another is so much faster: noise must not choose."""
+"""The first candidate is kept unless another is so much faster, so that noise does not decide."""
 
 HOPELESS = 1.4
-"""Who is expected to take so many times as long as the fastest is not tried."""
+"""A candidate whose expected time is so many times the fastest one's is not tried."""
 
 TUNING_SECONDS = 60.0
 
 SHIPPED: Final = Path(__file__).parent / "choices"
-"""Answers by processor, which `scripts/build_kernels --tune` has measured."""
+"""Choices by processor, measured by `scripts/build_kernels --tune`."""
 
 
 @dataclass(slots=True)

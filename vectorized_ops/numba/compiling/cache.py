@@ -32,7 +32,7 @@ PATIENCE_SECONDS: Final = 300.0
 
 _LONGEST_PAUSE_SECONDS = 0.25
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "USING_SVML")
-"""What is set in Numba and changes machine code."""
+"""Settings of Numba that change machine code."""
 
 
 class KernelCacheWarning(UserWarning):

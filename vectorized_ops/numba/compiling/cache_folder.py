@@ -26,7 +26,7 @@ UNUSED_SECONDS: Final = 30 * 86_400.0
 """After so long without use an entry is removed, and a folder of other versions' entries."""
 
 MOST_BYTES: Final = 1 << 30
-"""Of what is more, the entries that were not used for longest are removed."""
+"""Beyond this size the least recently used entries are removed."""
 
 _LOCKS, _ENTRY, _PARTIAL = "locks", ".kernel", ".partial"
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
