@@ -1,11 +1,11 @@
-"""Where things sit: the machine's cores and memories, and the place of each worker on them.
+"""Places workers on the cores and memories of a machine.
 
-    topology = read_topology()                                     what the machine is made of
-    allowed = read_allowed()                                       what this process may use of it
-    plan = place_workers(topology, allowed, Request(workers=4))    whose cores and memory are whose
+    topology = read_topology()                                     the machine's cores and memories
+    allowed = read_allowed()                                       the part this process may use
+    plan = place_workers(topology, allowed, Request(workers=4))    cores and memory of each worker
     first = plan.workers[0]
     Popen(pinned_command(["python", "-m", "worker"], first.cpus, memory=first.memory))
-    observed_binding()                                             what came of it, in the worker
+    observed_binding()                                             in the worker: where it really is
 
 The same on the command line is ``python -m affinity``. Knows nothing of training and needs nothing
 but Python and Linux.

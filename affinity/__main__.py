@@ -1,4 +1,4 @@
-"""``python -m affinity``: look at a machine, plan on it, check it, run on it."""
+"""``python -m affinity``: shows a machine, plans a placement, checks it, runs a command in it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def format_cpulist(numbers: Iterable[int]) -> str:
 
 
 def members_of(bits: int) -> tuple[int, ...]:
-    """The numbers in a mask: of 5, which is 101 in binary, 0 and 2.
+    """The numbers in a bit mask: of 5, which is 101 in binary, 0 and 2.
 
     Raises AffinityError if one is `TOO_HIGH` or more.
     """

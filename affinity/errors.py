@@ -24,7 +24,7 @@ class NoMachine(TopologyError):  # noqa: N818
 
 
 class PlacementError(AffinityError):
-    """The cpus or groups of cores asked for cannot be had on this machine."""
+    """The requested cpus or groups of cores are not available on this machine."""
 
 
 class TooManyWorkers(PlacementError):  # noqa: N818
@@ -36,7 +36,7 @@ class TooManyWorkers(PlacementError):  # noqa: N818
 
 
 class MemoryPolicyError(AffinityError):
-    """Memory cannot be put where it was asked to be; `errno` is the kernel's, 0 if not asked."""
+    """Memory cannot be placed as requested; `errno` is the kernel's, 0 if it was not asked."""
 
     def __init__(self, message: str, errno: int = 0) -> None:
         super().__init__(message)

@@ -1,20 +1,25 @@
-"""Start a command on its cpus before it runs a single instruction of its own.
+"""Starts a command with its CPU mask, memory policy and environment already set.
 
     python -m affinity.exec --cpus 0,2-3 [--memory MODE:NODES [--memory-required]]
         [--env K=V]... [--die-with-parent PID] [--say-to FD] -- CMD ARGS...
 
-Libraries count the cpus they may use, start their threads and touch their memory while they are
-imported, so mask, memory policy and environment must stand before that: this process sets them and
-then becomes the command. MODE is one of Linux's: bind, preferred, preferred-many, interleave,
-weighted-interleave, or default and local, which take no nodes. Without --memory a policy is
-inherited; default drops an inherited one, except a bind, which is a limit that somebody set
-(Slurm, numactl). In place of a mode that the kernel does not know its next weaker one is set, and
-where policies are forbidden none, unless they are required; either is said on standard error, or
-with --say-to in a file descriptor that ends where the command begins.
+Libraries count cpus, start threads and touch memory while they are imported. So this process sets
+the mask, the memory policy and the environment first, and then becomes the command (exec).
 
-The command inherits the environment and what --env adds. But where --env says how OpenMP is to
-place its threads (OMP_PLACES and the other `THREAD_PLACEMENT_VARIABLES`), inherited variables of
-that group are dropped: Intel's and GNU's own would win over the standard's that were given.
+MODE is one of Linux's:
+
+- bind, preferred, preferred-many, interleave, weighted-interleave: take NODES;
+- default, local: take none.
+
+Without --memory the policy is inherited. default drops an inherited policy, except a bind: that is
+a limit that somebody set (Slurm, numactl). A mode that the kernel does not know is replaced by the
+next weaker one. Where policies are forbidden none is set; with --memory-required the command is not
+started then. Messages go to standard error, or with --say-to to a file descriptor that is closed
+when the command begins.
+
+The command inherits the environment and what --env adds. Where --env says how OpenMP places its
+threads (OMP_PLACES and the other `THREAD_PLACEMENT_VARIABLES`), inherited variables of that group
+are dropped: those of Intel and GNU would override the standard's.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
     from affinity.placement.plan import MemoryPlan, Placement
 
 SAID_BY = "affinity.exec: "
-"""What each line begins with that this module has to say."""
+"""The beginning of each message of this module."""
 
 _PR_SET_PDEATHSIG = 1
 _BAD_REQUEST, _PARENT_GONE, _CANNOT_RUN, _NOT_FOUND = 2, 125, 126, 127
@@ -56,15 +61,16 @@ def pinned_command(
 ) -> list[str]:
     """The arguments that start `command` on `cpus` through this module, with this interpreter.
 
-    `environment` adds to the inherited one, and replaces all that places threads there if it
-    places them itself. The command's memory policy is that of `memory`; ``strict`` makes it
-    required. Without `memory`, and with policy ``none``, it inherits one; in mode ``default`` of
-    the other policies a ``bind`` alone.
-    With `die_with_parent`, the caller's process id, the
-    kernel kills the command when the caller's *thread* that starts it ends, however it ends: start
-    it from a thread that outlives it. That covers the command alone, not the children it starts.
-    `say_to` is a file descriptor, open in the new process, for what else went to standard error
-    before the command begins, where it ends.
+    - `environment` adds to the inherited one; if it places threads, it replaces all variables that
+      place threads there.
+    - `memory` is the command's memory policy; ``strict`` makes it required. Without `memory`, and
+      with policy ``none``, the policy is inherited; in mode ``default`` only an inherited ``bind``
+      stays.
+    - With `die_with_parent`, the caller's process id, the kernel kills the command when the
+      caller's *thread* that starts it ends, however it ends: start it from a thread that outlives
+      it. That covers the command alone, not its children.
+    - `say_to` is a file descriptor, open in the new process, for messages that otherwise go to
+      standard error; it is closed when the command begins.
     """
     options = [f"--env={name}={value}" for name, value in (environment or {}).items()]
     if memory is not None and (memory.mode, memory.policy) != ("default", "none"):
@@ -89,9 +95,9 @@ def worker_command(
 ) -> list[str]:
     """The arguments that start `command` as the worker of `placement`, which it can read back.
 
-    It gets the computing cpus, the memory policy and the thread counts of its place, what
-    `own_placement` reads, and `environment` on top. With `pin_threads` each OpenMP thread stays
-    on its core; otherwise threads roam. See `pinned_command` for the rest.
+    It gets the computing cpus, the memory policy and the thread counts of its place, the variable
+    for `own_placement`, and `environment` on top. With `pin_threads` each OpenMP thread stays on
+    its core; otherwise threads roam. See `pinned_command` for the rest.
     """
     # Only the one who starts workers needs this, not affinity.exec itself, which must be fast.
     from affinity.process.own import PLACEMENT_VARIABLE, encode_placement

@@ -1,4 +1,4 @@
-"""Standard streams that a program can rely on: none is closed, none is at a loss for a letter."""
+"""Makes standard streams safe to use: none is closed, and none fails at a character."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
 
 
 def secure_standard_streams() -> None:
-    """Make standard input, output and error fit for use; to be called before all else.
+    """Make standard input, output and error safe to use; to be called before all else.
 
     Descriptors 0 to 2 that were closed (`program <&-`, as some schedulers start it) are opened on
-    /dev/null, for the programs that this one starts, too: else what is opened next would get their
-    numbers, and take what is printed. A letter that the encoding of output or error lacks is
+    /dev/null, for the programs that this one starts, too. Otherwise the next opened file would get
+    their numbers, and receive the output. A character that the encoding of output or error lacks is
     written as an escape, ``\\u03b1``, instead of ending the program.
     """
     for name, mode in _MODES.items():

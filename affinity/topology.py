@@ -1,4 +1,4 @@
-"""What a machine is made of: plain facts, each conclusion with the evidence for it.
+"""A machine's cores and memories: plain facts, each conclusion with the evidence for it.
 
     package > NUMA node > last-level cache > tile (cores that share an L2) > core > cpu
 
@@ -100,7 +100,7 @@ class NumaNode:
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """How the firmware set up cores and memories, in the vendor's words, with evidence.
+    """Firmware modes of cores and memories, by the vendor's names, with evidence.
 
     `cluster`: "SNC-4", "quadrant", "all-to-all, hemisphere or quadrant", "NPS-2", "one node per
     package" ...; `memory`: "flat", "cache", "hybrid", "HBM only", "DRAM only" ...
@@ -117,8 +117,8 @@ class Topology:
     """The machine: its cores ordered by package, NUMA node and cpu, and its memories by id.
 
     `distances[i][j]` is the firmware's distance from `numa_nodes[i]` to `numa_nodes[j]` (10: to
-    itself), empty where not known. `sources` say which files told the facts, `notes` what a
-    person should know of this machine.
+    itself), empty where not known. `sources` name the files that were read, `notes` are messages
+    for a user of this machine.
     """
 
     model: str

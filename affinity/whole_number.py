@@ -1,13 +1,13 @@
-"""Numbers in texts of others."""
+"""Parses whole numbers in untrusted text."""
 
 from __future__ import annotations
 
 
 def whole_number(text: str | None, most_digits: int = 18) -> int | None:
-    """The number, 0 or more, that these ASCII digits are; None for any other text, or more digits.
+    """The whole number in ASCII digits; None for any other text, or more digits.
 
-    Some other characters count as digits that Python reads as no number, and of some thousand
-    digits it raises ValueError.
+    Python's own test accepts other characters as digits that it cannot read as a number, and its
+    conversion raises ValueError for some thousand digits.
     """
     if text is None or not (text.isascii() and text.isdigit() and len(text) <= most_digits):
         return None

@@ -1,1 +1,1 @@
-"""How fast numbers move: operations of CNN training, one definition, several implementations."""
+"""Operations of CNN training: one definition in NumPy, several fast implementations."""

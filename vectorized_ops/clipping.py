@@ -1,4 +1,4 @@
-"""How far a gradient may reach before an optimizer uses it."""
+"""Limits for clipping a gradient before an optimizer uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The implementations by name, and what each of them consists of."""
+"""The implementations by name, and the parts of each."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Operation = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """One implementation of every operation; what each means stands in `vectorized_ops.reference`.
+    """One implementation of every operation; `vectorized_ops.reference` defines each.
 
-    None where the implementation has none: `pooled_convolution` where convolution and pooling are
-    not fused, `local_response_normalisation` and `dropout` where no library offers them, `chosen`
-    where nothing is chosen by measurement, `prepare` where nothing is compiled.
+    An entry is None where the implementation lacks it: `pooled_convolution` without fused
+    convolution and pooling, `local_response_normalisation` and `dropout` where no library has them,
+    `chosen` without autotuning, `prepare` without compilation.
     """
 
     name: str
@@ -54,8 +54,8 @@ class Operations:
 def operations(name: str, winograd: bool = True) -> Operations:
     """Import and return the implementation `name`, one of IMPLEMENTATIONS.
 
-    "numba" measures which algorithm convolves each shape fastest; without `winograd`, which stands
-    for Strassen's as well, it sums directly, whose rounding errors are smaller.
+    "numba" measures which algorithm convolves each shape fastest. Without `winograd`, which
+    includes Strassen's, it sums directly, with smaller rounding errors.
     """
     if name not in IMPLEMENTATIONS:
         raise OperationError(

@@ -1,11 +1,11 @@
-"""The memory order of activations: logical index order and order in memory are two things.
+"""The memory order of activations, which is independent of their index order.
 
 Every operation indexes images as (N, H, W, C). The Numba kernels want the image number to run
 fastest in memory, so that the lanes of a vector are images: no channel count and no map size
-leaves lanes empty. Pixels run slowest: all a kernel reads of a pixel, its channels and images, is
-one block of memory, and some channels of every pixel (one branch of a concatenation) are an array
-like any other, whose pixels only lie further apart. PyTorch draws the same distinction between
-index order and memory order with its channels_last tensors.
+leaves lanes empty. Pixels run slowest, so all values of a pixel (its channels and images) are one
+block of memory. Some channels of every pixel (one branch of a concatenation) are an ordinary array
+whose pixels only lie further apart. PyTorch makes the same distinction with its channels_last
+tensors.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def images_last(array: AnyArray) -> AnyArray:
 
 
 def pixels(array: AnyArray) -> tuple[AnyArray, int]:
-    """Return what a kernel is given: flat memory, and the distance of neighbouring pixels.
+    """Return flat memory and the distance of neighbouring pixels, the arguments of a kernel.
 
     The flat view, C-contiguous, begins at the first element of `array` (N, H, W, C) and ends behind
     its last; element (n, y, x, c) lies at (y*W + x) * distance + c*N + n. Vectors (N, I) are one
@@ -100,7 +100,7 @@ def _on(memory: AnyArray, shape: tuple[int, ...]) -> AnyArray:
 
 
 def _pixel_distance(array: AnyArray) -> int:
-    """Return the distance of neighbouring pixels in elements; refuse what kernels cannot read."""
+    """Return the distance of neighbouring pixels in elements; refuse unsuitable layouts."""
     shape, strides, size = array.shape, array.strides, array.itemsize
     number, channels = shape[0], shape[-1]
     block: int = number * channels

@@ -1,4 +1,4 @@
-"""Groups of a packed vector that optimizers move each in its own way."""
+"""Parameter groups: parts of a packed vector that an optimizer treats alike."""
 
 from __future__ import annotations
 

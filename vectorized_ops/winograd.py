@@ -1,8 +1,8 @@
 """The matrices of Winograd's minimal filtering F(m, r), by the Toom-Cook construction.
 
 A correlation of n = m + r - 1 inputs d with r weights g gives m outputs with n multiplications:
-y = A^T [(G g) * (B^T d)]. In two dimensions the maps are applied to rows and columns (Lavin and
-Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308). All matrices are
+y = A^T [(G g) * (B^T d)]. In two dimensions the transforms are applied to rows and columns (Lavin
+and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308). All matrices are
 exact.
 """
 

@@ -1,1 +1,1 @@
-"""The words of ``python -m affinity``: show, plan, check, run, snapshot."""
+"""The commands of ``python -m affinity``: show, plan, check, run, snapshot."""

@@ -1,4 +1,4 @@
-"""The same facts as JSON, for scripts: names and units are those of the classes."""
+"""Topologies, plans and findings as JSON, for scripts: names and units are those of the classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from affinity.topology import Core, Topology
 
 
 def machine_json(topology: Topology, allowed: Allowed) -> str:
-    """A `Topology`, its tiles and L3 groups as lists of cpus, and what is `allowed` of it."""
+    """A `Topology`, its tiles and L3 groups as lists of cpus, and the part that is `allowed`."""
     facts = {
         **asdict(topology),
         "tiles": _cpus(topology.tiles),
@@ -25,17 +25,17 @@ def machine_json(topology: Topology, allowed: Allowed) -> str:
 
 
 def plan_json(plan: Plan) -> str:
-    """A `Plan` as it is."""
+    """The fields of a `Plan`."""
     return json.dumps(asdict(plan), indent=1)
 
 
 def findings_json(findings: Sequence[Finding]) -> str:
-    """A list of findings, each with its level, subject, what was found and the way out."""
+    """A list of findings, each with its level, subject, text and remedy."""
     return json.dumps([asdict(finding) for finding in findings], indent=1)
 
 
 def recorded_json(machines: Sequence[Recorded]) -> str:
-    """A list of recorded machines, each with its name, verdict and what was found."""
+    """A list of recorded machines, each with its name, verdict and findings."""
     return json.dumps([asdict(machine) for machine in machines], indent=1)
 
 

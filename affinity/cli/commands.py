@@ -1,4 +1,4 @@
-"""What the words of the command line do: read a machine, work it out, print it."""
+"""The commands of ``python -m affinity``: each reads a machine, does its work and prints it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def plan(options: argparse.Namespace) -> int:
-    """Print, or draw, where the workers would sit."""
+    """Print, or draw, the places of the workers."""
     topology, made = _make_plan(options)
     if options.picture:
         _draw(options.picture, topology, made)
@@ -51,7 +51,7 @@ def plan(options: argparse.Namespace) -> int:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Print what was found; 1 if something is wrong."""
+    """Print the findings; 1 if something is wrong."""
     from affinity.cli.checking.finding import exit_status, show_findings
 
     if options.machines is not None:
@@ -97,7 +97,7 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Start the command in all places, or in one, and return how that ended."""
+    """Start the command in all places, or in one, and return its exit status."""
     from affinity.cli.run import run_plan
 
     topology, made = _make_plan(options)

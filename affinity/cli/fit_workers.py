@@ -15,8 +15,8 @@ from affinity.topology import Topology
 def place_as_many(topology: Topology, allowed: Allowed, request: Request) -> Plan:
     """The plan with most workers of `request.cores_per_worker` cores, none on two NUMA nodes.
 
-    Where not even one finds room inside a node, they may span. Raises PlacementError if no size
-    is given, or not even one worker can be had.
+    If not even one worker fits inside a node, workers may span nodes. Raises PlacementError if no
+    size is given, or there is no room for one worker.
     """
     if request.cores_per_worker is None or request.cores_per_worker < 1:
         raise PlacementError(

@@ -1,4 +1,4 @@
-"""What ``--help`` says beyond the options: where to begin, and where other tools' options are."""
+"""Texts of ``--help`` besides the options: first commands, and other tools' equivalents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = {
 
 DESCRIPTION = "\n".join(
     (
-        "Where things sit on this machine, and where your workers should.\n\nwords:",
+        "The cores and memories of this machine, and places for your workers.\n\ncommands:",
         *(f"  {word:<10} {told}" for word, told in WORDS.items()),
     )
 )
@@ -23,7 +23,7 @@ begin with
   python -m affinity plan --workers numa
   python -m affinity run --workers numa -- ./train --rank {rank}
 
-Every word has its own --help; that of plan names the options of run_cpu, ipexrun, mpirun,
+Every command has its own --help; that of plan names the options of run_cpu, ipexrun, mpirun,
 srun, likwid and numactl beside ours.
 """
 

@@ -1,4 +1,4 @@
-"""Which cores and memories are at home together: what both text and pictures are built of."""
+"""Groups cores with their local memories; both text and pictures are built from these groups."""
 
 from __future__ import annotations
 

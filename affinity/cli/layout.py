@@ -1,4 +1,4 @@
-"""Text for terminals: columns that line up, paragraphs that wrap, letters that can be shown."""
+"""Text for terminals: aligned columns, wrapped paragraphs, a fallback for missing characters."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def section(title: str, lines: Iterable[str]) -> str:
 
 
 def bullets(notes: Iterable[str]) -> list[str]:
-    """One wrapped paragraph for each note, said once only."""
+    """One wrapped paragraph for each note, without repetitions."""
     return [paragraph(note, "* ", WIDTH - 2) for note in dict.fromkeys(notes)]
 
 
@@ -68,7 +68,7 @@ def page(sections: Iterable[str]) -> str:
 
 
 def told_of(noun: str, told: Iterable[tuple[int, str]]) -> list[str]:
-    """What is told of numbered things, once for all of which the same is told.
+    """Descriptions of numbered things; equal descriptions are given once.
 
     ``told_of("node", [(0, "DRAM"), (1, "DRAM")])`` is ``["nodes 0-1  DRAM"]``.
     """
@@ -89,7 +89,7 @@ def told_of(noun: str, told: Iterable[tuple[int, str]]) -> list[str]:
 
 
 def showable(text: str, encoding: str | None) -> str:
-    """`text` for a terminal of this encoding, with plain letters where it lacks ours."""
+    """`text` for a terminal of this encoding, with ASCII in place of characters that it lacks."""
     try:
         text.encode(encoding or "ascii")
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Looking on while ranks run: where their threads and pages are, for a report at the end."""
+"""Samples where threads and pages are while ranks run, for a report at the end."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from affinity.sizes import format_bytes
 from affinity.topology import Topology
 
 FIRST_LOOK_SECONDS = 0.5
-"""What has ended by then is not seen."""
+"""Processes that have ended by then are not seen."""
 
 _LONGEST_PAUSE_SECONDS = 60.0
 _LOOKS_SHARE = 0.05
-"""A look holds up the process that it is at, so looking may take this part of the time at most."""
+"""Largest share of the time for sampling, which delays the sampled process."""
 
 
 @final
 class Bystander:
-    """Looks at the ranks soon after the start, and then more and more rarely.
+    """Samples the ranks soon after the start, and then more and more rarely.
 
-    Of each rank the look that found most memory is kept.
+    The sample with most memory is kept of each rank.
     """
 
     def __init__(self, topology: Topology, plan: Plan) -> None:
@@ -38,7 +38,7 @@ class Bystander:
         self.next_look = time.monotonic() + self._pause
 
     def look(self, rank_of: Mapping[int, int]) -> None:
-        """Look at the ranks, given by process id, if it is time to."""
+        """Sample the ranks, given by process id, if it is time to."""
         start = time.monotonic()
         if start < self.next_look:
             return
@@ -54,7 +54,7 @@ class Bystander:
         self.next_look = start + max(self._pause, taken / _LOOKS_SHARE)
 
     def report(self) -> str:
-        """One line for each rank, and below them what is not as it was planned."""
+        """One line for each rank, and below them deviations from the plan."""
         head = ("rank", "cpus", "threads", "memory")
         lines = [self._line(worker.rank) for worker in self._plan.workers]
         problems = [
@@ -65,11 +65,11 @@ class Bystander:
         return "\n".join((table(head, lines, right=(0, 2)), *bullets(problems)))
 
     def misplaced(self) -> list[int]:
-        """Ranks that were seen not to be where they were to be: see `Sight`."""
+        """Ranks that were not in their places: see `Sight`."""
         return [rank for rank, sight in sorted(self._sights.items()) if sight.misplaced]
 
     def unproved(self) -> list[int]:
-        """Ranks with policy `strict` that were never seen."""
+        """Ranks with policy `strict` that were never sampled."""
         return [
             worker.rank
             for worker in self._plan.workers

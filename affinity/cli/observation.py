@@ -1,4 +1,4 @@
-"""One look at all processes of a rank: where they are, and whether that makes its place void."""
+"""One sample of all processes of a rank: where they are, and whether that defeats its placement."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from affinity.process.verification import (
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one look at all processes of a rank found, bytes by node; `problems` as of `judge`.
+    """One sample of all processes of a rank, bytes by node; `problems` are those of `judge`.
 
-    `misplaced` if they make the placement void: under policy strict each of them, under others that
-    nothing is where memory was to be.
+    `misplaced` if they defeat the placement: under policy strict any problem does, under others
+    only that no memory is where it was to be.
     """
 
     cpus: tuple[int, ...]
@@ -35,7 +35,7 @@ class Sight:
 
 
 def look_at(placement: Placement, members: Iterable[int]) -> Sight | None:
-    """Look at the processes of a rank; None if they have ended, or are about to start."""
+    """Sample the processes of a rank; None if they have ended, or are about to start."""
     found: list[ObservedBinding] = []
     for pid in members:
         with suppress(AffinityError):  # It has ended since.
@@ -56,9 +56,10 @@ def look_at(placement: Placement, members: Iterable[int]) -> Sight | None:
 
 
 def _nothing_there(placement: Placement, found: Sequence[ObservedBinding], held_bytes: int) -> bool:
-    """Whether the largest process has nothing where it was to be, or an arena that is due has not.
+    """Whether the largest process, or an arena that is due, has no memory where it was to be.
 
-    Small ones may come when HBM is full. An arena is due once the rank holds as much as it needs.
+    Small processes may start when HBM is full. An arena is due once the rank holds as much as it
+    needs.
     """
     arenas = placement.memory.arenas
     due = tuple(arena for arena in arenas if (arena.need_bytes or 0) <= held_bytes)
@@ -83,6 +84,6 @@ def _own_memory(observed: ObservedBinding) -> Counter[int]:
 
 
 def _has_ended(observed: ObservedBinding) -> bool:
-    """Whether a process has nothing left but its entry in the list, not even its program."""
+    """Whether a process has ended but is not reaped yet."""
     memory = observed["memory"]
     return memory is not None and not (memory["file"] or _own_memory(observed))

@@ -1,4 +1,4 @@
-"""The words of ``python -m affinity``: what may be typed, and who does it."""
+"""The command-line parser of ``python -m affinity``: its commands and the functions behind them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BAD_REQUEST, _INTERRUPTED, _READER_GONE = 2, 130, 141
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the words say and return the exit status; every error that we know of is one line."""
+    """Run the command line and return the exit status; every known error is one line."""
     options = _options(arguments)
     try:
         status: int = options.do(options)
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without all the options before it."""
+    """A parser that reports errors in one line, without the usage before it."""
 
     def __init__(self, prog: str, usage: str, description: str, epilog: str) -> None:
         super().__init__(
@@ -58,7 +58,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Word(NamedTuple):
-    """What a word does, what may be typed behind it, and what its help ends with."""
+    """A command: its function, its options, and the end of its help."""
 
     do: Callable[[argparse.Namespace], int]
     usage: str
@@ -67,7 +67,7 @@ class _Word(NamedTuple):
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    """What was typed, with the words behind -- as `command`; does not return if it is wrong."""
+    """The parsed options, with the arguments behind -- as `command`; exits if they are wrong."""
     words, command = _split(arguments)
     parser = _parser(words)
     options, rest = parser.parse_known_args(words[1:])
@@ -88,7 +88,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser(words: Sequence[str]) -> _Parser:
-    """That of the first word alone: making all of them takes as long as reading a machine."""
+    """The parser of one command: making all of them takes as long as reading a machine."""
     name = words[0] if words else "--help"
     if name not in _WORD_NAMED:
         _no_word(name)
@@ -100,8 +100,8 @@ def _parser(words: Sequence[str]) -> _Parser:
 
 
 def _no_word(text: str) -> NoReturn:
-    """Show the help that was asked for, or say which words there are."""
-    parser = _Parser(_PROGRAM, "WORD [options]", DESCRIPTION, EXAMPLES)
+    """Show the requested help, or list the commands."""
+    parser = _Parser(_PROGRAM, "COMMAND [options]", DESCRIPTION, EXAMPLES)
     if text in ("-h", "--help"):
         parser.print_help()
         parser.exit()
@@ -109,7 +109,7 @@ def _no_word(text: str) -> NoReturn:
 
     close = get_close_matches(text, WORDS, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    parser.error(f"{text!r} is none of the words {', '.join(WORDS)}{hint}")
+    parser.error(f"{text!r} is none of the commands {', '.join(WORDS)}{hint}")
 
 
 def _show_options(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Sizes, rates and memories as people write and read them."""
+"""Formats and parses sizes, rates and memories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE = r"(\d{1,18}(?:\.\d{1,18})?) ?([KMGT]?)(?:I?B)?"
 
 
 def parse_bytes(text: str) -> int:
-    """Read ``"1.5G"``, ``"512MiB"`` or ``"4096"``; units are powers of 1024, as memory is sold.
+    """Read ``"1.5G"``, ``"512MiB"`` or ``"4096"``; units are powers of 1024.
 
     Raises AffinityError if the text is something else.
     """
@@ -33,12 +33,12 @@ def format_rate(megabytes_per_second: int) -> str:
 
 
 def machine_name(topology: Topology) -> str:
-    """What its processors are called, if anything tells."""
+    """The name of its processors, if it is known."""
     return "processor not told" if topology.model == "unknown" else topology.model
 
 
 def kind_word(topology: Topology, kind: str) -> str:
-    """A memory kind as people write it; the HBM of a Xeon Phi is called MCDRAM."""
+    """The usual name of a memory kind; the HBM of a Xeon Phi is called MCDRAM."""
     if kind == "hbm" and "Xeon Phi" in topology.model:
         return "MCDRAM"
     return _KIND_WORDS.get(kind, kind)

@@ -1,4 +1,4 @@
-"""Finding a library to preload by its short name, wherever the system or Python keeps it."""
+"""Finds a library to preload by its short name, wherever the system or Python keeps it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LDCONFIG = ("/sbin/ldconfig", "-p")
 
 
 def preload_value(names: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
-    """The value of LD_PRELOAD that loads these libraries before what is preloaded already.
+    """The value of LD_PRELOAD that loads these libraries before those in it already.
 
     A name is a path, or as in ``tcmalloc`` for the library libtcmalloc.so of any version, which is
     looked for in LD_LIBRARY_PATH, in Python's own lib folder, and where the system's linker does.

@@ -1,4 +1,4 @@
-"""Output of several processes, line by line, each with the rank that wrote it."""
+"""Prefixes the output lines of several processes with the rank that wrote them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _AT_ONCE = 1 << 16
 
 @final
 class TaggedOutput:
-    """Reads what ranks write and hands on whole lines, to standard output and error as they do.
+    """Reads the ranks' output and prints whole lines, to standard output or error as the rank did.
 
-    The last line of a rank gets the newline that it may lack. BrokenPipeError when nobody reads.
+    The last line of a rank gets the newline that it may lack. BrokenPipeError when the reader is
+    gone.
     """
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
@@ -23,11 +24,11 @@ class TaggedOutput:
         self._origin: dict[int, tuple[bytes, int]] = {}
 
     def pipes(self, rank: int) -> tuple[int, int]:
-        """The ends that a rank is to write to, in place of standard output and error."""
+        """The write ends of a rank's pipes, in place of its standard output and error."""
         return self._pipe(rank, onto=1), self._pipe(rank, onto=2)
 
     def drain(self) -> None:
-        """Hand on all that is left of ranks that have ended, without waiting for more."""
+        """Print the remaining output of ranks that have ended, without waiting for more."""
         for reading in list(self._rest):
             os.set_blocking(reading, False)
             with suppress(BlockingIOError):

@@ -1,4 +1,4 @@
-"""The started command of every rank: watched together, and ended together."""
+"""The processes of all ranks: started, watched and ended together."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _READER_GONE = 128 + signal.SIGPIPE
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A rank and the command that starts it, which puts itself in its place.
+    """A rank and its command, which puts itself in its place.
 
-    `command` is given the file descriptor for what it has to say before that. `bound_to` are the
-    memory nodes that it may not leave, if any.
+    `command` takes the file descriptor for messages before that. `bound_to` are the memory nodes
+    that it may not leave, if any.
     """
 
     rank: int
@@ -180,7 +180,7 @@ class Ranks:
 
 
 def _listen() -> int:
-    """A file descriptor from which the numbers of the signals that come in can be read."""
+    """A file descriptor from which the numbers of incoming signals can be read."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -197,7 +197,7 @@ def _how(status: int, bound_to: Sequence[int]) -> str:
 
 
 def _why_killed(bound_to: Sequence[int]) -> str:
-    """What may have been behind it: who sent SIGKILL cannot be told."""
+    """A likely reason for SIGKILL, whose sender is not known."""
     if not bound_to:
         return " (the kernel does that when memory runs out: see dmesg)"
     return (

@@ -1,4 +1,4 @@
-"""What becomes of every cpu under a plan: the same answer for text and for pictures."""
+"""The use of every cpu under a plan, the same for text and for pictures."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Use: TypeAlias = Literal["compute", "communication", "data", "system", "idle", "
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The use of one cpu, and the worker that it is for (None: nobody's)."""
+    """The use of one cpu, and the worker that it is for (None: no worker)."""
 
     use: Use
     rank: int | None = None
 
 
 def cpu_roles(topology: Topology, plan: Plan) -> dict[int, Role]:
-    """The role of each cpu of the machine; what the plan does not name may not be used."""
+    """The role of each cpu of the machine; cpus that the plan does not name may not be used."""
     roles = dict.fromkeys(topology.cpus, Role("forbidden"))
     roles.update(dict.fromkeys(plan.idle_cpus, Role("idle")))
     roles.update(dict.fromkeys(plan.os_cpus, Role("system")))
@@ -33,6 +33,6 @@ def cpu_roles(topology: Topology, plan: Plan) -> dict[int, Role]:
 
 
 def core_role(core: Core, roles: Mapping[int, Role]) -> Role:
-    """The role that a whole core is shown with: computing wins over all that shares the core."""
+    """The role that a whole core is shown with: computing takes precedence."""
     order: tuple[Use, ...] = ("compute", "communication", "data", "system", "idle", "forbidden")
     return min((roles[cpu] for cpu in core.cpus), key=lambda role: order.index(role.use))

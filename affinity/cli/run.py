@@ -1,4 +1,4 @@
-"""``run``: the same command in the place of every rank, or of one."""
+"""``run``: starts the same command in the place of every rank, or of one."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ LOCAL_RANK_VARIABLES = (
     "PALS_LOCAL_RANKID",
     "LOCAL_RANK",
 )
-"""How a process is told which one on its node it is: by Slurm, Open MPI, Intel MPI and MPICH, HPE's
-PALS, torchrun."""
+"""Variables with a process's local rank: of Slurm, Open MPI, Intel MPI and MPICH, HPE's PALS,
+torchrun."""
 
 
 def run_plan(topology: Topology, plan: Plan, options: argparse.Namespace) -> int:
-    """Start all ranks and return how they ended; with --rank become that one and never return."""
+    """Start all ranks, return their exit status; with --rank become that one and never return."""
     _check(options)
     variables = dict(options.env)
     if options.preload:
@@ -79,7 +79,7 @@ def rank_command(
     die_with_parent: int | None = None,
     say_to: int | None = None,
 ) -> list[str]:
-    """What starts `command` in the place of a rank, with {rank} and the like filled in."""
+    """The command line of a rank's `command` in its place, with {rank} and the like filled in."""
     placement = plan.workers[rank]
     words = _filled_in(placement, len(plan.workers))
     return worker_command(
@@ -93,7 +93,7 @@ def rank_command(
 
 
 def bindings_table(topology: Topology, plan: Plan) -> str:
-    """One line for each rank: what the kernel is told of its cpus and its memory."""
+    """One line for each rank: its cpu mask and its memory policy."""
     head = ("rank", "cpus", "threads", "memory in this order", "kernel is told")
     rows = [
         (
@@ -109,9 +109,9 @@ def bindings_table(topology: Topology, plan: Plan) -> str:
 
 
 def own_rank(asked: int | str, workers: int, environment: Mapping[str, str]) -> int:
-    """The rank that is asked for, or the one that a launcher's variable names.
+    """The rank of the option, or of a launcher's variable.
 
-    Raises PlacementError if there is no such rank, or no launcher that names one.
+    Raises PlacementError if there is no such rank, or no launcher's variable.
     """
     rank = asked if isinstance(asked, int) else _local_rank(environment)
     if rank >= workers:
@@ -127,13 +127,13 @@ def _check(options: argparse.Namespace) -> None:
     for name, given in asked:
         if given and options.rank is not None:
             raise AffinityError(
-                f"{name} cannot be had with --rank, where nobody stays to do it: this process "
+                f"{name} does not work with --rank: this process "
                 "becomes the command; leave one of the two out"
             )
 
 
 def _proved(bystander: Bystander, status: int) -> int:
-    """Tell where the ranks were; the status, or 1 if all ended well, but not in their places."""
+    """Report where the ranks were; the status, or 1 if all ended well, but not in their places."""
     _say(f"where each rank was seen to be\n{bystander.report()}")
     if unproved := bystander.unproved():
         _say(

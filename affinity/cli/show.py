@@ -1,4 +1,4 @@
-"""A machine in words: its cores and memories, and how each conclusion is known."""
+"""A machine as text: its cores and memories, with the evidence for each conclusion."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def show_machine(topology: Topology, allowed: Allowed | None = None) -> str:
 
 
 def machine_head(topology: Topology) -> str:
-    """Which processors these are, and how much there is of everything."""
+    """The processors' name, the numbers of packages, cores and threads, memory and caches."""
     packages = counted(len({core.package for core in topology.cores}), "package")
     cores = counted(len(topology.cores), "core")
     threads = counted(len(topology.cpus), "hardware thread")
@@ -130,7 +130,7 @@ def _distances(topology: Topology) -> list[str]:
 
 
 def part(noun: str, allowed: Iterable[int], there: Iterable[int]) -> str:
-    """How many of what is there are allowed, and which: ``"2 of 8 cpus: 0-1"``."""
+    """The allowed part of a set: ``"2 of 8 cpus: 0-1"``."""
     may, all_ = frozenset(allowed), frozenset(there)
     if may >= all_:
         if len(all_) == 1:

@@ -1,4 +1,4 @@
-"""A plan in words: who gets what, whether it fits, and why."""
+"""A plan as text: cores and memory of each worker, whether they fit, and the reasons."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show_plan(topology: Topology, plan: Plan) -> str:
 
 
 def kernel_words(memory: MemoryPlan | Arena) -> str:
-    """What the kernel is told, in the words of set_mempolicy(2): ``"preferred 4"``."""
+    """A memory policy in the terms of set_mempolicy(2): ``"preferred 4"``."""
     return f"{memory.mode} {format_cpulist(memory.nodes)}".strip()
 
 
@@ -68,7 +68,7 @@ def _row(topology: Topology, worker: Placement) -> tuple[str, ...]:
 
 
 def order_words(topology: Topology, memory: MemoryPlan) -> str:
-    """Which memories fill after each other (→), or at once (+): ``"HBM 2 → DRAM 0 → …"``."""
+    """Memories that fill after each other (→), or at once (+): ``"HBM 2 → DRAM 0 → …"``."""
     if "interleave" in memory.mode:
         return " + ".join(memory_names(topology, memory.nodes))
     names = memory_names(topology, memory.order[:_LONGEST_ORDER])

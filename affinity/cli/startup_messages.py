@@ -1,4 +1,4 @@
-"""What ranks have to say before they become their commands, once for all that say the same."""
+"""Messages of ranks from before they become their commands; equal messages are printed once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _AT_ONCE = 1 << 16
 
 @final
 class FirstWords:
-    """Hears each rank until its command begins, or it ends, and tells when all have been heard.
+    """Collects each rank's messages until its command begins or it ends, and then tells them all.
 
-    `tell` is given one line at a time: ``"ranks 0-3: this kernel does not know ..."``.
+    `tell` takes one line at a time: ``"ranks 0-3: this kernel does not know ..."``.
     """
 
     def __init__(self, selector: selectors.BaseSelector, tell: Callable[[str], None]) -> None:
@@ -29,14 +29,14 @@ class FirstWords:
         self._said: dict[int, bytes] = {}
 
     def pipe(self, rank: int) -> int:
-        """The end that a rank is to speak into: its caller's to close once the rank has it."""
+        """The write end for a rank; the caller closes it once the rank has it."""
         reading, writing = os.pipe()
         self._listening[reading] = rank
         self._selector.register(reading, selectors.EVENT_READ, lambda: self._hear(reading, rank))
         return writing
 
     def finish(self) -> None:
-        """Tell what is left of ranks that have ended, without waiting for more."""
+        """Tell the remaining messages of ranks that have ended, without waiting for more."""
         for reading, rank in list(self._listening.items()):
             os.set_blocking(reading, False)
             with suppress(BlockingIOError):

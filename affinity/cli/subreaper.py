@@ -1,10 +1,10 @@
-"""A process that outlives nobody's mistakes: it starts others, and leaves none of them behind.
+"""Starts processes so that none is left behind, whoever is killed.
 
-Work that starts processes is done in a child, the keeper. Both it and its parent adopt whatever
-their descendants leave behind (PR_SET_CHILD_SUBREAPER, prctl(2)) and end it:
+Work that starts processes is done in a child, the keeper. The keeper and its parent both adopt the
+orphans of their descendants (PR_SET_CHILD_SUBREAPER, prctl(2)) and kill them:
 
-    the parent is killed    the keeper sees the end of a pipe, and kills all that it has
-    the keeper is killed    its children die with it, their children come to the parent, which kills
+    the parent is killed    the keeper sees the end of a pipe, and kills all its processes
+    the keeper is killed    its children die with it; the parent adopts theirs, and kills them
     the work is done        the keeper kills what is left
 """
 
@@ -38,8 +38,8 @@ def in_keeper(work: Callable[[int], int]) -> int:
     """Do `work` in a keeper and return its status, or 128 + the signal that ended it.
 
     For a process without other children or threads: in the end all of its children are killed.
-    `work` is given a file descriptor that ends when the parent does; from then on it should hurry.
-    The signals of `PASSED_ON` reach it as if sent to it.
+    `work` takes a file descriptor that ends when the parent does; from then on it should hurry. The
+    signals of `PASSED_ON` reach it as if sent to it.
     """
     _adopt_orphans()
     reading, writing = os.pipe()
@@ -72,7 +72,7 @@ def shell_status(wait_status: int) -> int:
 
 
 def end_descendants() -> None:
-    """Kill all processes below this one, until there are none: orphans come to it one by one."""
+    """Kill all processes below this one, until there are none: orphans are adopted one by one."""
     while True:
         for child in children():
             with suppress(ProcessLookupError):

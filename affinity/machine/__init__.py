@@ -1,1 +1,1 @@
-"""Reading a machine: from its files, or from what another program wrote, to a `Topology`."""
+"""Reads a machine from its files, or from another program's output, into a `Topology`."""

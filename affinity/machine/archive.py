@@ -1,4 +1,4 @@
-"""The files of a machine in a tar archive, read in memory: nothing is ever unpacked to a disk."""
+"""The files of a machine in a tar archive, read in memory: nothing is unpacked to a disk."""
 
 from __future__ import annotations
 

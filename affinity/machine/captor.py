@@ -1,7 +1,7 @@
-"""What the process that captured a machine was allowed to use there: its cpuset, in the capture.
+"""The cpuset of the process that captured a machine, as the capture recorded it.
 
-Captures keep ``/proc/self`` of the process that copied the files, and of its control group what
-limits it. The machine is larger than that, so it is noted and limits nothing here.
+A capture has ``/proc/self`` of the process that copied the files, and the limits of its control
+group. The machine is larger than that, so these limits are noted and not applied.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Place(NamedTuple):
 def note_captor(files: MachineFiles, description: Description) -> None:
     """Note the cpus and memory nodes of the machine that its captor could not use.
 
-    Raises TopologyError if its status or a file of its control group holds no list.
+    Raises TopologyError if a field of its status or control group is not a list.
     """
     for word, file, there in (
         ("cpus", "cpus", description.threads),
@@ -43,13 +43,13 @@ def note_captor(files: MachineFiles, description: Description) -> None:
 
 
 def captor_status(files: MachineFiles) -> str:
-    """The lines of the captor's status that tell what it may use, for a new capture."""
+    """The lines of the captor's status with its cpus and nodes, for a new capture."""
     lines = (files.read_text(STATUS) or "").splitlines()
     return "".join(f"{line}\n" for line in lines if re.match(r"(Cpus|Mems)_allowed_list:", line))
 
 
 def _allowed(files: MachineFiles, file: str) -> set[int] | None:
-    """What its status and its control group both let it use; None if neither tells."""
+    """The cpus and nodes that status and control group both allow; None if neither tells."""
     told = []
     field = {"cpus": "Cpus", "mems": "Mems"}[file]
     status = files.read_text(STATUS) or ""

@@ -1,10 +1,10 @@
-"""Holding what two sources tell of one machine side by side: this package and hwloc, mostly.
+"""Compares two topologies of one machine: mostly this package's and hwloc's.
 
     if (theirs := lstopo_topology()) is not None:
         for difference in compare(read_topology(), theirs):
             print(f"{difference.fact}: {difference.ours}, but {difference.theirs}")
 
-A source that does not tell a fact does not contradict: only where both do can they differ.
+Only facts that both sources tell are compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from affinity.sizes import format_bytes
 from affinity.topology import NumaNode, Topology
 
 SAME_SIZE = 0.01
-"""Sizes that differ by no more than this part are the same: kernels count what they reserve."""
+"""Sizes that differ by at most this share are equal: kernels differ in counting reserved memory."""
 
 SHOWN_GROUPS = 3
 """How many groups of cpus a difference names before it breaks off."""
@@ -33,7 +33,7 @@ SHOWN_GROUPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A fact on which two sources differ, and what each of them says, in words."""
+    """A fact on which two sources differ, and the value of each, as text."""
 
     fact: str
     ours: str
@@ -41,7 +41,7 @@ class Difference:
 
 
 def compare(topology: Topology, other: Topology) -> tuple[Difference, ...]:
-    """Where `other` contradicts `topology`: cpus, cores, packages, caches, memories and their cpus.
+    """The differences between `topology` and `other`: cpus, cores, packages, caches, memories.
 
     Groups of cpus are compared on the cpus that both know.
     """
@@ -57,10 +57,10 @@ def compare(topology: Topology, other: Topology) -> tuple[Difference, ...]:
 
 
 def lstopo_topology(timeout_seconds: float = 20.0) -> Topology | None:
-    """What hwloc's lstopo says of the machine that this runs on, None if it is not installed.
+    """The topology of this machine by hwloc's lstopo, None if it is not installed.
 
-    The version of hwloc is in `Topology.sources`. Variables that would tell hwloc something else
-    (``HWLOC_...``) are kept from it. Raises TopologyError if it fails or takes too long.
+    The version of hwloc is in `Topology.sources`. Variables that change hwloc's view
+    (``HWLOC_...``) are removed. Raises TopologyError if it fails or takes too long.
     """
     found = (shutil.which(name) for name in ("lstopo-no-graphics", "lstopo"))
     program = next((path for path in found if path), None)
@@ -199,7 +199,7 @@ def _has_others_cpus(node: NumaNode) -> bool:
 
 
 def _nodes(topology: Topology) -> Mapping[int, NumaNode]:
-    """The nodes that hold something."""
+    """The nodes with memory or cpus."""
     return {node.id: node for node in topology.numa_nodes if node.cpus or node.memory_bytes}
 
 

@@ -1,8 +1,8 @@
 """A machine as it was read: facts only, before anything is concluded from them.
 
-Every reader (sysfs, hwloc's XML, numactl's text, libvirt's XML) fills this in, with what its source
-tells and None or nothing where it does not. `inference.py` makes a `Topology` of it, so that the
-same evidence leads to the same conclusion wherever it comes from.
+Every reader (sysfs, hwloc's XML, numactl's text, libvirt's XML) fills in what its source tells, and
+leaves the rest None or empty. `inference.py` makes a `Topology` of it, so that the same evidence
+leads to the same conclusion for every source.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from affinity.topology import Cache, HugePages, MemoryKind, SideCache
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """What names the processor: ``/proc/cpuinfo``'s words, as numbers where they are numbers."""
+    """Identification of the processor: ``/proc/cpuinfo``'s fields, as numbers where they are."""
 
     vendor: str = "unknown"
     family: int | None = None
@@ -25,7 +25,7 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPlace:
-    """What tells which core a hardware thread belongs to: equal for the threads of one core."""
+    """The core of a hardware thread: equal for the threads of one core."""
 
     package: int
     core: int
@@ -34,7 +34,7 @@ class ThreadPlace:
 
 @dataclass(frozen=True, slots=True)
 class ToldKind:
-    """A source's own word for the kind of a memory, such as hwloc's subtype "MCDRAM"."""
+    """A source's own name for the kind of a memory, such as hwloc's subtype "MCDRAM"."""
 
     kind: MemoryKind
     by: str

@@ -1,7 +1,7 @@
-"""The tables of distances that the firmware of Xeon Phi and Xeon Max is known to have.
+"""Distance tables that the firmware of Xeon Phi and Xeon Max is known to have.
 
-Weak evidence, for sources that name no processor (``numactl -H``, descriptions of virtual
-machines): other firmware could have the same. A table counts only as a whole.
+Used for sources that name no processor (``numactl -H``, descriptions of virtual machines). This is
+weak evidence: other firmware could have the same table. A table counts only as a whole.
 
 Xeon Phi, SNC-2 (memkind's and hwloc's machines)     Xeon Max, 2 packages (Aurora)
       0  1  2  3                                           0  1  2  3

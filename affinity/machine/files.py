@@ -1,4 +1,4 @@
-"""The small text files in which a kernel describes a machine, some of which containers hide."""
+"""Small text files in which the kernel describes a machine; containers hide some of them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The memories in hwloc's XML: what they are, and whose.
+"""The memories in hwloc's XML: their kinds, and the cpus they belong to.
 
-Since 2.0 hwloc gives memory without cpus the cpus that it is near to, so that MCDRAM and the DRAM
-beside it have the same set. Whose cpus these really are has to be told from other facts.
+Since 2.0 hwloc gives memory without cpus the cpus that it is near to, so MCDRAM and the DRAM beside
+it have the same set. Other facts must decide which of them owns the cpus.
 
-hwloc's info MemoryTier is not the kernel's tier and left out: hwloc makes tiers of bandwidths that
-differ by more than a tenth, so a lower one is no evidence of HBM beyond these bandwidths.
+hwloc's info MemoryTier is ignored; it is not the kernel's tier. hwloc makes a new tier where
+bandwidths differ by more than a tenth, so a tier is no more evidence of HBM than the bandwidths.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The objects of hwloc's XML as a list, each with its kind, its parents and its cpus.
 
-hwloc 1.x nests NUMA nodes between packages and caches and calls a package a Socket; 2.x and 3.0
-hang memory beside the cpus that it is near to, and name caches by their level. Here all of them
-look alike.
+hwloc 1.x nests NUMA nodes between packages and caches, and calls a package a Socket. hwloc 2.x and
+3.0 attach memory beside the cpus that it is near to, and name caches by their level. Here all look
+alike.
 """
 
 from __future__ import annotations

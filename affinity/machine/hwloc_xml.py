@@ -1,4 +1,4 @@
-"""Describing a machine from what ``lstopo --of xml`` wrote on it.
+"""Reads a machine from the output of ``lstopo --of xml``.
 
 Reads the formats of hwloc 1.x, 2.x and 3.0. The meaning of types, attributes and infos is from
 hwloc's documentation ("Object attributes", "Importing and exporting topologies from/to XML files")

@@ -1,4 +1,4 @@
-"""From the facts of a machine to what they mean: a `Description` becomes a `Topology`."""
+"""Concludes from the facts of a machine what they mean: `Description` to `Topology`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ ISA_FLAGS = (
 
 
 def conclude(description: Description, hbm: Sequence[HbmWord] = ()) -> Topology:
-    """What the facts in `description` mean, with `hbm`, the user's word on HBM, above them.
+    """The topology that follows from `description`; `hbm`, named by the user, takes precedence.
 
-    Raises TopologyError if there are no cpus, or the user's word is about nodes that do not exist.
+    Raises TopologyError if there are no cpus, or `hbm` names nodes that do not exist.
     """
     if not description.threads:
         sources = "; ".join(description.sources) or "nothing"

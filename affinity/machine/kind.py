@@ -1,4 +1,4 @@
-"""A memory's kind with the evidence for it."""
+"""The kind of a memory, with the evidence for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HBM_RATIO = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a memory is, and the evidence; `not_hbm` if no more than that is told."""
+    """The kind of a memory, and the evidence; `not_hbm` if only that is known."""
 
     kind: MemoryKind
     evidence: str

@@ -1,7 +1,8 @@
 """The cluster and memory modes of a Xeon Phi, and the caches that follow from them.
 
-From SMBIOS if it can be read. Else from the nodes, as hwloc does (topology-linux.c, 2.x); but
-all-to-all, hemisphere and quadrant look the same then, and the size of MCDRAM is assumed.
+Modes come from SMBIOS if it can be read, else from the NUMA nodes, as in hwloc (topology-linux.c,
+2.x). From nodes, all-to-all, hemisphere and quadrant look the same, and the size of MCDRAM is
+assumed.
 """
 
 from __future__ import annotations

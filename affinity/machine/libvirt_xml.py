@@ -1,8 +1,8 @@
-"""Describing the virtual machine that libvirt's domain XML asks for, as Linux would see it there.
+"""Reads the virtual machine of a libvirt domain XML, as Linux would see it inside.
 
 Formats and defaults are from libvirt's "Domain XML format" ("CPU model and topology", "Guest NUMA
-topology", "ACPI Heterogeneous Memory Attribute Table"); what becomes of them is from its
-qemu_command.c and from Linux's drivers/acpi/numa/hmat.c.
+topology", "ACPI Heterogeneous Memory Attribute Table"). Their effect in the guest is from libvirt's
+qemu_command.c and Linux's drivers/acpi/numa/hmat.c.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose a memory is: the nodes whose cores are nearest to it."""
+"""The owners of a memory: the nodes whose cores are nearest to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from affinity.machine.description import Description
 
 @dataclass(frozen=True, slots=True)
 class Locality:
-    """The nodes with cpus that a memory belongs to, and what tells so."""
+    """The nodes with cpus that a memory belongs to, and the evidence."""
 
     near: tuple[int, ...]
     evidence: str

@@ -1,8 +1,8 @@
-"""Reading what lstopo printed as text, short or verbose, of hwloc 1.x, 2.x and 3.0.
+"""Reads lstopo's text output, short or verbose, of hwloc 1.x, 2.x and 3.0.
 
-It is the tree of hwloc's XML without sets of cpus and without distances: it is made such a tree
-again, in which memory that hangs beside cpus (2.x) is near to all that its parent has. The short
-form rounds sizes of memory to GB, so that only the verbose one tells them.
+The text is the tree of hwloc's XML without cpusets and distances, and is turned into such a tree
+again. Memory beside cpus (2.x) is taken to be near to all cpus of its parent. The short form rounds
+memory sizes to GB, so sizes are taken from the verbose form only.
 """
 
 from __future__ import annotations

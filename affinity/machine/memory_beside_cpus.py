@@ -35,10 +35,10 @@ def kind_beside_cpus(
 
 
 def _faster_than_dram(description: Description, facts: NodeFacts) -> str | None:
-    """What tells that memory set aside by the firmware is HBM although it has cpus of its own.
+    """Evidence that memory set aside by the firmware is HBM although it has cpus of its own.
 
-    It is compared with the memory of other cpus. Both are needed: DRAM is set aside, too, and a
-    node with few modules has a fraction of the bandwidth of others.
+    It is compared with the memory of other cpus. Both facts are needed: DRAM is set aside, too, and
+    a node with few modules has a fraction of the bandwidth of others.
     """
     if facts.dax != "soft-reserved":
         return None

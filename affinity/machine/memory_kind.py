@@ -1,7 +1,7 @@
-"""Telling high-bandwidth memory from DRAM and the rest, and only where there is evidence of it.
+"""Tells high-bandwidth memory from DRAM and the rest, and only where there is evidence of it.
 
-The user's word stands above all. What the rest is told by depends on whether the memory has cpus
-of its own: see `memory_beside_cpus` and `memory_without_cpus`.
+What the user says comes first. Other evidence depends on whether the memory has cpus of its own:
+see `memory_beside_cpus` and `memory_without_cpus`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def memory_kinds(
     near: Mapping[int, Locality],
     words: Iterable[HbmWord],
 ) -> dict[int, Kind]:
-    """The kind of each node's memory; `near` says whose each is, `words` what the user calls HBM.
+    """The kind of each node's memory; `near` has the owners, `words` the HBM named by the user.
 
-    The user's words name all HBM there is: nothing else is then taken for it.
+    The user names all HBM there is: no other memory is then taken for it.
     """
     said = {word.node: word for word in words}
     away = {
@@ -44,7 +44,7 @@ def memory_kinds(
 
 
 def may_be_hbm(kinds: Mapping[int, Kind], description: Description) -> str:
-    """The nodes without cpus whose kind nothing tells, as a list such as ``"2-3"``."""
+    """The nodes without cpus of unknown kind, as a list such as ``"2-3"``."""
     return format_cpulist(
         facts.id
         for facts in description.nodes.values()
@@ -54,7 +54,7 @@ def may_be_hbm(kinds: Mapping[int, Kind], description: Description) -> str:
 
 
 def unknown_hbm(kinds: Mapping[int, Kind], description: Description) -> str | None:
-    """The way out for memories without cpus whose kind nothing tells; None if there are none."""
+    """The remedy for memories without cpus of unknown kind; None if there are none."""
     nodes = may_be_hbm(kinds, description)
     if not nodes:
         return None

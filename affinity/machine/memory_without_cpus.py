@@ -1,9 +1,17 @@
 """The kind of memory without cpus of its own: MCDRAM, HBM, CXL, persistent memory, a GPU's ...
 
-In order of trust: what the source itself calls it; the device behind it; a Xeon Phi, whose memory
-without cpus is MCDRAM; its bandwidth against the DRAM of the same cpus; the kernel's memory tier;
-a Xeon Max; the distances of Xeon Phi's firmware where no processor is named. Never the order of
-node ids, nor an absolute bandwidth: sub-NUMA clusters divide that by their number.
+Evidence in order of trust:
+
+1. the name that the source gives it;
+2. the device behind it;
+3. the processor is a Xeon Phi: its memory without cpus is MCDRAM;
+4. its bandwidth, relative to the DRAM of the same cpus;
+5. the kernel's memory tier;
+6. the processor is a Xeon Max;
+7. the distances of Xeon Phi's firmware, where no processor is named.
+
+Neither the order of node ids counts nor an absolute bandwidth: sub-NUMA clusters divide that by
+their number.
 """
 
 from __future__ import annotations
@@ -43,9 +51,9 @@ _DEVICES = {
 def kind_without_cpus(
     description: Description, identity: Identity, facts: NodeFacts, near: Locality
 ) -> Kind:
-    """The kind of the memory `facts` is about: what the first evidence says that there is.
+    """The kind of the memory `facts` is about, by the first evidence that exists.
 
-    "unknown" comes with what is missing and the way out.
+    "unknown" comes with what is missing and the remedy.
     """
     if facts.told is not None:
         return Kind(facts.told.kind, facts.told.by)

@@ -1,4 +1,4 @@
-"""How the firmware set up cores and memories: clusters, and HBM as memory or as a cache."""
+"""Firmware modes of cores and memories: clusters, and HBM as memory or as a cache."""
 
 from __future__ import annotations
 

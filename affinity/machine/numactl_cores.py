@@ -1,7 +1,7 @@
-"""Which cpus are one core and which cores one package, where only cpus of NUMA nodes are listed.
+"""Groups cpus into cores and packages where only the cpus of NUMA nodes are listed.
 
-Cores cut in two would be the worst of placements, so the pattern in which Linux numbers the
-threads of a core counts as evidence: first threads of all cores, then second threads of all.
+A placement must not cut a core in two. So Linux's usual numbering counts as evidence: first threads
+of all cores, then second threads of all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reading what ``numactl -H`` printed, and ``lscpu`` if its output is in the same text.
+"""Reads the output of ``numactl -H``, and of ``lscpu`` if that is in the same text.
 
-numactl tells memories, cpus and distances, but neither processor, packages nor cores: those are
-taken from lscpu, from comments (``# Xeon Phi 7250 (68 cores x 4 HT)``) or from patterns in what
-numactl does print, and the notes say so.
+numactl tells memories, cpus and distances, but not the processor, packages or cores. These are
+taken from lscpu, from comments (``# Xeon Phi 7250 (68 cores x 4 HT)``) or from patterns in
+numactl's output; the notes say which.
 """
 
 from __future__ import annotations

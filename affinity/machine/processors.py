@@ -1,4 +1,4 @@
-"""Which processor this is, where that decides what its memories are: Xeon Phi and Xeon Max."""
+"""Recognises processors whose model decides the kind of their memory: Xeon Phi and Xeon Max."""
 
 from __future__ import annotations
 

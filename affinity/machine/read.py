@@ -1,4 +1,4 @@
-"""Reading a machine, wherever it is described: the kernel's files, a capture, other tools' output.
+"""Reads a machine from the kernel's files, from a capture or from other tools' output.
 
 read_topology()                       the machine that this runs on
 read_machine(Path("machine.tgz"))     another, from a snapshot, hwloc's XML, `numactl -H` ...
@@ -46,11 +46,11 @@ def read_topology(
     allowed: Iterable[int] | None = None,
     hbm: Sequence[HbmWord] | None = None,
 ) -> Topology:
-    """Describe the machine whose ``sys`` and ``proc`` trees lie under `root`.
+    """Read the machine whose ``sys`` and ``proc`` trees lie under `root`.
 
     `allowed` are cpus that exist for certain even if the files do not show them. `hbm` are the
-    nodes that the user says to be high-bandwidth memory. Where `root` is ``/`` both have defaults:
-    the cpus of this process and what its environment says.
+    nodes that the user names as high-bandwidth memory. Where `root` is ``/`` both have defaults:
+    the cpus of this process, and the environment's variable.
 
     Raises TopologyError when no file tells the cpus, or a file holds what the kernel never writes.
     """
@@ -63,10 +63,10 @@ def read_topology(
 
 
 def read_machine(path: Path, hbm: Sequence[HbmWord] = ()) -> Topology:
-    """Describe the machine of which `path` is a capture or another tool's description.
+    """Read the machine of which `path` is a capture or another tool's description.
 
-    What it is shows in the content, not in the name. Raises TopologyError naming the file if it is
-    missing or damaged, of its kind NoMachine if it is empty or of no known format.
+    The format is recognised by the content, not by the name. Raises TopologyError naming the file
+    if it is missing or damaged, and its subclass NoMachine if it is empty or of no known format.
     """
     found = _open(path)
     if isinstance(found, bytes):
@@ -75,7 +75,7 @@ def read_machine(path: Path, hbm: Sequence[HbmWord] = ()) -> Topology:
 
 
 def read_opinions(path: Path) -> Iterator[tuple[str, Topology]]:
-    """What lstopo wrote on a machine, where a capture of it holds that as well.
+    """The topologies in lstopo's output on a machine, where a capture contains it.
 
     With the name of each file; those of no known format are left out. Raises as `read_machine`.
     """

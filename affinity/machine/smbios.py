@@ -1,7 +1,7 @@
-"""What the firmware's SMBIOS tables tell of the memory: Xeon Phi's modes, installed modules.
+"""Memory in the firmware's SMBIOS tables: Xeon Phi's modes, installed modules.
 
-Only root can read the tables. On a Xeon Phi hwloc-dump-hwdata, run as root at boot, leaves what
-they say in a file for everybody. Layout of the tables: SMBIOS 3.7 section 7.18 (type 17) and
+Only root can read the tables. On a Xeon Phi hwloc-dump-hwdata, run as root at boot, copies their
+content into a file that all may read. Layout of the tables: SMBIOS 3.7 section 7.18 (type 17) and
 hwloc's utils/hwloc/hwloc-dump-hwdata-knl.c (types 14, 160 and 161 of Xeon Phi).
 """
 

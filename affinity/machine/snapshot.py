@@ -1,4 +1,4 @@
-"""Keeping what the kernel tells of a machine in one file, to be read elsewhere or later."""
+"""Saves the kernel's description of a machine in one file, to be read elsewhere or later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from affinity.machine.sysfs import describe_sysfs
 
 
 def write_snapshot(path: Path, files: MachineFiles | None = None) -> None:
-    """Write a tar.gz with what is read of the machine, and nothing else, for `read_machine`.
+    """Write a tar.gz of exactly the files that `read_machine` reads.
 
     `files` are by default those of this machine. The file appears whole or not at all. Raises
     AffinityError if there is a file of this name or it cannot be written, TopologyError if the
@@ -43,7 +43,7 @@ def write_snapshot(path: Path, files: MachineFiles | None = None) -> None:
 
 @final
 class _SeenFiles(MachineFiles):
-    """Hands on what other files hold, and remembers it."""
+    """Passes reads on to other files, and remembers their content."""
 
     def __init__(self, files: MachineFiles) -> None:
         self.name = files.name

@@ -1,7 +1,7 @@
-"""What the kernel tells of a machine in sysfs and procfs, without any library.
+"""Reads a machine from sysfs and procfs, without any library.
 
-Containers hide some of these files, old kernels and captures have others: what was read instead
-is said in the sources, and what cannot be told is left out.
+Containers, old kernels and captures lack some of these files. The sources of the result name the
+replacement that was read; facts without any source are left out.
 """
 
 from __future__ import annotations

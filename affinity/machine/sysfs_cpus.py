@@ -1,8 +1,8 @@
-"""Which cpus run, and the core and package of each: all that sysfs and procfs tell, file by file.
+"""Online cpus with their core and package, from sysfs and procfs.
 
-The names of the files changed over the years (thread_siblings, core_cpus), some kernels and
-containers leave out a few, and captures keep empty ones: what is missing for one cpu is taken from
-what others tell of it, then from ``/proc/cpuinfo``, and is noted where nothing tells it.
+File names changed over the years (thread_siblings, core_cpus), some kernels and containers lack a
+few, and captures keep empty ones. A missing fact of a cpu is taken from the files of other cpus,
+then from ``/proc/cpuinfo``, and is noted where no file has it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory that a device brings: HBM and CXL behind dax, persistent memory, GPUs."""
+"""Memory of devices: HBM and CXL behind dax, persistent memory, GPUs."""
 
 from __future__ import annotations
 

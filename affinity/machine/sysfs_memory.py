@@ -1,4 +1,4 @@
-"""What the kernel tells of NUMA nodes: memory, distances, HMAT's figures, tiers, side caches."""
+"""NUMA nodes in sysfs: memory, distances, HMAT's figures, tiers, side caches."""
 
 from __future__ import annotations
 

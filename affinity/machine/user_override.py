@@ -1,4 +1,4 @@
-"""What the user says of HBM: trusted above all that the machine tells."""
+"""HBM nodes named by the user, trusted above all other evidence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ VARIABLES = ("AFFINITY_HBM_NODES", "MEMKIND_HBW_NODES")
 
 @dataclass(frozen=True, slots=True)
 class HbmWord:
-    """The user's word that `node` is HBM, and of which node's cores (None: not said).
+    """The user's statement that `node` is HBM, and of which node's cores (None: not said).
 
-    `by` is where it was said, for the evidence.
+    `by` is its source, for the evidence.
     """
 
     node: int
@@ -28,7 +28,7 @@ class HbmWord:
 def parse_hbm(text: str, by: str = "--hbm") -> tuple[HbmWord, ...]:
     """Read ``"2-3"``, or ``"8@0,9@1"`` with the node whose cores each belongs to, by node id.
 
-    Raises TopologyError naming the part that cannot be read, or a node that is said twice.
+    Raises TopologyError naming the part that cannot be read, or a node that is named twice.
     """
     words: dict[int, HbmWord] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -38,7 +38,7 @@ def parse_hbm(text: str, by: str = "--hbm") -> tuple[HbmWord, ...]:
             raise _malformed(text, part, "expected one node with cpus after the @", by)
         for node in _nodes(text, nodes, by):
             if node in words:
-                raise _malformed(text, part, f"node {node} is said twice", by)
+                raise _malformed(text, part, f"node {node} is named twice", by)
             words[node] = HbmWord(node, owner[0] if owner else None, by)
     if not words:
         raise TopologyError(f"{by} is {text!r}, which names no NUMA node: write 2-3 or 8@0,9@1")

@@ -1,7 +1,7 @@
-"""Reading XML written by others, so that a damaged or hostile file ends in a clear error.
+"""Reads untrusted XML: a damaged or hostile file ends in a clear error.
 
-Nothing outside the text is ever fetched, and a text that declares entities is refused: the
-programs read here declare none, and nested ones grow without bound ("billion laughs").
+Nothing outside the text is ever fetched. A text that declares entities is refused: the programs
+read here declare none, and nested ones grow without bound ("billion laughs").
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def parse_xml(text: str, source: str) -> XmlElement:
 
 
 class _Reader:
-    """Builds the elements as the parser meets their tags."""
+    """Builds the elements as the parser reads their tags."""
 
     def __init__(self, source: str) -> None:
         self.parser = expat.ParserCreate()

@@ -1,1 +1,1 @@
-"""Who gets which cores and which memory: pure functions of a machine and a request."""
+"""Gives cores and memory to workers: pure functions of a machine and a request."""

@@ -1,7 +1,7 @@
-"""How much of each memory a worker may count on, and whether what it needs fits.
+"""The share of each memory that a worker may use, and whether its working set fits.
 
 P workers that each need their own weights and data want P x (weights + data) of the fast memory
-(You, Buluc, Demmel, SC17); what exceeds it spills, or is refused beforehand.
+(You, Buluc, Demmel, SC17). What exceeds it spills, or is refused before the run.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def plan_memory(
 ) -> tuple[list[MemoryPlan], list[str]]:
     """The memory of all workers, and notes on what fits and what spills.
 
-    Raises PlacementError where a kind of memory is asked for that there is not, and with the policy
-    `strict` where what is needed exceeds a worker's share.
+    Raises PlacementError where a requested kind of memory does not exist, and with the policy
+    `strict` where the need exceeds a worker's share.
     """
     aims = {
         own: aim(memories, own, request) for own in dict.fromkeys(seat.numa_nodes for seat in seats)
@@ -60,7 +60,7 @@ def plan_memory(
 def _budgets(memories: Memories, aims: Sequence[Aim], room: Mapping[int, int]) -> list[int]:
     """The room on every node, shared equally by the workers whose memory is meant for it.
 
-    No more than a worker's part of what all together may use.
+    At most a worker's part of what all together may use.
     """
     users = Counter(node for one in aims for node in one.targets)
     shares = [sum(room[node] // users[node] for node in one.targets) for one in aims]
@@ -85,7 +85,7 @@ def _unknown_notes(memories: Memories, aims: Sequence[Aim], budgets: Sequence[in
 
 
 def _hidden_notes(memories: Memories, seats: Sequence[Placement], request: Request) -> list[str]:
-    """Memory next to workers that they could use, were it allowed."""
+    """Notes on memory next to workers that is not allowed."""
     kinds: list[WantedKind] = ["dram"] if request.kind == "dram" else ["dram", "hbm"]
     ranks: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     for seat in seats:
@@ -98,7 +98,7 @@ def _hidden_notes(memories: Memories, seats: Sequence[Placement], request: Reque
 
 
 def _idle_policy_notes(memories: Memories, aims: Sequence[Aim], request: Request) -> list[str]:
-    """Policies that the machine gives nothing to do."""
+    """Notes on policies that have no effect on this machine."""
     if request.policy == "cache" and not _side_caches(memories):
         return ["policy 'cache', but no memory-side cache is known here: it does nothing"]
     if request.policy == "weighted" and (alone := [a for a in aims if a.plan.mode == "default"]):
@@ -115,7 +115,7 @@ def _side_caches(memories: Memories) -> dict[int, int]:
 
 
 def _cache_notes(memories: Memories, plans: Sequence[MemoryPlan]) -> list[str]:
-    """Side caches that are smaller than what lies behind them."""
+    """Notes on memory-side caches that are smaller than the memory behind them."""
     used: Counter[int] = Counter()
     for plan in plans:
         used.update(dict(plan.expected))

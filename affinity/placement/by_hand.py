@@ -1,4 +1,4 @@
-"""Cpus that the user gives to each rank by hand, held against the machine and what is allowed."""
+"""Cpus that the user gives to each rank, checked against the machine and the permissions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def cores_by_hand(
 ) -> list[tuple[Core, ...]]:
     """The cores of each rank, narrowed to the cpus given for it.
 
-    Raises PlacementError if a rank has no cpus, or some that another rank has, that are not
-    allowed, not there, or kept for the system.
+    Raises PlacementError if a rank has no cpus, or cpus that another rank has, that are not
+    allowed, that do not exist, or that are kept for the system.
     """
     owner: dict[int, int] = {}
     for rank, given in enumerate(cpus):
@@ -42,7 +42,7 @@ def cores_by_hand(
 def notes_by_hand(
     topology: Topology, allowed: Sequence[Core], groups: Sequence[Sequence[Core]]
 ) -> list[str]:
-    """What a user should know of cpus given by hand: cores and tiles that they cut."""
+    """Notes on cpus given by hand: cores and tiles that they cut."""
     rank_of = {
         cpu: rank for rank, group in enumerate(groups) for core in group for cpu in core.cpus
     }

@@ -1,4 +1,4 @@
-"""What can be said against a request before any machine is looked at."""
+"""Checks a request by itself, before any machine is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from affinity.placement.wording import counted
 
 
 def check_request(request: Request) -> None:
-    """Raise PlacementError for words that do not exist, numbers too small, contradictions."""
+    """Raise PlacementError for unknown values, numbers too small, contradictions."""
     _check_words(request)
     _check_numbers(request)
     _check_needs(request)

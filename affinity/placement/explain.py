@@ -1,4 +1,4 @@
-"""Why a worker sits where it sits, and what a user should know before starting: in sentences."""
+"""Reasons for a worker's place, and warnings for the user, as sentences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNIT_WORDS = {
 
 
 class Explainer:
-    """Knows what there was to give out: `cores`, and the `tiles` that keep them together."""
+    """Explains placements, by all available `cores` and the `tiles` that keep them together."""
 
     def __init__(
         self, topology: Topology, request: Request, cores: Sequence[Core], tiles: Sequence[Tile]
@@ -39,7 +39,7 @@ class Explainer:
         }
 
     def reasons(self, seat: Placement, cores: Sequence[Core], workers: int) -> tuple[str, ...]:
-        """Why these cores, for the worker on them."""
+        """The reasons for a worker's cores."""
         sentences = [self._how(workers), self._where(cores), *self._across(cores)]
         widest = max(self._tile_of[core.cpus[0]] for core in cores)
         if widest > 1 and not self._request.cpus and self._request.workers != "core":
@@ -106,7 +106,7 @@ def plan_notes(
     seats: Sequence[Placement],
     idle: Sequence[int],
 ) -> list[str]:
-    """What the places of all workers together mean: uneven, shared, idle, offline, throttled."""
+    """Notes on the places of all workers together: uneven, shared, idle, offline, throttled."""
     notes = [*_size_notes(request, seats), *_tile_notes(topology, request)]
     if idle:
         notes.append(f"allowed, but idle as no worker has them: {numbered('cpu', idle)}")

@@ -1,4 +1,4 @@
-"""Where the workers' bytes end up if all fill their memories at once."""
+"""Computes where the workers' bytes end up if all fill their memories at once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Demand:
 
 
 def fill(demands: Sequence[Demand], free: Mapping[int, int]) -> list[dict[int, int]]:
-    """Bytes of each demand by node; what finds no room anywhere is in none.
+    """Bytes of each demand by node; bytes without room anywhere are in none.
 
-    Whoever wants a node at the same time gets an equal part of it, or all it wants if that is
+    Demands on the same node at the same time get equal parts of it, or all they want if that is
     less; then each goes on to its next node.
     """
     room = dict(free)

@@ -1,4 +1,4 @@
-"""Where the memory that all workers need ends up, and what a person should know of that."""
+"""Computes where the workers' memory ends up, and the warnings that follow."""
 
 from __future__ import annotations
 

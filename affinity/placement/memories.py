@@ -1,7 +1,7 @@
 """The memories that workers may use: which are near which cores, and the order in which they fill.
 
-Linux gives every NUMA node a list of all nodes, nearest first, and takes a page from the first one
-with room that the policy and the cpuset allow.
+Linux has for every NUMA node a list of all nodes, nearest first. It takes a page from the first
+node of that list that has room and that policy and cpuset allow.
 """
 
 from __future__ import annotations

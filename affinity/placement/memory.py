@@ -1,4 +1,4 @@
-"""What the kernel is told about a worker's memory, by policy, and why."""
+"""The memory policy of a worker, and the reasons for it."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _evidence(memories: Memories, hbm: tuple[int, ...]) -> list[str]:
 
 
 def _no_hbm(memories: Memories, own: tuple[int, ...]) -> str:
-    """HBM asked for where none is: what is there instead, and the way out."""
+    """The error for HBM where none is: what is there instead, and the remedy."""
     topology = memories.topology
     asked = f"memory in HBM asked for, but {numbered('NUMA node', own)}"
     if hidden := memories.hidden(own, ["hbm"]):
@@ -205,7 +205,7 @@ def _no_hbm(memories: Memories, own: tuple[int, ...]) -> str:
 
 
 def _no_dram(memories: Memories, own: tuple[int, ...]) -> str:
-    """DRAM asked for where none may be used, near or far."""
+    """The error for DRAM where none may be used, near or far."""
     topology, asked = memories.topology, "memory in DRAM asked for, but"
     everywhere = [node.id for node in topology.numa_nodes if node.cpus]
     if hidden := memories.hidden(own, ["dram"]) or memories.hidden(everywhere, ["dram"]):

@@ -1,4 +1,4 @@
-"""Which cores and which memory each worker gets: whole tiles, close together, HBM next to them."""
+"""Places each worker: whole tiles, close together, with HBM next to them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Placer:
         self.tiles = tiles_of(topology, self.cores)
 
     def plan(self) -> Plan:
-        """Cores first, then memory, then what to say about both."""
+        """Place cores first, then memory, then collect notes."""
         groups = self._groups()
         seats = [seat(rank, group, self.request) for rank, group in enumerate(groups)]
         memories = Memories(self.topology, self.allowed)

@@ -1,4 +1,4 @@
-"""What each worker gets, and why: the answer to a `Request`."""
+"""The result of a `Request`: cores and memory of each worker, and the reasons."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Arena:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Where a worker's memory goes.
+    """The memory of a worker.
 
-    `mode` and `nodes` are what the kernel is told; `order` is how nodes fill, first to last, as
-    far as it follows from that. `budget_bytes` is the worker's share of `nodes`; `expected` says
-    how many bytes of its needs end up on which node, empty if its needs are not known.
+    `mode` and `nodes` are the policy for the kernel; `order` is how nodes fill, first to last, as
+    far as it follows from that. `budget_bytes` is the worker's share of `nodes`; `expected` is how
+    many bytes of its needs end up on which node, empty if its needs are not known.
     """
 
     policy: MemoryPolicy = "none"

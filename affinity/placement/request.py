@@ -1,4 +1,4 @@
-"""What a user asks for; machine and permissions come from elsewhere."""
+"""The user's request; machine and permissions come from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cores are kept from computing: for the system, for communication, for reading data."""
+"""Cores that do not compute: for the system, for communication, for reading data."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How a row of tiles is cut among workers: evenly, and at the machine's own boundaries if possible.
+"""Cuts a row of tiles among workers: evenly, and at the machine's own boundaries if possible.
 
-Workers wait for the slowest of them, so what counts is the cores of the smallest group.
+Workers wait for the slowest of them, so the number of cores in the smallest group counts.
 """
 
 from __future__ import annotations

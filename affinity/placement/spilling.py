@@ -1,7 +1,7 @@
-"""Where memory that exceeds a worker's HBM goes first, if that is not the DRAM of its own cores.
+"""The memory that is used first when HBM is full, if that is not the DRAM of the same cores.
 
-The kernel fills what is nearest to the HBM, and a node without cpus counts as nearer than one with
-cpus at the same distance: on a Xeon Max in SNC-4, the HBM of the other clusters comes first.
+The kernel goes on with the node nearest to the HBM. A node without cpus counts as nearer than one
+with cpus at the same distance: on a Xeon Max in SNC-4, the HBM of the other clusters comes first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refusing beforehand what does not fit, where the kernel would kill the process later."""
+"""Refuses a plan that does not fit, where the kernel would kill the process later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def beyond_limit(allowed: Allowed, workers: int, needs: Sequence[Need]) -> str | None:
-    """What all workers need against what they may use together; None if that is enough."""
+    """An error text if all workers' needs exceed their common limit; else None."""
     limit, each = allowed.memory_bytes, sum(need.bytes or 0 for need in needs)
     if limit is None or workers * each <= limit:
         return None
@@ -30,7 +30,7 @@ def beyond_limit(allowed: Allowed, workers: int, needs: Sequence[Need]) -> str |
 def check_strict(
     memories: Memories, aims: Sequence[Aim], budgets: Sequence[int], over_limit: str | None
 ) -> None:
-    """Raise PlacementError if what is needed exceeds a worker's share, or all that is allowed."""
+    """Raise PlacementError if a need exceeds a worker's share, or all that is allowed."""
     limit, each = memories.allowed.memory_bytes, aims[0].parts[0].bytes
     if over_limit and limit is not None and each:
         raise PlacementError(
@@ -66,7 +66,7 @@ def _fewer(fitting: int, where: str = "") -> str:
 
 
 def reclaiming(memories: Memories, one: Aim, free_share: int) -> list[str]:
-    """Why clean pages of files count as room, for a worker whose share of what is free is less."""
+    """Why clean file pages count as room, for a worker whose share of free memory is less."""
     cached = sum(memories.reclaimable()[node] for node in one.targets)
     need = one.plan.need_bytes
     if one.plan.policy != "strict" or not cached or (need is not None and need <= free_share):

@@ -1,4 +1,4 @@
-"""The cores in the groups that nothing cuts, in the order in which they are given out."""
+"""Groups cores into tiles that no placement cuts, in the order in which they are given out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers, nodes and permissions as the reasons and errors of a placement put them."""
+"""Formats numbers, nodes and permissions for the reasons and errors of a placement."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a process may use, is given, and really has: all that asks the kernel."""
+"""Reads and sets the place of a process: all calls to the kernel."""

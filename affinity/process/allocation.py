@@ -1,4 +1,4 @@
-"""New memory with a place of its own, in huge pages where there are some.
+"""Allocates memory with its own policy, in huge pages where there are any.
 
     weights = allocate(size, "bind", (2,)).buffer
 
@@ -34,8 +34,8 @@ _MAP_HUGETLB = 0x40000
 class Allocation:
     """New memory: `buffer` of zero bytes at `address`, and the policy it is under.
 
-    It lasts as long as `buffer`, or whatever was made on it, is referred to. `notes` say what
-    could not be had as asked.
+    It lasts as long as `buffer`, or an object made on it, is referred to. `notes` say which
+    requests could not be fulfilled.
     """
 
     buffer: memoryview

@@ -1,4 +1,4 @@
-"""What this process may use, and who said so: cpuset, cgroup, Slurm, an inherited policy."""
+"""Cpus and memory that this process may use, and who limits them: cpuset, cgroup, Slurm, policy."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ _ROOT = Path("/")
 class Allowed:
     """OS ids of cpus and NUMA nodes that may be used.
 
-    `mems` is None where every memory of the machine may be used (a machine that is only described).
-    `cpu_quota` is the cgroup's limit of time in cpus (2.5: two and a half), None if there is none.
-    `memory_bytes` is what all workers together may use, None where nothing limits it.
-    `said_by` says for each restriction who made it; `notes` what that costs and the way out.
-    `way_to_more_cpus` is what a user does about too few of them.
+    - `mems` is None where every memory of the machine may be used (a machine that is only
+      described).
+    - `cpu_quota` is the cgroup's limit of CPU time in cpus (2.5: two and a half), None if there is
+      none.
+    - `memory_bytes` is what all workers together may use, None where nothing limits it.
+    - `said_by` names the source of each restriction; `notes` tell its cost and the remedy.
+    - `way_to_more_cpus` is what a user does about too few of them.
     """
 
     cpus: tuple[int, ...]
@@ -50,7 +52,7 @@ class Allowed:
 
 
 def read_allowed(root: Path = _ROOT, environment: Mapping[str, str] | None = None) -> Allowed:
-    """What the kernel lets the calling thread use, less what it was bound to by who started it.
+    """Cpus and nodes that the kernel allows the calling thread, less the binding by its starter.
 
     The kernel's files are read under `root`; mask and policy are always those of this thread.
     """

@@ -1,9 +1,10 @@
-"""The named arenas of a worker: parts of its memory that its placement puts somewhere of their own.
+"""Named arenas of a worker: parts of its memory that have a placement of their own.
 
     with arena("data"):
         images = load()
 
-puts what this thread touches first, and ``allocate_in("weights", size)`` whatever touches it.
+places the pages that this thread touches first. ``allocate_in("weights", size)`` places its buffer
+whoever touches it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from affinity.process.own import own_placement
 def arena(name: str) -> Iterator[AppliedPolicy]:
     """Let the calling thread touch new memory where its placement wants the arena `name`.
 
-    For memory that a library allocates: it counts which thread touches it first, and memory that
-    the library uses again stays where it is. Afterwards the thread has its former policy.
-    Without arenas in the placement, or without a placement, all memory is in one place and
-    nothing changes. Raises PlacementError for a name that the placement does not know.
+    For memory that a library allocates. The thread that touches it first counts; memory that the
+    library reuses stays where it is. Afterwards the thread has its former policy. Without arenas in
+    the placement, or without a placement, nothing changes. Raises PlacementError for a name that
+    the placement does not know.
     """
     wanted = _own_arena(name)
     if wanted is None:

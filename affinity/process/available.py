@@ -1,4 +1,4 @@
-"""Memory that this process can still take."""
+"""Memory that this process can still allocate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting a process or a thread on its cpus."""
+"""Binds a process or a thread to its cpus."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def allowed_cpus() -> tuple[int, ...]:
 def bind_process(cpus: Iterable[int]) -> None:
     """Let every thread that this process has now, and all that these start, run on `cpus` only.
 
-    Raises PlacementError, with nothing changed, if any of `cpus` cannot be had: the kernel itself
-    would silently take the rest.
+    Raises PlacementError, with nothing changed, if any of `cpus` is not available: the kernel
+    itself would silently take the rest.
     """
     wanted = frozenset(cpus)
     bind_thread(wanted)
@@ -37,11 +37,11 @@ def bind_process(cpus: Iterable[int]) -> None:
 
 
 def bind_thread(cpus: Iterable[int], thread: int = 0) -> None:
-    """Let one thread, by its native id, run on `cpus` only; 0 is the one that calls.
+    """Let one thread, by its native id, run on `cpus` only; 0 is the calling thread.
 
-    So a helping thread gets to cpus beside those of its process: the cpuset alone limits it.
-    Raises PlacementError, with nothing changed, if any of `cpus` cannot be had, or if they differ
-    from those it has and a filter forbids to change them.
+    The cpus may lie outside those of its process, for helping threads: the cpuset alone limits
+    them. Raises PlacementError, with nothing changed, if any of `cpus` is not available, or if they
+    differ from the present ones and a filter forbids to change them.
     """
     wanted = frozenset(cpus)
     before = _mask(thread)

@@ -1,4 +1,4 @@
-"""What the control groups of a process keep it from: cpus, memory nodes, time on cpus, memory.
+"""Limits of a process's control groups: cpus, memory nodes, cpu time, memory.
 
 Both versions, also side by side, and seen from inside a container. Files and their meaning:
 Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst and cgroup-v1/memory.rst of Linux.

@@ -1,7 +1,7 @@
-"""The pages of a mapped file that a process has changed, and so has for itself.
+"""Private pages of a mapped file: those that a process has changed (copy on write).
 
-Libraries have such: tables that the loader fills in. ``numa_maps`` counts them, and says on which
-nodes the pages of the mapping are, but not which of them were changed.
+Libraries have some: tables that the loader fills in. ``numa_maps`` counts them, and tells on which
+nodes the mapping's pages are, but not which of these pages were changed.
 """
 
 from __future__ import annotations

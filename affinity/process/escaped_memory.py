@@ -1,7 +1,7 @@
-"""Memory that a library has taken out of its process's policy, and how it comes back under it.
+"""Brings memory back under its process's policy where a library has set one of its own.
 
-OpenBLAS asks for its buffers to be "local": near whichever cpu touches them, so beside HBM and not
-in it, whatever the process was told.
+OpenBLAS asks for its buffers to be "local": near the cpu that touches them, so beside HBM and not
+in it, whatever the policy of the process is.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from affinity.process.residency import node_mappings
 
 
 def bring_back(memory: MemoryPlan) -> int:
-    """Put such memory of this process under the policy of its place, with all that was touched.
+    """Put this memory under the policy of the process's placement, and move its touched pages.
 
-    Returns how many bytes of mappings that were; 0 where the place has no policy, or the kernel
-    does not tell. What cannot be moved stays: see the proof of the placement.
+    Returns the bytes of these mappings; 0 where the placement has no policy, or the kernel does not
+    tell. Pages that cannot be moved stay: see the proof of the placement.
     """
     if memory.mode == "default":
         return 0
@@ -36,6 +36,6 @@ def bring_back(memory: MemoryPlan) -> int:
 def _local_mappings() -> Iterator[tuple[int, int]]:
     ends = mapping_ends()
     for mapping in node_mappings():
-        # A segment stays where its creator put it.
+        # Shared memory stays where its creator put it.
         if not mapping.file and mapping.policy.mode == "local" and mapping.address in ends:
             yield mapping.address, ends[mapping.address]

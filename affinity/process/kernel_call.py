@@ -1,4 +1,4 @@
-"""The system calls of Linux for memory on NUMA nodes, which Python has no words for."""
+"""Linux's system calls for memory on NUMA nodes, which Python does not wrap."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def kernel_call(name: str, *arguments: Argument) -> int:
-    """Make the call that Linux names so; arrays are passed by address.
+    """Make the system call of this name; arrays are passed by address.
 
     Raises OSError as the kernel gives it, ENOSYS for a processor whose calls are not known here.
     """

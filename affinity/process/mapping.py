@@ -1,8 +1,8 @@
-"""Putting memory that is there (mmap, memfd, /dev/shm) on NUMA nodes, and bringing it in.
+"""Sets the policy of existing mappings (mmap, memfd, /dev/shm) on NUMA nodes, and touches them.
 
 A mapping's policy decides where its pages go at the first touch, by whichever thread, whatever the
-policy of that thread. That of shared memory belongs to the object: set once, by its creator, it
-holds in all processes that map it.
+policy of that thread. The policy of shared memory belongs to the object: its creator sets it once,
+and it holds in all processes that map it.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ def place_mapping(
     move: bool = False,
     required: bool = False,
 ) -> AppliedPolicy:
-    """Put memory that is there (mmap, memfd, shared memory) under a policy, from its creator.
+    """Put existing memory (mmap, memfd, shared memory) under a policy, as its creator.
 
-    Pages that have been touched stay unless `move`, which moves those that this process alone has
-    touched. Raises MemoryPolicyError if the nodes of a
-    ``bind`` have too little left, in their pool if the memory is of huge pages from there (the
-    kernel would kill the process), if `buffer` does not start at a page or a node may not be
-    used, and, if `required`, where policies are forbidden.
+    Touched pages stay, unless `move`: it moves those that this process alone has touched. Raises
+    MemoryPolicyError
+
+    - if the nodes of a ``bind`` have too little left, in their pool for memory of huge pages from
+      there (the kernel would kill the process);
+    - if `buffer` does not start at a page, or a node may not be used;
+    - if `required`, where policies are forbidden.
     """
     given, around = tuple(nodes), mapping_at(address_of(buffer))
     from_pool = around is not None and around.hugetlb
@@ -61,7 +63,7 @@ def place_mapping(
     if not from_pool or around is None or around.private:
         return applied
     note = (
-        "the policy of a shared segment of hugetlb pages holds in this process only: touch all of "
+        "the policy of shared memory in hugetlb pages holds in this process only: touch all of "
         "it here, now, or let each process place its own mapping before it touches any"
     )
     return applied._replace(notes=(*applied.notes, note))

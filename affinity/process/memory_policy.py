@@ -1,7 +1,7 @@
-"""Where the pages of a thread, or of a part of its memory, are to come from: Linux's own words.
+"""Memory policies of Linux, for a thread or for a mapping.
 
-A policy decides where a page goes when it is first touched. That of a thread is inherited by the
-threads it starts, by fork and by exec; that of a mapping stays with the mapping, and with the
+A policy decides where a page goes when it is first touched. A thread's policy is inherited by the
+threads it starts, by fork and by exec. A mapping's policy stays with the mapping, and with the
 object behind it if that is shared memory (memfd, /dev/shm).
 
 A mask that names HBM and DRAM together, ``bind`` or ``preferred-many``, is searched from the
@@ -37,7 +37,7 @@ _MODE_BITS = 0x0FFF  # Above them stand flags.
 
 
 class AppliedPolicy(NamedTuple):
-    """The policy that stands now; `notes` say why it is not the one that was asked for."""
+    """The policy in effect; `notes` say why it is not the requested one."""
 
     mode: str
     nodes: tuple[int, ...] = ()
@@ -107,10 +107,10 @@ def bind_memory(
 def apply_memory_policy(
     mode: str, nodes: Iterable[int] = (), required: bool = False
 ) -> AppliedPolicy:
-    """Do as `set_memory_policy` as far as this kernel can: in the next weaker mode if need be.
+    """Do as `set_memory_policy`, in the next weaker mode if this kernel does not know the mode.
 
-    Where policies are forbidden (a container's filter) or unknown this is a note, and an error
-    only if the policy is `required`.
+    Where policies are forbidden (a container's filter) or unknown this is a note, and an error only
+    if the policy is `required`.
     """
     return as_far_as_possible(set_memory_policy, mode, nodes, required)
 
@@ -141,7 +141,7 @@ def as_far_as_possible(
     nodes: Iterable[int],
     required: bool = False,
 ) -> AppliedPolicy:
-    """`tell` the kernel of a policy, and of a weaker one where it does not know the mode."""
+    """Set a policy by `tell`, or a weaker one where the kernel does not know the mode."""
     given = tuple(nodes)
     try:
         tell(mode, given)

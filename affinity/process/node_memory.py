@@ -1,4 +1,4 @@
-"""What is left on a NUMA node, right now: free memory, and huge pages of the pool set aside."""
+"""Free memory and free huge pages of a NUMA node's pool, at this moment."""
 
 from __future__ import annotations
 

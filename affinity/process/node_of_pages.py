@@ -1,4 +1,4 @@
-"""Asking the kernel on which NUMA nodes single pages are, by move_pages(2), which moves none."""
+"""Asks the kernel for the NUMA node of single pages (move_pages(2), which then moves none)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at other processes: their place as they were told, where they are, whose they are."""
+"""Reads other processes: their assigned place, where they really are, and their owner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARENT, _SESSION = 1, 3
 
 
 def placement_of(pid: int) -> Placement | None:
-    """The place that a process was started for; None if it has none, or may not be asked."""
+    """The placement of another process; None if it has none, or may not be inspected."""
     try:
         words = Path(f"/proc/{pid}/environ").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -27,9 +27,9 @@ def placement_of(pid: int) -> Placement | None:
 
 
 def observe(pid: int) -> ObservedBinding:
-    """What `observed_binding` tells, with the memory policy that the process's stack is under.
+    """The `observed_binding` of another process, with the memory policy of its stack.
 
-    Raises AffinityError if there is no such process, or it may not be looked at.
+    Raises AffinityError if there is no such process, or it may not be inspected.
     """
     try:
         mappings = located_mappings(pid)
@@ -53,7 +53,7 @@ def is_launching(pid: int) -> bool:
 
 
 def session_members(leaders: Collection[int]) -> dict[int, list[int]]:
-    """For each leader of a session its processes: itself, and what it has started."""
+    """For each leader of a session its processes: itself, and its descendants."""
     members: dict[int, list[int]] = {leader: [] for leader in leaders}
     for pid, fields in _all_processes():
         if (session := int(fields[_SESSION])) in members:

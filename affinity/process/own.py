@@ -1,4 +1,4 @@
-"""What a started worker knows of its place: the launcher writes it into the environment as JSON."""
+"""A started worker's own place: the launcher writes it into the environment as JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PLACEMENT_VARIABLE = "AFFINITY_PLACEMENT"
 
 
 def own_placement(environment: Mapping[str, str] = os.environ) -> Placement | None:
-    """The place that this process was started for, without its reasons; None if it has none.
+    """The placement of this process, without its reasons; None if it has none.
 
-    Raises PlacementError if what the variable holds is damaged.
+    Raises PlacementError if the variable is damaged.
     """
     text = environment.get(PLACEMENT_VARIABLE)
     return decode_placement(text) if text else None

@@ -1,4 +1,4 @@
-"""Linux's memory policies in words and in the kernel's numbers (set_mempolicy(2))."""
+"""Linux's memory policies by name and by the kernel's numbers (set_mempolicy(2))."""
 
 from __future__ import annotations
 

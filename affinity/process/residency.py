@@ -1,4 +1,4 @@
-"""On which NUMA nodes memory really is: some bytes by move_pages(2), a process by numa_maps."""
+"""NUMA nodes on which memory really is: single buffers by move_pages(2), a process by numa_maps."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class NodeMapping(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        """Whether it is a segment that other processes may map as well."""
+        """Whether it is memory that other processes may map as well."""
         return self.file.startswith(_SHARED_FILES)
 
 
@@ -69,8 +69,8 @@ class NodeMapping(NamedTuple):
 class Residency:
     """Bytes of a process on each NUMA node, touched pages only.
 
-    `anonymous` is its own memory, `shared` segments (memfd, /dev/shm) as far as it has touched
-    them, `file` programs, libraries and other files in the page cache.
+    `anonymous` is its own memory, `shared` is shared memory (memfd, /dev/shm) as far as it has
+    touched it, `file` is programs, libraries and other files in the page cache.
     """
 
     anonymous: dict[int, int] = field(default_factory=dict)

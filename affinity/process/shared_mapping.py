@@ -1,4 +1,4 @@
-"""Mapping shared memory so that huge pages can be used for it: Python's mmap takes no address."""
+"""Maps shared memory at an address where huge pages can be used: Python's mmap takes no address."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What Slurm says of the binding of this process, and what that means (srun(1), ENVIRONMENT).
+"""Slurm's binding of this process, from its variables (srun(1), ENVIRONMENT).
 
-If srun's --cpu-bind said cores, sockets or nothing at all, a step finds in its variables the masks
-that came of it, those of all its tasks on the node. A batch script finds none, though it is bound.
-No variable tells tasks the job's --constraint: Slurm gives SLURM_JOB_CONSTRAINTS to prologs only,
-and a site may pass it on. All this was seen under Slurm 22.05.
+If srun's --cpu-bind said cores, sockets or nothing, a step's variables have the resulting masks of
+all its tasks on the node. A batch script has no such variables, though it is bound.
+
+Tasks do not see the job's --constraint: Slurm gives SLURM_JOB_CONSTRAINTS to prologs only, and a
+site may pass it on. Observed under Slurm 22.05.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _PATIENCE_SECONDS = 5
 
 
 class SlurmWords(NamedTuple):
-    """A job's id and the words that bound this process; empty or None where nothing was said.
+    """A job's id and its binding of this process; empty or None where there is none.
 
-    `cpu_bind` and `mem_bind` are as in srun's options: ``mask_cpu:0x3``, ``prefer,map_mem:2``. Of
-    a list that has something for each task they have what is for this one.
+    `cpu_bind` and `mem_bind` are as in srun's options: ``mask_cpu:0x3``, ``prefer,map_mem:2``. Of a
+    list with an entry for each task they have this task's.
     """
 
     job: str
@@ -45,7 +46,7 @@ class SlurmWords(NamedTuple):
 
 
 def slurm_words(environment: Mapping[str, str]) -> SlurmWords | None:
-    """What the variables of a job say; None outside of one."""
+    """The binding in the variables of a job; None outside of one."""
     job = environment.get("SLURM_JOB_ID") or environment.get("SLURM_JOBID")
     if not job:
         return None
@@ -64,7 +65,7 @@ def slurm_words(environment: Mapping[str, str]) -> SlurmWords | None:
 
 
 def bound_by(words: SlurmWords, cpus: Iterable[int]) -> str:
-    """Who gave a process in a job its mask of `cpus`, as far as that can be told."""
+    """The source of the mask of `cpus` of a process in a job, as far as it can be told."""
     if not words.cpu_bind:
         return f"Slurm job {words.job}, or taskset in it"
     bound = _cpus_in(words.cpu_bind)
@@ -74,7 +75,7 @@ def bound_by(words: SlurmWords, cpus: Iterable[int]) -> str:
 
 
 def way_to_more_cpus(words: SlurmWords) -> str:
-    """What a user types to have more cpus in a process like this one."""
+    """The options by which a user gets more cpus in a process like this one."""
     if words.cpu_bind:
         return (
             "have Slurm give each task more cpus (srun -c), "
@@ -86,7 +87,7 @@ def way_to_more_cpus(words: SlurmWords) -> str:
 def with_constraint(words: SlurmWords) -> SlurmWords:
     """`words` with the job's constraint, for which Slurm's controller is asked if need be.
 
-    For one process that is looked at: a controller is not to be asked by thousands.
+    Only for a single process that is inspected: thousands must not ask a controller.
     """
     if words.constraint:
         return words
@@ -109,7 +110,7 @@ def with_constraint(words: SlurmWords) -> SlurmWords:
 
 
 def slurm_notes(words: SlurmWords, cpus: int) -> Iterator[str]:
-    """What is odd about a job in which this process may use `cpus` cpus, and the way out."""
+    """Notes on a job in which this process may use `cpus` cpus, with remedies."""
     promised = words.cpus_per_task
     if promised is None or cpus >= promised:
         return
@@ -126,7 +127,7 @@ def slurm_notes(words: SlurmWords, cpus: int) -> Iterator[str]:
 
 
 def contradicted_constraints(words: SlurmWords, cluster: str, memory: str) -> Iterator[str]:
-    """Where a job's constraint names other modes of a Xeon Phi than `cluster` and `memory`.
+    """Contradictions between a job's constraint and the Xeon Phi modes `cluster` and `memory`.
 
     These are as in `Modes`. A constraint that allows several modes asks for none.
     """

@@ -1,4 +1,4 @@
-"""The environment variables by which numerical libraries count and place their threads."""
+"""Environment variables by which numerical libraries count and place their threads."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ THREAD_PLACEMENT_VARIABLES = (
 )
 """Variables by which an OpenMP runtime moves threads behind the back of `bind_process`.
 
-GNU's runtime obeys as soon as it is loaded: it leaves the main thread on its first place alone,
-and every thread pool that counts its cpus later finds one.
+GNU's runtime obeys as soon as it is loaded: it binds the main thread to its first place, and every
+thread pool that counts its cpus later finds one.
 """
 
 

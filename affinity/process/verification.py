@@ -1,4 +1,4 @@
-"""Where the threads and pages of a process really are, and whether that is what was asked for."""
+"""Verifies that the threads and pages of a process are where its placement put them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from affinity.process.threads import ThreadBinding, openmp_runtimes, thread_bind
 from affinity.sizes import format_bytes
 
 STRICT_ALLOWANCE_BYTES = 2 << 20
-"""What may lie elsewhere although memory is bound, such as pages the kernel itself put down."""
+"""Bytes that may lie elsewhere although memory is bound, such as pages placed by the kernel."""
 
 
 class ObservedMemory(TypedDict):
@@ -30,7 +30,7 @@ class ObservedMemory(TypedDict):
 
 
 class ObservedBinding(TypedDict):
-    """Where a process really is: plain JSON-able facts for the record of a run.
+    """The observed place of a process: plain JSON-able facts for the record of a run.
 
     `memory_policy` is that of the thread that asked, as in ``bind:2-3``; it and `memory` are None
     where the kernel does not tell.
@@ -44,12 +44,12 @@ class ObservedBinding(TypedDict):
 
 
 def observed_binding(pid: int | str = "self") -> ObservedBinding:
-    """Read from the kernel where each thread of a process may run and its pages are right now.
+    """Read from the kernel where each thread of a process may run and where its pages are now.
 
     ``cpus`` are those of all threads together, as OpenMP keeps the main thread on one core alone.
     More than one path in ``openmp_runtimes`` means that several pools compete for the same cpus.
     The policy of another process is not told: see `other_process.observe`. OSError if the process
-    may not be looked at.
+    may not be inspected.
     """
     policy = None
     with suppress(MemoryPolicyError):
@@ -72,7 +72,7 @@ def binding_seen(
 
 
 def judge(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
-    """What is not as `placement` asks, each with what was asked and what came; empty: all is well.
+    """Deviations from `placement`, each with the expected and the observed value; empty: none.
 
     A thread may run on any cpu of its worker; for memory see `memory_problems`.
     """
@@ -80,19 +80,20 @@ def judge(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
 
 
 def thread_problems(placement: Placement, *observed: ObservedBinding) -> tuple[str, ...]:
-    """What of `judge` is about threads, of one process or several."""
+    """The part of `judge` about threads, of one process or several."""
     threads = [thread for process in observed for thread in process["threads"]]
     return tuple(_threads_outside(placement, threads))
 
 
 def memory_problems(placement: Placement, *observed: ObservedBinding) -> tuple[str, ...]:
-    """What of `judge` is about memory, that of one process or of all processes of a worker.
+    """The part of `judge` about memory, of one process or of all processes of a worker.
 
-    None of it where the plan puts it (that of the process, or of an arena whose need is known) is
-    a problem. With policy ``strict`` so are another memory policy, more than
-    `STRICT_ALLOWANCE_BYTES` of own memory elsewhere, and a kernel that does not tell. Segments
-    count as being there, but not as being elsewhere: other workers have parts of them.
-    Each process is judged by itself, its arenas with those of the others: see `arena_problems`.
+    It is a problem if none of the memory is where the plan puts it (that of the process, or of an
+    arena whose need is known). With policy ``strict`` these are problems, too: another memory
+    policy, more than `STRICT_ALLOWANCE_BYTES` of own memory elsewhere, and a kernel that does not
+    tell. Shared memory counts as being there, but not as being elsewhere: other workers have parts
+    of it. Each process is judged by itself, its arenas with those of the others: see
+    `arena_problems`.
     """
     plan = placement.memory
     each = [problem for process in observed for problem in _problems_of_one(plan, process)]
@@ -100,16 +101,16 @@ def memory_problems(placement: Placement, *observed: ObservedBinding) -> tuple[s
 
 
 def arena_problems(placement: Placement, *observed: ObservedBinding) -> tuple[str, ...]:
-    """Which arenas, whose need is known, hold nothing on their nodes, whichever process has it.
+    """Arenas of known need that have nothing on their nodes, in any of these processes.
 
-    Of a worker's processes one uses them, and not the shell that starts it.
+    One of a worker's processes uses them, and not the shell that starts it.
     """
     told = [process["memory"] for process in observed if process["memory"] is not None]
     return tuple(_missing_arenas(placement.memory, _together(told)) if told else ())
 
 
 def remarks(placement: Placement, observed: ObservedBinding) -> tuple[str, ...]:
-    """What a user should know even if nothing is wrong: shares, weaker policies, pools."""
+    """Notes for the user even if nothing is wrong: shares, weaker policies, pools."""
     plan, memory = placement.memory, observed["memory"]
     told = [] if plan.policy == "strict" else list(_other_policy(plan, observed["memory_policy"]))
     if plan.nodes and memory is not None:

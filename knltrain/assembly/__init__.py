@@ -1,7 +1,7 @@
-"""From a run's configuration to the objects that carry it out.
+"""Builds the objects of a run from its configuration.
 
-The only place where classes are picked by name. Nothing heavy is imported before the name that
-needs it is picked.
+Classes are chosen by name only here. Heavy modules are imported when a name that needs them is
+chosen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process that compiles: `python -m knltrain.assembly.compiling_process PARENT`."""
+"""The process that compiles kernels: `python -m knltrain.assembly.compiling_process PARENT`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knltrain.config import RunConfig
 
 
 def main() -> None:
-    """Compile what is asked for on standard input, and say each kernel in a line."""
+    """Compile the kernels requested on standard input; print a line for each."""
     from vectorized_ops.numba.compiling.all_cores import die_with_parent
 
     die_with_parent(int(sys.argv[1]))

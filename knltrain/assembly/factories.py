@@ -1,6 +1,6 @@
-"""One function for each name that a configuration may choose, named as in the registries.
+"""A factory for each name that a configuration may choose, named as in the registries.
 
-Nothing heavy is imported before the function that needs it is called.
+Heavy modules are imported when a function that needs them is called.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 TOP_SHARE = 0.01
-"""Of the values that top_k sends, where `exchange.wire_top_share` is left out."""
+"""The share of values that top_k sends, where `exchange.wire_top_share` is left out."""
 
 
 @final
 class Kernels:
-    """The arithmetic that optimizers and exchange rules do on packed vectors.
+    """The arithmetic of optimizers and exchange rules on packed vectors, of one implementation.
 
-    Of one implementation, whose modules are imported when something of them is asked for.
+    Its modules are imported when they are first used.
     """
 
     def __init__(self, implementation: str) -> None:
@@ -79,29 +79,29 @@ class Kernels:
 
     @property
     def downpour(self) -> DownpourKernels:
-        """Pushes to a center."""
+        """Pushes to a center and fetches from it."""
         return cast("DownpourKernels", self._module("downpour"))
 
     @property
     def averages(self) -> AverageKernels:
-        """Averages over time."""
+        """Moving and running averages."""
         return cast("AverageKernels", self._module("averages"))
 
     @property
     def outer_step(self) -> OuterKernel:
-        """Steps of a center."""
+        """Optimizer steps of a center."""
         return cast("OuterKernel", self._module("outer_step").synchronous_outer_step)
 
     @property
     def wire(self) -> WireKernels:
-        """Formats between nodes."""
+        """Wire formats between nodes."""
         from knltrain.communication.internode.wire import WireKernels
 
         return WireKernels(self._module("wire"), self._module("top_k"))
 
     @property
     def alone(self) -> Alone:
-        """Keeps what is called in it to one thread."""
+        """A context in which kernels use the calling thread alone."""
         if not self._is_compiled:
             return nullcontext
         from vectorized_ops.numba.compiling.single_thread import alone
@@ -111,7 +111,7 @@ class Kernels:
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """A data set: how large it is, which is known before it is read, and how to read it.
+    """A data set: its size, which is known before it is read, and the function that reads it.
 
     `in_root` says whether it consists of files in `data.root`.
     """
@@ -136,7 +136,7 @@ def mnist(config: DataConfig) -> Dataset:
 
 
 def mnist_t10k(config: DataConfig) -> Dataset:
-    """A part of MNIST's test half to learn from, and the rest of it; else as `mnist`."""
+    """MNIST's test half alone: a part to learn from, the rest to test on; else as `mnist`."""
     from knltrain.data.mnist import load_mnist
 
     return load_mnist(mnist_root(config), config.train_images, config.test_images, alone=True)
@@ -167,14 +167,14 @@ def digits_extent(_config: DataConfig) -> Extent:
 
 
 def mnist_extent(config: DataConfig) -> Extent:
-    """How large MNIST is, by the headers of its files."""
+    """The size of MNIST, by the headers of its files."""
     from knltrain.data.mnist import mnist_extent
 
     return mnist_extent(mnist_root(config))
 
 
 def mnist_t10k_extent(config: DataConfig) -> Extent:
-    """How large its test half is."""
+    """The size of its test half."""
     from knltrain.data.mnist import mnist_extent
 
     return mnist_extent(mnist_root(config), alone=True)
@@ -241,7 +241,7 @@ def reference_kernels() -> Kernels:
 def between_nodes(
     config: RunConfig, node: int, nodes: int, meeting_point: MeetingPoint
 ) -> NodeCollective:
-    """What `exchange.between_nodes` names, for the first worker of a node."""
+    """The transport that `exchange.between_nodes` names, for the first worker of a node."""
     from knltrain.worker.synchronisation import MEETING_SECONDS
 
     limit, named = config.exchange.timeout_seconds, config.exchange.between_nodes
@@ -266,21 +266,21 @@ def between_nodes(
 
 
 def bfloat16(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
-    """The upper halves of values."""
+    """The upper half of each float32."""
     from knltrain.communication.internode.wire import Bfloat16
 
     return Bfloat16(kernels.wire.rounding)
 
 
 def int8(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
-    """A byte for each value."""
+    """One byte for each value."""
     from knltrain.communication.internode.wire import Int8
 
     return Int8(kernels.wire.rounding)
 
 
 def top_k(config: RunConfig, kernels: Kernels, size: int) -> WireFormat:
-    """The largest values alone."""
+    """The values that are largest by magnitude."""
     from knltrain.communication.internode.wire import TopK
 
     return TopK(kernels.wire.choosing, config.exchange.wire_top_share or TOP_SHARE, size)
@@ -292,7 +292,7 @@ def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
 
 
 def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
-    """As `sgd`, of each layer by itself."""
+    """As `sgd`, each layer by itself."""
     from knltrain.network.layer_slices import layer_parts
     from knltrain.network.parameter_groups import parameter_groups_within
     from knltrain.optimizers.layerwise import InParts
@@ -356,6 +356,6 @@ def _clipping(config: RunConfig) -> Clipping:
 
 
 def _given(value: Value | None) -> Value:
-    """A key that the optimizer reads; OptimizerConfig has filled it in."""
+    """A key that the optimizer reads; OptimizerConfig guarantees it."""
     assert value is not None
     return value

@@ -1,9 +1,10 @@
-"""Compiles what a worker's steps need before it takes them, on all of its cores.
+"""Compiles the kernels of a worker's steps before the first one, on all cores of the node.
 
-A process of its own finds out which kernels these are, by a step without them, and makes those that
-are not kept yet in forks of itself: a worker may have threads and MPI, which no fork survives. One
-worker of a node starts it, on all cores that the job has there, while the others wait. That all are
-there is written down for the network: what another batch or optimizer needs beside is little.
+One worker of a node starts a separate process on all cores that the job has there; the others wait.
+That process finds out which kernels are needed, by a dry run of a step, and compiles the missing
+ones in forks of itself. It is separate because a worker may have threads and MPI, which do not
+survive a fork. A marker file then says that the kernels of the network are complete: another batch
+size or optimizer needs few more.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from vectorized_ops.numba.compiling.all_cores import Progress
 
 MOST_PROCESSES: Final = 32
-"""More would wait for the longest kernel, with a hundred megabytes of memory each."""
+"""More would only wait for the longest kernel, with a hundred megabytes of memory each."""
 
 PATIENCE_SECONDS: Final = 300.0
 """How long a worker waits for the one that compiles."""
@@ -38,11 +39,11 @@ _PROCESS: Final = "knltrain.assembly.compiling_process"
 
 
 def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Progress]:
-    """Compile and keep the kernels of steps of so many images and threads; tell of each.
+    """Compile and cache the kernels of steps of so many images and threads; yield progress.
 
-    There are none where they are known to be there, where nothing can be kept, for backends that
-    have no kernels, and where a package has them. What is not foreseen, or not in the package, is
-    compiled when it is called.
+    Compiles nothing if the kernels are known to be cached, if there is no writable cache, if a
+    package has them, or if the backend has no kernels. A kernel that is neither foreseen nor in the
+    package is compiled when it is called.
     """
     if config.backend.name != "cpu" or config.backend.implementation != "numba":
         return
@@ -96,10 +97,7 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Pr
 
 
 def _cpus() -> set[int]:
-    """Where kernels may be compiled: where the process may run that has started all workers here.
-
-    Where that is none of knltrain's, as this worker alone.
-    """
+    """The cpus for compiling: this worker's own, and those of its parent if that is knltrain."""
     own, parent = os.sched_getaffinity(0), os.getppid()
     try:
         if b"knltrain" in Path(f"/proc/{parent}/cmdline").read_bytes():
@@ -110,7 +108,7 @@ def _cpus() -> set[int]:
 
 
 def _mark(config: RunConfig) -> Path:
-    """The file that tells that the kernels of a network are there."""
+    """The marker file that says that the kernels of a network are complete."""
     import vectorized_ops.numba
     from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, target_name
 
@@ -121,7 +119,7 @@ def _mark(config: RunConfig) -> Path:
 
 
 def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
-    """The process that compiles: it says each kernel in a line."""
+    """The process that compiles; it prints a line for each kernel."""
     helper = subprocess.Popen(
         [sys.executable, "-m", _PROCESS, str(os.getpid())],
         stdin=subprocess.PIPE,
@@ -135,7 +133,7 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
 
 
 def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:
-    """Compile the kernels of a step by forks of this process, which can do nothing else then."""
+    """Compile the kernels of a step in forks of this process, which does nothing else meanwhile."""
     from affinity import main_thread_mask_kept
     from knltrain.assembly.rehearsal import exchange_once, take_step
     from knltrain.data.dataset import Batch
@@ -146,7 +144,10 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
         try:
             network = build_network(config)
             take_step(config, network, Batch.allocate(images, network.input_shape), threads)
-            if config.total_workers == 1:  # several wait for what kernels write for each other
+            if (config.workers, config.total_nodes) == (
+                1,
+                1,
+            ):  # several wait for what kernels write for each other
                 exchange_once(config)
         except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
             print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)

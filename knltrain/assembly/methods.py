@@ -1,4 +1,4 @@
-"""From the facts about a method (`knltrain.config.methods`) and a configuration to its parts."""
+"""Builds the parts of a method from its definition (`knltrain.config.methods`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def build(context: MethodContext) -> Method:
 
 
 def strategy_of(config: RunConfig) -> type[Strategy]:
-    """The class by which a worker takes part in the method that the configuration names."""
+    """The strategy class of the method that the configuration names."""
     from knltrain.exchange.strategies.naming import strategy_named
 
     return strategy_named(METHODS[config.exchange.method].strategy)
@@ -67,7 +67,7 @@ def _on_two_levels(context: MethodContext, facts: MethodFacts, inner: str, outer
 
 
 def groups_of(context: MethodContext) -> tuple[int, int]:
-    """Workers of a group, and how many groups there are; `ConfigError` if they do not come out."""
+    """Workers of a group, and number of groups; `ConfigError` if they do not divide evenly."""
     name, workers = context.exchange.method, context.workers
     if workers < 2:
         raise ConfigError(
@@ -83,7 +83,7 @@ def groups_of(context: MethodContext) -> tuple[int, int]:
 
 
 def _over_link(context: MethodContext, rule: ExchangeRule) -> ExchangeRule:
-    """The rule over the link that is to be emulated."""
+    """The rule, delayed by the link that is to be emulated."""
     from knltrain.exchange.rules.emulated_link import Link, SlowLink
     from knltrain.exchange.rules.rule import SynchronousRule
 
@@ -102,7 +102,7 @@ def _over_link(context: MethodContext, rule: ExchangeRule) -> ExchangeRule:
 
 
 def doubts_about(config: RunConfig, workers: int) -> tuple[str, ...]:
-    """What may not be stable about the method's settings: one sentence for each."""
+    """Warnings about settings of the method that may not be stable: one sentence for each."""
     from knltrain.exchange.rules.stability import downpour_doubts, elastic_doubts
 
     facts = METHODS[config.exchange.method]
@@ -118,7 +118,7 @@ def doubts_about(config: RunConfig, workers: int) -> tuple[str, ...]:
 
 
 def _group_doubts(size: int, workers: int) -> list[str]:
-    """Tell where there is one level only."""
+    """Warn if there is one level only."""
     if 1 < size < workers:
         return []
     what = "each worker is a group of its own" if size == 1 else "all workers are one group"

@@ -1,4 +1,4 @@
-"""What each name in a configuration stands for, and the parts of a run built by those names."""
+"""Registries of the names in a configuration, and functions that build parts of a run by name."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ WIRE_FORMATS: dict[str, Callable[[RunConfig, Kernels, int], WireFormat] | None] 
 
 
 def check_names(config: RunConfig) -> None:
-    """Refuse names that nothing here answers to, before any process is started: `ConfigError`."""
+    """Refuse unknown names before any process is started: `ConfigError`."""
     _pick("network.name", config.network.name, NETWORKS)
     _pick("data.name", config.data.name, DATASETS)
     _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
@@ -83,7 +83,7 @@ def check_names(config: RunConfig) -> None:
 
 
 def plain_method(config: RunConfig, workers: int) -> Method:
-    """The method with kernels that need not be compiled; ConfigError for what it cannot do."""
+    """The method with kernels that need no compiler; ConfigError if its settings are impossible."""
     return _method(config, workers, factories.reference_kernels(), None)
 
 
@@ -106,7 +106,7 @@ def network_named(name: str, classes: int | None = None) -> Network:
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     """The images of `[data]`, read, normalised and enlarged.
 
-    Raises `DataError` before any are read where this computer cannot hold so many `copies`.
+    Raises `DataError` before reading if this computer cannot hold so many `copies`.
     """
     from knltrain.data.extent import check_room
 
@@ -123,7 +123,7 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
 
 
 def build_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
-    """What `[backend]` names, made ready for batches of up to `batch` images."""
+    """The backend that `[backend]` names, ready for batches of up to `batch` images."""
     return _pick("backend.name", config.backend.name, BACKENDS)(config, network, batch, threads)
 
 
@@ -140,7 +140,8 @@ def build_method(
 ) -> Method:
     """The method of `[exchange]` for that many workers.
 
-    Its learning rate is that of the steps, from 0, or always that which the policy starts from.
+    `learning_rate` takes the number of a step, from 0; without it the rate is always the policy's
+    base rate.
     """
     return _method(config, workers, _kernels(config), learning_rate)
 
@@ -148,7 +149,7 @@ def build_method(
 def written_for_the_wire(
     config: RunConfig, collective: NodeCollective, size: int | None = None
 ) -> NodeCollective:
-    """The collective that sends vectors of `size` values as `exchange.wire_format` says."""
+    """The collective with vectors of `size` values encoded as `exchange.wire_format` says."""
     size = network_size(config) if size is None else size
     wire_format = build_wire_format(config, size)
     if wire_format is None:
@@ -159,7 +160,7 @@ def written_for_the_wire(
 
 
 def build_wire_format(config: RunConfig, size: int) -> WireFormat | None:
-    """What `exchange.wire_format` names; None for float32."""
+    """The wire format that `exchange.wire_format` names; None for float32."""
     make = _pick("exchange.wire_format", config.exchange.wire_format, WIRE_FORMATS)
     return None if make is None else make(config, _kernels(config), size)
 

@@ -1,4 +1,4 @@
-"""How much memory every worker will need, estimated before any of them is started.
+"""Estimates the memory of every worker before any of them is started.
 
 SC17 (You, Buluç, Demmel) asks this of a Xeon Phi: do P copies of weights and data fit its MCDRAM?
 """
@@ -18,7 +18,7 @@ FLOAT_BYTES = 4
 VECTORS = 3
 """Packed vectors of each worker: its local, gradient, and at most one center's worth.
 
-A batch in slices takes one more, for the gradient of a slice; those of optimizers come on top.
+Micro-batches take one more, for the gradient of one; those of optimizers come on top.
 """
 
 MOMENTS = {"sgd": 1, "lars": 1, "adamw": 2}
@@ -37,13 +37,13 @@ def memory_needs(
     optimizer: str = "sgd",
     exchange_vectors: int = 0,
 ) -> tuple[Need, ...]:
-    """What each worker needs for its model, its data (every worker holds all) and the program.
+    """Memory that each worker needs for its model, its data (all of them) and the program.
 
-    The model counts its vectors, those of the optimizer and of exchanges, and every layer's output
-    with its gradient, for `images_per_worker` images or, unless it is 0, a `micro_batch` of them,
-    as many as kernels take at a time; their own scratch memory is not in it. Images that are to be
-    moved by up to `shift_pixels` are copied into a border. The program's memory is touched when the
-    model's is, and so lies with it.
+    - The model counts its vectors, those of the optimizer and of exchanges, and every layer's
+      output with its gradient, for `images_per_worker` images or, unless it is 0, a `micro_batch`
+      of them. The kernels' scratch memory is not counted.
+    - The data include a copy with a border if images are shifted by up to `shift_pixels`.
+    - The program's memory is touched when the model's is, and so lies with it.
     """
     from vectorized_ops.layout import padded_images
 

@@ -1,4 +1,4 @@
-"""What a worker does at the moments of its loop: metrics, evaluations, checkpoints, the result."""
+"""Builds the observers of a worker: metrics, evaluations, checkpoints, the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def logs_metrics(
     run_folder: Path, rank: int, batches: ShardedBatches, resumed_step: int, resumed_run_step: int
 ) -> Observer:
-    """Writes metrics-<rank>.jsonl; what is in it after the steps of worker and run is dropped."""
+    """Writes metrics-<rank>.jsonl; records after the resumed step are dropped."""
     from knltrain.metrics import MetricsLog
     from knltrain.worker import MetricsObserver
 
@@ -69,14 +69,14 @@ def keeps_checkpoints(
 
 
 def writes_plan(run_folder: Path) -> Observer:
-    """Writes plan.json: what the backend decided when it was made."""
+    """Writes plan.json: the decisions that the backend made when it was built."""
     from knltrain.worker import PlanObserver
 
     return PlanObserver(run_folder)
 
 
 def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
-    """Writes trace-<rank>.json of as many steps as `train.trace_steps` says, if of any."""
+    """Writes trace-<rank>.json of the first `train.trace_steps` steps, if that is not 0."""
     from knltrain.worker.tracing import TraceObserver
 
     steps = config.train.trace_steps
@@ -86,7 +86,7 @@ def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
 def writes_result(
     config: RunConfig, run_folder: Path, data: str, workers: int, threads: int
 ) -> Observer:
-    """Writes result.json: how the run ended, and what it was; `data` is its data set's name."""
+    """Writes result.json: the run's result and settings; `data` is its data set's name."""
     from knltrain.worker import ResultObserver
 
     facts: dict[str, str | int | None] = {
@@ -105,10 +105,10 @@ def writes_result(
 
 
 def _between_nodes(config: RunConfig) -> dict[str, str | int]:
-    """How nodes exchange, and the bytes that each sends in an exchange of all parameters.
+    """The transport between nodes, and the bytes that each node sends to exchange all parameters.
 
-    There is no such number where nothing is exchanged, nor along trees, where it is another one for
-    each node.
+    The number is None where nothing is exchanged, and along trees, where it differs from node to
+    node.
     """
     from knltrain.assembly.names import build_wire_format, network_size, plain_method
     from knltrain.communication.internode.wire import sent_bytes

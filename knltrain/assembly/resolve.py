@@ -1,4 +1,4 @@
-"""What a configuration leaves to the machine, decided."""
+"""Decides the values that a configuration leaves to the machine."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def resolve_workers(config: RunConfig, most: int) -> int:
 
 
 def resolved(config: RunConfig, most: int = 1) -> RunConfig:
-    """The same run with nothing left open: its workers, and what follows from their number.
+    """The same run with all values decided: its workers, and what follows from their number.
 
-    `most` is where "auto" ends, on each computer.
+    `most` is the limit of "auto" on each computer.
     """
     config = with_workers(config, resolve_workers(config, most))
     exchange, workers = config.exchange, config.total_workers
@@ -45,15 +45,15 @@ def resolved(config: RunConfig, most: int = 1) -> RunConfig:
 
 
 def moving_rate_of(config: RunConfig, workers: int) -> float:
-    """The moving rate α as configured, or else β / workers."""
+    """The moving rate α as configured, else β / workers."""
     return config.exchange.moving_rate or BETA / workers
 
 
 def group_size_of(config: RunConfig, workers: int) -> int:
-    """Workers of a group S as configured, or else the most with which there are two groups.
+    """The group size S as configured, else the largest with which there are two groups.
 
-    On several computers those of each are a group, or are cut into groups where these come to the
-    center alone; ConfigError if a size was asked for that does not come out.
+    On several computers the workers of each are a group; where roots visit the center alone, they
+    may be several groups. ConfigError if the configured size does not divide them evenly.
     """
     if config.total_nodes > 1:
         return _group_size_on_nodes(config)

@@ -1,4 +1,4 @@
-"""The rules that methods name, made from a configuration."""
+"""Builds the rules of methods from a configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class MethodContext:
-    """What a method is built from; `learning_rate` takes the number of a step, from 0.
+    """The input of a method's factory; `learning_rate` takes the number of a step, from 0.
 
     `workers` are those that exchange with one center: all, those of a group, or the roots.
     """
@@ -34,19 +34,19 @@ class MethodContext:
 
     @property
     def exchange(self) -> ExchangeConfig:
-        """The table of the configuration that says how workers come together."""
+        """The table `[exchange]` of the configuration."""
         return self.config.exchange
 
 
 def elastic(context: MethodContext) -> ExchangeRule:
-    """Workers and center pull on each other."""
+    """Elastic force between workers and center."""
     from knltrain.exchange.rules.easgd import EASGD
 
     return EASGD(moving_rate_of(context.config, context.workers), context.kernels.elastic)
 
 
 def downpour(context: MethodContext) -> ExchangeRule:
-    """Workers push what they have moved by, and take over the center."""
+    """Workers push the change of their parameters, and fetch the center."""
     from knltrain.exchange.rules.downpour import Downpour
 
     chosen = context.exchange
@@ -55,7 +55,7 @@ def downpour(context: MethodContext) -> ExchangeRule:
 
 
 def averaged_downpour(context: MethodContext) -> ExchangeRule:
-    """As `downpour`, for the sake of an average of the center over time."""
+    """As `downpour`; the model is an average of the center over time."""
     from knltrain.exchange.rules.averaged_center import AveragedCenter
 
     rate = context.exchange.averaging_rate
@@ -63,7 +63,7 @@ def averaged_downpour(context: MethodContext) -> ExchangeRule:
 
 
 def averaged_sgd(context: MethodContext) -> ExchangeRule:
-    """One worker, for the sake of an average of its parameters over time."""
+    """One worker; the model is an average of its parameters over time."""
     if context.workers != 1:
         name = context.exchange.method
         raise ConfigError(
@@ -74,7 +74,7 @@ def averaged_sgd(context: MethodContext) -> ExchangeRule:
 
 
 def model_mean(context: MethodContext) -> ExchangeRule:
-    """Workers take over the mean of their parameters."""
+    """Workers replace their parameters by the mean."""
     from knltrain.exchange.rules.averaging import ModelAveraging
 
     return ModelAveraging(context.workers, context.kernels.elastic.synchronous_average)
@@ -95,7 +95,7 @@ def gradient_sum(context: MethodContext) -> ExchangeRule:
 
 
 def slow_momentum(context: MethodContext) -> ExchangeRule:
-    """Workers take over a center that moves by slow momentum."""
+    """Workers take a center that moves by slow momentum."""
     from knltrain.exchange.rules import outer_step
 
     chosen = context.exchange
@@ -105,7 +105,7 @@ def slow_momentum(context: MethodContext) -> ExchangeRule:
 
 
 def outer_descent(context: MethodContext) -> ExchangeRule:
-    """Workers take over a center that moves by an optimizer of its own."""
+    """Workers take a center that moves by an optimizer of its own."""
     from knltrain.exchange.rules import outer_step
 
     chosen = context.exchange
@@ -132,6 +132,6 @@ RULES: dict[str, Callable[[MethodContext], ExchangeRule]] = {
 
 
 def _given(value: Value | None) -> Value:
-    """A key that the method reads; RunConfig has filled it in."""
+    """A key that the method reads; RunConfig guarantees it."""
     assert value is not None
     return value

@@ -1,4 +1,4 @@
-"""How a worker of a run joins the others."""
+"""Joins a worker of a run with the others."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def build_team(
     rank: int,
     meeting_point: MeetingPoint | None = None,
 ) -> Team:
-    """A worker's way to its peers: through the node's groups, or without any to itself alone.
+    """The team of a worker: through the node's groups, or by itself without any.
 
-    Where there are several nodes, their first workers meet at `meeting_point`; where exchanges go
-    along trees, all do.
+    On several nodes their first workers find each other at `meeting_point`; along trees, all
+    workers do.
     """
     teams = _WorkerTeams(config, segment_fds, rank, meeting_point)
     alone = METHODS[config.exchange.method].comes_alone
@@ -39,7 +39,7 @@ def build_team(
 @final
 @dataclass(frozen=True, slots=True)
 class _WorkerTeams(TeamFactory):
-    """The teams of a process that is a worker."""
+    """The teams of a worker's process."""
 
     config: RunConfig
     segment_fds: Sequence[int]
@@ -47,7 +47,7 @@ class _WorkerTeams(TeamFactory):
     meeting_point: MeetingPoint | None
 
     def meeting_all(self) -> Team:
-        """Through the node's memory, and by a collective between its first worker and others'."""
+        """Through the node's memory, and by a collective between the first workers of nodes."""
         if not self.segment_fds or self.meeting_point is None:
             return self._on_one_node()
         from knltrain.exchange.transports.joining import join_across_nodes
@@ -63,9 +63,9 @@ class _WorkerTeams(TeamFactory):
         return join_across_nodes(self.segment_fds, local_rank, limit, node, nodes, collective)
 
     def visiting(self) -> Team:
-        """Through the node's memory, or to a center on all nodes, where who comes is a rank of MPI.
+        """Through the node's memory, or to a center on all nodes, whose visitors are ranks of MPI.
 
-        Who comes is each worker, or the root of its group.
+        Visitors are all workers, or the roots of their groups.
         """
         if not self.segment_fds or self.meeting_point is None:
             return self._on_one_node()
@@ -101,7 +101,7 @@ class _WorkerTeams(TeamFactory):
         join: Callable[[Sequence[int], int, int, JoinJob, float], Team],
         meeting_point: MeetingPoint,
     ) -> Team:
-        """With all who find each other at the meeting point, as ranks of one job of MPI."""
+        """With all workers of the rendezvous, as ranks of one job of MPI."""
         from knltrain.communication.mpi.joining import join_mpi
         from knltrain.worker.synchronisation import MEETING_SECONDS
 
@@ -117,7 +117,7 @@ class _WorkerTeams(TeamFactory):
 
 
 def _patience_seconds(config: RunConfig) -> float:
-    """How long a worker may be late: so much in each step since all last met, up to a meeting's."""
+    """The timeout for a late worker: so much per step since the last meeting, up to a meeting's."""
     from knltrain.worker.synchronisation import MEETING_SECONDS
 
     limit, period = config.exchange.timeout_seconds, config.exchange.communication_period

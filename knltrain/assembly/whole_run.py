@@ -1,4 +1,4 @@
-"""What can be said of a run before any of its workers is started: its length, and what is wrong."""
+"""Checks a run before any of its workers is started, and computes its length."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunSize:
-    """How long a run takes, and how much memory each of its workers needs.
+    """The length of a run, and the memory of each of its workers.
 
-    `notes` are what a user should know about what the run will not do.
+    `notes` tell the user what the run will not do.
     """
 
     total_steps: int
@@ -72,7 +72,7 @@ def check_run(config: RunConfig) -> RunSize:
 
 
 def check_period(method: Method, steps: int) -> None:
-    """Refuse a run that would end before all workers first meet: `ConfigError`."""
+    """Refuse a run that would end before its first exchange: `ConfigError`."""
     if not method.meets_seldom or method.every_step_until:
         return
     assert method.period is not None
@@ -85,7 +85,7 @@ def check_period(method: Method, steps: int) -> None:
 
 
 def check_across_nodes(config: RunConfig, method: Method) -> None:
-    """Refuse what the workers of several computers cannot do: `ConfigError`."""
+    """Refuse settings that workers on several computers do not support: `ConfigError`."""
     if config.total_nodes == 1 or method.period is None:
         return
     if config.exchange.emulated_link_gbits is not None:
@@ -96,7 +96,7 @@ def check_across_nodes(config: RunConfig, method: Method) -> None:
 
 
 def check_wire_format(config: RunConfig, method: Method) -> None:
-    """Refuse a way of writing what nodes send where nothing is written so: `ConfigError`."""
+    """Refuse a wire format where nothing is sent in it: `ConfigError`."""
     chosen = config.exchange.wire_format
     if chosen == "float32":
         return
@@ -112,7 +112,7 @@ def check_wire_format(config: RunConfig, method: Method) -> None:
 
 
 def vectors_between_nodes(config: RunConfig) -> int:
-    """Packed vectors for exchanges between nodes: a sum; what is kept of it, and what is sent."""
+    """Packed vectors for exchanges between nodes: a sum, its residual, and the encoded message."""
     if config.total_nodes == 1:
         return 0
     if METHODS[config.exchange.method].comes_alone:
@@ -121,7 +121,7 @@ def vectors_between_nodes(config: RunConfig) -> int:
 
 
 def left_over(method: Method, steps: int) -> list[str]:
-    """Tell of steps that come after the last exchange, and so are not in the model."""
+    """Warn of steps after the last exchange, which are not in the model."""
     if not method.meets_seldom:
         return []
     assert method.period is not None
@@ -135,7 +135,7 @@ def left_over(method: Method, steps: int) -> list[str]:
 
 
 def idle_cores(config: RunConfig, method: Method) -> list[str]:
-    """Tell of cores that are kept for exchanges which nothing does beside computing."""
+    """Warn of cores kept for exchanges where none runs beside computing."""
     cores = config.placement.communication_cores
     if not cores or method.strategy.overlaps(method):
         return []
@@ -153,10 +153,10 @@ def check_resumable(
     data: DataContents | None = None,
     accepts_other_data: bool = False,
 ) -> list[str]:
-    """Refuse to go on with a run that cannot: `CheckpointError` or `ConfigError`; return notes.
+    """Refuse to resume a run that cannot be: `CheckpointError` or `ConfigError`; return notes.
 
-    Only where it can go on, checkpoints that are damaged are set aside, so that the newest is whole
-    afterwards. `data` are what there is to learn from now.
+    Damaged checkpoints are set aside only if the run can be resumed, so that the newest is whole
+    afterwards. `data` are the contents of the data set now.
     """
     from knltrain.checkpoint import check_identity, load_checkpoint, newest_whole, set_aside
 
@@ -174,9 +174,9 @@ def check_resumable(
 def check_data(
     checkpoint: Checkpoint, data: DataContents | None, accepts_other: bool = False
 ) -> list[str]:
-    """Refuse `data` that a run has not learned from, unless they are accepted: `CheckpointError`.
+    """Refuse other `data` than the run has learned from, unless accepted: `CheckpointError`.
 
-    Returns notes on what is accepted or cannot be told.
+    Returns notes on accepted differences, and on what cannot be checked.
     """
     known = checkpoint.data
     if known is None or data is None:
@@ -200,7 +200,7 @@ def check_data(
 
 
 def check_fit(network: Network, dataset: Dataset) -> None:
-    """Refuse a data set whose images or classes `network` does not take: `ConfigError`."""
+    """Refuse a data set whose images or classes do not fit `network`: `ConfigError`."""
     image, classes = dataset.train.image_shape, (dataset.classes,)
     if (image, classes) == (network.input_shape, network.output_shape):
         return
@@ -222,7 +222,7 @@ def total_steps(config: RunConfig, steps_per_epoch: int) -> int:
 
 
 def check_length(done_steps: int, total_steps: int) -> None:
-    """Refuse to end a run before the step that it has come to: `ConfigError`."""
+    """Refuse to end a run before its current step: `ConfigError`."""
     if done_steps > total_steps:
         raise ConfigError(
             f"the run is to end after {total_steps} steps, but its checkpoint is already at step "
@@ -233,14 +233,14 @@ def check_length(done_steps: int, total_steps: int) -> None:
 def identity_of(
     config: RunConfig, network: Network, workers: int, data: DataContents | None = None
 ) -> RunIdentity:
-    """What the checkpoints of the run say about it."""
+    """The identity of the run in its checkpoints."""
     from knltrain.checkpoint import RunIdentity
 
     return RunIdentity(network, workers, config.exchange.method, config.seed, data)
 
 
 def newest_checkpoint(run_folder: Path, network: Network) -> Checkpoint:
-    """The checkpoint to go on from; `CheckpointError` if there is none or it is damaged."""
+    """The checkpoint to resume from; `CheckpointError` if there is none or it is damaged."""
     from knltrain.checkpoint import latest_checkpoint, load_checkpoint
 
     folder = latest_checkpoint(run_folder)

@@ -1,4 +1,4 @@
-"""One worker with all that belongs to it, at its first step or at that of a checkpoint."""
+"""Builds one worker with all its parts, at its first step or at that of a checkpoint."""
 
 from __future__ import annotations
 
@@ -56,12 +56,11 @@ def build_worker(
     observers: Sequence[Observer] = (),
     requests: tuple[int, int] | None = None,
 ) -> Worker:
-    """One worker with all that belongs to it; `team` says which, and of how many.
+    """One worker with all its parts; `team` says its rank, and the number of workers.
 
-    With `resume` it goes on from the newest checkpoint in `run_folder`. `observers` hear of every
-    moment before metrics, evaluation and checkpoints do. What is asked of all workers stands on the
-    board that `requests` names, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or
-    `CheckpointError`.
+    With `resume` it goes on from the newest checkpoint in `run_folder`. `observers` are called
+    before those of metrics, evaluation and checkpoints. `requests` names the board of requests to
+    all workers, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
     """
     from knltrain.clocks import Clocks
     from knltrain.optimizers.layerwise import InParts, StepsMeanwhile
@@ -97,7 +96,7 @@ def build_worker(
 
 
 class _Task(NamedTuple):
-    """What a worker is to do: of which run, with which images, in how many steps of which size."""
+    """A worker's task: its run, its images, and the number and size of steps."""
 
     identity: RunIdentity
     dataset: Dataset
@@ -161,7 +160,7 @@ def _own_observers(
     backend: Backend,
     since: tuple[int, int],
 ) -> list[Observer]:
-    """What the configuration asks for; `since` are the worker's and the run's steps so far."""
+    """The observers of the configuration; `since` are the worker's and the run's steps so far."""
     batches, steps = task.batches, task.steps
     return [
         writes_plan(run_folder),
@@ -178,7 +177,7 @@ def _start(
 ) -> tuple[int, WorkerState]:
     """The run's step and a worker's state at the beginning.
 
-    Of its seed's parameters, or of the newest checkpoint in `resumed`.
+    Parameters are drawn from the seed, or come from the newest checkpoint in `resumed`.
     """
     from knltrain.checkpoint import WorkerState, load_worker_state
     from knltrain.network.parameters import ParameterVector

@@ -1,4 +1,4 @@
-"""The seam between training and what computes: a network's loss and gradient on one machine."""
+"""The interface between training and computing: a network's loss and gradient on one machine."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from knltrain.data.dataset import Batch
 from knltrain.vectors import FloatArray
 
 Ready = Callable[[int], None]
-"""Told an offset: gradient[offset:] of a step will not change any more."""
+"""Called with an offset: gradient[offset:] of a step will not change any more."""
 
 
 def nobody_waits(offset: int) -> None:
-    """Take no notice."""
+    """Ignore the offset."""
 
 
 class Backend(ABC):
-    """A network made ready to compute on batches of up to a fixed number of images.
+    """A network prepared to compute on batches of up to a fixed number of images.
 
     Implementations are built as Implementation(network, batch, threads): `batch` is the largest
     number of images per call, `threads` the number of threads of one call. `parameters` and
-    `gradient` are packed vectors as the network lays them out, float32 (network.packed_size,),
-    contiguous, and must not overlap; anything else is a NetworkError. The padding between
-    parameters is not read, and is zero in the gradient.
+    `gradient` are packed vectors in the network's layout, float32 (network.packed_size,),
+    contiguous, without overlap; anything else is a NetworkError. The padding between parameters is
+    not read, and is zero in the gradient.
 
-    Training goes by the statistics of the batch, evaluation by the running ones, which lie among
-    the parameters and are never written: their place in the gradient gets (running - batch's), of
-    which the optimizer takes its share; the batch's variance is the unbiased one. Dropout works in
-    training alone; what it drops follows from `batch.key`, unless an implementation says otherwise.
+    Training uses the statistics of the batch, evaluation the running ones. These lie among the
+    parameters and are never written: their place in the gradient gets (running - batch's), of which
+    the optimizer takes its share. The batch's variance is the unbiased one. Dropout works in
+    training alone; its decisions follow from `batch.key`, unless an implementation says otherwise.
     """
 
     @abstractmethod
@@ -41,36 +41,37 @@ class Backend(ABC):
     ) -> float:
         """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
 
-        Its gradient overwrites `gradient`. While the layers go backward, `ready` may be told with
-        which of them its end is done, by offsets that go down; what is left is with the return.
+        The gradient overwrites `gradient`. During the backward pass `ready` may be called with
+        falling offsets: from each on, the gradient is complete. On return all of it is.
         """
 
     def rehearse(self, batch: Batch, parameters: FloatArray, gradient: FloatArray) -> None:
-        """Make ready whatever `loss_and_gradient` of these needs beside them.
+        """Prepare all that `loss_and_gradient` with these arguments needs, such as kernels.
 
-        By that itself, where an implementation knows no shorter way; `gradient` is lost.
+        Calls `loss_and_gradient` itself unless an implementation has a shorter way; `gradient` is
+        overwritten.
         """
         self.loss_and_gradient(batch, parameters, gradient)
 
     @abstractmethod
     def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
-        """Sum of the images' losses at the first output, and how many it classifies right.
+        """Sum of the images' losses at the first output, and number of right classifications.
 
-        The output's weight does not count; of equal logits the first one does.
+        The output's weight does not count; of equal logits the first one is the argmax.
         """
 
     @abstractmethod
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
         """Name of the first layer whose output is not finite in training; None when all are.
 
-        Layers that are computed in one go count as the first of them.
+        Fused layers count as the first of them.
         """
 
     @property
     def description(self) -> Mapping[str, object]:
-        """What was decided when the backend was made, as JSON can hold it; empty: nothing was."""
+        """The decisions made when the backend was built, as JSON; empty if there were none."""
         return {}
 
     @abstractmethod
     def close(self) -> None:
-        """Give back threads and memory; the backend computes no more."""
+        """Release threads and memory; the backend cannot be used afterwards."""

@@ -1,4 +1,4 @@
-"""Remembers what was made of packed vectors, which come back in every step."""
+"""Caches objects made of packed vectors, since the same vectors are used in every step."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ REMEMBERED_VECTORS = 8
 
 @final
 class ByAddress(Generic[Made]):
-    """What `make` returns for a vector, kept for the latest vectors and told apart by their place.
+    """Cached results of `make` for the latest vectors, by their addresses.
 
-    These vectors are kept alive, so that no other can come to lie there.
+    The vectors are kept alive, so that no other vector can have the same address.
     """
 
     def __init__(self, make: Callable[[FloatArray], Made]) -> None:
@@ -24,7 +24,7 @@ class ByAddress(Generic[Made]):
         self._made: dict[object, tuple[FloatArray, Made]] = {}
 
     def of(self, vector: FloatArray) -> Made:
-        """Return what was made of the memory of `vector`, or make it."""
+        """Return the cached result for the memory of `vector`, or make it."""
         place = vector.ctypes.data, vector.shape, vector.strides, vector.dtype
         if place not in self._made:
             made = self._make(vector)
@@ -34,5 +34,5 @@ class ByAddress(Generic[Made]):
         return self._made[place][1]
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Release all vectors and results."""
         self._made.clear()

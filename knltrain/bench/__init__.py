@@ -1,1 +1,1 @@
-"""Measuring speed: every contestant in a process of its own, in alternating rounds."""
+"""Benchmarks of speed: every contestant in a process of its own, in alternating rounds."""

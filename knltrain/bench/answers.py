@@ -1,4 +1,4 @@
-"""Processes that are asked at once, of which the others may wait for ever for one that ends."""
+"""Asks several processes at once, and fails if one ends: the others may wait for it for ever."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from knltrain.bench.step.peer_process import PeerError, PeerProcess
 
 
 class NoAnswer(PeerError):  # noqa: N818
-    """None of those that are awaited has said anything for too long."""
+    """No awaited process has answered for too long."""
 
 
 def answers_of(
     processes: Sequence[PeerProcess], question: Any, longest_seconds: float
 ) -> list[dict[str, Any]]:
-    """Ask all, and return their answers in the order of the processes.
+    """Ask all processes, and return their answers in the order of the processes.
 
-    Raises PeerError as soon as one ends instead, and where none comes for `longest_seconds`.
+    Raises PeerError as soon as one ends instead, and if no answer comes for `longest_seconds`.
     """
     answers = dict(answers_as_they_come(processes, question, longest_seconds))
     return [answers[process] for process in processes]
@@ -27,7 +27,7 @@ def answers_of(
 def answers_as_they_come(
     processes: Sequence[PeerProcess], question: Any, longest_seconds: float
 ) -> Iterator[tuple[PeerProcess, dict[str, Any]]]:
-    """Ask all, and yield each with its answer when that comes; raises as `answers_of`."""
+    """Ask all processes, and yield each with its answer when that comes; raises as `answers_of`."""
     for process in processes:
         process.ask(question)
     awaited = list(processes)

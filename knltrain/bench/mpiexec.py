@@ -1,4 +1,4 @@
-"""The launcher of MPI that contestants are started by."""
+"""The MPI launcher that starts contestants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knltrain.communication.mpi.runtime import INSTALL
 def mpiexec() -> str:
     """Return the `mpiexec` beside this Python, or else that of the system.
 
-    Raises PeerError, with the way out, where there is none, or no mpi4py.
+    Raises PeerError, with the remedy, where there is none, or no mpi4py.
     """
     beside = str(Path(sys.executable).with_name("mpiexec"))
     found = shutil.which(beside) or shutil.which("mpiexec")

@@ -1,7 +1,8 @@
-"""A folder that is gone afterwards, even when the process that made it is killed.
+"""A temporary folder that is removed even when the process that made it is killed.
 
-A second process, the remover, waits at a pipe that ends when the last process has closed it that
-held its other end, and removes the folder then. The kernel closes it for those who are killed.
+A second process, the remover, reads from a pipe whose other end the writers of the folder hold. The
+kernel closes that end for processes that are killed. When the last one is closed, the remover
+deletes the folder.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PREFIX = "knltrain-bench-"
 
 @dataclass(frozen=True, slots=True)
 class TemporaryFolder:
-    """Processes that write into `path` keep `fd` open: they have ended when it is removed."""
+    """Processes that write into `path` keep `fd` open, so it is removed only after their end."""
 
     path: Path
     fd: int
@@ -63,7 +64,7 @@ def _make(path: Path) -> None:
 
 
 def main() -> None:
-    """Remove the folder named by the only argument, once nobody holds the pipe at stdin."""
+    """Remove the folder named by the only argument, once all writers have closed stdin's pipe."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
     os.read(0, 1)

@@ -1,11 +1,15 @@
-"""Keeping a run on disk so that it can go on, bit for bit, as if it had never stopped.
+"""Checkpoints of a run, from which it goes on bit for bit as if it had never stopped.
 
-A checkpoint is a folder `checkpoint-<step>`, the run's step: `center.safetensors` (the model, one
-named tensor per parameter), `worker-<rank>.safetensors` (that worker's packed local, the state of
-its optimizer, and how many steps it has done itself) and `state.json`. It is written beside its
-place and renamed when complete, and renamed again before it is removed, so a folder of that name
-is whole as far as the writer is concerned. Each file carries a digest of its content, so what a
-disk makes of it is noticed.
+A checkpoint is a folder `checkpoint-<step>`, named after the run's step:
+
+- `center.safetensors`: the model, one named tensor per parameter;
+- `worker-<rank>.safetensors`: a worker's packed local, the state of its optimizer, and how many
+  steps it has done itself;
+- `state.json`.
+
+It is written under a temporary name and renamed when complete, and renamed again before it is
+removed, so a writer never leaves a partial folder of that name. Each file has a digest of its
+content, which detects damage on the disk.
 """
 
 from knltrain.checkpoint.contents import RunIdentity, WorkerState

@@ -1,4 +1,4 @@
-"""What is in a checkpoint: what belongs to the run, what to one worker, and the files' names."""
+"""The contents of a checkpoint: those of the run, those of one worker, and the files' names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knltrain.vectors import FloatArray
 
 FORMAT_VERSION = 4
 WITHOUT_DIGESTS = 3
-"""The format before, which can be read, but not checked."""
+"""The previous format, which can be read, but has no digests."""
 CENTER = "center.safetensors"
 DESCRIPTION = "state.json"
 
@@ -25,14 +25,14 @@ EXCHANGE = "exchange."
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """What a checkpoint says about the run it comes from."""
+    """The identity of the run in its checkpoints."""
 
     network: Network
     workers: int
     method: str
     seed: int
     data: DataContents | None = None
-    """What the run learns from."""
+    """The run's data set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""What tells that a file of a checkpoint holds what was written: XXH3, which is as fast as memory.
+"""The digest of a checkpoint's file, by XXH3, which is as fast as memory.
 
-It finds what disks and networks do to bytes, not what somebody does on purpose.
+It detects damage by disks and networks, not deliberate changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def digest_of_tensors(
 ) -> str:
     """The digest of a file of named tensors: names, types, shapes and values, and its metadata.
 
-    The same in whatever order they come; each is looked at once and may then be let go.
+    It does not depend on their order. Each tensor is read once and may then be released.
     """
     parts = sorted(f"{name} {_digest_of_tensor(values)}" for name, values in tensors)
     others = {key: value for key, value in metadata.items() if key != DIGEST}
@@ -30,7 +30,7 @@ def digest_of_tensors(
 
 
 def digest_of_text(fields: Mapping[str, Any]) -> str:
-    """The digest of what can be written as JSON, but for a digest that is in it."""
+    """The digest of a JSON object, without the digest that it may contain."""
     others = {key: value for key, value in fields.items() if key != DIGEST}
     return xxh3_128(json.dumps(others, sort_keys=True).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Which checkpoints a run folder holds: a folder each, named after its step."""
+"""The checkpoints of a run folder: a folder each, named after its step."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def folder_at(run_folder: Path, step: int) -> Path:
-    """Where the checkpoint after `step` steps is, or is to be."""
+    """The folder of the checkpoint after `step` steps, which need not exist."""
     return run_folder / f"checkpoint-{step}"
 
 
 def step_of(folder: Path) -> int | None:
-    """The step that a folder's name tells, or None where it is not the name of a checkpoint."""
+    """The step in a checkpoint folder's name, or None for another name."""
     match = _NAME.fullmatch(folder.name)
     return int(match[1]) if match else None
 
 
 def by_step(run_folder: Path) -> list[tuple[int, Path]]:
-    """Step and folder of every checkpoint of the run, rising."""
+    """Step and folder of every checkpoint of the run, ascending."""
     named = ((step_of(path), path) for path in run_folder.glob("checkpoint-*"))
     return sorted((step, path) for step, path in named if step is not None)
 

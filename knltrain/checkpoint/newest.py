@@ -1,4 +1,4 @@
-"""The newest checkpoint that is whole, and what becomes of those after it that are not."""
+"""Finds the newest checkpoint that is whole, and sets damaged ones after it aside."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from knltrain.errors import CheckpointError, DamagedCheckpoint
 
 
 def newest_whole(run_folder: Path) -> tuple[Path | None, list[tuple[Path, str]]]:
-    """Folder of the newest whole checkpoint, and the damaged ones after it with what is wrong.
+    """Folder of the newest whole checkpoint, and the damaged ones after it with their faults.
 
-    None where the run has no checkpoint. All stay as they are. Raises `DamagedCheckpoint` where
-    none is whole, and `CheckpointError` where one cannot be looked into.
+    None where the run has no checkpoint. Renames nothing. Raises `DamagedCheckpoint` where none is
+    whole, and `CheckpointError` where one cannot be read.
     """
     damaged: list[tuple[Path, str]] = []
     for _, folder in reversed(by_step(run_folder)):
@@ -27,16 +27,16 @@ def newest_whole(run_folder: Path) -> tuple[Path | None, list[tuple[Path, str]]]
             return folder, damaged
     if damaged:
         raise DamagedCheckpoint(
-            f"{'; '.join(why for _, why in damaged)}; there is no whole one: start a new run"
+            f"{'; '.join(why for _, why in damaged)}; no checkpoint is whole: start a new run"
         )
     return None, []
 
 
 def set_aside(damaged: Sequence[tuple[Path, str]], whole: Path) -> list[str]:
-    """Make damaged checkpoints `checkpoint-<step>.damaged`, and return notes on each.
+    """Rename damaged checkpoints to `checkpoint-<step>.damaged`, and return notes on each.
 
-    `whole` is the one that is gone on from. Nothing is deleted. Raises `CheckpointError` where one
-    cannot be renamed.
+    `whole` is the one that the run resumes from. Nothing is deleted. Raises `CheckpointError` where
+    one cannot be renamed.
     """
     return [
         f"{why}, and now called {_set_aside(folder).name}; the newest whole one is {whole.name}"

@@ -1,4 +1,4 @@
-"""Reading checkpoints: only those that are whole, and of the run that asks for them."""
+"""Reads checkpoints: only those that are whole, and of the run that asks for them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from knltrain.vectors import FloatArray
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _FILES_AT_ONCE = 8
-"""One core reads and checks slower than what large machines have their runs on."""
+"""One core reads and checks more slowly than the storage of large machines delivers."""
 
 _FACTS = frozenset({"step", "seed", "workers", "method", "format"})
 _DESCRIPTION_KEYS = _FACTS | {"network", "parameters"}
@@ -49,9 +49,9 @@ _DESCRIPTION_KEYS = _FACTS | {"network", "parameters"}
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint that was found whole and of the right network; `step` is that of the run.
+    """A whole checkpoint of the right network; `step` is that of the run.
 
-    One of `format` 3 tells neither digests nor the `data` that the run has learned from.
+    `format` 3 has neither digests nor the `data` that the run has learned from.
     """
 
     folder: Path
@@ -67,8 +67,8 @@ class Checkpoint:
 def load_checkpoint(folder: Path, network: Network) -> Checkpoint:
     """Read the model of a checkpoint, which must be of `network`.
 
-    Raises `CheckpointError` when it is missing or of another network, `DamagedCheckpoint` when it
-    is not what was written.
+    Raises `CheckpointError` when it is missing or of another network, `DamagedCheckpoint` when its
+    content has changed.
     """
     state = _read_state(folder)
     if state["network"] != network.name or state["parameters"] != shapes(network):
@@ -108,12 +108,11 @@ def load_worker_state(
     optimizer_state: Mapping[str, StateArray],
     exchange_state: Mapping[str, FloatArray] = MappingProxyType({}),
 ) -> WorkerState:
-    """Read what one worker needs to resume the run.
+    """Read the state that one worker needs to resume the run.
 
-    `optimizer_state` says by example what the optimizer needs to find, `exchange_state` what the
-    exchange does. Raises `CheckpointError`
-    when the checkpoint is not of the run that `identity` describes or of another optimizer, or
-    when the worker's file is missing or damaged (`DamagedCheckpoint`).
+    `optimizer_state` and `exchange_state` are examples with the expected names, shapes and types.
+    Raises `CheckpointError` when the checkpoint is not of the run that `identity` describes or of
+    another optimizer, or when the worker's file is missing or damaged (`DamagedCheckpoint`).
     """
     check_identity(checkpoint, identity)
     path = worker_file(checkpoint.folder, rank)
@@ -136,10 +135,10 @@ def load_worker_state(
 
 
 def check_whole(folder: Path) -> None:
-    """Read all of a checkpoint, every worker's file; `DamagedCheckpoint` if it is not as written.
+    """Read all of a checkpoint, every worker's file; `DamagedCheckpoint` if it has changed.
 
-    Of format 3 only what is missing or cut short is found. Raises `CheckpointError` for a
-    checkpoint that this version does not read. Files are read side by side, a tensor at a time.
+    In format 3 only missing or truncated files are found. Raises `CheckpointError` for a format
+    that this version does not read. Files are read in parallel, a tensor at a time.
     """
     state = _read_state(folder)
     files = [folder / CENTER, *(worker_file(folder, rank) for rank in range(state["workers"]))]
@@ -212,7 +211,7 @@ def _check_file(path: Path, written_as: int) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
-    """A file of tensors and its metadata, what goes wrong with it being told of the checkpoint."""
+    """A file of tensors and its metadata; errors name the checkpoint."""
     try:
         with safe_open(path, framework="numpy") as file:
             yield file, dict(file.metadata() or {})

@@ -1,4 +1,4 @@
-"""Writing the checkpoints of a run: all workers together, each checkpoint whole or not at all."""
+"""Writes the checkpoints of a run: all workers together, each checkpoint whole or not at all."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _PARTIAL, _STUCK = ".partial", ".stuck-"
 class CheckpointWriter:
     """Writes the checkpoints of one run; keeps the newest and the `keep` (at least 1) before it.
 
-    Whether a model is any good shows only afterwards: the loss of the next step judges it, in
-    every worker that of its own parameters. When all workers come to the next checkpoint, their
-    losses were finite and the one before is good. Nothing judges the newest, not even at the end
-    of the run, so it counts as none of the `keep`.
+    A checkpoint proves good only at the next step, by a finite loss: in every worker that of its
+    own parameters. When all workers come to the next checkpoint, their losses were finite, so the
+    one before is good. The newest is never proved, not even at the end of the run, so it does not
+    count among the `keep`.
     """
 
     def __init__(self, run_folder: Path, identity: RunIdentity, team: Team, keep: int) -> None:
@@ -59,9 +59,9 @@ class CheckpointWriter:
     def save(self, state: WorkerState, run_step: int | None = None) -> Path:
         """Write `checkpoint-<run_step>` and return its folder; None: the step of the worker.
 
-        Collective: every worker writes its own file, rank 0 the rest. All learn after each part
-        whether all could do theirs: either the checkpoint is there for all of them, or all raise
-        `CheckpointError`, and the older checkpoints are as they were. In a worker that has failed
+        Collective: every worker writes its own file, rank 0 the rest. After each part all learn
+        whether all have succeeded. Either the checkpoint exists for all of them, or all raise
+        `CheckpointError`, and the older checkpoints are unchanged. In a worker that has failed
         itself that error has a cause.
         """
         step = state.step if run_step is None else run_step
@@ -73,11 +73,11 @@ class CheckpointWriter:
         return folder
 
     def set_aside(self, step: int) -> None:
-        """Make `checkpoint-<step>` one no more, if there is one: its model gives no finite loss.
+        """Rename `checkpoint-<step>`, if there is one: its model gives no finite loss.
 
-        Not collective: any worker that sees it may call this, all of them at once as well. The
-        files stay for those who look for the reason, in `checkpoint-<step>.diverged`. Raises
-        nothing where the folder cannot be moved: it is the loss that ended the run.
+        Not collective: any worker may call this, also all at once. The files stay for analysis in
+        `checkpoint-<step>.diverged`. Raises nothing where the folder cannot be renamed: the loss is
+        the error that ends the run.
         """
         folder = folder_at(self._run_folder, step)
         aside = folder.with_name(f"{folder.name}.diverged")
@@ -90,8 +90,8 @@ class CheckpointWriter:
     def _together(self, folder: Path, partial: Path, part: Callable[[], None]) -> None:
         """Do this worker's part, and learn whether all others could do theirs (collective).
 
-        Nobody goes on before all have stopped: else one would remove the folder under the others,
-        who would then tell of that instead.
+        No worker goes on before all have stopped: else one would remove the folder while others
+        still write, and these would report that error instead.
         """
         failure: Exception | None = None
         try:
@@ -143,7 +143,7 @@ class CheckpointWriter:
         sync(partial / DESCRIPTION)
 
     def _clear_partial_folders(self) -> None:
-        """Remove what is no checkpoint; what cannot be removed goes out of everybody's way."""
+        """Remove partial folders; rename those that cannot be removed."""
         for left_over in self._run_folder.glob(".checkpoint-*.partial"):
             shutil.rmtree(left_over, ignore_errors=True)
             if left_over.exists() and _STUCK not in left_over.name:
@@ -151,9 +151,10 @@ class CheckpointWriter:
                     left_over.rename(_free_name(left_over))
 
     def _prune(self, step: int) -> None:
-        """Remove what is too old, and what lies beyond `step`: steps that are now taken anew.
+        """Remove checkpoints that are too old, and those beyond `step`: these steps are taken anew.
 
-        What cannot be removed stays until the next checkpoint: this one is there in any case.
+        A folder that cannot be removed stays until the next checkpoint; the new one exists in any
+        case.
         """
         found = by_step(self._run_folder)
         reached = [folder for at, folder in found if at <= step]
@@ -166,12 +167,12 @@ class CheckpointWriter:
 
 
 def _hidden(folder: Path, role: str = "") -> Path:
-    """A name beside a checkpoint's for what is none; the next checkpoint removes what has it."""
+    """A name for a temporary folder beside a checkpoint; the next checkpoint removes it."""
     return folder.with_name(f".{folder.name}{role}{_PARTIAL}")
 
 
 def _free_name(left_over: Path) -> Path:
-    """A hidden name that nothing has, for a folder that cannot be removed now."""
+    """An unused temporary name, for a folder that cannot be removed now."""
     stem = left_over.name.removesuffix(_PARTIAL)
     names = (f"{stem}{_STUCK}{number}{_PARTIAL}" for number in itertools.count(1))
     return next(free for name in names if not (free := left_over.with_name(name)).exists())
@@ -186,7 +187,7 @@ def _write_worker(path: Path, state: WorkerState) -> None:
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, StateArray], metadata: dict[str, str]) -> None:
-    """Write a file that carries its own digest, and see it to the disk."""
+    """Write a file with its own digest, and sync it to the disk."""
     digest = digest_of_tensors(tensors.items(), metadata)
     try:
         save_file(dict(tensors), path, metadata={**metadata, DIGEST: digest})
@@ -196,9 +197,9 @@ def _write_tensors(path: Path, tensors: Mapping[str, StateArray], metadata: dict
 
 
 def _publish(partial: Path, folder: Path) -> None:
-    """Give a complete checkpoint its name; one of the same step makes room only just before.
+    """Give a complete checkpoint its name; an old one of the same step is moved away just before.
 
-    Raises OSError, and leaves all as it was, where that cannot be done for good.
+    Raises OSError, and leaves all as it was, where that cannot be done durably.
     """
     sync(partial)
     replaced = _hidden(folder, ".replaced")

@@ -1,6 +1,6 @@
-"""The words a user types, a file for each: `knltrain bench step` is in `bench.step`.
+"""The commands of knltrain, one file for each: `knltrain bench step` is in `bench.step`.
 
-Everything heavy is imported inside a command, so that --help and --version answer at once.
+Heavy modules are imported inside the commands, so that --help and --version answer at once.
 """
 
 from __future__ import annotations

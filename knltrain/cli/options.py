@@ -1,4 +1,4 @@
-"""Options and kinds of argument that several commands take."""
+"""Options and argument types that several commands take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 @final
 class PathFromHome(click.Path):
-    """A path; a ~ that begins it is a home folder, where a shell leaves it, too: --json=~/a."""
+    """A path whose leading ~ is the home folder, also where a shell leaves it: --json=~/a."""
 
     name = "path"
 

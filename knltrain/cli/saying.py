@@ -1,4 +1,4 @@
-"""What a command says, in the letters that the stream has."""
+"""Prints a command's messages, with escapes for characters that the stream cannot encode."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 
 
 def say(text: str, *, error: bool = False) -> None:
-    """Print a line on standard output or error, with escapes for letters that it lacks.
+    """Print a line on standard output or error; characters that its encoding lacks are escaped.
 
-    Left to choose a stream, click writes UTF-8 where only ASCII was to be written.
+    Without an explicit stream, click would write UTF-8 even where only ASCII is allowed.
     """
     click.echo(text, file=sys.stderr if error else sys.stdout)

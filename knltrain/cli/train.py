@@ -59,13 +59,13 @@ def train(
 
 
 def _own_overrides(workers: str | None, name: str | None) -> list[str]:
-    """What options say as --set does; empty words are wrong ones, where KEY= takes the key away."""
+    """The options as --set overrides; an empty value is an error, while KEY= removes the key."""
     own = [] if workers is None else [f"workers={workers or json.dumps(workers)}"]
     return own + ([] if name is None else [f"name={json.dumps(name)}"])
 
 
 def _carry_out(run: Callable[[], Path]) -> None:
-    """Carry out a run, which returns its folder, and tell its outcome."""
+    """Carry out a run, which returns its folder, and report its result."""
     from knltrain.errors import Incomplete, RunFolderError
     from knltrain.launch.signals import run_is_over
 

@@ -1,4 +1,4 @@
-"""What a data set consists of, in few words: enough to tell it from another one."""
+"""A short summary of a data set's contents, enough to tell it from another one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xxhash import xxh3_128
 
 @dataclass(frozen=True, slots=True)
 class HalfContents:
-    """What is trained on, or tested on: so many images of a shape (H,W,C), and a digest of all."""
+    """The training or the test half: number of images, their shape (H,W,C), and a digest of all."""
 
     images: int
     image_shape: tuple[int, int, int]
@@ -26,7 +26,7 @@ class HalfContents:
 
 @dataclass(frozen=True, slots=True)
 class DataContents:
-    """Both halves of the data set `name`, as they were read: before anything is computed of them.
+    """Both halves of the data set `name` as read, before any computation on them.
 
     So the same files give the same contents on every computer.
     """
@@ -36,7 +36,7 @@ class DataContents:
     test: HalfContents
 
     def same_as(self, other: DataContents) -> bool:
-        """Whether both hold the same images and labels, whatever they are called."""
+        """Whether both hold the same images and labels, whatever their names."""
         return (self.train, self.test) == (other.train, other.test)
 
     def __str__(self) -> str:
@@ -44,9 +44,9 @@ class DataContents:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> DataContents:
-        """What `dataclasses.asdict` made of one, perhaps by way of JSON.
+        """The inverse of `dataclasses.asdict`, also by way of JSON.
 
-        Raises KeyError or TypeError where it is none.
+        Raises KeyError or TypeError for other fields.
         """
         halves = (
             HalfContents(half["images"], tuple(half["image_shape"]), half["digest"])
@@ -64,5 +64,5 @@ def contents_of(images: npt.NDArray[np.generic], labels: npt.NDArray[np.integer]
 
 
 def contents_of_recipe(recipe: str, images: int, image_shape: tuple[int, int, int]) -> HalfContents:
-    """The contents of images that are computed, by the words that say how."""
+    """The contents of computed images, by a text that describes the computation."""
     return HalfContents(images, image_shape, xxh3_128(recipe.encode()).hexdigest())

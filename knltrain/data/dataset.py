@@ -19,7 +19,7 @@ LabelArray = npt.NDArray[np.int64]
 class Batch:
     """Images that go through the network together: float32 (n,H,W,C) and int64 (n,).
 
-    `key` uint64 (1,) is what the step's random decisions (dropout) are drawn from.
+    The step's random decisions (dropout) are drawn from `key`, uint64 (1,).
     """
 
     images_nhwc: FloatArray
@@ -28,7 +28,7 @@ class Batch:
 
     @classmethod
     def allocate(cls, images: int, image_shape: tuple[int, ...]) -> Batch:
-        """Memory for `images` images of shape (H,W,C), all of it touched by the caller's thread."""
+        """Memory for `images` images of shape (H,W,C); the caller's thread touches all of it."""
         batch = cls(np.empty((images, *image_shape), np.float32), np.empty(images, np.int64))
         batch.images_nhwc.fill(0)
         batch.labels.fill(0)
@@ -39,7 +39,7 @@ class Batch:
 class LabelledImages:
     """One half of a data set: normalised images float32 (N,H,W,C), labels int64 (N,).
 
-    Raises DataError when the two arrays do not hold the same number of images.
+    Raises DataError when the two arrays have different numbers of images.
     """
 
     images_nhwc: FloatArray
@@ -67,10 +67,10 @@ class LabelledImages:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """What a run learns from and is measured on; `description` says where it came from.
+    """A run's training and test images; `description` says where they came from.
 
-    `notes` are what a user should know before learning from it. Raises DataError where images for
-    training and for testing are not of one shape.
+    `notes` warn the user before training. Raises DataError where images for training and for
+    testing differ in shape.
     """
 
     name: str
@@ -115,7 +115,7 @@ def standardised(train: FloatArray, test: FloatArray) -> tuple[FloatArray, Float
     """Shift and scale both halves, in place, so that `train` has mean 0 and deviation 1.
 
     Mean and deviation are taken over all pixels of `train` in float64, a few images at a time:
-    every worker holds the whole data set, and a copy of it in float64 would be the larger part.
+    every worker holds the whole data set, and a copy in float64 would be twice as large as that.
     """
     mean = train.mean(dtype=np.float64)
     squares = sum(_squares(part, mean) for part in _parts(train))

@@ -1,4 +1,4 @@
-"""Images made larger: small data sets for networks that take large images."""
+"""Enlarges images, so that small data sets can be used with networks for large images."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from knltrain.vectors import FloatArray
 def enlarged_dataset(dataset: Dataset, side: int) -> Dataset:
     """`dataset` with all images (N,H,W,C) resized to (N,side,side,C).
 
-    Raises DataError when they are larger than that: to make images smaller, pixels would have to be
-    averaged before.
+    Raises DataError for larger images: to shrink them, pixels would have to be averaged first.
     """
     height, width, _ = dataset.train.image_shape
     if side < max(height, width):
@@ -36,7 +35,7 @@ def enlarged(images: npt.NDArray[np.generic], side: int) -> FloatArray:
     """Images (N,H,W,C) resized bilinearly to float32 (N,side,side,C).
 
     Pixel centres are at half-integer positions; beyond the outermost ones the image is constant.
-    Computed in float64, an image at a time.
+    Computed in float64, one image at a time.
     """
     count, height, width, channels = images.shape
     down, right = _interpolation(height, side), _interpolation(width, side)

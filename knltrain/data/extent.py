@@ -1,4 +1,4 @@
-"""How large a data set is, known before any of its images are read."""
+"""The size of a data set, known before any of its images are read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Extent:
     image_shape: tuple[int, int, int]
 
     def first(self, train_images: int | None, test_images: int | None) -> Extent:
-        """The extent of the first images only; None: all. There may be fewer than asked for."""
+        """The extent of the first images only; None: all. Larger limits have no effect."""
         return Extent(
             min(self.train_images, train_images or self.train_images),
             min(self.test_images, test_images or self.test_images),
@@ -28,10 +28,10 @@ class Extent:
         )
 
     def bytes_with(self, side_pixels: int | None, shift_pixels: int) -> int:
-        """What the images take in float32, enlarged to `side_pixels`, with borders to move in.
+        """Bytes of the images in float32, enlarged to `side_pixels`, with borders for shifts.
 
-        Those that are enlarged are there beside the large ones for a while, and those for training
-        beside their copies with borders.
+        Enlarging keeps the originals beside the large images for a while. Training images with
+        borders are copies beside the originals.
         """
         height, width, channels = self.image_shape
         images, found = self.train_images + self.test_images, 0
@@ -47,10 +47,10 @@ class Extent:
 def check_room(
     extent: Extent, name: str, side_pixels: int | None, shift_pixels: int, copies: int
 ) -> None:
-    """Refuse images that this computer's memory cannot hold, before any of it is taken: DataError.
+    """Refuse images that do not fit this computer's memory, before allocating: DataError.
 
-    Each of `copies` workers holds all of them. Memory is what the kernel and the control groups
-    have left.
+    Each of `copies` workers holds all of them. Memory is what the kernel reports as available,
+    within the limits of control groups.
     """
     needed, free = extent.bytes_with(side_pixels, shift_pixels), available_bytes()
     if copies * needed <= free:

@@ -21,7 +21,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 MOST_DIMENSIONS = 4
 
 _PART_BYTES = 2**20
-"""Read at a time: what a header asks for is not allocated on its word alone."""
+"""Bytes read at a time: a header's size is not trusted for one large allocation."""
 
 
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:
@@ -29,7 +29,7 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
 
     The file is: two zero bytes, the type (0x08), the number of dimensions, each dimension as a
     big-endian 32-bit number, then the values. Raises DataError that names the file when it is
-    missing, is not such a file, or holds fewer or more values than its header says.
+    missing, is no idx file, or holds fewer or more values than its header says.
     """
     with _opened(path) as file:
         shape, start = _header(path, file)
@@ -61,7 +61,7 @@ def read_shape(path: Path) -> tuple[int, ...]:
 
 
 def begins_as_idx(path: Path) -> bool:
-    """Whether a file, gzipped or not, begins as one of unsigned bytes; not if it cannot be read."""
+    """Whether a file, gzipped or not, begins as an idx file of bytes; False if unreadable."""
     try:
         with _opened(path) as file:
             return file.read(3) == bytes([0, 0, UNSIGNED_BYTE])
@@ -71,7 +71,7 @@ def begins_as_idx(path: Path) -> bool:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
-    """The content of a file, unpacked if it is packed; all that goes wrong names the file."""
+    """The content of a file, decompressed if needed; all errors name the file."""
     try:
         with path.open("rb") as file:
             packed = file.read(2) == GZIP_MAGIC

@@ -53,12 +53,13 @@ def load_mnist(
 ) -> Dataset:
     """Read MNIST from the idx files in `root`, gzipped or not.
 
-    With both halves there, train and test are the usual 60,000 and 10,000 images. With only the
-    t10k half, or where it is asked for `alone`, its first nine tenths are for training and the last
+    With both halves, train and test are the usual 60,000 and 10,000 images. With the t10k half
+    only, or where it is requested `alone`, its first nine tenths are for training and the last
     tenth for testing (9,000 and 1,000); the data set is then named "mnist-t10k" and its description
-    says so. `train_images` and `test_images` keep the first of each. Images float32 (N,28,28,1),
-    standardised by the training images. Raises DataError naming the file that is missing, damaged
-    or does not fit, and where the training half is there in a form that cannot be read.
+    says so. `train_images` and `test_images` keep the first of each. Images are float32
+    (N,28,28,1), standardised by the training images. Raises DataError naming the file that is
+    missing, damaged or does not fit, and where the training half exists in a form that cannot be
+    read.
     """
     mnist_extent(root, alone)
     train, test, name, description = _halves(root, alone)
@@ -101,7 +102,7 @@ def _halves(root: Path, alone: bool) -> tuple[Half, Half, str, str]:
 
 
 def _cut(files: HalfFiles, images: int) -> int:
-    """How many images of a half are for training, where the rest is for testing."""
+    """The number of training images in a half that is split; the rest is for testing."""
     cut = round(images * TRAIN_SHARE)
     if cut in (0, images):
         raise DataError(

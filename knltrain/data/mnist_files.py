@@ -1,4 +1,4 @@
-"""Which files of MNIST a folder holds, and whether its training half is there, or half there."""
+"""Finds the files of MNIST in a folder, and tells whether its training half is complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_DATA = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class HalfFiles:
-    """The two files of one half; they may yet turn out to be no idx files."""
+    """The two files of one half; whether they are idx files is not checked yet."""
 
     images: Path
     labels: Path
@@ -47,16 +47,16 @@ class HalfFiles:
 
 
 def t10k_half(root: Path) -> HalfFiles:
-    """The files of the t10k half; DataError with what the folder holds where they are not there."""
+    """The files of the t10k half; if missing, DataError that lists the folder's content."""
     return HalfFiles(*(_required(root, name) for name in _names("t10k")))
 
 
 def training_half(root: Path) -> HalfFiles | None:
-    """The files of the training half, or None where there is nothing of it, or its labels alone.
+    """The files of the training half; None if all are missing, or all but the labels.
 
-    Raises DataError where it is there in a form that is not read: a link that leads nowhere, a
-    folder, another spelling, one folder further down, or images without labels. To learn from the
-    test half then would not be what was meant.
+    Raises DataError if the half exists in a form that is not read: a dangling link, a folder,
+    another spelling, a subfolder, or images without labels. Training on the test half instead would
+    be a silent mistake then.
     """
     names = _names("train")
     images, labels = (_find(root, name) for name in names)
@@ -77,7 +77,7 @@ def _names(half: str) -> tuple[str, str]:
 
 
 def _signs_of_training(root: Path) -> list[str]:
-    """What in the folder, or in one within, may be of the training half, by name or by content."""
+    """Files here or in a subfolder that may be of the training half, by name or content."""
     found = []
     for name in _listed(root):
         path = root / name
@@ -100,7 +100,7 @@ def _is_of_no_known_half(path: Path) -> bool:
 
 
 def _is_idx(path: Path) -> bool:
-    """Not if it may not be looked into: it may be of anything."""
+    """Whether it is an idx file; False if it may not be read."""
     try:
         return _is_file(path) and begins_as_idx(path)
     except DataError:
@@ -108,7 +108,7 @@ def _is_idx(path: Path) -> bool:
 
 
 def _images_or_labels_of_training(folder: Path) -> list[str]:
-    """Only these: a folder beside the data may hold anything, such as logs of trainings."""
+    """Of these, only images or labels: a folder may hold anything, such as logs of trainings."""
     try:
         names = _listed(folder)
     except DataError:  # no folder, or not for this user
@@ -125,7 +125,7 @@ def _find(root: Path, name: str) -> Path | None:
 
 
 def _is_file(path: Path) -> bool:
-    """As `Path.is_file`, which answers "no" where it may not look."""
+    """As `Path.is_file`, but False where access is denied."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except OSError as error:

@@ -11,13 +11,13 @@ from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 
 _GATHERED_VALUES = 2**18
-"""As many are gathered in one go, in 1 MiB beside the batch."""
+"""So many images are gathered at a time, in 1 MiB beside the batch."""
 
 
 def epoch_order(images: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     """The permutation int64 (images,) of one epoch.
 
-    Sorts raw Philox words, which NumPy keeps stable between versions and machines.
+    Sorts raw Philox numbers, which NumPy keeps stable between versions and machines.
     """
     stream = np.random.Philox(np.random.SeedSequence((seed, epoch)))
     return np.argsort(stream.random_raw(images), kind="stable").astype(np.int64, copy=False)
@@ -26,11 +26,11 @@ def epoch_order(images: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
 class ShardedBatches:
     """Each worker's share of every global batch.
 
-    The global batch of a step is the same whatever the number of workers: rows
-    [position * batch : (position + 1) * batch] of its epoch's order, of which worker `rank` takes
-    the `rank`-th equal part. Images that do not fill a last batch wait for another epoch. With
-    `shift_pixels` every image is moved by up to so many pixels, differently in each epoch. Raises
-    DataError when the batch exceeds the images or cannot be divided evenly.
+    The global batch of a step is the same whatever the number of workers: rows [position * batch :
+    (position + 1) * batch] of its epoch's order, of which worker `rank` takes the `rank`-th equal
+    part. Images that do not fill a last batch are left out of the epoch. With `shift_pixels` every
+    image is moved by up to so many pixels, differently in each epoch. Raises DataError when the
+    batch exceeds the images or cannot be divided evenly.
     """
 
     def __init__(

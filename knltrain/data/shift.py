@@ -9,7 +9,7 @@ from knltrain.vectors import FloatArray
 
 
 def bordered(images_nhwc: FloatArray, pixels: int) -> FloatArray:
-    """Images (N,H,W,C) with `pixels` more on each side, as dark as the darkest of all pixels.
+    """Images (N,H,W,C) padded by `pixels` on each side with the smallest of all pixel values.
 
     Without any the array itself, not a copy of it.
     """
@@ -23,7 +23,7 @@ def bordered(images_nhwc: FloatArray, pixels: int) -> FloatArray:
 def epoch_shifts(images: int, seed: int, epoch: int, pixels: int) -> npt.NDArray[np.int64]:
     """Lines and columns int64 (images, 2), each 0 to 2 * pixels, by position in the epoch.
 
-    Like the order of the images a function of seed and epoch alone, by raw Philox words.
+    Like the order of the images a function of seed and epoch alone, by raw Philox numbers.
     """
     stream = np.random.Philox(np.random.SeedSequence((seed, epoch, pixels)))
     words = np.asarray(stream.random_raw((images, 2)), np.uint64) % np.uint64(2 * pixels + 1)

@@ -1,8 +1,9 @@
-"""Synthetic images of CIFAR-10's size, for where no such data set is at hand.
+"""Synthetic images of CIFAR-10's size, for machines without that data set.
 
-A class is the direction of the stripes in a patch that lies anywhere in the image, in any width and
-phase, on noise, and leans towards a colour. Colours alone tell little, and pixels of one place tell
-nothing of directions: it takes filters for these, and pooling.
+The class of an image is the direction of the stripes in a patch. The patch lies anywhere in the
+image, on noise, with stripes of any width and phase. Its colour leans towards that of the class.
+Colours alone tell little, and single pixels tell nothing of directions: a network needs filters,
+and pooling.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ _BLOCK = 1000
 
 _TRAIN, _TEST = 0, 1
 _TURN_DEVIATION = 0.07
-"""Of the direction, in radians: two classes are 0.31 apart."""
+"""Standard deviation of the direction, in radians: two classes are 0.31 apart."""
 _NOISE_DEVIATION = 0.5
 _LEANING = 1.0
-"""Of colours towards that of the class, by their deviation from it."""
+"""Weight of the class's colour, relative to a colour's random deviation."""
 
 
 def load_synthetic(train_images: int | None = None, test_images: int | None = None) -> Dataset:
     """Draw the first images of both halves, float32 (N,32,32,3), standardised by the training ones.
 
-    Always the same ones. Raises DataError when there are fewer than asked for.
+    They are always the same. Raises DataError when more are requested than exist.
     """
     train = _drawn(_TRAIN, train_images, TRAIN_IMAGES, "data.train_images")
     test = _drawn(_TEST, test_images, TEST_IMAGES, "data.test_images")
@@ -71,7 +72,7 @@ def _drawn(
 
 
 def _contents(half: int, count: int) -> HalfContents:
-    """By what they are drawn from: the last bits of pixels differ from computer to computer."""
+    """Identified by their recipe: the last bits of pixels differ from computer to computer."""
     return contents_of_recipe(f"synthetic {_SEED} {half} {count}", count, EXTENT.image_shape)
 
 

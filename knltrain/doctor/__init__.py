@@ -1,4 +1,4 @@
-"""Tells what a machine is, what is installed there, and whether workers can train on it."""
+"""Reports what a machine is, what is installed there, and whether workers can train on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole diagnosis: gathered, told to a person, told to a program."""
+"""The whole diagnosis: gathered, as text, and as JSON."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from knltrain.doctor.software import (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What this machine is and whether runs will work on it.
+    """The machine, and whether runs will work on it.
 
-    `level` is the gravest of all `findings`; `topology` is None where it cannot be read.
+    `level` is the worst of all `findings`; `topology` is None where it cannot be read.
     """
 
     level: Level
@@ -46,7 +46,7 @@ class Diagnosis:
 
 
 def diagnose() -> Diagnosis:
-    """Look at the machine and the software, then let two workers exchange; takes seconds."""
+    """Examine machine and software, then let two workers exchange; takes seconds."""
     allowed = allowed_cpus()
     findings: list[Finding] = []
     topology: Topology | None = None
@@ -78,7 +78,7 @@ def self_test_finding(tested: SelfTestResult) -> Finding:
 
 
 def format_text(diagnosis: Diagnosis) -> str:
-    """One line for each finding, its way out below it, and a verdict at the end."""
+    """One line for each finding, with its remedy below, and a verdict at the end."""
     width = max(len(finding.subject) for finding in diagnosis.findings)
     lines: list[str] = []
     for finding in diagnosis.findings:

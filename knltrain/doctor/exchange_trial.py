@@ -37,9 +37,9 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True, slots=True)
 class SelfTestResult:
-    """How the self-test went; `reason` says why not, and is empty when `ok`.
+    """The result of the self-test; `reason` is the fault, empty when `ok`.
 
-    `no_room` says why the workers' memory could not lie in /dev/shm and was a memfd instead.
+    `no_room` says why the workers' memory did not fit in /dev/shm and was a memfd instead.
     """
 
     ok: bool
@@ -52,9 +52,9 @@ class SelfTestResult:
 def self_test(time_limit_seconds: float = TIME_LIMIT_SECONDS) -> SelfTestResult:
     """Let two workers (one on a single core) do a synchronous elastic exchange and check it.
 
-    Where /dev/shm has no room they exchange through a memfd, as runs can be told to.
-    Every worker checks its cpus, its local and the center. No process and no shared memory is
-    left behind, whatever happens.
+    Where /dev/shm has no room they exchange through a memfd, as runs can be configured to do. Every
+    worker checks its cpus, its local and the center. No process and no shared memory is left
+    behind, whatever happens.
     """
     started = time.monotonic()
     placements: tuple[Placement, ...] = ()
@@ -72,7 +72,7 @@ def self_test(time_limit_seconds: float = TIME_LIMIT_SECONDS) -> SelfTestResult:
 
 
 def _segment(workers: int) -> tuple[Segment, str]:
-    """Shared memory in /dev/shm or else a memfd, and why it is not in /dev/shm."""
+    """A segment in /dev/shm or else a memfd, and why it is not in /dev/shm."""
     from knltrain.exchange.transports.segment import Segment
 
     try:

@@ -1,4 +1,4 @@
-"""What the doctor says about one thing it has looked at."""
+"""A finding of the doctor: one check and its result."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ _GRAVITY: tuple[Level, ...] = ("ok", "warn", "fail")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fact and what it means for training here.
+    """One fact and its effect on training here.
 
-    ``warn``: runs work, but slowly or not all kinds of them. ``fail``: runs will not work. Both
-    come with a way out; a thing that is missing and that nothing needs is ``ok``.
+    - ``warn``: runs work, but slowly, or some kinds do not;
+    - ``fail``: runs will not work;
+    - ``ok``: also for something that is missing but not needed.
+
+    ``warn`` and ``fail`` come with a remedy.
     """
 
     subject: str
@@ -30,5 +33,5 @@ class Finding:
 
 
 def worst_level(findings: Iterable[Finding]) -> Level:
-    """The gravest level among `findings`; ``ok`` if there are none."""
+    """The worst level among `findings`; ``ok`` if there are none."""
     return max((finding.level for finding in findings), key=_GRAVITY.index, default="ok")

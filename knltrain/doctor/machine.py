@@ -1,4 +1,4 @@
-"""What the doctor finds out about the machine itself."""
+"""Findings about the machine itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VECTORS = frozenset(("avx2", "avx512f", "asimd", "sve"))
 
 
 def machine_findings(topology: Topology, allowed: tuple[int, ...]) -> Iterator[Finding]:
-    """Processor, cores, the cpus that this process may use of them, and every memory."""
+    """Processor, cores, the cpus that this process may use, and every memory."""
     yield Finding("processor", "ok", f"{topology.model} ({topology.vendor})")
     yield _instructions(topology.isa)
     packages = len({core.package for core in topology.cores})
@@ -36,7 +36,7 @@ def machine_findings(topology: Topology, allowed: tuple[int, ...]) -> Iterator[F
 
 
 def quota_findings(allowed: Allowed) -> Iterator[Finding]:
-    """Time on cpus, where a control group limits it: threads beyond it are stopped at times."""
+    """CPU time, where a control group limits it: threads beyond the quota are throttled."""
     if allowed.cpu_quota is None:
         return
     most = max(1, int(allowed.cpu_quota))
@@ -81,7 +81,7 @@ def huge_pages_finding(
 
 
 def thread_placement_finding(variables: Mapping[str, str]) -> Finding:
-    """Whether `variables`, OpenMP's own placement of threads, fight with that of the workers."""
+    """Whether `variables` let OpenMP place threads against the workers' placement."""
     if not variables:
         return Finding("thread placement", "ok", "left to knltrain by the environment")
     settings = ", ".join(f"{name}={value}" for name, value in variables.items())

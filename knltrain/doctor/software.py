@@ -1,4 +1,4 @@
-"""What the doctor finds installed; nothing is imported or started but Numba, for its cache."""
+"""Findings about installed software; only Numba is imported, for its cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONECCL_LIBRARY = "libccl.so.2"
 
 
 def software_findings() -> Iterator[Finding]:
-    """Python and the packages that every run needs, then what some kinds of runs can use."""
+    """Python and the packages that every run needs, then those that some runs can use."""
     yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
     for name in REQUIRED_PACKAGES:
         yield required_package(name)
@@ -32,7 +32,7 @@ def software_findings() -> Iterator[Finding]:
 
 
 def required_package(name: str) -> Finding:
-    """The installed version of a package that nothing works without."""
+    """The installed version of a required package."""
     found = _package(name)
     if found:
         return Finding(name, "ok", found.removeprefix(f"{name} "))
@@ -40,7 +40,7 @@ def required_package(name: str) -> Finding:
 
 
 def kernel_cache_finding() -> Finding:
-    """Where compiled kernels are kept, and whether workers can share them; starts Numba."""
+    """The cache of compiled kernels, and whether workers can share it; starts Numba."""
     subject = "kernel cache"
     try:
         from vectorized_ops.numba.compiling import compiler

@@ -20,7 +20,7 @@ _FAILED = 1
 
 
 def take_part(rank: int, fd: int, cpus: str) -> str:
-    """Do one exchange as worker `rank` of the segment behind `fd`; return what is wrong with it.
+    """Do one exchange as worker `rank` of the segment behind `fd`; return its fault, or "".
 
     `cpus` is the cpu list that this process should run on.
     """

@@ -1,1 +1,1 @@
-"""Networks from PyTorch, and back."""
+"""Conversion of networks from and to PyTorch."""

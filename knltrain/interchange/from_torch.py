@@ -1,4 +1,4 @@
-"""Networks from PyTorch modules."""
+"""Converts PyTorch modules to networks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def from_torch(
 
 
 def _values(name: str, module: nn.Module | None, key: str) -> np.ndarray:
-    """Return a tensor of a module as an array; NetworkError for one that a network cannot take."""
+    """Return a tensor of a module as an array; NetworkError for an unsupported one."""
     tensor: object = getattr(module, key, None)
     whose = f"module '{name}': {key}"
     if not isinstance(tensor, torch.Tensor):
@@ -83,7 +83,7 @@ def _check_chain(module: nn.Module) -> None:
 
 
 def _plain(name: str, module: nn.Module) -> type[nn.Module]:
-    """Return the class of a module of which nothing but its class says what it computes."""
+    """Return a module's class, if the class alone determines what it computes."""
     if stays_whole(module):
         raise NetworkError(
             f"module '{name}': {type(module).__name__} with hooks or a forward of its own is not "
@@ -93,7 +93,7 @@ def _plain(name: str, module: nn.Module) -> type[nn.Module]:
 
 
 def _check_shared(children: list[tuple[str, nn.Module]]) -> None:
-    """Raise NetworkError for parameters that stand in two places: a network has two of them."""
+    """Raise NetworkError for shared parameters: a network would have two copies."""
     first: dict[int, str] = {}
     for name, child in children:
         for parameter in child.parameters():

@@ -1,4 +1,4 @@
-"""Networks to PyTorch modules."""
+"""Converts networks to PyTorch modules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def to_torch(network: Network, parameters: ParameterVector) -> NetworkModule:
     """The network as a module with submodules named like its layers.
 
     Parameters and running statistics are views on `parameters`: nothing is copied, and a change on
-    either side is seen on the other.
+    either side is visible on the other.
     """
     return NetworkModule(network, parameters)
 
@@ -60,7 +60,7 @@ class NetworkModule(nn.Module):
     ) -> Iterator[tuple[str, torch.Tensor]]:
         """Run `layers` one after the other; yield the name of each and its output.
 
-        Values are let go behind the last of `layers` that takes them.
+        Values are released after the last of `layers` that takes them.
         """
         inputs = {layer.name: self.network.inputs_of(layer) for layer in layers}
         last = {source: name for name, sources in inputs.items() for source in sources}
@@ -93,7 +93,7 @@ class NetworkModule(nn.Module):
         return values if module is None else cast("torch.Tensor", module(values))
 
     def _share(self, parameters: ParameterVector) -> None:
-        """Put views on the packed vector in place of what the modules came with."""
+        """Replace the modules' own parameters by views on the packed vector."""
         for spec in self.network.parameters:
             module = cast("nn.Module", self._modules[spec.layer])
             values = torch.from_numpy(parameters.views[spec.name])
@@ -105,8 +105,8 @@ class NetworkModule(nn.Module):
 def _module(described: TorchModule) -> nn.Module:
     """Make a module.
 
-    One with parameters on the meta device, which allocates nothing: views on a packed vector come
-    in their place.
+    Its parameters are on the meta device, which allocates nothing: views on a packed vector replace
+    them.
     """
     make = getattr(nn, described.name)
     if described.name not in _WITH_PARAMETERS:

@@ -36,12 +36,12 @@ TORCH_NAMES = {
 """Role of a parameter -> what PyTorch calls it."""
 
 Join: TypeAlias = Literal["cat", "add"]
-"""What makes one array of several: `torch.cat` of channels, or `torch.add`."""
+"""The function that joins several inputs: `torch.cat` of channels, or `torch.add`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchModule:
-    """A class of `torch.nn`, and what an instance is made with."""
+    """A class of `torch.nn`, and the arguments of an instance."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -49,14 +49,14 @@ class TorchModule:
 
 @dataclass(frozen=True, slots=True)
 class TorchTerms:
-    """A layer: how its inputs are joined, if there are several, and what follows, in order."""
+    """A layer: how its inputs are joined, if there are several, and the modules that follow."""
 
     modules: tuple[TorchModule, ...] = ()
     join: Join | None = None
 
 
 def terms_of(layer: Layer, shape: Shape) -> TorchTerms:
-    """What computes a layer whose inputs have `shape`; NetworkError where PyTorch has nothing."""
+    """The modules of a layer whose inputs have `shape`; NetworkError where PyTorch has none."""
     terms = _TERMS.get(type(layer))
     if terms is None:
         raise NetworkError(f"layer '{layer.name}': {type(layer).__name__} has no PyTorch module")

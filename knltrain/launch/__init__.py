@@ -1,1 +1,1 @@
-"""One process per worker: start it, place it, watch it, stop it."""
+"""Starts, places, watches and stops the workers of a run, one process each."""

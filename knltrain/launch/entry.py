@@ -1,4 +1,4 @@
-"""What a worker process runs: find out who it is, build its worker, train, tell the parent."""
+"""The main function of a worker process: reads its rank, builds its worker, trains, reports."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def main() -> int:
 
 @final
 class ParentObserver(Observer):
-    """Sends the moments of the loop through the event pipe; rank 0 speaks for all workers."""
+    """Sends the loop's events to the parent by the event pipe; rank 0 speaks for all workers."""
 
     def __init__(self, events: EventWriter, rank: int) -> None:
         self.step: int | None = None
-        """Step that the worker is in, the first being 0; None before it has set out."""
+        """The worker's current step, from 0; None before the first one."""
         self.run_step = 0
-        """Step of the run when something was last asked of it."""
+        """The run's step at the last request."""
         self.kept_step: int | None = None
-        """Step of the run that the last checkpoint is of, as all workers know."""
+        """The run's step of the last checkpoint, the same at all workers."""
         self._events = events
         self._leads = rank == 0
         self._placement_told = self._failure_told = False
@@ -76,14 +76,14 @@ class ParentObserver(Observer):
             self._events.send("compiling", **progress.counts())
 
     def started(self, worker: WorkerView) -> None:
-        """Remember where the worker sets out; by now it has nearly all of its kernels."""
+        """Remember the first step; by now nearly all kernels are compiled."""
         self._log_kernels()
         self.step = worker.step
         self._told_images = worker.images_done
         self._told_seconds = worker.clocks.train_seconds
 
     def step_done(self, worker: WorkerView, step: int, loss: float, *_: float) -> None:
-        """Tell the loss, now and then."""
+        """Report the loss, at most ten times a second."""
         self.step = step
         if not self._placement_told:
             self._tell_placement()
@@ -97,29 +97,29 @@ class ParentObserver(Observer):
             self._events.send("evaluation", step=worker.progress.step, accuracy=accuracy, loss=loss)
 
     def kept(self, worker: WorkerView, seconds: float) -> None:
-        """Tell that there is a checkpoint, and what it took."""
+        """Report a checkpoint and the time that it took."""
         self.kept_step = worker.progress.step
         if self._leads:
             self._events.send("checkpoint", step=worker.progress.step, seconds=seconds)
 
     def asked(self, worker: WorkerView) -> None:
-        """Remember where the run is, which may stop there."""
+        """Remember the run's step, since the run may stop there."""
         self.run_step = worker.progress.step
 
     def unwritten(self, worker: WorkerView, what: str, lacks: str) -> None:  # noqa: ARG002
-        """Tell what is missing, and when it is not any more."""
+        """Report what a file lacks, or that it is complete again."""
         if lacks != self._lacking.get(what, ""):
             self._lacking[what] = lacks
             self._events.send("unwritten", what=what, lacks=lacks)
 
     def finished(self, *_: object) -> None:
-        """Tell the place if no step was left to do it after."""
+        """Report the place if there was no step after which to report it."""
         self._log_kernels()
         if not self._placement_told:
             self._tell_placement()
 
     def failed(self, error: Exception) -> None:
-        """Tell what ended the worker, all of it to the log; not what goes wrong after that."""
+        """Report the first error, which ends the worker; its traceback goes to the log."""
         if self._failure_told:
             return
         self._failure_told = True
@@ -154,7 +154,7 @@ class ParentObserver(Observer):
             weaker = '"spill" or "none"' if placement.memory.policy == "strict" else '"none"'
             raise Misplaced(
                 # A remark may tell the cause, such as a policy that was forbidden.
-                f"its memory is not where it was to be: "
+                f"its memory is not where its placement wants it: "
                 f"{'; '.join((*problems, *found['remarks']))}; free memory there, "
                 f"or ask for less by placement.memory = {weaker}"
             )
@@ -196,7 +196,7 @@ def _train(identity: WorkerIdentity, observer: ParentObserver) -> RunResult | No
 
 
 def _log(text: str, stream: TextIO) -> None:
-    """Write to this worker's log, if that takes any more: a full disk must not end a worker."""
+    """Write to this worker's log if possible: a full disk must not end a worker."""
     with suppress(OSError):
         print(text, file=stream)
 

@@ -1,4 +1,4 @@
-"""How good a run's model is, measured again from its newest checkpoint, without any worker."""
+"""Evaluates a run's model again from its newest checkpoint, without any worker."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from knltrain.launch.run_folder import read_config
 from knltrain.network.network import Network
 
 CHANGEABLE: Final = ("data.name", "data.root")
-"""What may be other than when the run was trained: how the data are called, and where they are."""
+"""Keys that may differ from the training's: the name and the place of the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvaluation:
-    """What the model of `checkpoint`, taken after `step` steps, does on the run's test images."""
+    """The evaluation of the model in `checkpoint`, after `step` steps, on the run's test images."""
 
     checkpoint: Path
     step: int
@@ -34,10 +34,10 @@ class CheckpointEvaluation:
 def evaluate_run(
     run_folder: str | Path, overrides: Sequence[str] = (), accepts_other_data: bool = False
 ) -> CheckpointEvaluation:
-    """Evaluate the model (the center) of the newest checkpoint on all the run's test images.
+    """Evaluate the model (the center) of the newest whole checkpoint on all the run's test images.
 
-    Of the newest whole one: nothing is renamed, as the run may be going on. Only `CHANGEABLE` may
-    be overridden, and the data must be those of the run, unless others are accepted.
+    Damaged checkpoints are not renamed, as the run may still be going on. Only `CHANGEABLE` keys
+    may be overridden. The data must be those of the run, unless others are accepted.
 
     Raises RunFolderError, CheckpointError, ConfigError, DataError or NonFiniteLoss.
     """
@@ -79,7 +79,7 @@ def _newest(run_folder: Path, network: Network) -> tuple[Checkpoint, list[str]]:
         else:
             return checkpoint, [f"{why}; {folder.name} is taken" for why in damaged]
     if damaged:
-        raise DamagedCheckpoint(f"{'; '.join(damaged)}; there is no whole one")
+        raise DamagedCheckpoint(f"{'; '.join(damaged)}; no checkpoint is whole")
     raise CheckpointError(
         f"'{run_folder}' has no checkpoint to evaluate: let the run come to its end, or give "
         "it checkpoint.every_epochs above 0"
@@ -87,10 +87,10 @@ def _newest(run_folder: Path, network: Network) -> tuple[Checkpoint, list[str]]:
 
 
 def _in_whole_batches(config: RunConfig) -> tuple[RunConfig, int]:
-    """The same run, but for its micro-batch, and how many images to evaluate at a time.
+    """The same run with micro-batch 0, and how many images to evaluate at a time.
 
-    That is a batch, as of one worker in place of all, or a micro-batch: nothing is to be measured
-    or added up here, as it is for a gradient.
+    That is a batch, as of one worker in place of all, or a micro-batch: evaluation needs neither
+    the measurements nor the sums that a gradient needs.
     """
     at_a_time, asked = config.train.batch, config.backend.micro_batch
     if asked != "auto" and asked > 0:

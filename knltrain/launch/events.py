@@ -1,4 +1,4 @@
-"""What workers tell their parent while they run: one JSON object a line, one pipe a worker."""
+"""Events that workers send to their parent: one JSON object a line, one pipe a worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Event = dict[str, Any]
 PROGRESS_PERIOD_SECONDS: Final = 0.1
 
 LONGEST_WAIT_SECONDS: Final = 600.0
-"""How long a worker waits with the words that must arrive for a parent that reads nothing."""
+"""How long a worker with a message that must arrive waits for a parent that reads nothing."""
 
 LONGEST_LINE_BYTES: Final = 2**24
 
@@ -38,7 +38,7 @@ _FIELDS: Final[dict[str, dict[str, tuple[type, ...]]]] = {
 _F_GETPIPE_SZ: Final = 1032  # fcntl.F_GETPIPE_SZ, which Python 3.10 does not know everywhere
 
 _DISPENSABLE: Final = frozenset({"progress", "evaluation", "compiling"})
-"""What a parent that is suspended, or stuck in writing to a terminal, may miss."""
+"""Events that a parent may miss that is suspended, or stuck in writing to a terminal."""
 
 
 @final
@@ -46,7 +46,7 @@ class EventWriter:
     """A worker's end of its event pipe.
 
     Progress and evaluations never make the worker wait: they may fill a quarter of the pipe, and
-    are dropped while the parent reads nothing. The rest is for the words that must arrive: more
+    are dropped while the parent reads nothing. The rest is for messages that must arrive: more
     than half of the pipe's bytes, as a line that does not fit into a page leaves its end empty.
     """
 
@@ -56,7 +56,7 @@ class EventWriter:
         self._next_progress_seconds = 0.0
 
     def send(self, event: str, **fields: object) -> None:
-        """Tell the parent `event`. Says nothing when the parent is gone: nobody is left to tell."""
+        """Send `event` to the parent. Does nothing when the parent is gone."""
         fields = {"event": event, "at_seconds": time.monotonic(), **fields}
         line = (json.dumps(fields, allow_nan=False) + "\n").encode()
         if event in _DISPENSABLE and self._unread_bytes() + len(line) > self._capacity() // 4:
@@ -100,7 +100,7 @@ class EventWriter:
 class EventReader:
     """The parent's end: whole lines out of whatever bytes have arrived. Never waits.
 
-    What is no event, as a library's own words may be, counts as an error of the worker.
+    A line that is no event, such as a library's own message, counts as an error of the worker.
     """
 
     def __init__(self, fd: int) -> None:

@@ -1,4 +1,4 @@
-"""Why a worker ended before its time, and which of several ends was the cause of the others."""
+"""Why a worker failed, and which of several failures caused the others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from knltrain.launch.signals import signal_name
 from knltrain.launch.vitals import Standstill
 
 CONSEQUENCES: Final = ("ExchangeTimeout", "PeerLost", "RunAborted")
-"""Errors that another worker's end brings about, the ones nearest to a cause first."""
+"""Errors that another worker's end causes, the ones nearest to a cause first."""
 
 FROM_ELSEWHERE: Final = (*CONSEQUENCES, "CollectiveError")
-"""Errors that may come of the end of a worker on another node."""
+"""Errors that the end of a worker on another node may cause."""
 
 _CRASHES: Final = (signal.SIGSEGV, signal.SIGABRT)
-"""What an MPI library may die of that is reading the memory of a process that is gone."""
+"""Signals that may kill an MPI library while it reads the memory of a process that is gone."""
 
 _HINTS: Final[dict[int, str]] = {
     signal.SIGKILL: "perhaps out of memory",
@@ -29,7 +29,7 @@ _HINTS: Final[dict[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One worker's end before its time; `cause` reads on after `worker 1` and the `verb`."""
+    """A worker's failure; the text of `cause` follows `worker 1` and the `verb`."""
 
     rank: int
     cause: str
@@ -41,17 +41,17 @@ class Failure:
 
     @property
     def may_come_from_elsewhere(self) -> bool:
-        """Whether the end of a worker on another node can have brought it about."""
+        """Whether a failed worker on another node can have caused it."""
         return self.kind in FROM_ELSEWHERE or self.signal_number in _CRASHES
 
     @property
     def may_come_of_a_standstill(self) -> bool:
-        """Whether it is that of a worker which has waited in vain."""
+        """Whether it is a timeout that a worker standing still can have caused."""
         return self.kind in ("ExchangeTimeout", "CollectiveError")
 
     @classmethod
     def from_event(cls, rank: int, event: Event) -> Failure:
-        """Failure that the worker itself told of (an `error` event)."""
+        """A failure that the worker itself reported (an `error` event)."""
         step, message = event["step"], event["message"]
         told = step is None or message.startswith("step ")
         return cls(
@@ -64,7 +64,7 @@ class Failure:
 
     @classmethod
     def from_standstill(cls, standstill: Standstill) -> Failure:
-        """Failure of a worker that others wait for; it began when that came to a standstill."""
+        """A failure of a worker that stands still; it began when the standstill did."""
         seconds = standstill.seconds
         cause = (
             f"{standstill.told}, for {seconds:.1f} s so far: expected workers to go on, or all to "
@@ -75,7 +75,7 @@ class Failure:
 
     @classmethod
     def from_exit(cls, rank: int, returncode: int) -> Failure:
-        """Failure of a worker that ended without a word; a negative `returncode` is a signal."""
+        """A failure of a worker that ended without an event; negative `returncode`: a signal."""
         if returncode >= 0:
             cause = f"it exited with code {returncode} before its work was done"
             return cls(rank, cause, 1, time.monotonic())

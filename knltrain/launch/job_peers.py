@@ -1,4 +1,4 @@
-"""The other processes that start workers of the same run: what all of them must know or hear."""
+"""Communication among the processes that start workers of the same run."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ _PAUSE_SECONDS = 0.02
 class JobPeers:
     """This process among all that start workers of a run, once all are there.
 
-    `node_share` is its part of the run, ``lost_fd`` becomes readable when one of the others is
-    gone, which `lost` then tells, ``notes_fd`` when one has sent a note: to the first one, which
-    `leads`, or that one to all `others`. Raises ConfigError where they do not agree on the run, and
-    what `Rendezvous` raises. Leaving the ``with`` block with an error tells the others of it.
+    - `node_share` is its part of the run.
+    - ``lost_fd`` becomes readable when another process is gone; `lost` then tells which and why.
+    - ``notes_fd`` becomes readable when a note has come: notes go from the others to the first
+      process, which `leads`, and from it to all `others`.
+
+    Raises ConfigError where the processes do not agree on the run, and the errors of `Rendezvous`.
+    Leaving the ``with`` block with an error tells the others of it.
     """
 
     def __init__(
@@ -72,9 +75,10 @@ class JobPeers:
             raise
 
     def settle(self, run_folder: Path | None) -> tuple[Path, MeetingPoint]:
-        """Tell the others where the run folder is, and where workers meet, or hear it.
+        """Agree on the run folder and on the address of the workers' rendezvous.
 
-        The first one gives ``run_folder``. Raises RunFolderError where it is not seen.
+        The first process sends both, and gives ``run_folder``; the others receive them. Raises
+        RunFolderError where the folder is not visible.
         """
         rendezvous = self._found()
         if run_folder is not None:
@@ -93,15 +97,15 @@ class JobPeers:
         return Path(told["run_folder"]), meeting_point
 
     def doorkeepers(self, fds: tuple[int, ...]) -> list[DescriptorServer]:
-        """Hand the files of a node's memory to its other shares, as long as these are open."""
+        """Serve the descriptors of a node's memory to its other shares, while servers are open."""
         return [
             DescriptorServer(fd, self._address_of_memory(number)) for number, fd in enumerate(fds)
         ]
 
     def memory_fds(self, count: int) -> tuple[int, ...]:
-        """The files that `doorkeepers` of this node hands out, once its first share does.
+        """Fetch the descriptors that the `doorkeepers` of this node's first share serve.
 
-        Raises SegmentError if it does not in time, PeerLost if it has failed meanwhile.
+        Raises SegmentError on timeout, and PeerLost if another process has failed meanwhile.
         """
         deadline = time.monotonic() + self._limit_seconds
         found: list[int] = []
@@ -126,7 +130,7 @@ class JobPeers:
         self._found().note(note)
 
     def notes(self) -> list[dict[str, Any]]:
-        """Those that have come since the last call."""
+        """The notes that have come since the last call."""
         with suppress(BlockingIOError):
             os.read(self.notes_fd, 4096)
         found = []
@@ -136,14 +140,14 @@ class JobPeers:
         return found
 
     def show_life(self, limit_seconds: float) -> None:
-        """Have the others see that this process runs: now its workers are under way.
+        """Begin to send heartbeats to the others, now that the workers are under way.
 
-        Who has begun so, and gives no sign of life for ``limit_seconds``, is lost.
+        A process that has begun, and then sends none for ``limit_seconds``, counts as lost.
         """
         self._found().show_life(limit_seconds)
 
     def give_up(self, why: str) -> None:
-        """Tell the others at once that this part of the run fails: its end may take long."""
+        """Tell the others at once that this part of the run fails, since its end may take long."""
         if self._rendezvous is not None:
             self._rendezvous.leave(in_peace=False, why=why)
 
@@ -186,7 +190,7 @@ class JobPeers:
 def job_peers_of(
     task: Task | None, node_share: NodeShare, config: RunConfig, data: DataContents | None = None
 ) -> Iterator[JobPeers | None]:
-    """The company of a task; None for a process that starts all workers of its run."""
+    """The peers of a task; None for a process that starts all workers of its run."""
     if task is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Hears what the workers of a run say: shows it, and keeps the record of their places."""
+"""Handles the events of a run's workers: shows them, and records the workers' places."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from knltrain.launch.run_folder import PLACEMENT, write_placement
 
 @final
 class Listener:
-    """What is known of a run from outside while it is on; `progress` is the last such event."""
+    """What the parent knows of a run that is on; `progress` is the last such event."""
 
     def __init__(self, plan: RunPlan, run_folder: Path, display: ProgressDisplay) -> None:
         """Write `placement.json` with what each worker is to get."""
@@ -33,7 +33,7 @@ class Listener:
         self._write()
 
     def hear(self, rank: int, event: Event) -> None:
-        """Take in one event of worker `rank`, of the kinds that a run goes on after."""
+        """Handle one event of worker `rank`, of the kinds that do not end the run."""
         if event["event"] == "progress":
             self.progress = event
             self._display.progress(event)

@@ -1,4 +1,4 @@
-"""Which part of a run this process starts: all of it, or the workers of one computer of several."""
+"""The node share: which workers of a run this process starts, all or some."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from knltrain.data.contents import DataContents
 from knltrain.errors import ConfigError
 
 LOCAL_KEYS: Final = ("placement.", "backend.threads")
-"""What may differ from computer to computer, as they may."""
+"""Keys whose values may differ from computer to computer."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """Node ``node`` of ``nodes``, and of the ``shares`` of its workers the one ``share``.
+    """Share ``share`` of the ``shares`` of node ``node``, of ``nodes`` nodes.
 
-    Where a launcher starts a task on each computer, that has one share, which is all of its
-    workers; where it starts a task for each worker, or each few, there are as many.
+    A launcher that starts one task on each computer gives each node one share: all of its workers.
+    A launcher that starts a task for each worker, or for every few, gives each node as many shares.
     """
 
     node: int = 0
@@ -30,7 +30,7 @@ class NodeShare:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the first of all: it keeps the run folder, and speaks to the user."""
+        """Whether this is the first of all: it keeps the run folder, and prints for the user."""
         return self.node == 0 and self.share == 0
 
 
@@ -38,9 +38,9 @@ ALONE: Final = NodeShare()
 
 
 def expected_node_share(task: Task | None) -> NodeShare:
-    """The site of a task before it has met the others, its node's number perhaps not known yet.
+    """The node share of a task before the rendezvous; the node's number may not be known yet.
 
-    Raises ConfigError if not all computers can have as many tasks.
+    Raises ConfigError if the tasks cannot be divided evenly among the computers.
     """
     if task is None:
         return ALONE
@@ -60,9 +60,9 @@ def card_of(
     config: Mapping[str, Any],
     data: DataContents | None = None,
 ) -> dict[str, Any]:
-    """What a task has to say of itself, for JSON; `cpus` are those that it may use.
+    """What a task tells the others of itself, for JSON; `cpus` are those that it may use.
 
-    `data` are what it has found to learn from.
+    `data` is the contents of its data set.
     """
     return {
         "host": host,
@@ -103,7 +103,7 @@ def agreed_node_shares(
 
 
 def met_node_share(node_share: NodeShare, agreed: Sequence[int]) -> NodeShare:
-    """The site of a task, once node and share have been agreed on."""
+    """The node share of a task, once all tasks have agreed on it."""
     node, share = agreed
     return replace(node_share, node=node, share=share)
 

@@ -1,4 +1,4 @@
-"""One command of knltrain on several computers, where neither Slurm nor MPI starts it there."""
+"""Starts one command of knltrain on several computers, without Slurm or MPI."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from knltrain.launch.signals import STOPPING, Echoes, SignalPipe, signal_name
 from knltrain.launch.spoken_line import SpokenLine
 
 VIA: Final = "ssh -tt -o BatchMode=yes -o ConnectTimeout=20 -o LogLevel=ERROR {host}"
-"""-tt has what runs there end when the connection does, BatchMode nobody be asked for passwords."""
+"""-tt ends the remote command with the connection; BatchMode asks for no passwords."""
 
 _OF_SSH_ITSELF: Final = 255
-"""ssh's status where it does not tell that of the command, which is never this of knltrain."""
+"""ssh's status for its own failures; knltrain never exits with it."""
 
 _ENDING: Final = (signal.SIGINT, signal.SIGHUP)
 """Signals that end a run at once; others may ask it for a checkpoint first."""
@@ -41,14 +41,16 @@ _LAST_LINES_SECONDS: Final = 2.0
 def launch(
     hosts: Sequence[str], words: Sequence[str], via: str = VIA, first_address: str | None = None
 ) -> int:
-    """Run ``knltrain`` with these words on each host, as tasks of one launch; return its status.
+    """Run ``knltrain`` with these arguments on each host, as tasks of one launch.
 
-    `via` is the command by which one gets to a ``{host}``; what it runs there starts in the same
-    folder, with the same Python. The first host is task 0, which the others reach at its name, or
-    at `first_address`. All tasks get the secret of the launch at their standard input. With the
-    first that fails all others are ended. A signal goes to all hosts, where it may ask for a
-    checkpoint; a second one ends what runs there. Raises ConfigError for hosts that are none,
-    RunAborted if a signal ended it, KnltrainError where ssh does not get to a host.
+    `via` is the command that reaches a ``{host}``; the task starts there in the same folder, with
+    the same Python. The first host is task 0; the others reach it by its name, or by
+    `first_address`. All tasks get the secret of the launch at their standard input.
+
+    When one task fails, all others are ended. A first signal is passed on to all hosts, where it
+    may ask for a checkpoint; a second one ends the tasks. Returns the launch's exit status. Raises
+    ConfigError for invalid hosts, RunAborted if a signal ended the launch, and KnltrainError where
+    ssh does not reach a host.
     """
     if len(set(hosts)) != len(hosts) or not all(hosts):
         raise ConfigError(
@@ -73,7 +75,7 @@ def launch(
 
 @final
 class _TaskOnHost:
-    """A task; what those besides the first one say is told with the names of their hosts."""
+    """A task on a host; output of all but the first is printed with the host's name."""
 
     def __init__(self, host: str, command: Sequence[str], rank: int, said: SpokenLine) -> None:
         self.host = host
@@ -97,7 +99,7 @@ class _TaskOnHost:
         return code if code is None or code >= 0 else SIGNALLED - code
 
     def await_end(self, until_seconds: float) -> bool:
-        """Tell whether it has ended by then, and all that it said was told."""
+        """Wait for the task's end and for its output; return whether it ended in time."""
         try:
             self.process.wait(max(0.0, until_seconds - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -107,14 +109,14 @@ class _TaskOnHost:
         return True
 
     def send(self, messenger: Sequence[str]) -> None:
-        """Start a command that is of use as long as the task is there, and the launcher."""
+        """Start a helper command that lives no longer than the task and the launcher."""
         command = pinned_command(messenger, allowed_cpus(), die_with_parent=os.getpid())
         self._messengers.append(
             subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         )
 
     def _end_messengers(self) -> None:
-        """What they were sent for is done, or nobody is there for it."""
+        """End the helper commands: they have done their work, or the task is gone."""
         for messenger in self._messengers:
             messenger.kill()
             messenger.wait()
@@ -211,7 +213,7 @@ def _aborted(number: signal.Signals) -> RunAborted:
 
 
 def _end(tasks: Sequence[_TaskOnHost]) -> None:
-    """Give all some time to end by themselves: those whose company is lost do."""
+    """Give all tasks some time to end by themselves: those that have lost a peer do."""
     for end in (None, signal.SIGTERM, signal.SIGKILL):
         until_seconds = time.monotonic() + GRACE_SECONDS
         for task in tasks:

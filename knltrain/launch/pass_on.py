@@ -1,6 +1,6 @@
-"""A signal to what a launch runs on a host: `python -m knltrain.launch.pass_on JOB NUMBER` there.
+"""Sends a signal to a launch on a host: `python -m knltrain.launch.pass_on JOB NUMBER` there.
 
-ssh passes no signals on: it ends, and what it runs on the host with it.
+ssh forwards no signals: it ends, and its command on the host with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOOK_SECONDS: Final = 0.1
 
 
 def tasks_of(job: str) -> list[int]:
-    """Processes that a launch has started here, but not their workers."""
+    """The processes that a launch has started here, without their workers."""
     task, worker = f"{OWN}_JOB={job}".encode(), f"{PREFIX}RANK=".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -33,7 +33,7 @@ def tasks_of(job: str) -> list[int]:
 
 
 def main(job: str, number: int) -> None:
-    """Send the signal, also to a task that is only now on its way here."""
+    """Send the signal, also to a task that has not started yet."""
     until_seconds = time.monotonic() + PATIENCE_SECONDS
     while not (found := tasks_of(job)) and time.monotonic() < until_seconds:
         time.sleep(_LOOK_SECONDS)

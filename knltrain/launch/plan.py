@@ -1,4 +1,4 @@
-"""What a run is going to be on this machine, decided and checked before any process starts."""
+"""The plan of a run on this machine, decided and checked before any process starts."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _KEY_OF_OPTION = {
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A run with nothing left open: `config.workers` is a number, every worker has its place.
+    """A completely decided run: `config.workers` is a number, every worker has its place.
 
-    `placements` are those of the workers that this process starts, which `node_share` says; their
-    ranks are those on this node. `notes` are what a user should know about the places, `data` what
-    the run learns from.
+    `placements` are those of the workers that this process starts, as `node_share` says; their
+    ranks are those on this node. `notes` are messages for the user about the places. `data` are
+    the contents of the data set.
     """
 
     config: RunConfig
@@ -69,7 +69,7 @@ class RunPlan:
         return self.node_share.node * int(self.config.workers) + placement.rank
 
     def at(self, node_share: NodeShare) -> RunPlan:
-        """The same plan for a site whose number, or whose share's, has been found to be another."""
+        """The same plan for another node share, once the node's or the share's number is known."""
         own = len(self.placements)
         first = (node_share.share - self.node_share.share) * own
         places = tuple(replace(each, rank=each.rank + first) for each in self.placements)
@@ -81,7 +81,7 @@ class RunPlan:
 
 
 def plan_run(config: RunConfig, node_share: NodeShare = ALONE) -> RunPlan:
-    """Decide the number of workers and their places, and try what could stop a worker half-way.
+    """Decide the number of workers and their places; check all that could fail later in the run.
 
     `node_share` says on how many computers, and which share of a computer's workers starts here.
 
@@ -121,7 +121,7 @@ def _plan(config: RunConfig, node_share: NodeShare) -> RunPlan:
 
 
 def request_of(config: RunConfig, node_share: NodeShare = ALONE) -> Request:
-    """What a run asks of the machine, but for the memory it needs; "auto" counts as 1 worker."""
+    """A run's `Request` to affinity, without its memory needs; "auto" counts as 1 worker."""
     wanted = config.placement
     workers = config.workers
     if isinstance(workers, int):
@@ -140,13 +140,13 @@ def request_of(config: RunConfig, node_share: NodeShare = ALONE) -> Request:
 
 
 def threads_of(config: RunConfig, placement: Placement) -> int:
-    """Threads of one worker: as configured, or as many as its place is made for."""
+    """Threads of one worker: as configured, or as many as its place has computing cores for."""
     threads = config.backend.threads
     return placement.threads if threads == "auto" else threads
 
 
 def asked_of(config: RunConfig, placement: Placement) -> dict[str, object]:
-    """One worker's place in the words of `placement.json`."""
+    """One worker's place as written in `placement.json`."""
     memory = placement.memory
     return {
         "pinned": config.placement.pin,
@@ -166,7 +166,7 @@ def asked_of(config: RunConfig, placement: Placement) -> dict[str, object]:
 
 
 def _on_nodes(config: RunConfig, node_share: NodeShare) -> RunConfig:
-    """The same run on so many computers; ConfigError if it is to be on another number of them."""
+    """The same run on this number of computers; ConfigError if another number is configured."""
     if config.nodes not in ("auto", node_share.nodes):
         raise ConfigError(
             f"nodes = {config.nodes}, but this process is started on {node_share.nodes}: expected "
@@ -181,7 +181,7 @@ def _on_nodes(config: RunConfig, node_share: NodeShare) -> RunConfig:
 
 
 def _check_way(config: RunConfig) -> None:
-    """Refuse a way between computers that does not fit or is not installed; `ConfigError`."""
+    """Refuse a transport between computers that does not fit or is not installed; `ConfigError`."""
     method, way = config.exchange.method, config.exchange.between_nodes
     if config.total_nodes > 1 and _goes_by_mpi(config) and way != "mpi":
         raise ConfigError(
@@ -222,7 +222,7 @@ def _goes_by_mpi(config: RunConfig) -> bool:
 
 
 def _way_between_nodes(asked: str, by_mpi: bool) -> str:
-    """What carries exchanges: as asked, or what can, oneCCL where it is installed."""
+    """The transport between nodes: as configured, or oneCCL where it is installed."""
     if asked != "auto":
         return asked
     if by_mpi:
@@ -265,16 +265,16 @@ def _counted(
 
 
 def _at_most(allowed: Allowed, places: int) -> int:
-    """As many workers as have places and time on cpus, which a control group may limit."""
+    """The number of workers that have places and CPU time, which a control group may limit."""
     return places if allowed.cpu_quota is None else max(1, min(places, int(allowed.cpu_quota)))
 
 
 def _within_quota(
     asked: RunConfig, request: Request, topology: Topology, allowed: Allowed
 ) -> tuple[Request, list[str]]:
-    """The request with no more threads than a quota gives time for, where these are left to us.
+    """The request with no more threads than the CPU quota allows, unless they are configured.
 
-    With what to say of it; nothing where the quota is no limit, or workers were told by number.
+    Returns notes as well: none where the quota is no limit, or workers were given by number.
     """
     quota, cores = allowed.cpu_quota, len(physical_cores(topology, allowed.cpus))
     if quota is None or quota >= cores or asked.workers != "auto":
@@ -314,7 +314,7 @@ def _unpinned(
 
 
 def _crowded(config: RunConfig, plan: Plan) -> list[str]:
-    """Tell of a worker that is to have more threads than cpus."""
+    """Warn of a worker with more threads than cpus."""
     threads, least = config.backend.threads, min(plan.workers, key=lambda place: len(place.cpus))
     if threads == "auto" or threads <= len(least.cpus):
         return []
@@ -325,14 +325,14 @@ def _crowded(config: RunConfig, plan: Plan) -> list[str]:
 
 
 def _in_words_of_a_run(text: str) -> str:
-    """What affinity says, with the keys of a configuration instead of its options."""
+    """A message of affinity, with configuration keys in place of its command-line options."""
     for option, key in _KEY_OF_OPTION.items():
         text = re.sub(option, key, text)
     return text
 
 
 def _at_home_anywhere(config: RunConfig) -> RunConfig:
-    """The same run, its data found from any working directory."""
+    """The same run with an absolute data path, valid in any working directory."""
     if config.data.root is None:
         return config
     data = config.data.model_copy(update={"root": str(Path(config.data.root).absolute())})

@@ -1,4 +1,4 @@
-"""What has a run keep a checkpoint, and stop there: signals, its clock, the end of its job."""
+"""Requests a checkpoint, and the end of the run after it: on signals, by time, at the job's end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MINUTE: Final = 60.0
 
 @final
 class Preemption:
-    """Asks for checkpoints of a run while it is on, as `[preemption]` and `[checkpoint]` say.
+    """Requests checkpoints of a run, as `[preemption]` and `[checkpoint]` say.
 
-    What comes by the clock and by the job, of which `job_end` tells when it ends (seconds since
-    1970, None where it does not), is asked for by the first process of a run only: `leads`. `note`
-    shows the user a line.
+    Requests by the clock and at the end of the job are made by the first process of a run only,
+    which `leads`. `job_end` returns the time of that end (seconds since 1970), or None where it is
+    not known. `note` shows the user a line.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Preemption:
 
     @property
     def why(self) -> str | None:
-        """What stops the run after a step, if anything has asked for that."""
+        """The reason to stop the run after a step, if there is one."""
         return self._rounds.why or self._asked_why
 
     def takes(self, number: signal.Signals) -> bool:
-        """Do what a signal asks for; False if it is one that ends the run at once."""
+        """Handle a signal; False if it must end the run at once."""
         if number.name in self._chosen.checkpoint_signals:
             self._told_of = number.name
             self._rounds.ask(stops=False, why=number.name)
@@ -77,7 +77,7 @@ class Preemption:
         return True
 
     def hears(self, event: Event) -> bool:
-        """Take in an event of a worker; True if it is for nobody else."""
+        """Handle an event of a worker; True if it concerns no other listener."""
         if self._kept_at is None and event["event"] == "progress":
             self._kept_at = time.monotonic()
         if event["event"] != "checkpoint":
@@ -89,7 +89,7 @@ class Preemption:
         return True
 
     def go_on(self) -> None:
-        """Do what it is time for; called at least twice a second."""
+        """Make the requests that are due; called at least twice a second."""
         self._rounds.go_on()
         now = time.monotonic()
         if self._kept_at is not None and 0 < self._period_seconds <= now - self._kept_at:
@@ -101,7 +101,7 @@ class Preemption:
 
     @property
     def overdue(self) -> signal.Signals | None:
-        """The signal that has asked for a stop, if that has not come in time."""
+        """The signal that requested a stop which did not come in time, or None."""
         late = time.monotonic() - self._asked_at >= self._chosen.grace_seconds
         return self._asked_by if late else None
 

@@ -1,4 +1,4 @@
-"""What the user sees while a run is on: one moving line on a terminal, plain lines elsewhere."""
+"""The progress display of a run: one moving line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class PlainDisplay(ProgressDisplay):
 
 @final
 class FollowedDisplay(ProgressDisplay):
-    """Gives each event to the program that has started the run.
+    """Passes each event to the program that has started the run.
 
     A note is an event {"event": "note", "text": ...}.
     """
@@ -163,19 +163,19 @@ class FollowedDisplay(ProgressDisplay):
         self._follow = follow
 
     def progress(self, event: Event) -> None:
-        """Give it."""
+        """Pass it on."""
         self._follow(event)
 
     def compiling(self, event: Event) -> None:
-        """Give it."""
+        """Pass it on."""
         self._follow({"event": "compiling", **event})
 
     def evaluation(self, event: Event) -> None:
-        """Give it."""
+        """Pass it on."""
         self._follow(event)
 
     def note(self, text: str) -> None:
-        """Give it as an event."""
+        """Pass it on as an event."""
         self._follow({"event": "note", "text": text})
 
     def __enter__(self) -> FollowedDisplay:
@@ -195,8 +195,8 @@ def display_on(
 ) -> ProgressDisplay:
     """The display that fits `stream`: a redrawn bar on a terminal, lines for anything else.
 
-    Lines, too, where it is another process that hears of the progress. Where a program follows, it
-    is given all, and nothing is printed.
+    It prints lines, too, where another process shows the progress. Where a program follows the run,
+    all events go to it, and nothing is printed.
     """
     if follow is not None:
         return FollowedDisplay(follow)

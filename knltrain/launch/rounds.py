@@ -1,8 +1,12 @@
-"""Has all workers of a run keep a checkpoint after the same step, whoever starts them and where.
+"""Rounds: all workers of a run write a checkpoint after the same step.
 
-The first of the processes that start workers leads. It has each of them hold a round on the board
-of its own workers (`knltrain.exchange.transports.request_board`), hears how far these have set out,
-and has all open the round for the largest of those steps. The others ask it, and do as it says.
+The first of the processes that start workers leads; the others send it their requests, and do as it
+says. For each round
+
+1. every process holds the round on the board of its own workers
+   (`knltrain.exchange.transports.request_board`), and tells the leader the largest step that they
+   have begun;
+2. all processes open the round for the largest of these steps.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
 
 
 class Notes(Protocol):
-    """The way to the other processes that start workers: from the first to all, and back."""
+    """The channel to the other processes that start workers: from the first to all, and back."""
 
     others: int
     leads: bool
@@ -23,14 +27,14 @@ class Notes(Protocol):
         """Send a note to all others, or to the first one."""
 
     def notes(self) -> list[dict[str, Any]]:
-        """Those that have come since the last call."""
+        """The notes that have come since the last call."""
 
 
 @final
 class Rounds:
     """The rounds as one process sees them, with the ``board`` of its workers.
 
-    `why` is what the run is stopped by, once all are told to; None before.
+    `why` is the reason to stop the run, once all workers are told to; None before.
     """
 
     def __init__(self, board: RequestBoard, job_peers: Notes | None) -> None:
@@ -43,11 +47,11 @@ class Rounds:
 
     @property
     def fd(self) -> int | None:
-        """Readable when there are notes; None where nobody sends any."""
+        """Readable when there are notes; None where there are no other processes."""
         return None if self._job_peers is None else self._job_peers.notes_fd
 
     def ask(self, *, stops: bool, why: str) -> None:
-        """Have all workers keep a checkpoint soon, and stop after it if ``stops``."""
+        """Request a checkpoint of all workers, and the end of the run after it if ``stops``."""
         if not self._leads:
             assert self._job_peers is not None
             self._job_peers.tell({"ask": why, "stops": stops})
@@ -56,7 +60,7 @@ class Rounds:
         self.go_on()
 
     def go_on(self) -> None:
-        """Do what others' notes say, and begin a round if one is wanted and the last is done."""
+        """Obey the others' notes, and begin a round if one is requested and the last is done."""
         for note in self._job_peers.notes() if self._job_peers is not None else ():
             self._obey(note)
         if self._leads and self._wanted and not self._under_way:
@@ -100,7 +104,7 @@ class Rounds:
             self._board.open(OpenRound(int(note["open"]), int(note["step"]), bool(note["stops"])))
 
     def _take(self, number: int, step: int) -> None:
-        """Hear of another process how far its workers have set out."""
+        """Take the largest step that another process's workers have begun."""
         if number == self._current.number and self._awaited:
             self._current = self._current._replace(step=max(self._current.step, step))
             self._awaited -= 1

@@ -1,4 +1,4 @@
-"""The folder of one run: made so that no two runs share it, held while a run uses it."""
+"""The folder of one run: created so that no two runs share it, locked while a run uses it."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def write_config(run_folder: Path, config: RunConfig) -> None:
 
 
 def write_placement(run_folder: Path, workers: list[dict[str, object]], first: int = 0) -> None:
-    """Write what each worker was to get of the machine and what it got.
+    """Write the place that each worker was to get on the machine, and the one it got.
 
-    Each process that starts workers writes a file of its own; one whose `first` worker is not the
-    run's has that one's rank in its name.
+    Each process that starts workers writes a file of its own. The file name has the rank of the
+    process's `first` worker, unless that is the run's first.
     """
     name = PLACEMENT if first == 0 else PLACEMENT.replace(".json", f"-{first}.json")
     _write_whole(run_folder / name, json.dumps({"workers": workers}, indent=2) + "\n")
@@ -72,7 +72,7 @@ def write_placement(run_folder: Path, workers: list[dict[str, object]], first: i
 
 @contextmanager
 def held(run_folder: Path) -> Iterator[None]:
-    """Keep other runs out of the folder; the kernel lets go of it however this process ends.
+    """Lock the folder against other runs; the kernel unlocks it however this process ends.
 
     Raises RunFolderError when a run is in it, or when it cannot be written.
     """

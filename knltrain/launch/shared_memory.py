@@ -1,4 +1,4 @@
-"""The memory that the workers of a node share, for the processes that start them."""
+"""Creates the shared memory of a node's workers, in the processes that start them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.plan import RunPlan
 
 _WORDS_ALONE = 16
-"""Values of a vector where weights are in memory of MPI: workers share words only."""
+"""Values of a vector where MPI holds the weights: workers share words of synchronisation only."""
 
 Placed: TypeAlias = tuple[NodeMemory | None, tuple[str, ...]]
-"""A node's memory, and how it differs from what was asked."""
+"""A node's memory, and notes on where it differs from the configuration."""
 
 
 @contextmanager
 def shared_memory(plan: RunPlan, job_peers: JobPeers | None) -> Iterator[Placed]:
     """The memory of this node, as long as the block lasts.
 
-    The first share of a node makes it, the others get it from there. A worker alone needs none.
+    The first share of a node creates it; the others attach to it. A single worker needs none.
     """
     if plan.workers == 1:
         yield None, ()

@@ -1,4 +1,4 @@
-"""Signals as bytes on a pipe, so that one selector waits for workers, their words and the user."""
+"""Turns signals into bytes on a pipe, so that one selector waits for workers and signals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def signal_name(number: int) -> str:
 
 
 def check_main_thread() -> None:
-    """Raise KnltrainError in another thread than the main one, which alone receives signals."""
+    """Raise KnltrainError in any thread but the main one: only that receives signals."""
     if threading.current_thread() is not threading.main_thread():
         raise KnltrainError(
             f"a run was started by thread '{threading.current_thread().name}': expected the main "
@@ -91,13 +91,13 @@ class SignalPipe:
 
 @final
 class Echoes:
-    """Tells a signal that was sent once, and came twice, from one that was sent once more."""
+    """Detects a signal that was sent once but delivered twice."""
 
     def __init__(self) -> None:
         self._heard: dict[signal.Signals, float] = {}
 
     def take(self, number: signal.Signals) -> bool:
-        """Whether this is no more than the echo of one that has counted."""
+        """Whether this signal is only the echo of one that has counted."""
         now = time.monotonic()
         if number != signal.SIGINT and now - self._heard.get(number, -math.inf) < ECHO_SECONDS:
             return True
@@ -111,7 +111,7 @@ def _wake(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """While entered, SIGINT, SIGTERM and SIGHUP raise RunAborted, so that what is open is closed.
+    """While entered, SIGINT, SIGTERM and SIGHUP raise RunAborted, so that resources are closed.
 
     A SIGHUP that was already ignored stays ignored (`nohup`). Main thread only.
     """
@@ -121,9 +121,9 @@ def signals_raise() -> Iterator[None]:
 
 @contextmanager
 def run_begins() -> Iterator[None]:
-    """While entered, signals end a run that has no worker yet, as `signals_raise` has it.
+    """While entered, signals end a run that has no worker yet, as in `signals_raise`.
 
-    SIGUSR1 does, too; SIGUSR2 does nothing, as there is nothing to keep.
+    SIGUSR1 does, too; SIGUSR2 does nothing, as there is no state to save.
     """
     with _handled({**dict.fromkeys(STOPPING, _stop), **_OF_A_BEGINNING}):
         yield
@@ -131,9 +131,9 @@ def run_begins() -> Iterator[None]:
 
 @contextmanager
 def run_is_over() -> Iterator[None]:
-    """While entered, signals that would end a run, or ask it for something, come too late.
+    """While entered, signals that would end a run, or request something of it, have no effect.
 
-    SIGINT, which a user types, ends what still goes on.
+    SIGINT, which a user types, ends the remaining work.
     """
     late = (*(number for number in STOPPING if number != signal.SIGINT), *ASKING)
     with _handled(dict.fromkeys(late, _wake)):

@@ -1,4 +1,4 @@
-"""A line that a process gets at its standard input, and that no terminal on the way shows."""
+"""Sends a line to a process's standard input that no terminal on the way echoes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _SPECIAL = 6
 
 @final
 class SpokenLine:
-    """Standard input for one process, which reads ``line`` there, and then its end.
+    """Standard input for one process: it reads ``line`` there, and then the end of file.
 
-    It is a terminal of its own whose echo is off: ``ssh -tt`` gives the terminal that it opens at
-    the other end the modes of the one that it is started on, and would have a pipe's words shown
-    there.
+    It is a pseudo-terminal whose echo is off. ``ssh -tt`` copies the modes of the local terminal to
+    the remote one; with a pipe in its place the remote terminal would echo the line.
     """
 
     def __init__(self, line: str) -> None:
@@ -37,7 +36,7 @@ class SpokenLine:
         termios.tcsetattr(self.fd, termios.TCSANOW, modes)
 
     def speak(self) -> None:
-        """Say the line, once the process has the terminal."""
+        """Send the line, once the process has the terminal."""
         os.write(self._speaking_fd, self._line.encode("ascii") + b"\n" + self._end)
 
     def __enter__(self) -> SpokenLine:

@@ -1,4 +1,4 @@
-"""Watches the workers of one run until all have ended, and ends all when one does not end well."""
+"""Watches the workers of one run until all have ended; if one fails, ends all."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ FAILURE_CODE: Final = 1
 """Abort code when a worker failed; it is 128 + signal number when the user stopped the run."""
 
 _STEPS: Final = ((0.5, signal.SIGTERM), (0.8, signal.SIGKILL))
-"""Seconds after the abort word, and what a worker that is still there gets then. A worker of a run
-hears no SIGTERM, which schedulers send to all processes of a job."""
+"""Seconds after the abort code is set, and the signal for workers that are still alive then. A
+worker of a run ignores SIGTERM, which schedulers send to all processes of a job."""
 
 _NEWS_SECONDS: Final = 2.0
-"""How long the process that starts workers elsewhere may take to end after one of them has."""
+"""How long a process that starts workers elsewhere may take to end after one of its workers has."""
 
 _BLAMED_FROM: Final = 0.5
-"""A share of the time limit: who has stood still for so long when others have waited in vain is the
-cause; they may have begun to wait earlier, or later."""
+"""A share of the time limit. A worker that has stood still for so long when another one times out
+is the cause; the other may have begun to wait earlier, or later."""
 
 
 @dataclass(slots=True)
 class Ending:
-    """How a run ended: all `results` by rank, or the `failure` or the `stopped_by` signal.
+    """How a run ended. Exactly one of these holds:
 
-    With `late` a checkpoint was asked for by what `why` says, and did not come in time; `still`
-    tells the workers that stood still then. Or all workers have stopped at step `stopped_at`,
-    because of what `why` says, with a checkpoint of it if it is `kept`: all of the run find the
-    same. Or the `lost` company: what has ended another process that starts workers of the run.
+    - all workers are done: `results` by rank;
+    - all workers have stopped at step `stopped_at` because of `why`, with a checkpoint of that step
+      if `kept`; all processes of the run agree on this;
+    - a worker failed: `failure`;
+    - the `stopped_by` signal ended it. With `late` a checkpoint was requested first, because of
+      `why`, and did not come in time; `still` names the workers that stood still then;
+    - another process that starts workers of the run is `lost`, and why.
     """
 
     results: dict[int, Any] = field(default_factory=dict)
@@ -64,7 +67,7 @@ class Others(Protocol):
 
 @final
 class Supervisor:
-    """Waits for words, ends and signals at once; never blocks on one worker."""
+    """Waits for events, ends of workers and signals at once; never blocks on one worker."""
 
     def __init__(
         self,
@@ -78,12 +81,12 @@ class Supervisor:
         limit_seconds: float = math.inf,
         on_failure: Callable[[Failure], None] = lambda _: None,
     ) -> None:
-        """`abort(code)` tells workers to give up; `on_event(rank, event)` hears what they say.
+        """`abort(code)` tells workers to give up; `on_event(rank, event)` handles their events.
 
         `job_peers` are the other processes that start workers of this run. `preemption` takes the
         signals that do not end it at once. A worker that stands still for `limit_seconds`, stopped
-        or frozen, ends it, unless the run is suspended as a whole. `on_failure` hears of a failure
-        here as soon as that is known, and ends the run.
+        or frozen, ends the run, unless that is suspended as a whole. `on_failure` is called with a
+        failure here as soon as it is known.
         """
         self._preemption = preemption
         self._stopped_at: int | None = None
@@ -168,9 +171,9 @@ class Supervisor:
             self._fail(Failure.from_exit(worker.rank, code))
 
     def _look_after(self) -> None:
-        """End the run with a worker that is ending unasked, or stands still.
+        """End the run if a worker is ending too early, or stands still.
 
-        The end itself comes only once its memory is free.
+        The kernel reports the end itself only once the worker's memory is freed.
         """
         self._vitals.look(self._alive)
         for worker in self._vitals.ending:
@@ -183,7 +186,7 @@ class Supervisor:
             self._blame()
 
     def _blame(self, share: float = 1.0) -> None:
-        """Fail with the workers that have stood still for a share of the time limit, if any has."""
+        """Fail the workers that have stood still for this share of the time limit."""
         self._vitals.look(self._alive)
         for standstill in self._vitals.still_for(share * self._limit_seconds):
             if standstill.worker in self._alive:
@@ -201,9 +204,9 @@ class Supervisor:
         self._stop(FAILURE_CODE)
 
     def _tell(self, failure: Failure) -> None:
-        """Let be known what ends the run, if it is the first cause and none from elsewhere.
+        """Report the failure that ends the run, if it is the first cause and happened here.
 
-        Signals that ask for the end may be meant for this process, too, and reach it next.
+        A worker killed by a stop signal is not reported: the signal may reach this process next.
         """
         elsewhere = failure.may_come_from_elsewhere or failure.signal_number in STOPPING
         if self._stopping_since is None and not elsewhere:
@@ -222,7 +225,7 @@ class Supervisor:
             self._stop(128 + number)
 
     def _takes(self, number: signal.Signals) -> bool:
-        """Whether a signal asks for something else than the end of the run at once."""
+        """Whether a signal requests something else than the immediate end of the run."""
         if self._preemption is None or not self._alive:
             return number not in STOPPING
         return self._preemption.takes(number)
@@ -286,9 +289,9 @@ class Supervisor:
         return len(self._results) == self._workers
 
     def _lost_elsewhere(self, failure: Failure | None) -> PeerLost | None:
-        """Who has failed elsewhere, if that is why workers end here.
+        """The failure in another process, if that is why workers end here.
 
-        It may be heard a little after its consequences.
+        Its message may arrive a little after its consequences.
         """
         job_peers = self._job_peers
         if job_peers is None or self._stopped_by is not None:

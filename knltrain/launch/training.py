@@ -1,4 +1,4 @@
-"""A whole run as the user sees it: plan, folder, workers, progress, and one clear end."""
+"""A whole run: plan, folder, workers, progress, and one clear end."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ CHANGEABLE: Final = (
     "exchange.timeout_seconds",
     "preemption.*",
 )
-"""What may be other in the second part of a run than in the first.
+"""Keys that may change when a run is resumed.
 
-The data must be the same, however they are called now and wherever they are.
+The data must be the same; only their name and place may change.
 """
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -63,13 +63,13 @@ _LOOPBACK: Final = "127.0.0.1"
 def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | None = None) -> Path:
     """Carry out a new run; returns its folder. Workers keep the descriptors `kept_fds` open.
 
-    With `follow` nothing is printed: it is called with each event of the run, a dictionary whose
-    `event` is "progress", "evaluation", "compiling" or "note", in this thread, which must be the
-    main one. What it raises ends the run.
+    With `follow` nothing is printed. Instead `follow` is called with each event of the run: a
+    dictionary whose `event` is "progress", "evaluation", "compiling" or "note". It is called in
+    this thread, which must be the main one; an exception in it ends the run.
 
-    As one of several tasks of a launcher this starts a part of the workers only.
-    Raises what `plan_run` raises, SegmentError and RunFolderError before anything is started;
-    WorkerFailed, RunAborted or RunStopped after every worker has ended.
+    As one of several tasks of a launcher this starts a part of the workers only. Raises what
+    `plan_run` raises, SegmentError and RunFolderError before anything is started; WorkerFailed,
+    RunAborted or RunStopped after every worker has ended.
     """
     check_main_thread()
     task = this_task()
@@ -96,10 +96,10 @@ def resume(
     *,
     follow: Follow | None = None,
 ) -> Path:
-    """Go on with a run from its newest checkpoint; only `CHANGEABLE` keys may be overridden.
+    """Go on with a run from its newest whole checkpoint; only `CHANGEABLE` keys may be overridden.
 
-    The newest is the newest whole one: damaged ones are set aside. What the run learns from must be
-    what it has learned from, unless other data are accepted. `follow` is that of `train`.
+    Damaged checkpoints are set aside. The data must be those that the run has learned from, unless
+    other data are accepted. `follow` is that of `train`.
 
     Raises ConfigError, CheckpointError or RunFolderError before anything is started or written,
     and what `train` raises.
@@ -146,7 +146,7 @@ def resume(
 def _at_its_node_share(
     plan: RunPlan, task: Task | None
 ) -> Iterator[tuple[RunPlan, JobPeers | None]]:
-    """The plan of this process's part of the run, and the others that start workers of it."""
+    """The plan of this process's part of the run, and the other processes that start workers."""
     with job_peers_of(task, plan.node_share, plan.config, plan.data) as job_peers:
         yield plan if job_peers is None else plan.at(job_peers.node_share), job_peers
 
@@ -162,10 +162,10 @@ def _carry_out(
     *,
     resume: bool,
 ) -> Path:
-    """Start this process's workers and see them end; the first of all has made the run folder.
+    """Start this process's workers and wait for their end; the first process makes the run folder.
 
-    From when there are workers signals go to ``heeding``'s pipe. It is left last: one that comes
-    while the rest is closed changes nothing any more of how the run has ended.
+    Once there are workers, signals go to ``heeding``'s pipe. That is closed last, so that a signal
+    during the rest of the closing does not change how the run has ended.
     """
     meeting_point = None
     one_job = strategy_of(plan.config).is_one_mpi_job and plan.workers > 1
@@ -187,7 +187,7 @@ def _carry_out(
 
 @contextmanager
 def _own_meeting_point() -> Iterator[MeetingPoint]:
-    """Where workers of this computer meet that this process alone starts."""
+    """The rendezvous of this computer's workers, where this process alone starts the run."""
     with socket.create_server((_LOOPBACK, 0)) as listener:
         port = listener.getsockname()[1]
         yield MeetingPoint(_LOOPBACK, port, _LOOPBACK, listener.fileno())
@@ -195,7 +195,7 @@ def _own_meeting_point() -> Iterator[MeetingPoint]:
 
 @dataclass(frozen=True, slots=True)
 class _Orders:
-    """What each worker that is started must be told, besides its place."""
+    """What each started worker must be told, besides its place."""
 
     plan: RunPlan
     run_folder: Path
@@ -205,21 +205,21 @@ class _Orders:
     board: RequestBoard
 
     def fds(self, placement: Placement) -> tuple[int, ...]:
-        """The files that a worker inherits."""
+        """The descriptors that a worker inherits."""
         segments = () if self.memory is None else self.memory.fds_of(placement.rank)
         point = self.meeting_point_of(placement)
         points = () if point is None or point.fd is None else (point.fd,)
         return (*segments, *points, self.board.fd)
 
     def meeting_point_of(self, placement: Placement) -> MeetingPoint | None:
-        """Where the worker meets those of other nodes; the first of a node alone gets there."""
+        """The worker's rendezvous with other nodes; only rank 0 gets its listening descriptor."""
         point = self.meeting_point
         if point is None or self.plan.rank_of(placement) == 0:
             return point
         return replace(point, fd=None)
 
     def identity(self, placement: Placement, events_fd: int) -> WorkerIdentity:
-        """Who the worker is."""
+        """The worker's identity."""
         return WorkerIdentity(
             rank=self.plan.rank_of(placement),
             workers=self.plan.workers,
@@ -317,7 +317,7 @@ def _start_worker(orders: _Orders, placement: Placement, kept_fds: Sequence[int]
 
 
 def log_of(run_folder: Path, rank: int) -> Path:
-    """Where all that worker `rank` prints goes."""
+    """The log file of worker `rank`: all that it prints."""
     return run_folder / f"worker-{rank}.log"
 
 
@@ -356,10 +356,11 @@ def _error(ending: Ending, orders: _Orders, listener: Listener) -> KnltrainError
 
 
 def stopped_error(ending: Ending, total_steps: int, run_folder: Path) -> KnltrainError:
-    """All workers have stopped after a step, and agree on whether there is a checkpoint of it.
+    """The error for a run whose workers have all stopped after a step.
 
-    What the folder shows may be older, here or there. To be started again without one would end in
-    the same way again and again.
+    The workers agree on whether there is a checkpoint; the folder as seen from here may be older.
+    Without a checkpoint the run must not be restarted by itself: it would stop in the same way each
+    time.
     """
     assert ending.stopped_at is not None
     message = f"the run was stopped by {ending.why} at step {ending.stopped_at} of {total_steps}"
@@ -381,7 +382,7 @@ def _way_on_from(checkpoint: Path) -> str:
 
 
 def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Incomplete | None:
-    """What to say of a run that has come to its end and left nothing of it."""
+    """The error for a finished run whose result could not be written."""
     lost = [name for name in (CHECKPOINT, RESULT) if any(what == name for _, what in lacking)]
     if not lost:
         return None

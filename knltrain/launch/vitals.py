@@ -1,4 +1,4 @@
-"""How the workers of this process are, as the kernel tells: which are ending, which stand still."""
+"""Watches this process's workers through the kernel: which are ending, which stand still."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from knltrain.launch.worker_process import WorkerProcess
 
 LOOK_SECONDS: Final = 0.05
 _STANDSTILL_SECONDS: Final = 0.25
-"""From one look at who stands still to the next: it costs more, and limits are in seconds."""
+"""Between two checks for workers that stand still: they cost more, and limits are in seconds."""
 
 
 @dataclass(slots=True)
 class Standstill:
-    """How a worker stands still, as in ``stopped (state T)``, and for how long as far as known."""
+    """A worker that stands still: how, as in ``stopped (state T)``, and for how long if known."""
 
     worker: WorkerProcess
     how: str
@@ -26,16 +26,16 @@ class Standstill:
 
     @property
     def told(self) -> str:
-        """What reads on after `worker 1`."""
+        """The text that follows `worker 1`."""
         return f"(process {self.worker.pid} on host {socket.gethostname()}) is {self.how}"
 
 
 @final
 class Vitals:
-    """Looks at the processes of ``workers``; what this one misses while it is stopped is nothing.
+    """Watches the processes of ``workers``; time in which this process is stopped does not count.
 
-    Where it has started all workers of the run (``alone``) and none of them moves, the run as a
-    whole is suspended, which does not count: nobody waits for anybody.
+    If this process has started all workers of the run (``alone``) and none of them moves, the run
+    as a whole is suspended. That does not count as a standstill: no worker waits for another.
     """
 
     def __init__(self, workers: Sequence[WorkerProcess], alone: bool) -> None:
@@ -47,7 +47,7 @@ class Vitals:
         self._standstills: list[Standstill] = []
 
     def look(self, alive: Sequence[WorkerProcess]) -> None:
-        """See how those that are not known to have ended are now."""
+        """Sample the workers that are not known to have ended."""
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:
             return
@@ -57,7 +57,7 @@ class Vitals:
             self._look_for_standstills(alive)
 
     def still_for(self, seconds: float) -> list[Standstill]:
-        """Those that have stood still for so long and do so now, the longest first."""
+        """The workers that have stood still for at least so long, the longest first."""
         found = [each for each in self._standstills if each.seconds >= seconds]
         return sorted(found, key=lambda each: -each.seconds)
 

@@ -1,4 +1,4 @@
-"""Compiles and keeps the kernels of a run before it, so that its workers only load them."""
+"""Compiles the kernels of a run in advance, so that its workers only load them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel, told
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """The kernels that a run needs, compiled now or found in `folder`, and how long that took."""
+    """The kernels of a run, compiled now or found in `folder`, and the time that took."""
 
     made: tuple[MadeKernel, ...]
     folder: Path
@@ -35,12 +35,12 @@ class WarmUp:
     tuning: str
 
     def lines(self) -> Iterator[str]:
-        """What a user should see of it."""
+        """The report for the user."""
         yield self.tuning
         yield f"{told(self.made)}; {self.seconds:.1f} s in all; kernel cache {self.folder}"
 
     def explained(self) -> Iterator[str]:
-        """The compiled kernels by name: how often for others, and what that took, longest first."""
+        """Compiled kernels by name: how many of each, and their seconds, longest first."""
         seconds: dict[str, list[float]] = {}
         for one in self.made:
             if one.compiled:
@@ -51,11 +51,12 @@ class WarmUp:
 
 
 def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None) -> WarmUp:
-    """Make every kernel of a run for the processor that this process is on; `tell` how it goes.
+    """Compile every kernel of a run for this processor; `tell` reports progress.
 
-    On all cores of a worker, those of a step; then does what each worker does in its first step and
-    evaluation, with as many images and threads, and an exchange between threads in place of
-    workers. Raises what `plan_run` raises, and KernelCacheError where nothing can be kept.
+    First compiles the kernels of a step on all cores of a worker. Then does what each worker does
+    in its first step and evaluation, with as many images and threads, and an exchange between
+    threads in place of workers. Raises what `plan_run` raises, and KernelCacheError where kernels
+    cannot be kept.
     """
     if (refusal := cache_refusal()) is not None:
         raise KernelCacheError(f"no kernel would be kept: {refusal}")

@@ -1,4 +1,4 @@
-"""One worker as its parent sees it: a process, its event pipe and its log."""
+"""A worker as seen by its parent: a process, its event pipe and its log."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from knltrain.errors import RunFolderError
 from knltrain.launch.events import EventReader
 
 LONGEST_END_SECONDS: Final = 10.0
-"""How long a process that was killed may take to begin to end, before it is left to the kernel."""
+"""How long a killed process may take to begin to end, before it is left to the kernel."""
 
 _LOOK_SECONDS = 0.2
 _HELD_LOOKS = 5
-"""In so many looks in a row, as far apart, a killed process must be held: its group may be letting
-it go."""
+"""A killed process counts as held after so many checks in a row, at this distance: its group may be
+thawing it."""
 
 
 @final
 class WorkerProcess:
     """A started worker. Leaving the `with` block kills what is still alive and reaps it.
 
-    `sight` tells how its process is, while it is alive and after.
+    `sight` observes its process, while that is alive and after.
 
     The worker leads a session of its own, so that Ctrl-C in a terminal reaches the parent alone
     and the parent decides how the run ends.
@@ -45,10 +45,9 @@ class WorkerProcess:
     ) -> None:
         """Start `command(events_fd)` with stdout and stderr appended to `log`.
 
-        The child inherits `kept_fds` and its end of the event pipe, under the same numbers. It is
-        started with the signals `unheard` blocked, and nothing that they are sent for reaches it,
-        from its first moment on and in whatever library it may be. Raises `RunFolderError` where
-        the log cannot be written.
+        The child inherits `kept_fds` and its end of the event pipe, under the same numbers. It
+        starts with the signals `unheard` blocked, so they have no effect from its first moment on,
+        in any library. Raises `RunFolderError` where the log cannot be written.
         """
         self.rank = rank
         self.log = log
@@ -96,9 +95,9 @@ class WorkerProcess:
     def is_held(self, is_late: bool) -> bool:
         """Tell whether something keeps a killed worker from ending: its frozen control group.
 
-        Or, if it is late, a device, say, that does not answer. It is not held while its memory is
-        freed, which may take long. True only after some looks in a row, which may be asked for
-        at any time.
+        Or, if it is late, a device, say, that does not answer. A worker whose memory is being
+        freed, which may take long, is not held. True only after some checks in a row, at any
+        intervals.
         """
         now = time.monotonic()
         if self.sight.is_ending() or not (is_late or self.sight.standstill() is not None):

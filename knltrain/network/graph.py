@@ -1,4 +1,4 @@
-"""How the layers of a network hang together: who takes whose output, and what that needs."""
+"""The graph of a network's layers: producers and consumers of each output, and its checks."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def ancestors(names: Sequence[str], inputs: Mapping[str, tuple[str, ...]]) -> se
 def behind_parameters(
     inputs: Mapping[str, tuple[str, ...]], parameters: Sequence[ParameterSpec]
 ) -> frozenset[str]:
-    """The layers that have trained parameters, or take such a layer's output however far away."""
+    """The layers with trained parameters, and all layers that depend on them."""
     trained = {spec.layer for spec in parameters if not spec.is_statistic}
     found: set[str] = set()
     for name, sources in inputs.items():

@@ -1,4 +1,4 @@
-"""Random first values that depend on the seed alone, not on the machine."""
+"""Random initial values that depend on the seed alone, not on the machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MANTISSA_BITS = 24  # of a float32: 24 random bits make a uniform number without
 CHUNK = 1 << 20
 """Values made at a time, so that a layer of 100 million takes no gigabytes of scratch memory.
 
-Even, as normal values are made in pairs: so the values do not depend on it.
+It is even, as normal values are made in pairs, so the values do not depend on it.
 """
 
 
 def draw(initial: Initial, stream: np.random.Philox, out: FloatArray) -> None:
-    """Fill `out` (n,) float32 from raw Philox words, which NumPy keeps stable for ever."""
+    """Fill `out` (n,) float32 from raw Philox numbers, which NumPy keeps stable for ever."""
     if initial.kind == "constant":
         out.fill(initial.size)
         return
@@ -36,10 +36,10 @@ def _uniform(stream: np.random.Philox, size: int, bound: float) -> FloatArray:
 
 
 def _normal(stream: np.random.Philox, size: int, deviation: float) -> npt.NDArray[np.float64]:
-    """Normal with mean 0: two values from two words (Box and Muller, 1958).
+    """Normal with mean 0: two values from two random numbers (Box and Muller, 1958).
 
-    In float64, whose logarithm, sine and cosine differ between machines far behind the last bit
-    of the float32 that the values become.
+    Computed in float64: its logarithm, sine and cosine differ between machines only far behind the
+    last bit of the float32 result.
     """
     words = stream.random_raw(size + size % 2) >> np.uint64(11)
     first, second = (words * 2.0**-53).reshape(-1, 2).T  # in [0, 1)

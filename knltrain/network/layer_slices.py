@@ -1,4 +1,4 @@
-"""Cutting the packed vector where one layer's parameters end and the next one's begin."""
+"""Splits the packed vector at the boundaries of layers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def layer_sizes(network: Network) -> tuple[tuple[str, int], ...]:
 def of_least_size(parts: Sequence[slice], floats: int) -> tuple[slice, ...]:
     """Join consecutive ``parts``, from the last one on, until each has ``floats`` elements.
 
-    The first of them may have fewer: there are none left to join it with.
+    The first result may have fewer.
     """
     found: list[slice] = []
     end = parts[-1].stop

@@ -26,10 +26,10 @@ class Network:
     """Layers behind an input of shape (H, W, C), each of which takes the outputs of earlier ones.
 
     `outputs` are the layers whose losses are summed in training, each with its weight; evaluation
-    looks at the first alone. Without any given it is the last layer. `shapes[0]` is the input
-    shape and `shapes[i + 1]` that of the output of `layers[i]`. `parameters` holds all parameters
-    in layer order, weights first, each at an offset that is a multiple of 16 values (64 bytes).
-    Raises NetworkError when layers do not fit together.
+    uses the first alone. By default it is the last layer. `shapes[0]` is the input shape and
+    `shapes[i + 1]` that of the output of `layers[i]`. `parameters` holds all parameters in layer
+    order, weights first, each at an offset that is a multiple of 16 values (64 bytes). Raises
+    NetworkError when layers do not fit together.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Network:
     def needs_gradient(self, name: str) -> bool:
         """Whether training needs the gradient of the output of layer `name`, or of "images".
 
-        It does if that layer has parameters that are trained, or any layer before it.
+        It does if that layer, or any layer before it, has trained parameters.
         """
         return name in self._with_gradient
 
@@ -121,7 +121,7 @@ class Network:
         return parameter_groups_of(self.parameters, self.packed_size)
 
     def operation(self, layer: Layer, images: int) -> OperationShape:
-        """What a layer does with so many images, and what that costs."""
+        """A layer's operation for so many images, with its cost."""
         return layer.operation(images, self.input_shapes(layer))
 
     @property

@@ -1,4 +1,4 @@
-"""The packed vector in runs that an optimizer treats alike."""
+"""The parameter groups of the packed vector, as runs of elements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from knltrain.network.layers import ParameterSpec
 
 @dataclass(frozen=True, slots=True)
 class ParameterGroup:
-    """The values [start, stop) of a packed vector, with what ParameterSpec says of them.
+    """The elements [start, stop) of a packed vector, with the settings of their ParameterSpec.
 
     `layers` are those with a parameter in it, in order. The padding behind a parameter belongs to
     its group.
@@ -50,7 +50,7 @@ def parameter_groups_of(
 def parameter_groups_within(
     groups: Sequence[ParameterGroup], part: slice
 ) -> tuple[ParameterGroup, ...]:
-    """What ``groups`` say of the elements [part.start, part.stop), counted from part.start on."""
+    """The ``groups`` of the elements [part.start, part.stop), counted from part.start on."""
     return tuple(
         replace(
             each,

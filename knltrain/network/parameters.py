@@ -13,7 +13,7 @@ from knltrain.vectors import FloatArray, aligned_zeros
 class ParameterVector:
     """`packed` float32 (network.packed_size,) and `views` into it by parameter name.
 
-    Given a `buffer` (a row of a shared segment, say) the vector lives there, values untouched;
+    Given a `buffer` (a row of a segment, say) the vector lives there, values untouched;
     otherwise it gets memory of its own, aligned to 64 bytes and zero. Raises NetworkError when
     the buffer is not a contiguous float32 vector of the network's packed size.
     """

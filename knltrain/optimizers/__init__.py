@@ -1,1 +1,1 @@
-"""Rules that move a worker's own parameters, and the learning rates they move with."""
+"""Optimizers of a worker's own parameters, and their learning rates."""

@@ -1,4 +1,4 @@
-"""Optimizers whose steps are taken a part of the packed vector at a time, or by somebody else."""
+"""Optimizers that step by parts of the packed vector, or whose step the exchange takes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Alone: TypeAlias = Callable[[], AbstractContextManager[None]]
 class InParts(Optimizer):
     """An optimizer for each of the consecutive ``parts``, which together are the packed vector.
 
-    Each steps by itself, in one thread, which may be any. For rules that treat elements one by one:
-    the bits are those of one optimizer for all.
+    Each steps by itself, in any single thread. For elementwise rules, whose results are then those
+    of one optimizer for all, to the same bits.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class InParts(Optimizer):
 
     @property
     def state(self) -> dict[str, StateArray]:
-        """That of each, under its names with the number of the part."""
+        """The state of each, by its names with the number of the part."""
         return {
             f"{name}.{number}": values
             for number, each in enumerate(self._optimizers)
@@ -50,9 +50,9 @@ class InParts(Optimizer):
 
 @final
 class StepsMeanwhile(Optimizer):
-    """What is left to the loop where the exchange has taken the step when its gradient is there.
+    """A placeholder in the loop, where the exchange steps when the gradient is there.
 
-    Its state is that of the ``optimizer`` by which it does so; None: it is another worker's.
+    Its state is that of the ``optimizer`` that the exchange uses; None: another worker has it.
     """
 
     def __init__(self, optimizer: Optimizer | None) -> None:
@@ -60,8 +60,8 @@ class StepsMeanwhile(Optimizer):
 
     @property
     def state(self) -> dict[str, StateArray]:
-        """What is to be kept of it."""
+        """The state of that optimizer."""
         return {} if self._optimizer is None else self._optimizer.state
 
     def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""

@@ -1,7 +1,7 @@
 """The learning rate of a step: Caffe's policies (sgd_solver.cpp, GetLearningRate) and cosine.
 
 In the formulas `step` is t, counted from 0, and `total_steps` T. A worker may go past T, see
-`exchange.termination`: `poly` and `cosine` stay at 0 from there on, the others go on falling.
+`exchange.termination`: `poly` and `cosine` stay at 0 from there on, the others continue to decay.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _cosine(config: LearningRateConfig, step: int, total_steps: int) -> float:
 
 
 def _given(value: Value | None) -> Value:
-    """A key that the policy needs; LearningRateConfig has checked that it is there."""
+    """A key that the policy needs; LearningRateConfig guarantees it."""
     assert value is not None
     return value
 

@@ -1,4 +1,4 @@
-"""The seam for what a worker does with its gradient."""
+"""The interface of optimizers: moves parameters by a gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Optimizer(ABC):
     @property
     @abstractmethod
     def state(self) -> dict[str, StateArray]:
-        """What the optimizer remembers between steps, by name; written in place to continue.
+        """The optimizer's state between steps, by name; written in place to continue.
 
         Before the first step all of it is zero. Together with the parameters it determines every
         later step to the last bit.

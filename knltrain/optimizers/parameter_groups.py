@@ -1,4 +1,4 @@
-"""From what a network says of its packed vector to what the optimizers' kernels are told."""
+"""Converts a network's parameter groups to those of the optimizers' kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vectorized_ops.parameter_groups import ParameterGroups
 
 
 def numbered_groups(groups: Sequence[ParameterGroup], weight_decay: float) -> ParameterGroups:
-    """How SGD and AdamW move each group with that weight decay λ."""
+    """Rates, decays and statistics of each group for SGD and AdamW, with weight decay λ."""
     return _numbered(
         [group.start for group in groups],
         groups[-1].stop,
@@ -27,10 +27,10 @@ def numbered_groups(groups: Sequence[ParameterGroup], weight_decay: float) -> Pa
 def layers_of(
     parameters: Sequence[ParameterSpec], packed_size: int, weight_decay: float
 ) -> tuple[ParameterGroups, npt.NDArray[np.bool_]]:
-    """How LARS moves each parameter array, and which of them it gives a rate of its own: weights.
+    """The groups for LARS, one for each parameter array, and which have their own rate: weights.
 
-    The others, biases and what scales and shifts, move by the learning rate alone and without
-    decay. The padding behind a parameter belongs to it: it is zero, and so is its gradient.
+    The others (biases, scales and shifts) move by the learning rate alone and without decay. The
+    padding behind a parameter belongs to it: it is zero, and so is its gradient.
     """
     weights = np.array([spec.role == "weights" for spec in parameters])
     groups = _numbered(

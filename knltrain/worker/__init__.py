@@ -1,4 +1,4 @@
-"""One local worker: the loop over its steps, and what acts at the loop's named moments."""
+"""One local worker: the loop over its steps, and the observers called at its named moments."""
 
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer

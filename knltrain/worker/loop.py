@@ -1,4 +1,4 @@
-"""The loop over the steps: one worker's data, backend, optimizer and transport at work."""
+"""The training loop of one worker: its data, backend, optimizer and transport."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from knltrain.worker.termination import RunProgress, Termination
 
 @final
 class Worker:
-    """Trains one local model and lets it take part in the exchanges of its run.
+    """Trains one local model and takes part in the exchanges of its run.
 
     `parameters`, `gradient` and `model` are float32 vectors of the packed size. Of the first two,
     the one that the method moves is the transport's own memory, so a plain exchange copies nothing.
 
     `step` counts the steps of this worker, `progress` those of the run; see `termination`. `clocks`
-    are given where they have been running since before, and are over those of the team. What is
-    asked of all between two steps comes by `requests`; it has `stopped` the run where that said so.
+    are given if they have been running before; otherwise they are those of the team. `requests` are
+    those to all workers between two steps; `stopped` tells whether one has stopped the run.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Worker:
     def run(self) -> RunResult | None:
         """Train until the run is at `total_steps`; collective over all workers of the run.
 
-        Returns None if the run was stopped before, after a step and with a checkpoint. Raises
-        `NonFiniteLoss` when the loss is not finite, and what the transport raises when another
-        worker fails or the run is stopped at once.
+        Returns None if a request stopped the run earlier, after a step and with a checkpoint.
+        Raises `NonFiniteLoss` when the loss is not finite, and what the transport raises when
+        another worker fails or the run is aborted.
         """
         try:
             self._set_out()
@@ -108,18 +108,18 @@ class Worker:
         return None if self.stopped else self._finish()
 
     def evaluated(self, evaluation: Evaluation) -> None:
-        """Take note of an evaluation of the model as it is now."""
+        """Record an evaluation of the current model."""
         self.evaluation = evaluation
         for observer in self.observers:
             observer.evaluated(self, evaluation)
 
     def kept(self, seconds: float) -> None:
-        """Take note of a checkpoint that was written, and took so long."""
+        """Record a checkpoint and the seconds that it took."""
         for observer in self.observers:
             observer.kept(self, seconds)
 
     def unwritten(self, what: str, lacks: str) -> None:
-        """Take note of what could not be written, and that the run goes on without."""
+        """Record what could not be written; the run goes on without it."""
         for observer in self.observers:
             observer.unwritten(self, what, lacks)
 
@@ -177,11 +177,11 @@ class Worker:
             observer.step_done(self, self.step, loss, learning_rate)
 
     def _due(self, since: int) -> list[Observer]:
-        """What all are to meet for now, if the run was at step `since` when they last did."""
+        """The observers that need a meeting now, if the last one was at step `since` of the run."""
         return [each for each in self.observers if each.is_due(since, self.progress.step)]
 
     def _meet_for_what_is_due(self) -> None:
-        """Meet once, or again and again where all are asked to before they have come so far."""
+        """Meet once, or repeatedly while requests call for meetings before anything is due."""
         while not self.stopped and self._is_to_meet():
             with self.clocks.meeting:
                 since = self.synchronisation.agree(self.step)
@@ -195,7 +195,7 @@ class Worker:
             self.progress.go_on(self.step)
 
     def _is_to_meet(self) -> bool:
-        """Whether to go to a meeting; nobody goes to another after that at the run's end."""
+        """Whether to go to a meeting; none follows that at the run's end."""
         if self.synchronisation.step >= self.progress.total_steps:
             return False
         asked = self.requests.look(self.step)

@@ -1,4 +1,4 @@
-"""What a worker does every so many steps: measure its model, and keep it."""
+"""Periodic work of a worker: evaluations and checkpoints."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from knltrain.worker.state import state_of
 from knltrain.worker.view import WorkerView
 
 LAST_PAUSES_SECONDS: Final = (1.0, 4.0)
-"""Before further tries to keep the last model, which is the outcome of the run."""
+"""Pauses before further tries to write the last model, the result of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueSteps:
-    """After which steps of a run something is done: every `period` steps, and after the last one.
+    """The steps of a run after which something is done: every `period` steps, and the last one.
 
-    A `period` of 0 means only after the last one; it need not be whole, as when something is
-    done ten times per epoch of 48 steps.
+    A `period` of 0 means only after the last one. It need not be whole: ten times per epoch of 48
+    steps is a period of 4.8.
     """
 
     period: float
     total_steps: int
 
     def between(self, since: int, step: int) -> bool:
-        """Whether one of the steps after `since`, up to `step`, is among them."""
+        """Whether a step after `since`, up to `step`, is among them."""
         if since < self.total_steps <= step:
             return True
         return self.period > 0 and step // self.period > since // self.period
@@ -45,7 +45,7 @@ class EvaluationObserver(Observer):
         self._due = due
 
     def started(self, worker: WorkerView) -> None:
-        """Evaluate now where no step is left to do it after."""
+        """Evaluate now if there is no step left after which to do it."""
         if worker.progress.ended:
             worker.evaluation = self._evaluator.evaluate(worker.model, worker.progress.step)
 
@@ -54,7 +54,7 @@ class EvaluationObserver(Observer):
         return self._due.between(since, step)
 
     def met(self, worker: WorkerView) -> None:
-        """Evaluate; nobody moves the center while it is measured."""
+        """Evaluate; no worker moves the center meanwhile."""
         with worker.clocks.evaluation:
             found = self._evaluator.evaluate(worker.model, worker.progress.step)
         worker.evaluated(found)
@@ -62,10 +62,10 @@ class EvaluationObserver(Observer):
 
 @final
 class CheckpointObserver(Observer):
-    """Writes a checkpoint when one is due, or asked for.
+    """Writes a checkpoint when one is due, or requested.
 
-    Comes after `EvaluationObserver` among a worker's observers, so that no model is kept that was
-    just found to give no finite loss.
+    Comes after `EvaluationObserver` among a worker's observers, so that a model whose loss was just
+    found not to be finite is not kept.
     """
 
     def __init__(self, writer: CheckpointWriter, due: DueSteps) -> None:
@@ -78,9 +78,9 @@ class CheckpointObserver(Observer):
         return self._due.between(since, step)
 
     def met(self, worker: WorkerView) -> None:
-        """Save, or go on without: what has been learned is worth more than a checkpoint.
+        """Save, or go on without: the trained model is worth more than a checkpoint.
 
-        The next one that is due is the next try; where the run ends there are some more.
+        The next checkpoint that is due is the next try; at the end of the run there are some more.
         """
         begun = time.monotonic()
         with worker.clocks.checkpoint:
@@ -96,7 +96,7 @@ class CheckpointObserver(Observer):
             worker.kept(time.monotonic() - begun)
 
     def _save(self, worker: WorkerView) -> bool:
-        """Whether the checkpoint is there now, which all workers agree on."""
+        """Save; return whether the checkpoint was written, the same at all workers."""
         try:
             self._writer.save(state_of(worker), worker.progress.step)
         except CheckpointError as error:
@@ -107,12 +107,12 @@ class CheckpointObserver(Observer):
         return True
 
     def asked(self, worker: WorkerView) -> None:
-        """Save, unless that was done where all workers are."""
+        """Save, unless there is a checkpoint of these steps already."""
         if self._kept_at != worker.progress.worker_steps:
             self.met(worker)
 
     def diverged(self, worker: WorkerView, step: int) -> None:  # noqa: ARG002
-        """Leave no checkpoint that holds the very model whose loss is not finite."""
+        """Set aside a checkpoint that holds the model whose loss is not finite."""
         kept = worker.synchronisation.unmoved_since(worker.step)
         if kept is not None:
             self._writer.set_aside(kept)

@@ -1,9 +1,11 @@
-"""What is asked of all workers of a run between two steps: to keep a checkpoint, and to stop there.
+"""Requests to all workers of a run between two steps: write a checkpoint, and stop there.
 
-All do it at one meeting. Workers that wait for each other in their steps go to it after one step,
-by `knltrain.exchange.transports.request_board`. Those that come to the center at any time go as
-they are: the checkpoint has each one's own step, and nobody waits for one that is slow to come as
-far as it is.
+All workers serve a request at one meeting.
+
+- Workers that wait for each other in their steps come to it after the same step, by
+  `knltrain.exchange.transports.request_board`.
+- Workers that visit the center at any time come from the step that they are at, so that nobody
+  waits for a straggler. The checkpoint has each worker's own step.
 """
 
 from __future__ import annotations
@@ -22,39 +24,39 @@ from knltrain.exchange.transports.team import Team
 
 
 class Requests(ABC):
-    """What one worker knows of what is asked."""
+    """One worker's view of the requests to all workers."""
 
     @abstractmethod
     def look(self, own_steps: int) -> bool:
-        """Tell whether to go to a meeting now, between two steps, for something that is asked.
+        """Tell, between two steps, whether a request calls for a meeting now.
 
         Workers of a group look together.
         """
 
     @abstractmethod
     def agree(self, own_steps: int) -> OpenRound | None:
-        """What all are to do now (collective): the same for all, who are at a meeting."""
+        """The request to serve now, at a meeting (collective); the same at all workers."""
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what is shared."""
+        """Release shared resources."""
 
 
 @final
 class NobodyAsks(Requests):
-    """For workers that no process has started which could ask for anything."""
+    """No requests: for workers whose starting process makes none."""
 
     def look(self, own_steps: int) -> bool:  # noqa: ARG002
-        """Nothing is asked."""
+        """Return False."""
         return False
 
     def agree(self, own_steps: int) -> OpenRound | None:  # noqa: ARG002
-        """Nothing is asked."""
+        """Return None."""
         return None
 
 
 @final
 class BoardRequests(Requests):
-    """What stands on a `board`, where this worker has line `slot` of those of its process.
+    """Requests on a `board`, where this worker has line `slot` of those of its process.
 
     `limit_seconds` is how long a round may be held.
     """
@@ -74,7 +76,7 @@ class BoardRequests(Requests):
         self._answered = 0
 
     def look(self, own_steps: int) -> bool:
-        """Say that this worker sets out for its next step, unless it is to go to a meeting."""
+        """Announce that this worker begins its next step, unless it must go to a meeting."""
         word = self._set_out(own_steps)
         if not self._at_any_time and word % 2:
             word = self._awaited(own_steps)
@@ -84,7 +86,7 @@ class BoardRequests(Requests):
         return bool(self._group.all_sum(np.array([asked], np.float64))[0])
 
     def agree(self, own_steps: int) -> OpenRound | None:
-        """What stands there for one of them at least, who may come to know of it one by one."""
+        """The open round that at least one worker has seen; workers may see it one by one."""
         found = self._board.open_round(self._set_out(own_steps))
         asked = self._is_for_now(found, own_steps)
         stops = asked and found is not None and found.stops
@@ -105,12 +107,16 @@ class BoardRequests(Requests):
         return self._at_any_time or own_steps >= found.step
 
     def _set_out(self, own_steps: int) -> int:
-        """Say so, and return the word of the round; one of two who do both finds the other's."""
+        """Announce the next step, and return the round's word.
+
+        If the board is held at the same time, either this worker or the holder finds the other's
+        value.
+        """
         self._publish_and_read(self._board.lines, self._slot + 1, own_steps + 1, self._found)
         return int(self._found[0])
 
     def _awaited(self, own_steps: int) -> int:
-        """The word of the round, once it is held no more."""
+        """Wait until the round is no longer held; return its word."""
         opened = nap_until(
             lambda: self._set_out(own_steps) % 2 == 0,
             self._team.check,
@@ -119,8 +125,8 @@ class BoardRequests(Requests):
         )
         if not opened:
             raise ExchangeTimeout(
-                f"waited {self._limit_seconds:g} s in vain to hear after which step all are to "
-                "keep a checkpoint: a process that starts workers on another computer may be "
+                f"waited {self._limit_seconds:g} s in vain to hear after which step all write "
+                "a checkpoint: a process that starts workers on another computer may be "
                 "stopped, or else raise exchange.timeout_seconds"
             )
         return int(self._found[0])

@@ -1,4 +1,4 @@
-"""What has come of a run: its figures, which all workers agree on."""
+"""The result of a run: its figures, the same at all workers."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class RunResult:
     """
 
     steps: int
-    """The run's: those that were asked for."""
+    """Steps of the run, as configured."""
     worker_steps: tuple[int, ...]
-    """Of each worker, by rank; they differ where the run ended by what all have done."""
+    """Steps of each worker, by rank; they differ with aligned termination."""
     test_accuracy: float | None
     test_loss: float | None
     test_images: int | None
     images_per_second: float
     exchange_share: float
     communication_share: float
-    """Of the training time: waiting for others, and moving parameters."""
+    """Share of the training time: waiting for other workers, and moving parameters."""
     train_seconds: float
     background_seconds: float
-    """Of exchanges by a thread beside the computing ones; workers waited for a part of it."""
+    """Time of exchanges by a thread beside the computing ones; workers waited for a part of it."""
     cost_seconds: Mapping[str, float] = field(hash=False)
     """By the classes of `knltrain.clocks`, COSTS and BESIDES."""
 
 
 def result_of(worker: WorkerView) -> RunResult:
-    """The result of the run of a worker that is at its end, as all others are (collective)."""
+    """The result of a run whose workers are all at its end (collective)."""
     clocks, found, progress = worker.clocks, worker.evaluation, worker.progress
     train_seconds, share, beside = _means(
         worker.team, [clocks.train_seconds, clocks.exchange_share, clocks.beside.seconds]

@@ -1,4 +1,4 @@
-"""What a worker leaves in the run folder to be read: its plan, its metrics, and the result."""
+"""Observers that write a worker's files in the run folder: plan, metrics and result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MetricsObserver(Observer):
         self._log = log
 
     def started(self, worker: WorkerView) -> None:
-        """Let the rates begin here."""
+        """Begin to measure rates."""
         self._log.start(worker.clocks, worker.images_done)
 
     def step_done(self, worker: WorkerView, step: int, loss: float, learning_rate: float) -> None:
@@ -41,7 +41,7 @@ class MetricsObserver(Observer):
         self._tell(worker)
 
     def evaluated(self, worker: WorkerView, evaluation: Evaluation) -> None:
-        """Write what was found: it is the same for all workers."""
+        """Write the evaluation, which is the same for all workers."""
         if worker.team.rank == 0:
             found = evaluation
             self._log.evaluated(
@@ -50,7 +50,7 @@ class MetricsObserver(Observer):
             self._tell(worker)
 
     def finished(self, worker: WorkerView, result: RunResult) -> None:  # noqa: ARG002
-        """Write what could not be written before, if it can now."""
+        """Try again to write what could not be written before."""
         self._log.write_out()
         self._tell(worker)
 
@@ -65,7 +65,7 @@ class MetricsObserver(Observer):
 
 @final
 class PlanObserver(Observer):
-    """Rank 0 writes `plan.json`: what its backend decided when it was made, if anything."""
+    """Rank 0 writes `plan.json`: the decisions that its backend made when it was built, if any."""
 
     def __init__(self, run_folder: Path) -> None:
         self._path = run_folder / "plan.json"
@@ -75,7 +75,7 @@ class PlanObserver(Observer):
         self._write(worker)
 
     def finished(self, worker: WorkerView, result: RunResult) -> None:  # noqa: ARG002
-        """Write it if it could not be written at the start, or is gone."""
+        """Write it again if it is missing."""
         if not self._path.exists():
             self._write(worker)
 
@@ -100,7 +100,7 @@ class ResultObserver(Observer):
 
 
 def write_if_possible(worker: WorkerView, path: Path, fields: dict[str, object]) -> None:
-    """Write a file whole, or let the worker tell that it is missing."""
+    """Write a file whole, or report through the worker that it is missing."""
     try:
         write_whole(path, json.dumps(fields, indent=2, allow_nan=False) + "\n")
     except OSError as error:

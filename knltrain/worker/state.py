@@ -1,4 +1,4 @@
-"""What a worker needs to go on from between two steps: taken from it, and given back to one."""
+"""The state of a worker between two steps: taken for a checkpoint, and restored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from knltrain.worker.view import WorkerView
 
 
 def state_of(worker: WorkerView) -> WorkerState:
-    """What a worker would need to go on from here; its arrays are views, not copies."""
+    """The state that a worker would go on from; its arrays are views, not copies."""
     return WorkerState(
         step=worker.step,
         center=worker.model,
@@ -19,10 +19,10 @@ def state_of(worker: WorkerView) -> WorkerState:
 
 
 def restore(worker: WorkerView, state: WorkerState) -> None:
-    """Give a worker that is at the step of `state` all the rest of it (collective).
+    """Restore a worker that is already at the step of `state` (collective).
 
-    The state of its optimizer is zero where that says nothing of it; of its exchanges, it is what
-    the rule makes of the center.
+    An optimizer vector that `state` lacks is zero. An exchange vector that it lacks is what the
+    rule derives from the center.
     """
     strategy = worker.strategy
     strategy.start_from(state.center)

@@ -1,4 +1,4 @@
-"""One step of training at one worker: a batch, its gradient, a move by it, and the exchanges."""
+"""One training step of one worker: a batch, its gradient, the update, and the exchanges."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from knltrain.worker import synchronisation
 
 @final
 class TrainingStep:
-    """What a worker does in every step of its run.
+    """A worker's training step.
 
-    Images have `image_shape` (H, W, C), `learning_rate` is that of a step, from 0. What each part
-    takes is counted by `clocks`.
+    Images have `image_shape` (H, W, C). `learning_rate` takes the number of a step, from 0.
+    `clocks` measure the parts of a step.
     """
 
     def __init__(
@@ -63,10 +63,9 @@ class TrainingStep:
         return loss, learning_rate
 
     def rehearse(self) -> None:
-        """Make ready what a step calls, so that no kernel is compiled while the clocks run.
+        """Load or compile all that a step calls, so that no kernel is compiled while clocks run.
 
-        It leaves its traces in the vectors and in the optimizer's state, none in the clocks
-        (collective).
+        Changes the vectors and the optimizer's state, but not the clocks (collective).
         """
         part, backend, batch = self._strategy, self._backend, self._batch
         before, moved = part.parameters, part.gradient

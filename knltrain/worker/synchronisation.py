@@ -8,15 +8,15 @@ from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.worker.termination import RunProgress
 
 MEETING_SECONDS = 1800.0
-"""How long workers wait for each other outside exchanges: before the first step one may be
-compiling kernels, and those that exchange alone, or seldom, may be many steps apart."""
+"""Timeout of workers that wait for each other outside exchanges: before the first step one may
+compile kernels, and workers that exchange alone, or seldom, may be many steps apart."""
 
 
 @final
 class Synchronisation:
-    """One worker's part in the meetings of its run, whose `progress` is read at each of them.
+    """One worker's part in the meetings of its run; each reads `progress` anew.
 
-    `step` is the run's step at the last one.
+    `step` is the run's step at the last meeting.
     """
 
     def __init__(self, strategy: Strategy, progress: RunProgress) -> None:
@@ -26,16 +26,16 @@ class Synchronisation:
         self._progress = progress
 
     def wait(self) -> None:
-        """Wait until all workers of the run are here (collective)."""
+        """Wait until all workers of the run are here: a barrier (collective)."""
         self._strategy.settle()
         method = self._strategy.method
         apart = method.comes_alone or method.period != 1
         self._team.barrier(MEETING_SECONDS if apart else None)
 
     def agree(self, own_step: int) -> int:
-        """Wait until all workers are here, and see how far the run is while none of them steps.
+        """Wait until all workers are here, and read the run's step while none of them steps.
 
-        This worker is at `own_step`. Returns the run's step when all last met.
+        This worker is at `own_step`. Returns the run's step at the meeting before.
         """
         self._progress.look(own_step)
         self.wait()
@@ -45,5 +45,5 @@ class Synchronisation:
         return since
 
     def unmoved_since(self, own_step: int) -> int | None:
-        """The run's step when all last met, if this worker has done no step since; else None."""
+        """The run's step at the last meeting, if this worker has done no step since; else None."""
         return self.step if own_step == self._own_step else None

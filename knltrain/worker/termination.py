@@ -1,31 +1,31 @@
-"""How far a run is when its workers have done different numbers of steps, and when it ends.
+"""The step of a run whose workers have done different numbers of steps, and its end.
 
-Workers that come to the center alone differ in speed. Left to themselves (`each`) all do as many
-steps, and the fast ones wait for the slow ones in the end; with aligned termination (ShmCaffe: Ahn,
-Kim, Kang, Lim, ICDCS 2018) they share their progress and end together. Either way a run has one
-number of steps, by which it ends, evaluates, and names its checkpoints: the *run's step*.
+Workers that visit the center alone differ in speed. Without aligned termination (`each`) all do as
+many steps, and the fast ones wait for the slow ones at the end. With it (ShmCaffe: Ahn, Kim, Kang,
+Lim, ICDCS 2018) they share their progress and end together. Either way a run has one number of
+steps, the *run's step*: it determines the end, evaluations, and the names of checkpoints.
 
-Why nobody waits in vain, and all agree. Where a meeting (evaluation, checkpoint, the end) is due at
-the run's step b, every worker goes on until it finds the run's step to be b or more, looking after
-each of its steps; then it waits for the others.
+A meeting (evaluation, checkpoint, the end) is due at the run's step b. After each of its steps
+every worker reads the run's step. When it finds b or more, it waits for the others. This neither
+deadlocks nor lets workers disagree:
 
-- Somebody comes: as long as nobody waits, everybody steps, and with them grow rank 0's count, the
-  largest one and the mean. (With `each` all come to their own step b.)
-- All others follow: counts never fall, so what one worker has found another finds after the step
-  that it is in. No step of a worker needs one that waits: locks of the center are held for the time
-  of a visit only. Schedules where it would (`synchronous`, `round_robin`) are for `each` alone.
-- All know the same: once all are there, counts stand still, and each reads them anew. What the
-  meeting is for, and whether the run has ended, is decided by that reading, so all do the same.
-- The numbers come out even: after the first count by which the run is at b each of the others adds
-  at most the one step that it is in, which leaves the largest count at b, since whoever has b sees
-  it, and the mean below b + 1. So a run ends at exactly its number of steps.
-- A group is one worker: its workers take all steps together, and look together, after each, at what
-  its root has found. So they go on, meet and end together.
-- Where all are asked to meet (`requests`), those who come to the center at any time come as they
-  are, also one that was waiting for a meeting at b. With "each" the run is then at the step of the
-  last of them; what was due at b is not yet, and who waited for it waits on.
-- All take part: after a meeting everybody takes a step before it looks, so that between two
-  checkpoints each worker has judged the first one by the loss of a step.
+- The first worker comes. While no worker waits, all step, so rank 0's count, the largest count and
+  the mean grow. (With `each` all come to their own step b.)
+- All others follow. Counts never fall, so what one worker has read another reads after its current
+  step. No step needs a worker that waits: locks of the center are held during a visit only.
+  Schedules where a step does (`synchronous`, `round_robin`) are for `each` alone.
+- All decide alike. Once all are there, counts do not change, and each reads them anew. That reading
+  decides what the meeting is for, and whether the run has ended.
+- The run ends at exactly its number of steps. After the first count by which the run is at b, each
+  other worker adds at most its current step. So the largest count stays b, since whoever has b
+  reads it, and the mean stays below b + 1.
+- A group is one worker. Its workers take all steps together, and after each one all use what its
+  root has read. So they go on, meet and end together.
+- Where a meeting is requested (`requests`), workers that visit the center at any time come from
+  their current step, even one that already waits at b. With `each` the run is then at the step of
+  the slowest. What was due at b is not due yet, and the worker that waited for it waits on.
+- All take a step after a meeting before they read again. So between two checkpoints each worker has
+  judged the first one by the loss of a step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ has come to that number."""
 
 
 def step_of_run(rule: Termination, steps_done: npt.NDArray[np.int64], rank: int) -> int:
-    """The run's step as `rank` counts it, where the workers have done `steps_done`, (P,) int64.
+    """The run's step as seen by `rank`, where the workers have done `steps_done`, (P,) int64.
 
     Never falls while counts rise. With "each" it is the step of `rank` itself, with "average" the
     mean rounded down.
@@ -58,7 +58,7 @@ def step_of_run(rule: Termination, steps_done: npt.NDArray[np.int64], rank: int)
 
 
 def gathered(team: Team, number: int) -> tuple[int, ...]:
-    """The numbers of all workers by rank, below 2^53 (collective)."""
+    """The number of every worker, by rank; each below 2^53 (collective)."""
     found = np.zeros(team.workers, np.float64)
     found[team.rank] = number
     return tuple(int(each) for each in team.all_sum(found))
@@ -66,12 +66,12 @@ def gathered(team: Team, number: int) -> tuple[int, ...]:
 
 @final
 class RunProgress:
-    """How far the run of one worker is, as far as this worker knows.
+    """The progress of a run, as far as this worker knows.
 
-    `step` is the run's step, `worker_steps` those of all by rank. With "each" nobody looks at the
-    others: they are taken to be as far as this worker, which is true where all meet after a step.
-    Where workers `may_be_apart` when they meet, as they are asked to (`requests`), they are looked
-    at there.
+    `step` is the run's step, `worker_steps` are the steps of all workers by rank. With "each" a
+    worker does not read the others' counts: it takes them to be its own, which is true at meetings
+    after a step. If requests (`requests`) call for meetings at which workers `may_be_apart`, it
+    reads the counts there.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class RunProgress:
         self._may_be_apart = may_be_apart
 
     def meet(self, own_steps: int) -> None:
-        """See how far the run is, where all workers are at a meeting (collective).
+        """Read the run's step at a meeting of all workers (collective).
 
-        With "each" the run is as far as the last of them, if they may meet at different steps.
+        With "each", workers that may meet at different steps take that of the slowest.
         """
         if self._rule != "each" or not self._may_be_apart:
             self.look(own_steps)
@@ -96,12 +96,12 @@ class RunProgress:
         self.step, self.worker_steps = min(found), found
 
     def go_on(self, own_steps: int) -> None:
-        """Set out from a meeting: with "each" a worker's own steps count again."""
+        """Leave a meeting: with "each" a worker's own steps count again."""
         if self._rule == "each":
             self.look(own_steps)
 
     def look(self, own_steps: int) -> None:
-        """Tell that this worker has done `own_steps` steps, and see how far the run is."""
+        """Publish that this worker has done `own_steps` steps, and read the run's step."""
         if self._rule == "each":
             self.step, self.worker_steps = own_steps, (own_steps,) * self._team.workers
             return

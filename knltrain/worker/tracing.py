@@ -1,4 +1,4 @@
-"""A worker's first steps, written down as a trace."""
+"""Writes a trace of a worker's first steps."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TRACED = ("batch", "gradient", "update", "exchange", "waiting", "center", "besid
 
 @final
 class TraceObserver(Observer):
-    """Writes when the parts of the next ``steps`` steps go on, in the form of `knltrain.trace`."""
+    """Writes a trace of the parts of the next ``steps`` steps, see `knltrain.trace`."""
 
     def __init__(self, path: Path, rank: int, steps: int) -> None:
         self._path, self._left = path, steps
         self._trace: Trace | None = Trace(rank, f"worker {rank}")
 
     def started(self, worker: WorkerView) -> None:
-        """Begin."""
+        """Begin the trace."""
         if self._trace is not None:
             for name in TRACED:
                 getattr(worker.clocks, name).watch = self._trace.of(name)
@@ -36,12 +36,12 @@ class TraceObserver(Observer):
             self._end(worker)
 
     def asked(self, worker: WorkerView) -> None:
-        """End with a run that stops before it has come so far."""
+        """End the trace if the run stops before the last traced step."""
         if worker.stopped:
             self._end(worker)
 
     def finished(self, worker: WorkerView, result: RunResult) -> None:  # noqa: ARG002
-        """End with a run of fewer steps."""
+        """End the trace of a shorter run."""
         self._end(worker)
 
     def _end(self, worker: WorkerView) -> None:

@@ -1,4 +1,4 @@
-"""What others than the loop may know of a worker, and tell it."""
+"""The view of a worker for other modules than the loop."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class WorkerView(Protocol):
 
     @property
     def clocks(self) -> Clocks:
-        """Where its time has gone."""
+        """Measured times of its parts."""
 
     @property
     def progress(self) -> RunProgress:
-        """How far the run is."""
+        """The progress of the run."""
 
     @property
     def synchronisation(self) -> Synchronisation:
-        """When all meet, and how long they wait for each other."""
+        """Its part in meetings."""
 
     @property
     def backend(self) -> Backend:
-        """What computes its gradients."""
+        """The backend that computes its gradients."""
 
     @property
     def optimizer(self) -> Optimizer:
-        """What moves its parameters by them."""
+        """The optimizer that moves its parameters."""
 
     @property
     def strategy(self) -> Strategy:
@@ -63,10 +63,10 @@ class WorkerView(Protocol):
         """Training images that all workers together have taken, as far as this one knows."""
 
     def evaluated(self, evaluation: Evaluation) -> None:
-        """Take note of an evaluation of the model as it is now."""
+        """Record an evaluation of the current model."""
 
     def kept(self, seconds: float) -> None:
-        """Take note of a checkpoint that was written, and took so long."""
+        """Record a checkpoint and the seconds that it took."""
 
     def unwritten(self, what: str, lacks: str) -> None:
-        """Take note of what could not be written, and that the run goes on without."""
+        """Record what could not be written; the run goes on without it."""

@@ -1,4 +1,4 @@
-"""Averages over time of a vector that moves, in one pass over memory, compiled by Numba.
+"""Moving and running averages of a vector over time, in one pass over memory, compiled by Numba.
 
 Results are those of ``vectorized_ops.reference.averages``, to the same bits.
 """

@@ -1,4 +1,4 @@
-"""Norms of packed vectors and what clipping makes of them, compiled by Numba."""
+"""Norms of packed vectors, and clipping by them, compiled by Numba."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _SUMS = 32
 class SquaredNorms:
     """Sums of squares of each group of packed vectors, added in double.
 
-    A group is summed in pieces that threads share and whose sums are added in order, so the
-    result has the same bits with any number of threads.
+    A group is summed in pieces that are divided among threads. The sums of pieces are added in
+    order, so the result has the same bits with any number of threads.
     """
 
     def __init__(self, groups: ParameterGroups) -> None:
@@ -48,7 +48,7 @@ class SquaredNorms:
 
 @final
 class GradientScale:
-    """What gradients are multiplied by so that their norm stays within that of a clipping."""
+    """The factor of gradients that keeps their norm within that of a clipping."""
 
     def __init__(self, groups: ParameterGroups, clipping: Clipping) -> None:
         self._clipping = clipping
@@ -66,7 +66,7 @@ class GradientScale:
 
 @kernel
 def norm_scale(squares: Any, statistics: Any, largest: float) -> float:
-    """Return largest / norm where the norm that groups `squares` (S,) add up to is larger."""
+    """Return largest / norm if the norm of all groups, from `squares` (S,), is larger; else 1."""
     total = 0.0
     for s in range(len(squares)):
         if math.isnan(statistics[s]):

@@ -1,4 +1,4 @@
-"""Progress of one worker pushed to the center, which it takes over, compiled by Numba.
+"""A worker's push to the center and its fetch of the result, compiled by Numba.
 
 One pass over memory: every vector is read once, and written once. Results are those of
 ``vectorized_ops.reference.downpour``, to the same bits, wherever a stripe begins or ends.

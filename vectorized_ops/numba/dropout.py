@@ -1,4 +1,4 @@
-"""Dropout: decisions are made again in the backward pass, nothing is stored."""
+"""Dropout without a stored mask: the backward pass computes the decisions again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layer-wise adaptive rate scaling: a pass for the norms of all layers, and one that moves them."""
+"""Layer-wise adaptive rate scaling: one pass for the norms of all layers, one for the update."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Mean and variance of each channel, gathered by the operation that writes the values.
 
-Values that are still in registers need not be read again. A thread adds up x - pivot and its square
-for each channel, in float32 and lane by lane; after some values the sums are joined with what the
-thread has by the pairwise update of Chan, Golub and LeVeque ("Updating Formulae and a Pairwise
+Values that are still in registers need not be read again. For each channel a thread adds up
+x - pivot and its square, in float32 and lane by lane. After some values it merges the sums into its
+totals by the pairwise update of Chan, Golub and LeVeque ("Updating Formulae and a Pairwise
 Algorithm for Computing Sample Variances", 1979) in doubles, and its mean becomes the pivot. The
-first pivot is a channel's first value. As that may be unlike all others, it is that of the first
-block of pixels alone.
+first pivot is a channel's first value. As that may be an outlier, it is used for the first block of
+pixels alone.
 """
 
 from __future__ import annotations

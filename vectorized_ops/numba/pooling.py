@@ -1,4 +1,4 @@
-"""Pooling, in both directions: each target pixel is written once, when its sources are gathered."""
+"""Pooling, forward and backward: each target pixel gathers its sources and is written once."""
 
 from __future__ import annotations
 

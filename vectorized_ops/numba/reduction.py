@@ -1,4 +1,4 @@
-"""Vectors of several ranks made one, in one pass over memory, compiled by Numba.
+"""Reduces the vectors of several ranks to one, in one pass over memory, compiled by Numba.
 
 Results are those of ``vectorized_ops.reference.reduction``, to the same bits. The vectors are given
 by addresses: they lie in memory that processes share, or belong to other libraries.

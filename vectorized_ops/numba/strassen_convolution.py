@@ -1,4 +1,4 @@
-"""1x1 convolution by Strassen's algorithm: 7 of 8 multiplications, for many channels."""
+"""1x1 convolution by Strassen's algorithm, for many channels: 7 multiplications instead of 8."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def strassen_takes(shape: ConvolutionShape) -> bool:
 class StrassenConvolution(ScratchUser):
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
-    Forward and backward-data by one level of Strassen's algorithm, see `convolution.strassen`. What
-    is no finite number spoils two pixels, and in weights the results half of all filters, or
-    channels, away as well. Raises OperationError for kernels other than 1x1, strides, padding,
+    Forward and backward-data by one level of Strassen's algorithm, see `convolution.strassen`. A
+    NaN or infinity in images affects two pixels; in weights it also affects the results half of all
+    filters, or channels, away. Raises OperationError for kernels other than 1x1, strides, padding,
     groups, channels or filters that are odd or few, images that do not fill pairs of vectors, and a
     single pixel.
     """

@@ -1,8 +1,8 @@
-"""The few values of a vector that are largest by magnitude, found in O(n), compiled by Numba.
+"""The k values of a vector that are largest by magnitude, found in O(n), compiled by Numba.
 
-Results are those of ``vectorized_ops.reference.top_k``, to the same bits. The k-th magnitude is
-found by its bits, from the highest ones down, by counting: nothing is sorted. A sample tells a
-bound first, so that most values are looked at once; where it misleads, all are counted.
+Results are those of ``vectorized_ops.reference.top_k``, to the same bits. Nothing is sorted: the
+k-th magnitude is found by counting, bit by bit from the highest. A sample first gives a bound, so
+that most values are read once. Where the bound is wrong, all values are counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BitArray = npt.NDArray[np.int32]
 
 _BLOCK = 1024
 _SAMPLED = 16
-"""Of each block, so many neighbours are the sample: a cache line."""
+"""Neighbours of each block that are in the sample: a cache line."""
 _MAGNITUDE = np.int32(reference.MAGNITUDE_BITS)
 _UPPER, _LOWER = 20, 10
 """Where the 31 bits of a magnitude are cut: counted are the upper 11, then 10, then 10."""

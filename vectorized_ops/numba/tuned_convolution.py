@@ -1,4 +1,4 @@
-"""Convolution by the algorithm that is fastest for the shape, in each direction by itself."""
+"""Convolution by the algorithm that is fastest for the shape, chosen for each direction."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ Measured on two cores of an AMD EPYC (Zen 4).
 class TunedConvolution:
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
-    Which of `algorithms` computes a direction is measured when the operation is made, unless it is
-    known from an earlier measurement on such a machine; `choices` tells. With ("direct",) nothing
-    is measured and results do not depend on the machine's speed. What is no finite number spoils
-    the outputs that it contributes to; by Winograd's algorithms all of their tile, by Strassen's
-    those of two pixels, and in weights those of the filter, or channel, half of all away as well.
+    The fastest of `algorithms` for each direction is measured when the operation is made, unless an
+    earlier measurement on such a machine is known; `choices` has the results. With ("direct",)
+    nothing is measured, and results do not depend on the machine's speed.
+
+    A NaN or infinity affects the outputs that it contributes to. By Winograd's algorithms it
+    affects all of their tile; by Strassen's two pixels and, in weights, also the filter, or
+    channel, half of all away.
     """
 
     def __init__(self, shape: ConvolutionShape, algorithms: tuple[str, ...] = ALGORITHMS) -> None:

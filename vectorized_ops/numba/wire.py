@@ -1,4 +1,4 @@
-"""How float32 vectors are written in fewer bytes to be sent, in one pass, compiled by Numba.
+"""Encodes float32 vectors in fewer bytes for sending, in one pass, compiled by Numba.
 
 Results are those of ``vectorized_ops.reference.wire``, to the same bits.
 """

@@ -1,4 +1,4 @@
-"""How gradients of data arrive, by PyTorch's own kernels."""
+"""Writes or accumulates gradients of activations, by PyTorch's own kernels."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every operation means, in plain NumPy; the other implementations are tested against it."""
+"""The definition of every operation in plain NumPy; other implementations are tested against it."""

@@ -1,4 +1,4 @@
-"""Averages over time of a vector that moves, in NumPy."""
+"""Moving and running averages of a vector over time, in NumPy."""
 
 from __future__ import annotations
 

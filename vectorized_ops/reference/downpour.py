@@ -1,4 +1,4 @@
-"""What it means to push progress to a center, and to take over what it has become, in NumPy."""
+"""A worker's push to the center and its fetch of the result, in NumPy."""
 
 from __future__ import annotations
 

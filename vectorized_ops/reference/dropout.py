@@ -1,4 +1,4 @@
-"""Dropout, defined (Srivastava et al. 2014), with decisions that any kernel can make again."""
+"""Dropout, defined (Srivastava et al. 2014), with decisions that any kernel can recompute."""
 
 from __future__ import annotations
 

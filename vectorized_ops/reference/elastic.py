@@ -1,4 +1,4 @@
-"""What elastic and plain averaging between workers mean, in NumPy."""
+"""Elastic and plain averaging between workers, defined in NumPy."""
 
 from __future__ import annotations
 

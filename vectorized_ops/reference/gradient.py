@@ -1,4 +1,4 @@
-"""How gradients of data arrive: written or added, and cut off where a ReLU did not pass them."""
+"""Writes or accumulates gradients of activations, masked where a ReLU passed nothing."""
 
 from __future__ import annotations
 

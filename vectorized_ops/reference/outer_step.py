@@ -1,4 +1,4 @@
-"""An optimizer's step at the center, by how far the mean of the locals has come, in NumPy."""
+"""An optimizer's step at the center, driven by the mean of the locals − center, in NumPy."""
 
 from __future__ import annotations
 

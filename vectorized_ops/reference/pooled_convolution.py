@@ -1,4 +1,4 @@
-"""Convolution (stride 1, no padding) followed by 2x2 max pooling, defined by its two parts."""
+"""Convolution (stride 1, no padding) followed by 2x2 max pooling, defined by the two."""
 
 from __future__ import annotations
 

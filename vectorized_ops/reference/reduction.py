@@ -1,4 +1,4 @@
-"""Vectors of several ranks made one, element by element, in NumPy: what a reduction means.
+"""Reduces the vectors of several ranks to one, element by element, defined in NumPy.
 
 Values are added, multiplied and compared in rank order, so the result is the same to the last bit
 on every rank and in every run. float16 and bfloat16 are widened to float32 and rounded once, at the

@@ -1,8 +1,8 @@
-"""The few values of a vector that are largest by magnitude, to be sent in its place, in NumPy.
+"""The k values of a vector that are largest by magnitude, sent in its place, in NumPy.
 
-The others are kept in a ``residual``, which is added to what is encoded next. Aji, Heafield,
-"Sparse communication for distributed gradient descent", EMNLP 2017; Stich, Cordonnier, Jaggi,
-"Sparsified SGD with memory", NeurIPS 2018.
+The others are kept in a ``residual``, which is added to the next vector that is encoded. Aji,
+Heafield, "Sparse communication for distributed gradient descent", EMNLP 2017; Stich, Cordonnier,
+Jaggi, "Sparsified SGD with memory", NeurIPS 2018.
 """
 
 from __future__ import annotations

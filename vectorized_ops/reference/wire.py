@@ -1,9 +1,9 @@
-"""How float32 vectors are written in fewer bytes to be sent, in NumPy: bfloat16, blocks of int8.
+"""Encodes float32 vectors in fewer bytes for sending, in NumPy: bfloat16, blocks of int8.
 
-What int8 loses is kept in a ``residual``, which is added to what is encoded next (error feedback).
-Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent and its application to data-parallel
-distributed training of speech DNNs", Interspeech 2014; Karimireddy, Rebjock, Stich, Jaggi, "Error
-feedback fixes SignSGD and other gradient compression schemes", ICML 2019.
+What int8 loses is kept in a ``residual``, which is added to the next vector that is encoded (error
+feedback). Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent and its application to
+data-parallel distributed training of speech DNNs", Interspeech 2014; Karimireddy, Rebjock, Stich,
+Jaggi, "Error feedback fixes SignSGD and other gradient compression schemes", ICML 2019.
 """
 
 from __future__ import annotations

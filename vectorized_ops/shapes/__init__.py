@@ -1,4 +1,4 @@
-"""Operations by their shapes, the same for every implementation, and what they cost."""
+"""Shapes of operations, the same for every implementation, and their costs."""
 
 from vectorized_ops.shapes.convolution import *
 from vectorized_ops.shapes.dense import *

@@ -1,4 +1,4 @@
-"""Windows on maps: where they lie, and what is no window."""
+"""Windows on maps: their places, and checks of their sizes."""
 
 from __future__ import annotations
 

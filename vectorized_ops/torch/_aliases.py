@@ -1,6 +1,7 @@
-"""One output handed to several takers: their gradients arrive apart and are summed in one pass.
+"""One output with several consumers: their gradients arrive separately and are summed in one pass.
 
-PyTorch adds the gradients of several takers pairwise, each time reading two arrays and writing one.
+PyTorch adds the gradients of several consumers pairwise: each addition reads two arrays and writes
+one.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from vectorized_ops.torch._rows import rows_of
 
 
 def aliases(out: Tensor, number: int) -> tuple[Tensor, ...]:
-    """Return tensors on the memory of `out` which autograd takes for so many different ones.
+    """Return tensors on the memory of `out` that autograd treats as so many different ones.
 
-    Nobody may write to them if they are several: autograd would not see that the others change.
+    If there are several, they must not be written: autograd would not notice the others' change.
     """
     if number == 1:
         return (out,)

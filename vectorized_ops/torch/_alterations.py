@@ -1,4 +1,4 @@
-"""What people hang on a layer, or put in the place of its parts, without making a new class."""
+"""Detects changes to a single layer: hooks, or replaced methods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Tell whether something is to happen when the module is called, beside its work."""
+    """Tell whether the module has hooks of its own."""
     own = module.__dict__
     return bool(
         own["_forward_hooks"]
@@ -20,14 +20,14 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def is_altered(module: nn.Module) -> bool:
-    """Tell whether the module has a method of its own in the place of one of its class."""
+    """Tell whether the module has a method of its own in place of its class's."""
     kind = type(module)
     methods = _methods.get(id(kind)) or _methods_of(kind)
     return not methods.isdisjoint(module.__dict__)
 
 
 def stays_whole(module: nn.Module) -> bool:
-    """Tell whether to call the module as it is: it does more, or else, than its class."""
+    """Tell whether to call the module as it is: it does not just do what its class does."""
     return has_hooks(module) or is_altered(module)
 
 

@@ -1,4 +1,4 @@
-"""What a program has switched on around a call: who has to see PyTorch's own operations."""
+"""Detects contexts around a call that must see PyTorch's own operations."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def in_plain_order() -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Tell whether somebody has to see PyTorch's own operations, so that kernels must not run.
+    """Tell whether the context must see PyTorch's own operations, so that kernels must not run.
 
-    Those are autocast, torch.compile and torch.export, torch.jit.trace, torch.func, forward-mode
-    derivatives, modes of `__torch_dispatch__` or `__torch_function__`, and `in_plain_order`.
+    Such contexts are autocast, torch.compile and torch.export, torch.jit.trace, torch.func,
+    forward-mode derivatives, modes of `__torch_dispatch__` or `__torch_function__`, and
+    `in_plain_order`.
     """
     return (
         torch.compiler.is_compiling()
@@ -57,13 +58,13 @@ def _functions_are_watched() -> bool:
 
 
 def has_global_hooks() -> bool:
-    """Tell whether something is to happen at the call of any module."""
+    """Tell whether there are hooks for all modules."""
     some: Any = hooks._has_any_global_hook
     return bool(some())
 
 
 def modes() -> tuple[object, ...]:
-    """Return what a forward pass can ask PyTorch for, beside its arguments."""
+    """Return PyTorch's settings that a forward pass can read, besides its arguments."""
     return (
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
@@ -73,9 +74,9 @@ def modes() -> tuple[object, ...]:
 
 
 def saving() -> Any:
-    """Return what autograd does with the tensors that it saves, as set by a block; None if nothing.
+    """Return the hooks for tensors that autograd saves, as set by a block; None if there are none.
 
-    Checkpoints (`torch.utils.checkpoint`) work by it.
+    Checkpoints (`torch.utils.checkpoint`) use them.
     """
     top: Any = torch._C._autograd._top_saved_tensors_default_hooks
     return top(True)

@@ -1,4 +1,4 @@
-"""The class of an optimised model: a subclass of the model's own, made without its knowledge."""
+"""The class of an optimised model: a generated subclass of the model's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vectorized_ops.torch._tracing import Call, bound_forward
 
 
 class Optimized(nn.Module):
-    """A model whose forward pass goes by the graph that was made of it."""
+    """A model whose forward pass runs by its traced graph."""
 
     def __init_subclass__(cls, **_given: Any) -> None:
         """Do nothing: hooks of the model's class are for classes that people write."""

@@ -1,7 +1,7 @@
-"""The door to the kernels: memory made for them, and what is checked before an address is given.
+"""The door to the kernels: allocates their memory, and checks tensors before passing an address.
 
-A kernel believes the address and the sizes that it is given. So all memory is made with its dtype
-and device named, whatever PyTorch's defaults are, and no address is taken anywhere else.
+A kernel trusts its addresses and sizes. So all memory is allocated with an explicit dtype and
+device, whatever PyTorch's defaults are, and addresses are taken here only.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def maps(size: Sequence[int]) -> Tensor:
 
 
 def is_open_to(tensor: Tensor, dtype: torch.dtype = torch.float32) -> bool:
-    """Tell whether kernels can take a tensor: of this dtype, on the CPU, and nothing but memory.
+    """Tell whether kernels can take a tensor: of this dtype, on the CPU, with plain memory.
 
-    Not so are subclasses, sparse tensors and those whose memory holds the negative of their values.
+    Subclasses, sparse tensors and tensors with the negative bit are refused.
     """
     return (
         type(tensor) in _TYPES

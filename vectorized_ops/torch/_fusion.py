@@ -1,8 +1,8 @@
-"""Fused operations put into a graph, and who of them does what of the backward pass.
+"""Puts fused operations into a graph, and divides the backward pass among them.
 
-A ReLU costs nothing, forward and backward, where it is taken in the pass before or behind it.
-Gradients of several takers are summed in the pass that needs the sum. A gradient that nobody else
-has is overwritten by the next one.
+- A ReLU costs nothing, forward and backward, where it is fused with the pass before or behind it.
+- Gradients of several consumers are summed in the pass that needs the sum.
+- A gradient without another consumer is overwritten by the next one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vectorized_ops.torch.normalisation import normalise_by
 from vectorized_ops.torch.pooling import pool_by
 
 _LEAST_TAKERS = 3
-"""Takers from which on a pass of its own for the sum of their gradients is quicker."""
+"""From so many consumers on, a separate pass that sums their gradients is faster."""
 
 
 def normalise(layer: nn.BatchNorm2d, images: Tensor, **options: Any) -> Tensor:
@@ -36,7 +36,7 @@ def concatenate(images: list[Tensor], rectify: tuple[bool, ...]) -> Tensor:
 
 
 _FOR_SEVERAL: dict[Any, Callable[..., Any]] = {normalise: normalise_by, concatenate: join_branches}
-"""Operations for one taker, and the same for several."""
+"""Operations for one consumer, and the same for several."""
 
 _FUSED = (normalise, concatenate, convolve_by, respond_by, pool_by)
 
@@ -47,14 +47,14 @@ def fuse(graph: fx.Graph, modules: patterns.Modules) -> Counter[str]:
 
 
 class _Fusion:
-    """A graph on its way."""
+    """A graph while operations in it are fused."""
 
     def __init__(self, graph: fx.Graph, modules: patterns.Modules) -> None:
         self._graph, self._modules = graph, modules
         self._counts: Counter[str] = Counter()
 
     def run(self) -> Counter[str]:
-        """Do it all; what is done later looks at what was put in before."""
+        """Fuse all; later steps see the nodes that earlier ones have put in."""
         for node in self._nodes():
             self._replace_function(node)
         for node in self._nodes():

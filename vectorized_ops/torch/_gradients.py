@@ -1,4 +1,4 @@
-"""Gradients that arrive in batches, by vmap or `torch.autograd.grad(is_grads_batched=True)`."""
+"""Batched gradients, by vmap or `torch.autograd.grad(is_grads_batched=True)`."""
 
 from __future__ import annotations
 

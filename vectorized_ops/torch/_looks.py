@@ -1,4 +1,4 @@
-"""How to look again at what a pass has read, without keeping the modules that it belongs to."""
+"""Reads again what a traced pass has read, without keeping the modules alive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OF_MODULES = ("torch.nn.modules.module",)
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 
 OF_EVERY_MODULE = {*nn.Module().__dict__, *dir(nn.Module), PASSES} - {"forward"}
-"""What modules have by which PyTorch works, and programs seldom."""
+"""Attributes of modules that PyTorch itself uses, and programs seldom."""
 
 _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 EFFECTS: dict[Any, str] = {

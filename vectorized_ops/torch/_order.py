@@ -1,7 +1,7 @@
-"""The order of images in memory, where a program can tell it: PyTorch's own, as in the plain model.
+"""Keeps the memory order of images as in the plain model, wherever a program can see it.
 
-Inside of an optimised model images are channels_last. Results, what hooks see, and views are as if
-they were not, unless the model was given channels_last images.
+Inside of an optimised model images are channels_last. Results, the arguments of hooks, and views
+are in PyTorch's own order, unless the model was given channels_last images.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def call_in_order(module: nn.Module, *args: Any, **named: Any) -> Any:
 
 
 def keep_order(graph: fx.Graph, modules: Modules) -> str:
-    """Let others see PyTorch's order in a graph; return what makes that impossible, or nothing."""
+    """Keep PyTorch's order visible in a graph; return the reason if that is impossible."""
     for node in list(graph.nodes):
         if node.op == "call_method" and node.target in _ORDERS:
             return f"it depends on the order of memory ({node.target})"

@@ -1,4 +1,4 @@
-"""The forward passes of a model that were followed, and what each of them holds for."""
+"""The traced forward passes of a model, and the conditions under which each is valid."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from vectorized_ops.torch._tracing import (
 Forward = Callable[..., Any]
 
 _KEPT = 8
-"""Passes of calls with the same values that are kept, for what changes back and forth."""
+"""Kept passes of calls with the same values, for models that change back and forth."""
 _MOST_KEPT = 64
-"""Passes of a kind of call, and kinds of calls, that are kept."""
+"""Kept passes of a kind of call, and kept kinds of calls."""
 _MOST_FOLLOWED, _MOST_REFUSED = 24, 3
-"""Times that a kind of call is followed, and refused: what always changes is not worth it."""
+"""How often a kind of call is traced, and refused: models that always change are not worth it."""
 _MOST_IN_ALL = 240
-"""Times that a model is followed, whatever the kind of call."""
+"""How often a model is traced, whatever the kind of call."""
 _WORTH = 100
-"""Calls by which a pass was worth following; it does not count then."""
+"""After so many calls a trace has paid off, and does not count."""
 
 _ONE_FOLLOWS = threading.RLock()
-"""PyTorch's classes are changed while a pass is followed."""
+"""PyTorch's classes are changed while a pass is traced."""
 
 
 class OptimizationWarning(UserWarning):
-    """A model whose forward pass stays as it is, but for single modules."""
+    """A model whose forward pass cannot be traced: only single modules are replaced."""
 
 
 @final
 class Pass:
-    """A pass that was followed, or could not be, for one call; and what it has read.
+    """A pass that was traced, or could not be, for one call; and all that it has read.
 
     It keeps no modules: `forward` takes them, and tensors, from the model at each call.
     """
@@ -58,7 +58,7 @@ class Pass:
         self.served, self._reads = 0, reads
 
     def is_current(self) -> bool:
-        """Tell whether all that was read is as it was."""
+        """Tell whether all that was read is unchanged."""
         seen: Seen = {}
         return all(read.is_same(seen) for read in self._reads)
 

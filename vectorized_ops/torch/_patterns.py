@@ -1,4 +1,4 @@
-"""What is looked for in a graph: modules and functions by what they do."""
+"""Recognises modules and functions in a graph by what they do."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _UNTOUCHED: dict[Any, Any] = {
         BatchNorm2d, LocalResponseNorm, MaxPool2d,
     )
 }  # fmt: skip
-"""What layers do, as long as nobody puts something else into their classes."""
+"""The original methods of layers, to detect replaced ones."""
 
 Modules = Mapping[str, nn.Module]
 

@@ -1,6 +1,6 @@
-"""What a forward pass reads beside its arguments, so that it can be seen when it changes.
+"""Watches what a forward pass reads beside its arguments, to notice when it changes.
 
-A graph keeps a number that was read while it was made. So everything that was read is watched:
+A graph keeps the values that were read while it was traced. So all that was read is watched:
 attributes of modules, and the globals and variables of the functions that were run.
 """
 
@@ -38,7 +38,7 @@ _INSIDE = {"__dict__": (), "_parameters": looks.OF_MODULES, "_buffers": looks.OF
 
 
 class NotTraceableError(Exception):
-    """A forward pass that a graph does not describe."""
+    """A forward pass that a graph cannot describe."""
 
 
 KIND = "_class_before"
@@ -115,11 +115,11 @@ class Reads:
 
     @contextlib.contextmanager
     def noted(self, modules: set[int]) -> Iterator[None]:
-        """Note what is read of these modules, by their identity, inside of the block.
+        """Record all reads of these modules, by their identity, inside of the block.
 
-        And the globals of all functions that run there, however they are come by. What the garbage
-        collector would run waits. Raises NotTraceableError for what a function is about to do; once
-        more after the block, as programs and finalizers may keep errors to themselves.
+        The globals of all functions that run there are recorded as well. The garbage collector is
+        paused. Raises NotTraceableError for what a function is about to do; and once more after the
+        block, as programs and finalizers may suppress errors.
         """
 
         thread = threading.get_ident()

@@ -1,4 +1,4 @@
-"""Tensors as the passes over rows want them: pixels of channels, and integers as arguments."""
+"""Tensors as kernels over rows need them: pixels of channels, and integers as arguments."""
 
 from __future__ import annotations
 

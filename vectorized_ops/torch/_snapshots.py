@@ -1,4 +1,4 @@
-"""Values as they were: to see later whether something has become another, or was changed inside."""
+"""Snapshots of values, to find out later whether one was replaced or changed in place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 _LARGEST = 2000
-"""Values inside of one that are looked at; it is done at every call of a model."""
+"""Most values inside of one that are compared, at every call of a model."""
 _LARGEST_BYTES = 1 << 16
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)

@@ -1,4 +1,4 @@
-"""The threads in which kernels run: PyTorch's own, so that no second team spins on its cores."""
+"""The threads in which kernels run: PyTorch's own, so that no second pool spins on its cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's forward pass as a graph, for one kind of call: torch.fx with fewer silent traps."""
+"""Traces a model's forward pass into a graph, for one kind of call: a stricter torch.fx."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _SIMPLE = (type(None), bool, int, float, str)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """What a forward pass was given, tensors left out: `args`, and pairs of name and value.
+    """The arguments of a forward pass, without tensors: `args`, and pairs of name and value.
 
-    Calls equal those of the same kinds and values; zero has a sign, and what is no number is one.
+    Calls are equal if their kinds and values are; 0 and -0 differ, and NaN equals NaN.
     """
 
     args: tuple[Any, ...]
@@ -143,13 +143,17 @@ def modules_of(model: nn.Module) -> list[nn.Module]:
 
 
 def trace(model: nn.Module, forward: Callable[..., Any], call: Call, reads: Reads) -> fx.Graph:
-    """Return the graph of forward(model, ...) for such a call, with the modes of this moment.
+    """Return the graph of forward(model, ...) for such a call, under the present modes.
 
-    What the pass reads beside its arguments is in `reads` afterwards. Raises NotTraceableError for
-    a pass that does what would be missing in the graph: looks at values, computes with other
-    tensors than its arguments and the model's, sets attributes, draws random numbers outside of
-    tensors, or switches gradients or autocast on or off on its way. Attributes and generators are
-    as before then.
+    `reads` then has all that the pass reads besides its arguments. Raises NotTraceableError for a
+    pass that does something that the graph would lack:
+
+    - it looks at values, or sets attributes;
+    - it computes with other tensors than its arguments and the model's;
+    - it draws random numbers outside of tensors;
+    - it switches gradients or autocast on or off.
+
+    Attributes and generators are restored.
     """
     attributes, generators = _attributes(model), _generators()
     try:

@@ -1,4 +1,4 @@
-"""The values of a pass while it is followed, and the tracer that hands them out."""
+"""The values of a pass while it is traced, and the tracer that makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where branches of a network meet and part: concatenation, and one output for several takers."""
+"""Where branches join and part: concatenation, and one output for several consumers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def concatenate(images: Sequence[Tensor]) -> Tensor:
 def join_branches(
     images: Sequence[Tensor], rectify: Sequence[bool], takers: int = 1
 ) -> tuple[Tensor, ...]:
-    """Return the concatenation, of the ReLU of some of the images, once for each of its takers."""
+    """Return the concatenation, of the ReLU of some of the images, once for each consumer."""
     if not _fit_together(images):
         parts = [relu(part) if flag else part for part, flag in zip(images, rectify, strict=True)]
         return (torch.cat(parts, dim=1),) * takers
@@ -47,7 +47,7 @@ def _fit_together(images: Sequence[Tensor]) -> bool:
 
 
 def hand_out(images: Tensor, takers: int) -> tuple[Tensor, ...]:
-    """Return the images once for each of several takers."""
+    """Return the images once for each of several consumers."""
     if images.dim() != 4 or not is_plain(images):
         return (images,) * takers
     results: tuple[Tensor, ...] = _distribute(images, takers)

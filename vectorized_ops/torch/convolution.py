@@ -1,4 +1,4 @@
-"""Convolution and the ReLU behind it, in one."""
+"""Convolution fused with the ReLU behind it."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def rectified_convolution(
     window: tuple[Any, Any, Any, int],
     overwrite: bool = False,
 ) -> Tensor:
-    """Do so; `window` is stride, padding, dilation and groups.
+    """Compute `conv2d_relu`; `window` is stride, padding, dilation and groups.
 
-    With `overwrite`, the gradient that arrives is nobody else's and may be overwritten.
+    With `overwrite`, the arriving gradient has no other consumer and may be overwritten.
     """
     *extents, groups = window
     pairs = [pair(extent) for extent in extents]

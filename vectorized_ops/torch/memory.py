@@ -1,4 +1,4 @@
-"""Memory that the process keeps, so that a training step does not fetch its pages anew."""
+"""Memory that the process keeps, so that a training step causes no page faults."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def keep_memory(huge_pages: bool = True) -> None:
     """Let the whole process keep the memory that it frees, and ask for huge pages for its heap.
 
     By default glibc gives every large block back to the system as soon as it is freed. A training
-    step allocates and frees all its activations, and the system clears each page anew before it
-    hands it out: 20 to 30 % of a step of PyTorch. Once kept, the memory that a process has used
-    stays with it until it ends, whichever library allocated it, and cannot be given back by
-    freeing tensors. Huge pages are asked for in the half of the machine's memory that the heap
-    grows into next; none of it is taken before it is used. Calling it again changes nothing.
+    step allocates and frees all its activations, and the system clears each page before it hands it
+    out again: 20 to 30 % of a step of PyTorch. With this setting a process keeps its memory until
+    it ends, whichever library allocated it, and freeing tensors does not give it back. Huge pages
+    are requested for the half of the machine's memory that the heap grows into next; none of it is
+    taken before it is used. A second call changes nothing.
 
     Raises OperationError where the C library has no mallopt(3), as those other than glibc.
     Allocators loaded in its place (jemalloc, tcmalloc) have settings of their own.
@@ -35,7 +35,7 @@ def keep_memory(huge_pages: bool = True) -> None:
         mallopt = library.mallopt
     except AttributeError:
         raise OperationError(
-            "memory was to be kept, but this C library has no mallopt: expected glibc; call "
+            "keep_memory was requested, but this C library has no mallopt: expected glibc; call "
             "optimize(model, keep_memory=False), and set the allocator that is in use instead"
         ) from None
     never, none = -1, 0

@@ -1,4 +1,4 @@
-"""Batch normalisation for training, in one with the ReLU, or the addition and ReLU, behind it."""
+"""Batch normalisation for training, fused with the ReLU, or the addition and ReLU, behind it."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def normalise(
     takers: int = 1,
     overwrite: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Return the result of `batch_norm` once for each of its takers.
+    """Return the result of `batch_norm` once for each consumer.
 
-    With `overwrite`, the gradient that arrives is nobody else's and may be overwritten.
+    With `overwrite`, the arriving gradient has no other consumer and may be overwritten.
     """
     if not _is_ours(images, addend, state, batch):
         return (_by_torch(images, state, batch, addend, relu),) * takers

@@ -1,4 +1,4 @@
-"""A user's own model with fused operations in it, for training on a CPU."""
+"""Puts fused operations into a user's own model, for training on a CPU."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ SINGLY: dict[type[nn.Module], type[nn.Module]] = {
     nn.AvgPool2d: pooling.AvgPool2d,
     nn.AdaptiveAvgPool2d: pooling.AdaptiveAvgPool2d,
 }
-"""Modules that are exchanged one by one, whatever stands beside them."""
+"""Modules that are replaced one by one, without regard to their neighbours."""
 
 _BEFORE = {ours: theirs for theirs, ours in SINGLY.items()}
 
 
 @dataclass(slots=True)
 class Fusion:
-    """What `optimize` made of a model: how many of each operation, by what they are made of.
+    """The result of `optimize`: how many of each fused operation, by its parts.
 
-    `refused` is why the forward pass could not be followed, or empty.
+    `refused` is why the forward pass could not be traced, or empty.
     """
 
     operations: Counter[str]
@@ -54,25 +54,25 @@ class Fusion:
 def optimize(model: Model, keep_memory: bool = True) -> Model:
     """Let a model of your own train faster on a CPU; returns the model, which is changed.
 
-    Its forward pass is followed by torch.fx, and a convolution, batch normalisation or residual
-    addition becomes one operation with the ReLU behind it. A pass that cannot be followed, because
-    it looks at values, draws random numbers outside of tensors, or sets attributes for example,
-    keeps its operations (OptimizationWarning says why), and only the modules in `SINGLY` are
-    exchanged. Activations become channels_last, results are in the order of what was given.
+    Its forward pass is traced by torch.fx, and a convolution, batch normalisation or residual
+    addition is fused with the ReLU behind it. A pass that cannot be traced keeps its operations,
+    because it looks at values, draws random numbers outside of tensors, or sets attributes, for
+    example. OptimizationWarning says why, and only the modules in `SINGLY` are replaced.
+    Activations become channels_last; results have the order of the arguments.
 
     Modules, parameters and buffers stay the same objects under the same names, so an optimizer made
-    before goes on working and so does `state_dict`. The model's class becomes a subclass of what it
-    was. `train()`, `eval()`, hooks, exchanged modules and other arguments are noticed, and so is
-    whatever the pass has read: attributes, globals. Then it is followed anew, but not for ever: see
-    docs/torch.md, also for what is not noticed. A layer with hooks or methods of its own is called
-    as it is.
+    before continues to work and so does `state_dict`. The model's class becomes a subclass of its
+    former one. `train()`, `eval()`, hooks, replaced modules and other arguments are noticed, and so
+    are changes of all that the pass has read: attributes, globals. Then it is traced again, up to a
+    limit: see docs/torch.md, also for what is not noticed. A layer with hooks or methods of its own
+    is called as it is.
 
-    Where PyTorch's own operations are to be seen, as by autocast, torch.compile, torch.jit.trace,
-    torch.func or hooks of all modules, the plain model runs. `plain(model)` is the way back.
+    Where PyTorch's own operations must be visible, as by autocast, torch.compile, torch.jit.trace,
+    torch.func or hooks of all modules, the plain model runs. `plain(model)` undoes all.
 
     Results equal those of the plain model but for rounding (1e-6 of a layer's largest value or so)
-    and what follows from it, such as values that fall on the other side of a ReLU's zero. Anything
-    but float32 on the CPU is computed by PyTorch as before. There are no second derivatives.
+    and its consequences, such as values that fall on the other side of a ReLU's zero. Anything but
+    float32 on the CPU is computed by PyTorch as before. There are no second derivatives.
 
     With `keep_memory`, the whole process keeps the memory that it frees from then on: see
     `vectorized_ops.torch.keep_memory`, which is all that it calls.
@@ -94,7 +94,7 @@ def optimize(model: Model, keep_memory: bool = True) -> Model:
 def plain(model: Model) -> Model:
     """Undo what `optimize` did to a model and to those in it; returns the model, which is changed.
 
-    It is all PyTorch's again, for whoever has to read the program of its forward pass:
+    All of it is PyTorch's again, for tools that read the program of its forward pass:
     `torch.jit.script`, `torch.fx.symbolic_trace`. Parameters, buffers and hooks stay; the memory
     that the process keeps stays, too.
 
@@ -116,13 +116,13 @@ def plain(model: Model) -> Model:
 
 
 def fusion_of(model: nn.Module) -> Fusion:
-    """Return what `optimize` made of a model, as of the last pass that it followed."""
+    """Return the result of `optimize` for a model, as of the last pass that was traced."""
     passes = passes_of(model)
     return Fusion(passes.fused + passes.singly, passes.refused)
 
 
 def exchanged(module: nn.Module) -> str:
-    """Exchange the class of a module if there is a faster one; return the name of the old one."""
+    """Replace the class of a module if there is a faster one; return the name of the old one."""
     kind = type(module)
     faster = _in_place_of(kind, SINGLY)
     if faster is None or is_altered(module):

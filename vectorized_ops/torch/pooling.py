@@ -1,4 +1,4 @@
-"""Pooling for training: places of maxima take a byte, where PyTorch's take eight."""
+"""Pooling for training: argmax indices take one byte each, where PyTorch's take eight."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""``check``: does placement work on this machine, and is a process where it should be."""
+"""``check``: whether placement works on this machine, and whether a process is in its place."""

@@ -1,4 +1,4 @@
-"""What a check found, and all findings as text."""
+"""A single result of a check, and all results as text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Literal, TypeAlias
 from affinity.cli.layout import paragraph
 
 Level: TypeAlias = Literal["ok", "note", "warn", "fail"]
-"""note: worth knowing; warn: slower than need be; fail: what is promised cannot be had."""
+"""note: worth knowing; warn: slower than necessary; fail: placement does not work."""
 
 _MARKS: dict[Level, str] = {"ok": "ok  ", "note": "note", "warn": "WARN", "fail": "FAIL"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One subject, how it is with it, and the way out where something is wrong."""
+    """One subject, its state, and the remedy where something is wrong."""
 
     level: Level
     subject: str

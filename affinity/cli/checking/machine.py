@@ -1,4 +1,4 @@
-"""All that is checked of a machine and of what this process may do on it."""
+"""All checks of a machine, and of the permissions of this process on it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from affinity.topology import Topology
 def machine_findings(
     topology: Topology, allowed: Allowed, environment: Mapping[str, str] = os.environ
 ) -> Iterator[Finding]:
-    """The machine that this runs on, from its parts to what becomes of a page."""
+    """All findings about this machine, from its parts to the placement of a page."""
     cores = counted(len(topology.cores), "core")
     yield Finding("ok", "machine", f"{machine_name(topology)}, {cores}")
     yield _memories(topology)

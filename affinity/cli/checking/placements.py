@@ -1,4 +1,4 @@
-"""Whether plans on a machine keep what is always promised: nothing cut, nothing given twice."""
+"""Checks that plans on a machine cut no tile and give no core to two workers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ REQUESTS = (
     Request(workers=4, strategy="scatter", cores_per_worker=1),
     *(Request(workers=unit) for unit in _UNITS),
 )
-"""What every machine is asked for; where there are too few cores, that is an answer too."""
+"""The requests for every machine; too few cores for one is a valid answer."""
 
 
 def broken_placements(topology: Topology) -> tuple[int, list[str]]:
-    """How many of `REQUESTS` the machine has places for, and what is wrong with their plans."""
+    """How many of `REQUESTS` the machine has places for, and the faults of their plans."""
     allowed, made, wrong = Allowed(cpus=topology.cpus), 0, list[str]()
     for request in REQUESTS:
         if request.workers == "l3" and not has_cache(topology, 3):
@@ -44,7 +44,7 @@ def broken_placements(topology: Topology) -> tuple[int, list[str]]:
 
 
 def faults(topology: Topology, plan: Plan) -> Iterator[str]:
-    """What a plan for the whole machine breaks of that which is always kept."""
+    """The faults of a plan for the whole machine: cut tiles, cores given twice."""
     holders = [(worker.rank, frozenset(worker.all_cpus)) for worker in plan.workers]
     times = Counter(cpu for _, cpus in holders for cpu in cpus)
     if twice := [cpu for cpu, count in times.items() if count > 1]:

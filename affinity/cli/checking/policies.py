@@ -1,4 +1,4 @@
-"""Whether memory policies work here: tried on one page of each memory that may be used."""
+"""Checks that memory policies work here, on one page of each NUMA node that may be used."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _MODES = ("bind", "preferred", "interleave", "preferred-many", "weighted-interle
 
 
 def policy_findings(topology: Topology, mems: Sequence[int]) -> Iterator[Finding]:
-    """Bind a page to each node and see where it comes to lie; then which modes there are.
+    """Bind a page to each node and check where it lies; then check which modes work.
 
-    That they do not work is no failure where there is one memory only: all pages are there anyway.
+    On a machine with one memory only, policies that do not work are no failure: all pages are there
+    anyway.
     """
     level: Level = "fail" if len(mems) > 1 else "note"
     try:

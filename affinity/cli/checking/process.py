@@ -1,4 +1,4 @@
-"""Whether a process is where its placement wants it."""
+"""Checks that a process is where its placement wants it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from affinity.sizes import format_bytes
 
 
 def process_findings(pid: int) -> Iterator[Finding]:
-    """Where the threads and pages of a process are, held against its placement if it has one.
+    """Where the threads and pages of a process are, compared with its placement if it has one.
 
-    Raises AffinityError if it may not be looked at.
+    Raises AffinityError if the process may not be inspected.
     """
     observed, placement = observe(pid), placement_of(pid)
     yield from seen_findings(observed)
@@ -27,7 +27,7 @@ def process_findings(pid: int) -> Iterator[Finding]:
 
 
 def seen_findings(observed: ObservedBinding) -> Iterator[Finding]:
-    """What was seen, without judging it."""
+    """The observed binding, without judgement."""
     threads = counted(len(observed["threads"]), "thread")
     yield Finding("ok", "threads", f"{threads} on cpus {observed['cpus']}")
     yield Finding("ok", "memory policy", observed["memory_policy"] or "not told by the kernel")
@@ -46,7 +46,7 @@ def seen_findings(observed: ObservedBinding) -> Iterator[Finding]:
 
 
 def judged_findings(placement: Placement, observed: ObservedBinding) -> Iterator[Finding]:
-    """What is not as the placement asks, and what its owner should know."""
+    """Deviations from the placement, and notes for the owner."""
     problems = judge(placement, observed)
     for problem in problems:
         yield Finding("fail", "placement", problem)

@@ -1,7 +1,7 @@
-"""Machines that were recorded elsewhere: are they read, and as others read them?
+"""Checks machines that were recorded elsewhere: readable, and the same facts as hwloc reads.
 
-python -m affinity check --machine machine.tgz       one, in findings
-python -m affinity check --machines folder           all below a folder, in a line each
+python -m affinity check --machine machine.tgz       one machine, in findings
+python -m affinity check --machines folder           all machines below a folder, one line each
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from affinity.topology import Topology
 _CAPTURES = r"\.(?:tar(?:\.\w+)?|t[gbx]z2?)"
 _OTHERS = r"(?:\.v\d(?:tov\d)?)?(?:\.(?:xml|output|console|lstopo|txt))+"
 _NAMED = re.compile(rf"(?P<stem>.+?)(?:(?P<capture>{_CAPTURES})|{_OTHERS})", re.IGNORECASE)
-"""File names of machines: what one machine is called, and whether it is a capture of files."""
+"""File names of machines: the machine's name, and whether it is a capture of files."""
 
 _SUBJECT = "second opinion"
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What came of one recorded machine: `verdict` is "ok", "none" (no machine) or "FAIL"."""
+    """The result for one recorded machine: `verdict` is "ok", "none" (no machine) or "FAIL"."""
 
     name: str
     verdict: str
@@ -42,7 +42,7 @@ class Recorded:
 
 
 def recorded_findings(path: Path, hbm: Sequence[HbmWord] = ()) -> Iterator[Finding]:
-    """What can be checked of a machine that is only described: the rest is about this one."""
+    """The checks that apply to a recorded machine; the others are about the present one."""
     topology = read_machine(path, hbm)
     cores = counted(len(topology.cores), "core")
     yield Finding("ok", "machine", f"{machine_name(topology)}, {cores}")
@@ -60,9 +60,10 @@ def recorded_findings(path: Path, hbm: Sequence[HbmWord] = ()) -> Iterator[Findi
 
 
 def sweep(folder: Path) -> Iterator[Recorded]:
-    """Every machine below `folder`, by name: read, held against what lies beside it, planned on.
+    """Check every machine below `folder`, by name: read it, compare it, plan on it.
 
-    Raises TopologyError if there is no file or folder that could be one.
+    It is compared with other records of the same machine. Raises TopologyError if there is no file
+    or folder that could be a machine.
     """
     found = [folder] if _is_root(folder) else _machines(folder)
     if not found:
@@ -95,7 +96,7 @@ def _reason(path: Path, error: TopologyError) -> str:
 
 
 def _opinions(path: Path, topology: Topology) -> Iterator[Finding]:
-    """Where others see the machine otherwise: in files beside its own, or inside its capture."""
+    """Differences to other records of the machine: files beside its own, or inside its capture."""
     for other in _beside(path):
         try:
             yield from _held_against(topology, other.name, read_machine(other))
@@ -121,7 +122,7 @@ def _held_against(topology: Topology, name: str, theirs: Topology) -> Iterator[F
 
 
 def _left_out(topology: Topology, difference: Difference) -> bool:
-    """Whether hwloc left out what the captor was not allowed to use, as it does unless asked."""
+    """Whether hwloc left out what the captor was not allowed to use, as it does by default."""
     if difference.fact not in ("cpus", "NUMA nodes"):
         return False
     ours, theirs = (

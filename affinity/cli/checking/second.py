@@ -1,4 +1,4 @@
-"""hwloc as the second opinion on this machine."""
+"""Compares this machine's topology with that of hwloc."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SUBJECT = "hwloc"
 
 
 def second_opinion_findings(topology: Topology) -> Iterator[Finding]:
-    """Where hwloc sees this machine otherwise, if it is installed."""
+    """Differences to hwloc's view of this machine, if hwloc is installed."""
     try:
         theirs = lstopo_topology()
     except TopologyError as error:

@@ -1,4 +1,4 @@
-"""What the administrator set that moves pages, or makes them small, behind a placement's back."""
+"""Checks system settings that move pages after placement, or make huge pages impossible."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _shared_huge_pages(files: MachineFiles) -> Iterator[Finding]:
         yield Finding(
             "note",
             "huge pages, shared",
-            f"{chosen}: shared segments come in small pages",
+            f"{chosen}: shared memory comes in small pages",
             f"as root: echo advise > /{_THP}/shmem_enabled",
         )
     elif chosen:
@@ -77,5 +77,5 @@ def _word(files: MachineFiles, path: str) -> str:
 
 
 def _chosen(files: MachineFiles, path: str) -> str:
-    """The word in brackets of a setting such as ``always [madvise] never``."""
+    """The selected value, in brackets, of a setting such as ``always [madvise] never``."""
     return _word(files, path).partition("[")[2].partition("]")[0]

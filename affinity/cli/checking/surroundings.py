@@ -1,4 +1,4 @@
-"""What was brought along: limits of the job, and variables that move or count threads."""
+"""Checks what a job inherits: its limits, and variables that bind or count threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def limit_findings(
 ) -> Iterator[Finding]:
     """The cpus and memories that may be used, who limits them and what that costs.
 
-    In a process that was placed, limits are as they should be.
+    In a process with a placement, limits are expected.
     """
     level: Level = "note" if PLACEMENT_VARIABLE in environment else "warn"
     yield Finding("ok", "allowed cpus", part("cpu", allowed.cpus, topology.cpus))
@@ -36,7 +36,7 @@ def limit_findings(
 
 
 def constraint_findings(topology: Topology, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """What nodes the Slurm job asked for, and whether the modes of a Xeon Phi are those."""
+    """The nodes that the Slurm job asked for, and whether the modes of a Xeon Phi agree."""
     slurm, modes = slurm_words(environment), topology.modes
     if slurm is None or not (slurm := with_constraint(slurm)).constraint:
         return
@@ -48,7 +48,7 @@ def constraint_findings(topology: Topology, environment: Mapping[str, str]) -> I
 
 
 def variable_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Variables by which an OpenMP runtime moves threads, or counts them for all libraries."""
+    """Variables by which an OpenMP runtime binds threads, or sets the thread count of libraries."""
     moving = {n: environment[n] for n in THREAD_PLACEMENT_VARIABLES if n in environment}
     if moving:
         yield Finding(

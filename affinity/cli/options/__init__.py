@@ -1,1 +1,1 @@
-"""What is typed behind the words: one module for each group of options, read only when needed."""
+"""Options of the commands: one module for each group, imported only when needed."""

@@ -1,4 +1,4 @@
-"""Options of what is looked at, and of how it is put out."""
+"""Options that choose the machine to read, and the output format."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def add_machine_options(
     files: bool = True,
     either: argparse._MutuallyExclusiveGroup | None = None,
 ) -> None:
-    """Which machine, and what its owner knows better than it tells.
+    """Options for the machine, and for facts that its files do not tell.
 
-    ``--machine`` stands in `either`, with the options that exclude it.
+    ``--machine`` is in the group `either`, with the options that exclude it.
     """
     group = parser.add_argument_group("the machine")
     if files:

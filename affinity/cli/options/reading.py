@@ -1,4 +1,4 @@
-"""From what was typed to what was meant, with an error that says what was expected."""
+"""Parses option values; errors say what was expected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def typed(parse: Callable[[str], _T]) -> Callable[[str], _T]:
-    """`parse` for argparse, which shows the words of its own kind of error only."""
+    """`parse` for argparse, which shows the messages of its own kind of error only."""
 
     def parsed(text: str) -> _T:
         try:
@@ -34,9 +34,9 @@ def count(text: str) -> int:
 
 
 def file_name(text: str) -> Path:
-    """A path that is not empty, as that of an unset variable would be: it would be this folder.
+    """A path that is not empty: an unset variable would otherwise mean the current folder.
 
-    A ~ that begins it is a home folder, also where a shell leaves it, as in --picture=~/a.svg.
+    A leading ~ is the home folder, also where a shell leaves it, as in --picture=~/a.svg.
     """
     if not text:
         raise argparse.ArgumentTypeError("'' is not the name of a file")

@@ -1,4 +1,4 @@
-"""Options of how the workers are to sit, and the request that is made of them."""
+"""Options that say how workers are placed, and the `Request` made from them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def add_request_options(parser: argparse.ArgumentParser) -> None:
 
 
 def request_from(options: argparse.Namespace) -> Request:
-    """The request that the options describe, for one worker where they ask for as many as fit.
+    """The request of the options, for one worker where they ask for as many as fit.
 
-    Raises PlacementError if they do not say how many.
+    Raises PlacementError if they give no number of workers.
     """
     if options.workers is None and not options.cpus_by_rank:
         raise PlacementError(
@@ -66,7 +66,7 @@ def request_from(options: argparse.Namespace) -> Request:
 
 
 def narrowed(allowed: Allowed, topology: Topology, options: argparse.Namespace) -> Allowed:
-    """What is allowed of what --cpus and --nodes name; PlacementError if that is nothing."""
+    """The allowed part of the cpus and nodes in --cpus and --nodes; PlacementError if empty."""
     cpus, said_by = frozenset(allowed.cpus), list(allowed.said_by)
     if options.cpus is not None:
         cpus &= frozenset(options.cpus)

@@ -1,4 +1,4 @@
-"""Options of `run`: how the command is started, beside where."""
+"""Options of `run` that say how the command is started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from affinity.whole_number import whole_number
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """One rank or all, what they inherit, and what is told of them."""
+    """One rank or all, what they inherit, and what is reported of them."""
     group = parser.add_argument_group("starting")
     group.add_argument(
         "--rank",

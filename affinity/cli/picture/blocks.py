@@ -1,4 +1,4 @@
-"""Pictures as blocks that are put beside and above each other: rectangles and words, in pixels."""
+"""Building blocks of pictures: rectangles and texts in pixels, put beside and above each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LETTER_WIDTH = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """A rectangle with its corner at `x`, `y`; `told` is what a pointer on it brings up."""
+    """A rectangle with its corner at `x`, `y`; `told` is its tooltip."""
 
     x: float
     y: float

@@ -30,7 +30,7 @@ _GOLDEN_ANGLE = 0.381966
 
 
 def worker_colour(rank: int) -> str:
-    """The colour of a worker: eight that are told apart well, then hues far from those before."""
+    """The colour of a worker: eight distinct ones, then hues far from those before."""
     if rank < len(_FIRST):
         return _FIRST[rank]
     lightness = (0.45, 0.6, 0.72)[rank % 3]
@@ -38,7 +38,7 @@ def worker_colour(rank: int) -> str:
 
 
 def role_colour(role: Role) -> str:
-    """What a core is painted with; cores that help a worker have a light shade of its colour."""
+    """The colour of a core; cores that help a worker have a light shade of its colour."""
     if role.rank is None:
         return _USES.get(role.use, PAPER)
     colour = worker_colour(role.rank)
@@ -46,12 +46,12 @@ def role_colour(role: Role) -> str:
 
 
 def darker(colour: str) -> str:
-    """A shade of the colour that stands out on it."""
+    """A darker shade of the colour."""
     return _mixed(colour, "#000000", 0.3)
 
 
 def ink_on(colour: str) -> str:
-    """Dark or light letters, whichever can be read on this colour."""
+    """Dark or light letters, whichever are readable on this colour."""
     red, green, blue = _rgb(colour)
     return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 0.55 else PAPER
 

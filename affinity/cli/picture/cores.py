@@ -1,4 +1,4 @@
-"""The cores of a NUMA node: a square for each, with its hardware threads as small ones in it."""
+"""Draws the cores of a NUMA node: a square for each, with its hardware threads as small squares."""
 
 from __future__ import annotations
 

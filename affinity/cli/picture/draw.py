@@ -1,4 +1,4 @@
-"""The whole picture: packages beside each other, in each its NUMA nodes, below them a legend."""
+"""Draws the whole picture: packages side by side, in each its NUMA nodes, below them a legend."""
 
 from __future__ import annotations
 

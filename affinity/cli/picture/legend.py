@@ -1,4 +1,4 @@
-"""What the colours of a picture mean."""
+"""Draws the legend of a picture's colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A memory as a bar: what is taken already, and what each worker gets of it."""
+"""Draws a memory as a bar: the part already used, and the share of each worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a picture as PNG, with matplotlib where that is installed."""
+"""Writes a picture as PNG, with matplotlib where that is installed."""
 
 from __future__ import annotations
 

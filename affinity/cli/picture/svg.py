@@ -1,4 +1,4 @@
-"""Writing a picture as SVG: text that every browser shows at any size."""
+"""Writes a picture as SVG: text that every browser shows at any size."""
 
 from __future__ import annotations
 

@@ -25,10 +25,12 @@ class CpuBackend(Backend):
 
     `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS; without `winograd`
     "numba" convolves by direct sums alone. A batch larger than `micro_batch` goes through the plan
-    in slices of so many images, whose mean loss and gradient are those of the batch within
-    rounding. Raises NetworkError for an implementation that is not there or does not take a layer
-    of the network, and for a batch that the plan was not made for; ConfigError for a micro-batch
-    that would change what a network computes.
+    in micro-batches of so many images; their mean loss and gradient are those of the batch within
+    rounding.
+
+    Raises NetworkError for an unknown implementation, for a layer that it does not support, and for
+    a batch that the plan was not made for; ConfigError for a micro-batch that would change what a
+    network computes.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class CpuBackend(Backend):
     ) -> float:
         """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
 
-        `ready` is told after each layer.
+        `ready` is called after each layer.
         """
         self._check(batch)
         views = self._views.of(parameters), self._views.of(gradient)
@@ -78,7 +80,7 @@ class CpuBackend(Backend):
             self._operations.prepare(step)
 
     def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
-        """Sum of the images' losses at the first output, and how many it classifies right."""
+        """Sum of the images' losses at the first output, and number of right classifications."""
         self._check(batch)
         return self._passes.evaluate(batch, self._views.of(parameters))
 
@@ -91,8 +93,8 @@ class CpuBackend(Backend):
     def description(self) -> dict[str, object]:
         """The plan: its memory, its micro-batch, and the algorithms chosen by layer and direction.
 
-        `seconds` are those that were measured for the choice, of each candidate; none where the
-        answer needed no measurement. Layers that are computed in one way alone are left out.
+        `seconds` are the measured times of each candidate; none where no measurement was needed.
+        Layers with one algorithm alone are left out.
         """
         plan = self._passes.plan
         return {
@@ -124,7 +126,7 @@ class CpuBackend(Backend):
 
 
 def _gaps(network: Network) -> npt.NDArray[np.intp]:
-    """Return the places of the packed vector that lie between the parameters."""
+    """Return the gaps of the packed vector between parameters."""
     between = np.ones(network.packed_size, np.bool_)
     for spec in network.parameters:
         between[spec.offset : spec.offset + spec.size] = False

@@ -1,4 +1,4 @@
-"""A plan at work: forward and backward through a batch, in slices where the batch is larger."""
+"""Executes a plan: forward and backward through a batch, in slices where the batch is larger."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from vectorized_ops.implementations import Operations
 
 @final
 class Passes:
-    """Runs a plan that was made for `images` images over batches of up to `batch`.
+    """Runs a plan for `images` images over batches of up to `batch`.
 
-    Of a batch in slices the gradient is the sum of theirs: that of the first is written where it
-    belongs, each later one into a vector of its own, which is then added: per slice two reads and
-    a write of the packed size. Networks must not normalise over the batch then.
+    The gradient of a batch in slices is the sum of the slices' gradients. The first is written in
+    place, each later one into a separate vector, which is then added: two reads and a write of the
+    packed size per slice. Networks must not normalise over the batch then.
     """
 
     def __init__(self, network: Network, batch: int, images: int, operations: Operations) -> None:
@@ -44,7 +44,7 @@ class Passes:
     ) -> float:
         """Mean loss over the batch; its gradient goes into `gradient`, which `gradients` views.
 
-        `ready` is told an offset after each stage, of the last slice.
+        `ready` is called with an offset after each stage of the last slice.
         """
         loss = 0.0
         for first, part in self._slices(batch):
@@ -59,7 +59,7 @@ class Passes:
         return loss
 
     def evaluate(self, batch: Batch, parameters: Views) -> tuple[float, int]:
-        """Sum of the images' losses at the first output, and how many it classifies right."""
+        """Sum of the images' losses at the first output, and number of right classifications."""
         loss, correct = 0.0, 0
         for first, part in self._slices(batch):
             run = _run(part, parameters, {}, first, training=False)
@@ -87,11 +87,11 @@ class Passes:
         return stages[found].name if found < len(stages) else None
 
     def release(self) -> None:
-        """Let go of the plan's memory."""
+        """Release the plan's memory."""
         self.plan.release()
 
     def _slices(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
-        """Return the parts that go through the plan at once, each with its first image's number."""
+        """Return the slices of a batch, each with the number of its first image."""
         images, number = len(batch.labels), self.images
         if images <= number:
             yield 0, batch
@@ -101,7 +101,7 @@ class Passes:
             yield first, Batch(batch.images_nhwc[part], batch.labels[part], batch.key)
 
     def _adding_to(self, gradient: FloatArray, ready: Ready) -> Ready:
-        """Add what is done of a later slice, from behind, before it is told."""
+        """Add the complete part of a later slice's gradient before `ready` is called."""
         end = gradient.size
 
         def add(offset: int) -> None:
@@ -116,9 +116,9 @@ class Passes:
         return add
 
     def _slice(self, run: Run, part: Batch, share: float, ready: Ready) -> float:
-        """Write the gradient of a part that is `share` of the batch; return its part of the loss.
+        """Write the gradient of a slice that is `share` of the batch; return its part of the loss.
 
-        That is its share of the mean: the sum of its images' losses by the number of all images.
+        That is the sum of its images' losses divided by the number of all images.
         """
         self._load(part)
         for stage in self.plan.stages:
@@ -147,9 +147,9 @@ def _run(
 
 
 def _done_from(network: Network, stages: list[str]) -> list[int]:
-    """After each stage, backwards, where what is done of the packed gradient begins.
+    """The offset from which the packed gradient is complete after each stage, backwards.
 
-    A stage has the name of its layer; of two with one name the first in order ends it.
+    A stage has the name of its layer. Of two stages with one name, the first in order completes it.
     """
     ends = dict.fromkeys(stages, 0)
     for spec in network.parameters:
@@ -161,6 +161,6 @@ def _done_from(network: Network, stages: list[str]) -> list[int]:
 
 
 def _lines(vector: FloatArray) -> FloatArray:
-    """Return a packed vector in the form of activations: so many values of 16 images."""
+    """Return a packed vector as an array of activations: rows of 16 images."""
     lines: FloatArray = vector.reshape(-1, ALIGNMENT_FLOATS).T
     return lines

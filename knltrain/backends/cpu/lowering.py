@@ -1,9 +1,13 @@
-"""From a network's layers to the stages of a plan: what is fused, and what shares memory.
+"""Lowers a network's layers to the stages of a plan: operator fusion and shared memory.
 
-Fused are: convolution or dense + ReLU; batch normalisation + ReLU; batch normalisation + addition
-+ ReLU; convolution + the statistics of a normalisation, and + 2x2 max pooling, where the
-implementation has it. Branches of a concatenation write straight into their slice of it; ReLU and
-dropout work in place.
+Fused are:
+
+- convolution or dense + ReLU;
+- batch normalisation + ReLU, or + addition + ReLU;
+- convolution + the statistics of a normalisation, and + 2x2 max pooling, where the implementation
+  has it.
+
+Branches of a concatenation write straight into their slice of it. ReLU and dropout work in place.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ from vectorized_ops.implementations import Operations
 
 @final
 class Lowering:
-    """Stages in the order of the layers, and the tensor that each layer's name stands for."""
+    """The stages in the order of the layers, and the output tensor of each layer by name."""
 
     def __init__(self, network: Network, batch: int, operations: Operations) -> None:
         self._network, self._batch, self._operations = network, batch, operations
@@ -130,10 +134,10 @@ class Lowering:
         self.stages.append(stage)
 
     def _addition_behind(self, layer: layers.BatchNormalisation) -> layers.Addition | None:
-        """Return the addition that a normalisation can do in passing.
+        """Return the addition that can be fused into a normalisation.
 
-        What it adds must be there already. Without a gradient of its inputs the normalisation
-        would spoil that of the sum.
+        The other addend must be computed already. Where the normalisation's inputs need no
+        gradient, it is not fused: it would overwrite that of the sum.
         """
         taker = self._sole_taker(layer)
         if not isinstance(taker, layers.Addition) or self._input(layer).gradient is None:
@@ -221,7 +225,7 @@ class Lowering:
         self._done.add(layer.name)
 
     def _reserve(self, layer: layers.Concatenation) -> None:
-        """Make the memory of a concatenation, and give each branch that may its slice of it."""
+        """Make the memory of a concatenation, and give eligible branches their slice of it."""
         whole = self._slices[layer.name] = self._memory_of(layer.name)
         start = 0
         for name in self._network.inputs_of(layer):
@@ -243,7 +247,7 @@ class Lowering:
         return self.tensors[self._network.inputs_of(layer)[0]]
 
     def _output(self, layer: Layer, *behind: Layer | None) -> Tensor:
-        """Make the output of a stage that does `layer` and all that are `behind` it."""
+        """Make the output of a stage that fuses `layer` with those `behind` it."""
         done = [layer, *(each for each in behind if each is not None)]
         output = self._memory_of(done[-1].name)
         for each in done:
@@ -252,13 +256,13 @@ class Lowering:
         return output
 
     def _memory_of(self, name: str) -> Tensor:
-        """Return the slice of a concatenation that a layer's output is to be, or a new tensor."""
+        """Return a layer's output tensor: its slice of a concatenation, or a new one."""
         return self._slices.get(name) or self._tensor(
             name, self._network.shape_of(name), self._network.needs_gradient(name)
         )
 
     def _in_place(self, layer: Layer, inputs: Tensor) -> Tensor:
-        """Make an output in the memory of the inputs; both in the slice, if there is one."""
+        """Make an output in the memory of the inputs; if there is a slice, both are in it."""
         reserved = self._slices.get(layer.name)
         if reserved is not None:
             inputs.values.move_into(reserved.values)
@@ -279,13 +283,13 @@ class Lowering:
             inputs.gradient.move_into(output.gradient)
 
     def _sole_taker(self, layer: Layer) -> Layer | None:
-        """Return the layer that alone takes the output of `layer`, which is no network output."""
+        """Return the only layer that takes the output of `layer`, which is no network output."""
         takers = self._network.consumers(layer.name)
         is_output = any(output.layer == layer.name for output in self._network.outputs)
         return self._layers[takers[0]] if len(takers) == 1 and not is_output else None
 
     def _may_overwrite(self, layer: Layer, inputs: Tensor) -> bool:
-        """Tell whether nobody but `layer` reads the values of its inputs."""
+        """Tell whether `layer` alone reads the values of its inputs."""
         (name,) = self._network.inputs_of(layer)
         alone = name != IMAGES and self._sole_taker(self._layers[name]) is layer
         return alone and not inputs.fixed

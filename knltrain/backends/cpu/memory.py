@@ -1,7 +1,7 @@
-"""The plan's memory: what lives when, and where it lies in one arena.
+"""The plan's memory: lifetimes of arrays, and their offsets in one arena.
 
-Every array of a step has a first and a last moment of use. Arrays whose times do not overlap may
-lie in the same place, so the arena is about as large as what is alive at the busiest moment.
+Every array of a step has a first and a last moment of use. Arrays whose lifetimes do not overlap
+may share memory, so the arena is about as large as what is alive at the busiest moment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALIGNMENT_BYTES = 64
 class Buffer:
     """Memory for an array, alive from its first to its last moment of use.
 
-    `shape` is that of the array in logical order, images first; `array` is set with the arena.
+    `shape` is the logical one, images first; `array` is set once there is an arena.
     """
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float32):
@@ -40,7 +40,7 @@ class Buffer:
 class Place:
     """Channels `start` to `stop` of a buffer or of another place, or all of them.
 
-    `array` is there once the buffer's is and `bind` was called.
+    `array` exists after `bind`, which needs the buffer's array.
     """
 
     def __init__(self, origin: Buffer | Place, start: int = 0, stop: int | None = None) -> None:
@@ -55,15 +55,15 @@ class Place:
 
     @property
     def buffer(self) -> Buffer:
-        """The memory that it is a part of."""
+        """The buffer that it is a part of."""
         return self._found()[0]
 
     def part(self, start: int, stop: int) -> Place:
-        """Channels `start` to `stop` of these, also if these move."""
+        """Channels `start` to `stop` of this place; they move with it."""
         return Place(self, start, stop)
 
     def move_into(self, other: Place) -> None:
-        """Lie from now on where `other` does, which has the same shape."""
+        """Share the memory of `other` from now on, which has the same shape."""
         self._origin, self._start, self._stop = other, 0, other.shape[-1]
 
     def bind(self) -> None:
@@ -75,7 +75,7 @@ class Place:
         self.array = buffer.array if whole else buffer.array[..., start:stop]
 
     def _found(self) -> tuple[Buffer, int]:
-        """Return the buffer, and the channel of it with which this begins."""
+        """Return the buffer, and the place's first channel in it."""
         if isinstance(self._origin, Buffer):
             return self._origin, self._start
         buffer, start = self._origin._found()
@@ -92,10 +92,11 @@ class Lifetime:
 
 
 def packed(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
-    """Return the offset of each, and the size of an arena in which none meet while both live.
+    """Return the offset of each lifetime, and the size of an arena without conflicts.
 
-    Largest first, each at the lowest offset that is free in all its time: for the intervals of a
-    training step, most of which are nested, that comes close to the largest sum over any moment.
+    Memory of two lifetimes that overlap in time does not overlap. Largest first, each at the lowest
+    offset that is free during its lifetime. For the intervals of a training step, most of which are
+    nested, the size is close to the lower bound, `largest_sum`.
     """
     offsets = [0] * len(lifetimes)
     placed: list[int] = []

@@ -1,7 +1,7 @@
-"""How many images of a batch go through the plan at a time.
+"""Chooses the micro-batch: how many images of a batch go through the plan at a time.
 
-A smaller number needs a smaller arena, which may stay in the caches; but the weights are read, and
-their gradient is written and added, once for each slice.
+A smaller one needs a smaller arena, which may stay in the caches. But every micro-batch reads the
+weights, and writes and adds their gradient.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ MicroBatch: TypeAlias = int | Literal["auto"]
 """A number of images; 0: the whole batch; "auto": whichever is measured to be fastest."""
 
 LEAST_BATCH = 32
-"""Smaller batches are not worth a measurement: half of them is less than one vector."""
+"""Smaller batches are not measured: half of one is less than a vector."""
 
 TIMED_FLOPS = 20e9
-"""Of the steps that are timed together: a short one alone is at the mercy of the moment."""
+"""Of steps that are timed together: the time of a short one alone is too inaccurate."""
 
 MOST_STEPS = 20
 
 
 def check_micro_batch(network: Network, batch: int, asked: MicroBatch) -> None:
-    """Refuse to cut a batch over which a network normalises: `ConfigError`."""
+    """Refuse micro-batches for a network that normalises over the batch: `ConfigError`."""
     layer = _normalisation(network)
     if layer is not None and asked != "auto" and 0 < asked < batch:
         raise ConfigError(
@@ -45,12 +45,12 @@ def check_micro_batch(network: Network, batch: int, asked: MicroBatch) -> None:
 def make_passes(
     network: Network, batch: int, asked: MicroBatch, operations: Operations, options: str = ""
 ) -> tuple[Passes, list[dict[str, float]]]:
-    """Return the passes asked for, and the comparisons made: a step's seconds by micro-batch.
+    """Return the passes asked for, and the measurements made: seconds of a step by micro-batch.
 
-    "auto" halves the slices for as long as that is clearly faster; what it finds is remembered for
-    this network, batch, `options`, number of threads and machine. Nothing is measured, and the
-    batch stays whole, with less than 32 images, batch normalisation, or an implementation that
-    chooses nothing by measurement.
+    "auto" halves the micro-batch for as long as that is clearly faster. The result is remembered
+    for this network, batch, `options`, number of threads and machine. Nothing is measured, and the
+    batch stays whole, with less than 32 images, batch normalisation, or an implementation without
+    autotuning.
     """
     if asked != "auto":
         return Passes(network, batch, min(asked or batch, batch), operations), []
@@ -70,7 +70,7 @@ def make_passes(
 
 @final
 class _Candidates:
-    """Passes by their number of images, made when they are needed, and steps to measure them by."""
+    """Passes by their number of images, made when needed, and steps to measure them by."""
 
     def __init__(self, network: Network, batch: int, operations: Operations) -> None:
         self._network, self._batch, self._operations = network, batch, operations
@@ -93,7 +93,7 @@ class _Candidates:
             )
 
     def drop(self, images: int) -> None:
-        """Let go of the memory of those that take so many images."""
+        """Release the memory of the passes for this number of images."""
         if images in self._made:
             self._made.pop(images).release()
 
@@ -118,5 +118,5 @@ def _normalisation(network: Network) -> str | None:
 
 
 def _digest(network: Network) -> str:
-    """Return what tells networks apart: the name, and a digest of all layers and their shapes."""
+    """Return an identifier of a network: its name, and a digest of all layers and their shapes."""
     return f"{network.name} {hashlib.sha256(repr(network).encode()).hexdigest()[:16]}"

@@ -1,7 +1,7 @@
-"""A network compiled once for a batch: which operation runs when, and on which memory.
+"""A network compiled once for a batch: the order of operations, and the memory of each.
 
-Moments count the forward stages, then the loss, then the backward stages: from them follows how
-long each array lives, and from that where it lies in the plan's one arena.
+Moments count the forward stages, then the loss, then the backward stages. They determine the
+lifetime of each array, and the lifetimes determine its offset in the plan's one arena.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from vectorized_ops.implementations import Operations
 
 @final
 class Plan:
-    """`stages` in order; `input` is what the first reads, `outputs` the logits with their weights.
+    """`stages` in order; `input` is read by the first, `outputs` are logits with their weights.
 
     `evaluation` are the stages that evaluation needs. `arena_bytes` is the memory of all arrays of
-    a step, parameters and their gradient excepted.
+    a step, without parameters and their gradient.
     """
 
     def __init__(self, network: Network, batch: int, operations: Operations) -> None:
@@ -52,7 +52,7 @@ class Plan:
         self.arena_bytes = self._bind()
 
     def _bind(self) -> int:
-        """Make the arena, and let places and operations know their part of it."""
+        """Make the arena, and bind places and operations to their parts of it."""
         buffers = list({id(place.buffer): place.buffer for place in self._places}.values())
         scratch_users = [user for stage in self.stages for user in stage.scratch_users]
         scratch = max((4 * user.scratch_size for user in scratch_users), default=0)
@@ -80,7 +80,7 @@ class Plan:
         return Lifetime(size, buffer.first, buffer.last)
 
     def release(self) -> None:
-        """Let go of the arena."""
+        """Release the arena."""
         self.stages.clear()
         self.evaluation.clear()
         for place in self._places:
@@ -90,10 +90,10 @@ class Plan:
 
 
 def wire(stages: list[Stage], outputs: Iterable[Tensor]) -> None:
-    """Decide for every share in a gradient whether it is written or added, and who masks.
+    """Decide for every share in a gradient whether it is written or added, and which stage masks.
 
-    Of the stages that take a tensor the last in order comes first in the backward pass and writes;
-    the others add; the one that comes last leaves zeros where a ReLU cut the values off.
+    Of the stages that take a tensor, the last in order comes first in the backward pass and writes;
+    the others add. The one that comes last writes zeros where a ReLU cut the values off.
     """
     written = set(outputs)
     final_flows: dict[Tensor, Flow] = {}
@@ -112,7 +112,7 @@ def wire(stages: list[Stage], outputs: Iterable[Tensor]) -> None:
 
 
 def _share(stage: Stage, addend: Tensor) -> None:
-    """Let the gradient of an addend lie where that of the sum does, which it equals."""
+    """Let an addend's gradient share the memory of the sum's, which it equals."""
     if addend.gradient is not None and stage.output.gradient is not None:
         addend.gradient.move_into(stage.output.gradient)
 

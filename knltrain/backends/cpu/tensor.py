@@ -1,4 +1,4 @@
-"""What flows between the stages of a plan, forward as values and backward as a gradient."""
+"""Tensors between the stages of a plan: values forward, gradients backward."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from knltrain.network.layers import Shape
 
 @final
 class Tensor:
-    """The output of a stage, or the images; `gradient` is None where nobody needs it.
+    """The output of a stage, or the images; `gradient` is None where it is not needed.
 
-    `rectified` values come out of a ReLU: where they are 0 the gradient must become 0. If `masked`,
-    the last stage that adds to the gradient sees to that in passing; otherwise the stage that made
-    the values does. `fixed` values must not be overwritten: the stage that made them reads them
-    again. `parent` is the concatenation of whose memory a tensor is a part.
+    - `rectified` values come out of a ReLU: where they are 0 the gradient must become 0. If
+      `masked`, the last stage that adds to the gradient applies that mask; otherwise the stage that
+      made the values does.
+    - `fixed` values must not be overwritten: the stage that made them reads them again.
+    - `parent` is the concatenation whose memory a tensor is a part of.
     """
 
     def __init__(self, name: str, shape: Shape, values: Place, gradient: Place | None) -> None:
@@ -27,7 +28,7 @@ class Tensor:
 
     @property
     def masked(self) -> bool:
-        """Whether the gradient arrives with zeros where the values were cut off."""
+        """Whether the gradient arrives already masked: with zeros where values were cut off."""
         return self._masked if self.parent is None else self.parent.masked
 
     def mark_masked(self) -> None:
@@ -48,7 +49,7 @@ class Flow:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anybody needs the gradient of the tensor."""
+        """Whether the gradient of the tensor is needed."""
         return self.tensor.gradient is not None
 
     @property
@@ -59,5 +60,5 @@ class Flow:
 
     @property
     def manner(self) -> dict[str, Any]:
-        """How to write: the arguments `add` and `mask` of the operation."""
+        """The arguments `add` and `mask` of the operation."""
         return {"add": self.add, "mask": self.tensor.values.array if self.mask else None}

@@ -20,8 +20,8 @@ from knltrain.vectors import FloatArray
 class TorchBackend(Backend):
     """A network as PyTorch modules on the CPU, with oneDNN kernels in channels-last layout.
 
-    The modules run by `execution`, eagerly if none is given. The number of threads is PyTorch's,
-    and so the whole process's; dropout draws from its generator.
+    `execution` runs the modules, eagerly by default. The number of threads is PyTorch's, and so the
+    whole process's; dropout uses PyTorch's generator.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TorchBackend(Backend):
 
     @torch.no_grad()
     def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
-        """Sum of the losses of the batch's images, and how many of them are classified right."""
+        """Sum of the losses of the batch's images, and number of right classifications."""
         module = self._execution.module_of(parameters).eval()
         _keep_statistics_in(module, self._tensors.of(parameters))
         logits, labels = module(_nchw(batch)), torch.from_numpy(batch.labels)
@@ -85,7 +85,7 @@ class TorchBackend(Backend):
         return None
 
     def close(self) -> None:
-        """Let go of the packed vectors."""
+        """Release the packed vectors."""
         self._execution.close()
         self._tensors.clear()
 
@@ -102,9 +102,9 @@ class TorchBackend(Backend):
 
 
 def _keep_statistics_in(module: NetworkModule, tensors: Tensors) -> None:
-    """Let normalisations keep running statistics in `tensors`, or nowhere where it has none.
+    """Let normalisations keep running statistics in `tensors`, or none where it has no entry.
 
-    With momentum 1 what training leaves there are those of the batch alone.
+    With momentum 1 training leaves the statistics of the batch alone there.
     """
     for name, normalisation in module.normalisations().items():
         normalisation.momentum = 1.0

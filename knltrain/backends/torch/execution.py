@@ -1,4 +1,4 @@
-"""How a network's PyTorch modules run: the parameters they compute with, and their gradient."""
+"""Runs a network's PyTorch modules on parameters and gradient in packed vectors."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 class Execution(ABC):
-    """Modules for packed vectors of one network, and the way back from them to packed gradients."""
+    """Modules that compute with packed vectors, and their gradients as packed vectors."""
 
     @abstractmethod
     def module_of(self, parameters: FloatArray) -> NetworkModule:
-        """A module that computes with what lies in the packed vector `parameters` now."""
+        """A module that computes with the current values of the packed vector `parameters`."""
 
     @abstractmethod
     def backward(self, loss: torch.Tensor, module: NetworkModule, gradients: Tensors) -> None:
         """Write the gradient of `loss`, which `module` computed, into `gradients`, which are zero.
 
-        Those of running statistics are left alone.
+        Gradients of running statistics are not written.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the packed vectors."""
+        """Release the packed vectors."""
 
 
 class EagerExecution(Execution):
@@ -55,7 +55,7 @@ class EagerExecution(Execution):
         loss.backward()  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
-        """Let go of the packed vectors."""
+        """Release the packed vectors."""
         self._modules.clear()
 
     def _as_module(self, parameters: FloatArray) -> NetworkModule:

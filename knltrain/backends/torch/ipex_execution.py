@@ -19,10 +19,10 @@ from knltrain.vectors import FloatArray
 class IpexExecution(Execution):
     """Modules that went through `ipex.optimize` for training in float32.
 
-    IPEX keeps a convolution's weights, and computes their gradient, in the order of its kernels.
-    They are brought into it before each call, and their gradients back behind it: two copies of
-    these weights' size. All other parameters and gradients are views on the packed vectors.
-    Raises ConfigError where torch 2.8 and IPEX 2.8 are not installed.
+    IPEX keeps a convolution's weights, and computes their gradient, in the layout of its kernels.
+    The weights are copied into that layout before each call, and their gradients back after it: two
+    copies of these weights' size. All other parameters and gradients are views on the packed
+    vectors. Raises ConfigError where torch 2.8 and IPEX 2.8 are not installed.
     """
 
     def __init__(self, network: Network) -> None:
@@ -51,7 +51,7 @@ class IpexExecution(Execution):
             gradients[name].copy_(layer.ctx.to_public(layer.weight.grad))
 
     def close(self) -> None:
-        """Let go of the packed vectors."""
+        """Release the packed vectors."""
         self._modules.clear()
         self._tensors.clear()
 
@@ -67,7 +67,7 @@ class IpexExecution(Execution):
         return {spec.name: torch.from_numpy(views[spec.name]) for spec in self._trained}
 
     def _reordered(self, module: NetworkModule) -> dict[str, Any]:
-        """The layers whose weights IPEX keeps in an order of its own, by the weights' names."""
+        """The layers whose weights IPEX keeps in a layout of its own, by the weights' names."""
         layers = dict(module.named_children())
         weights = {
             spec.name: layers[spec.layer] for spec in self._trained if spec.role == "weights"
@@ -76,9 +76,9 @@ class IpexExecution(Execution):
 
 
 def _imported_ipex() -> Any:
-    """IPEX, without the processes that compile in the background, which it would have torch start.
+    """IPEX, imported without torch's background processes for compiling.
 
-    Nothing is compiled here, and they would stay as long as this process.
+    Nothing is compiled here, and they would live as long as this process.
     """
     import torch._inductor.config as inductor
 

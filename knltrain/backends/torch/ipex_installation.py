@@ -1,4 +1,4 @@
-"""Whether Intel's extension for PyTorch is here, found out without importing anything heavy."""
+"""Detects Intel's extension for PyTorch without importing anything heavy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RELEASE = "2.8"
 
 
 def check_ipex() -> None:
-    """Refuse to go on without torch 2.8 and IPEX 2.8: `ConfigError` that says what is there."""
+    """Refuse to go on without torch 2.8 and IPEX 2.8: `ConfigError` with the versions found."""
     found = {name: _version(name) for name in ("torch", IPEX)}
     if all(f"{version}.".startswith(f"{RELEASE}.") for version in found.values()):
         return

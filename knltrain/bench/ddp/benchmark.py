@@ -1,8 +1,8 @@
 """`knltrain bench ddp`: steps of plain DDP over backends of torch.distributed, in turns.
 
-The network is the three fully connected layers at the end of VGG, made narrower: many parameters
-for little arithmetic, so that exchanging gradients takes much of a step. Each backend has P
-processes, one on the cores of each worker, which are suspended while it is not their turn.
+The network is the three fully connected layers at the end of VGG, made narrower. They have many
+parameters for little arithmetic, so the exchange of gradients takes much of a step. Each backend
+has P processes, one on the cores of each worker; they are suspended while other backends run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOLERANCE = 1e-4
 
 
 class DifferentLosses(KnltrainError):  # noqa: N818
-    """Backends with which the same model learns differently: their speed would mean nothing."""
+    """Backends whose losses of the same model differ: their speed would mean nothing."""
 
 
 def run_ddp_benchmark(
@@ -40,11 +40,16 @@ def run_ddp_benchmark(
 ) -> dict[str, Any]:
     """Measure steps of `batch` images per rank over all `backends`, in alternating `rounds`.
 
-    The report holds the machine, the number of `parameters`, and for each backend the `losses` of
-    all ranks in the first steps, the `seconds` of a step (median and least of the rounds), and how
-    many times as `fast` as each other it is, by the median of the rounds' ratios. Raises
-    ConfigError for what cannot be measured, DifferentLosses when backends do not agree, PeerError
-    when one breaks off, and RunAborted when a signal asks for the end; nothing is left behind then.
+    The report has
+
+    - the machine, and the number of `parameters`;
+    - for each backend the `losses` of all ranks in the first steps;
+    - the `seconds` of a step (median and least of the rounds);
+    - how many times as `fast` as each other backend it is, by the median of the rounds' ratios.
+
+    Raises ConfigError for impossible settings, DifferentLosses when backends do not agree,
+    PeerError when one fails, and RunAborted when a signal asks for the end; nothing is left behind
+    then.
     """
     if not backends:
         raise ConfigError(f"--backends: expected some of {', '.join(BACKENDS)}")
@@ -96,7 +101,7 @@ def _check_same(losses: dict[str, list[list[float]]]) -> None:
 
 
 def _seconds(crews: dict[str, Crew], rounds: int) -> dict[str, list[float]]:
-    """Seconds of a step, of each round."""
+    """Seconds of a step, in each round."""
     taken = {name: crew.seconds("", "step", 2) for name, crew in crews.items()}
     counts = {name: max(1, round(TURN_SECONDS / seconds)) for name, seconds in taken.items()}
     found: dict[str, list[float]] = {name: [] for name in crews}

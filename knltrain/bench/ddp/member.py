@@ -5,7 +5,7 @@ Speaks the protocol of `knltrain.bench.exchange.member`, with two questions of i
     {"do": "train", "steps": n}           {"losses": [...]}, of the first n steps
     {"do": "run", "count": n, ...}        {"begin": ..., "end": ...} of n more steps
 
-MODULE is imported first: the one that registers the backend, where PyTorch does not bring it along.
+MODULE is imported first: it registers a backend that PyTorch does not have.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Training:
 
 @final
 class Answers:
-    """What a rank answers to the questions above."""
+    """A rank's answers to the questions above."""
 
     def __init__(self, rank: int, workers: int, backend: str, width: int, batch: int) -> None:
         self.member = TorchMember(rank, workers, backend)
@@ -84,7 +84,7 @@ class Answers:
         self._training: Training | None = None
 
     def __call__(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what is asked."""
+        """Answer one question."""
         if question["do"] == "token":
             return {"token": self.member.token()}
         if question["do"] == "join":

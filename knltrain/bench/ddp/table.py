@@ -1,4 +1,4 @@
-"""The report of `knltrain bench ddp` as text for people."""
+"""The report of `knltrain bench ddp` as text."""
 
 from __future__ import annotations
 

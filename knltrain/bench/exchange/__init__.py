@@ -1,1 +1,1 @@
-"""How fast the workers of a node exchange vectors: our ways, and libraries, side by side."""
+"""Benchmark of exchanges among the workers of a node: knltrain's own, and libraries."""

@@ -1,4 +1,4 @@
-"""What members of libraries hold: vectors of their own that one call each adds up over all."""
+"""Vectors of a library's member: each is summed over all members by one all-reduce."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL_REDUCE = "all_reduce"
 
 @final
 class Reduced(Held):
-    """`vectors`, all zero, of worker `rank`; `reduce[i]` adds up the i-th over all, in place."""
+    """`vectors`, all zero, of worker `rank`; `reduce[i]` sums the i-th over members, in place."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Reduced(Held):
             vector.fill(0)
 
     def meet(self) -> None:
-        """Wait for all."""
+        """Wait for all members."""
         self._meet()
 
     def _each(self) -> None:

@@ -1,8 +1,8 @@
-"""`knltrain bench exchange`: how fast workers of one node exchange vectors, ours beside libraries.
+"""`knltrain bench exchange`: exchanges of vectors by workers of one node, and by libraries.
 
 Every contestant has P processes, one on the cores of each worker, that stay alive and are suspended
-while it is not their turn. At a size all hold their vectors and take turns, the machine's copy
-among them.
+while others run. For each size all contestants hold their vectors and take turns; a copy by the
+machine is one of them.
 """
 
 from __future__ import annotations
@@ -46,13 +46,18 @@ def run_exchange_benchmark(
     peers: Sequence[str],
     network: str | None = None,
 ) -> dict[str, Any]:
-    """Measure ours and `peers` on vectors of `sizes` bytes, in `rounds` alternating rounds.
+    """Measure our exchanges and `peers` on vectors of `sizes` bytes, in alternating `rounds`.
 
-    The report holds the machine, the versions, the copy_gbytes_per_second of all workers at once
-    (bytes read and bytes written), the `rows` and `lines` of `report`, sizes `left_out` for want of
-    memory and peers that are `absent`, with the reasons; of a `network` the `packing`, or None.
-    Raises ConfigError for what cannot be measured, PeerError when a contestant breaks off, and
-    RunAborted when a signal asks for the end; nothing is left behind then.
+    The report has
+
+    - the machine, the versions, and the copy_gbytes_per_second of all workers at once (bytes read
+      and bytes written);
+    - the `rows` and `lines` of `report`;
+    - sizes `left_out` because they do not fit into memory, and `absent` peers, with the reasons;
+    - the `packing` of a `network`, or None.
+
+    Raises ConfigError for impossible settings, PeerError when a contestant fails, and RunAborted
+    when a signal asks for the end; nothing is left behind then.
     """
     names = known_peers(peers)
     described = None if network is None else network_named(network)
@@ -116,7 +121,7 @@ def _fitting(
 
 
 def _of_network(network: Network, workers: int) -> list[Vectors]:
-    """Its packed vector, and a vector for each parameter tensor."""
+    """Sizes of its packed vector, and of a vector for each parameter tensor."""
     packed = Vectors([network.packed_size], workers)
     try:
         return [packed, Vectors([spec.size for spec in network.parameters], workers)]
@@ -128,7 +133,7 @@ def _of_network(network: Network, workers: int) -> list[Vectors]:
 def _assembled(
     stack: ExitStack, peers: Sequence[str], groups: Sequence[Sequence[int]], fds: Sequence[int]
 ) -> tuple[dict[str, Crew], dict[str, str]]:
-    """Start one crew after the other; return them, and why a library cannot run."""
+    """Start one crew after the other; return them, and why some libraries cannot run."""
     crews: dict[str, Crew] = {}
     absent: dict[str, str] = {}
     for name in (*peers, COPY, SEGMENT, BOX):

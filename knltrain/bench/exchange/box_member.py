@@ -17,7 +17,7 @@ from knltrain.communication.memory_box.local import SoftMemoryBox
 
 @final
 class _Buffers(Held):
-    """A buffer that all share, one of this process alone, and a vector outside the box."""
+    """A buffer that all members share, one of this process alone, and a vector outside the box."""
 
     def __init__(self, size: int, fd: int, key: int) -> None:
         self._box = SoftMemoryBox.attach(fd)
@@ -26,7 +26,7 @@ class _Buffers(Held):
         self.operations = {"read_write": self._read_write, "accumulate": self._accumulate}
 
     def check(self) -> None:
-        """See whether numbers that are written can be read; sums of others are not waited for."""
+        """Check that written values can be read again; does not wait for the sums of others."""
         self._vector.fill(1)
         self._own.write(self._vector)
         self._vector.fill(0)
@@ -36,13 +36,13 @@ class _Buffers(Held):
         self._own.write(self._vector)
 
     def close(self) -> None:
-        """Give this process's buffer back, and let go of the box."""
+        """Free this process's buffer, and detach from the box."""
         self._own.free()
         del self._shared, self._own
         self._box.close()
 
     def _read_write(self) -> None:
-        """Half of the bytes are read, from the shared buffer, half written, to the own one."""
+        """Half of the bytes are read, from the shared buffer, half written, to the private one."""
         self._shared.read(self._vector)
         self._own.write(self._vector)
 

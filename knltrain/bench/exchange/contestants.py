@@ -1,4 +1,4 @@
-"""Who exchanges: what each operation must move through memory, and how its processes start."""
+"""The contestants: memory traffic of each operation, and how the processes are started."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ SEGMENT, BOX, COPY = "segment", "box", "copy"
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """An operation of a crew, for each of P workers to do at the same time.
+    """An operation of a crew, done by each of P workers at the same time.
 
-    `accesses` (P) tells how often each element must be read or written in memory until all have
-    done it, `moved` (P) how many vectors it carries, by which its bandwidth is counted. Those that
-    are not whole `exchanges` are parts of one, and not compared with any. The first `members` take
-    part, None means all.
+    - `accesses` (P) is how often each element must be read or written in memory until all have done
+      it.
+    - `moved` (P) is how many vectors it carries; its bandwidth counts these.
+    - Operations that are not whole `exchanges` are parts of one, and not compared with any.
+    - The first `members` take part; None means all.
     """
 
     name: str
@@ -51,7 +52,7 @@ OURS = (
 
 
 def soft_memory(workers: int) -> list[Contestant]:
-    """Reads and writes in equal parts, and accumulating, by 2, 4, ... and all workers."""
+    """Reads and writes in equal parts, and accumulates, by 2, 4, ... and all workers."""
     counts = sorted({workers, *(2**n for n in range(1, workers.bit_length()) if 2**n < workers)})
     return [
         Contestant(f"{name} by {count}", BOX, operation, *costs, exchanges=False, members=count)
@@ -64,12 +65,12 @@ def soft_memory(workers: int) -> list[Contestant]:
 
 
 def all_reduce_by(peer: str) -> Contestant:
-    """The all-reduce of a library: at best each worker's vector is read once and written once."""
+    """A library's all-reduce: at best each worker's vector is read once and written once."""
     return Contestant(peer, peer, ALL_REDUCE, lambda workers: 2 * workers)
 
 
 def started(crew: str, groups: Groups, fds: Sequence[int] = ()) -> list[PeerProcess]:
-    """Start the processes of a crew; PeerError with the way out for a library that is not there."""
+    """Start the processes of a crew; PeerError with the remedy for a library that is missing."""
     if crew in PEERS:
         return PEERS[crew](crew, groups)
     return [
@@ -104,8 +105,8 @@ def torch_ranks(
 ) -> list[PeerProcess]:
     """Start `python -m program RANK WORKERS BACKEND *arguments [MODULE]` for each rank.
 
-    MODULE is what registers a backend that PyTorch does not bring along. One that roams has threads
-    beside the worker's own: where that has one core, they share all.
+    MODULE registers a backend that PyTorch does not have. A backend that roams has threads beside
+    the worker's own: if a worker has one core, its ranks share all cores.
     """
     shared = [cpu for group in groups for cpu in group]
     module = [_REGISTERED_BY[backend]] if backend in _REGISTERED_BY else []

@@ -1,8 +1,8 @@
-"""The machine's bound: how fast one worker's cores copy while those of the others do, too.
+"""The machine's bound: the speed at which one worker's cores copy while all others copy as well.
 
     python -m knltrain.bench.exchange.copy_member THREADS
 
-Two ways, of which the faster counts: NumPy's, which is the C library's, and PyTorch's.
+The faster of two copies counts: NumPy's, which is the C library's, and PyTorch's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Copies(Held):
         }
 
     def check(self) -> None:
-        """See that it copies."""
+        """Check that it copies."""
         for name, run in self.operations.items():
             self._target.fill(0)
             run()
@@ -45,7 +45,7 @@ class CopyMember(Member):
     version = f"NumPy {np.__version__}, torch {torch.__version__}"
 
     def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
-        """Have a source and a target of the one size."""
+        """Allocate a source and a target of the one size."""
         return _Copies(sizes[0])
 
 

@@ -1,4 +1,4 @@
-"""Which cores the processes of a contestant run on."""
+"""The cores of a contestant's processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of one contestant, which exchange with each other when they are told to."""
+"""The processes of one contestant, which exchange with each other on request."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from knltrain.bench.answers import NoAnswer, answers_as_they_come
 from knltrain.bench.step.peer_process import PeerError, PeerProcess
 
 ANSWER_SECONDS = 300.0
-"""A contestant that says nothing for so long hangs: libraries do when one of them is lost."""
+"""A contestant that is silent for so long hangs: libraries do when a process of theirs is lost."""
 
 
 @final
 class Crew:
-    """Processes that are asked all at once, and are suspended until they are.
+    """Processes that answer questions together, and are suspended between them.
 
-    Several libraries wait in a loop that takes a whole core; none may while another is measured.
-    Who is not ready, ends or hangs raises PeerError, with what it said.
+    Several libraries wait in a loop that takes a whole core, so they must not run while another is
+    measured. A process that is not ready, ends or hangs raises PeerError, with its last output.
     """
 
     def __init__(self, name: str, processes: Sequence[PeerProcess]) -> None:
@@ -27,7 +27,7 @@ class Crew:
 
     @property
     def version(self) -> str:
-        """What computes, as the first process says."""
+        """The version of the computing library, as the first process reports it."""
         return str(self._processes[0].ready["version"])
 
     def assemble(self) -> None:
@@ -45,15 +45,15 @@ class Crew:
             return self._all(question)
 
     def hold(self, name: str, sizes: Sequence[int], handles: Sequence[Any] = ()) -> None:
-        """Have all hold vectors of so many elements under a name, and check every operation."""
+        """Let all allocate vectors of so many elements under a name, and check every operation."""
         self.answers({"do": "hold", "name": name, "sizes": sizes, "handles": handles})
 
     def drop(self, name: str) -> None:
-        """Have all give back what they hold under a name."""
+        """Let all free the vectors of a name."""
         self.answers({"do": "drop", "name": name})
 
     def seconds(self, name: str, operation: str, count: int, members: int | None = None) -> float:
-        """Return the time of one operation, of `count` in a row; the first `members` take part."""
+        """Return the time of one operation of `count` in a row, by the first `members`."""
         question = {"do": "run", "name": name, "operation": operation, "count": count}
         with self._awake(members):
             answers = self._all(question, members)

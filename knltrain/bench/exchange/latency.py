@@ -1,7 +1,8 @@
 """The model of latency and bandwidth: a message of n bytes takes T(n) = α + β n seconds.
 
-You, Buluc, Demmel, "Scaling deep learning on GPU and Knights Landing clusters", SC17, pack all
-layers into one message by it: L layers of n bytes in all take L α + β n one by one, α + β n packed.
+By this model You, Buluc, Demmel, "Scaling deep learning on GPU and Knights Landing clusters", SC17,
+pack all layers into one message. L layers of n bytes in all take L α + β n one by one, and α + β n
+packed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Line:
 def fit(seconds: Mapping[int, float]) -> Line | None:
     """Return the line through times by bytes with the least squares of relative errors.
 
-    Neither α nor β is negative. None of fewer than two sizes.
+    Neither α nor β is negative. None for fewer than two sizes.
     """
     if len(seconds) < 2:
         return None

@@ -1,12 +1,12 @@
-"""What the processes of a contestant have in common: vectors to exchange, and timed exchanges.
+"""The base of a contestant's processes: vectors to exchange, and timed exchanges.
 
 A member is asked, by the protocol of `knltrain.bench.step.protocol`:
 
     {"do": "token"}                       rank 0: what the others need to find each other
     {"do": "join", "token": ...}          all at once, as all below: find each other
-    {"do": "hold", "name": ..., "sizes": [...], "handles": [...]}   have vectors of such sizes
+    {"do": "hold", "name": ..., "sizes": [...], "handles": [...]}   allocate vectors of these sizes
     {"do": "run", "name": ..., "operation": ..., "count": n}        {"begin": ..., "end": ...}
-    {"do": "drop", "name": ...}           give the memory back
+    {"do": "drop", "name": ...}           free the memory
 
 An operation handles each of the vectors once, one after the other. Times are seconds of the clock
 that all processes of a computer share.
@@ -29,28 +29,28 @@ from knltrain.errors import KnltrainError
 from knltrain.vectors import FloatArray
 
 _LEAD_IN = 8
-"""One exchange in so many, and one at least, comes before those that count."""
+"""Warm-up: one exchange in so many, and one at least, before those that count."""
 
 
 class WrongResult(KnltrainError):  # noqa: N818
-    """An exchange that left other values than it should: its speed would mean nothing."""
+    """An exchange with wrong values: its speed would mean nothing."""
 
 
 class Held(ABC):
-    """Vectors of some sizes that a member can exchange; all zero, so that they stay so."""
+    """Vectors of some sizes for a member to exchange; all zero, so that they stay so."""
 
     operations: Mapping[str, Callable[[], object]]
     """What can be done with them, by name."""
 
     @abstractmethod
     def check(self) -> None:
-        """Do each operation once on numbers; WrongResult if it computes something else."""
+        """Do each operation once on test values; WrongResult if the result is wrong."""
 
     def meet(self) -> None:  # noqa: B027
-        """Wait for the other members; those that work one-sided have nobody to wait for."""
+        """Wait for the other members, except in one-sided work."""
 
     def close(self) -> None:  # noqa: B027
-        """Give the memory back that does not go with this object."""
+        """Free memory that this object does not own itself."""
 
 
 class Member(ABC):
@@ -60,27 +60,27 @@ class Member(ABC):
     """What computes, for people."""
 
     def token(self) -> str:
-        """What the others need to find this one."""
+        """The token by which the others find this process."""
         return ""
 
     def join(self, token: str) -> None:  # noqa: B027
-        """Find the other members; may allow for nobody to be looked for."""
+        """Find the other members; does nothing where there is no need."""
 
     @abstractmethod
     def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:
-        """Return vectors of so many float32 elements; `handles` is what the benchmark gives."""
+        """Allocate vectors of so many float32 elements; `handles` come from the benchmark."""
 
 
 @final
 class Answers:
-    """What a member answers to the questions above."""
+    """A member's answers to the questions above."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
         self._held: dict[str, Held] = {}
 
     def __call__(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what is asked."""
+        """Answer one question."""
         if question["do"] == "token":
             return {"token": self._member.token()}
         if question["do"] == "join":
@@ -98,7 +98,7 @@ class Answers:
 
 
 def serve_apart(version: str, answers: Callable[[Any], dict[str, Any]]) -> None:
-    """Answer until the end of input; whatever libraries print goes to standard error."""
+    """Answer until the end of input; output of libraries goes to standard error."""
     answered_on = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     with os.fdopen(answered_on, "w") as stream, redirect_stdout(stream):

@@ -1,8 +1,8 @@
 """MPI as a contestant: `mpiexec -n P python -m mpi4py -m knltrain.bench.exchange.mpi_member CPUS`.
 
-CPUS is a JSON list with the cpus of each rank. Rank 0 talks to the benchmark and passes on what it
-is asked; its times are those from the first begin to the last end. The others sleep meanwhile,
-where waiting in MPI itself would keep a core busy.
+CPUS is a JSON list with the cpus of each rank. Rank 0 talks to the benchmark and passes its
+questions on; its times are those from the first begin to the last end. Between questions the other
+ranks sleep, because waiting in MPI itself would keep a core busy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MPIMember(Member):
         self.version = version
 
     def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
-        """Have vectors of these sizes."""
+        """Allocate vectors of these sizes."""
         vectors = [np.zeros(size, np.float32) for size in sizes]
         reduce = [partial(self._world.Allreduce, self._in_place, vector) for vector in vectors]
         world = self._world

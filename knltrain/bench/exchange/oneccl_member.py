@@ -34,14 +34,14 @@ class OneCCLMember(Member):
         return unique_id().hex()
 
     def join(self, token: str) -> None:
-        """Find the others, and take the names from what is shared: nothing is to be left behind."""
+        """Find the others, and unlink the names of shared memory, so that none is left behind."""
         self._communicator = Communicator(self._rank, self._workers, bytes.fromhex(token))
         _reduce(self._communicator, np.zeros(1, np.float32))
         for file in _SHARED_MEMORY.glob(f"{os.getpid()}:*"):
             file.unlink()
 
     def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
-        """Have vectors of these sizes."""
+        """Allocate vectors of these sizes."""
         communicator = self._communicator
         assert communicator is not None
         vectors = [np.zeros(size, np.float32) for size in sizes]

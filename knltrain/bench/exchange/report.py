@@ -1,4 +1,4 @@
-"""What the rounds of `knltrain bench exchange` come to: a row for each size and contestant."""
+"""Results of `knltrain bench exchange`: a row for each size and contestant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rounds = Sequence[float]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of vectors of some bytes: seconds by contestant and the bytes per second of a copy, by round.
+    """Vectors of one size: seconds by contestant, and a copy's bytes per second, by round.
 
     The copy's bytes are those that it reads and writes, of all workers together.
     """
@@ -30,9 +30,9 @@ def rows(
 ) -> list[dict[str, Any]]:
     """A row per size and contestant.
 
-    Shares and ratios are taken within each round, whose parts see the machine at the same clock
-    and load, and are medians of these: not quite the quotients of the medians shown. `faster_than`
-    are the times of the libraries by its own.
+    Shares and ratios are taken within each round, since clock rate and load are the same throughout
+    it. The medians of these are not quite the quotients of the medians shown. `faster_than` are the
+    times of the libraries divided by the contestant's own.
     """
     return [
         _row(each, contestant, contestant.members or workers)
@@ -68,7 +68,7 @@ def lines(
 ) -> dict[str, dict[str, float] | None]:
     """Latency α in seconds and β in seconds per byte of each contestant that exchanges.
 
-    Fitted to the medians over all sizes; None where there is one size alone.
+    Fitted to the medians over all sizes; None for a single size.
     """
     found: dict[str, dict[str, float] | None] = {}
     for each in contestants:
@@ -88,7 +88,7 @@ def packing(
     measured: Sequence[Measured],
     contestants: Sequence[Contestant],
 ) -> list[dict[str, Any]]:
-    """What it gains to exchange one packed vector instead of one for each layer, of bytes `sizes`.
+    """The gain of exchanging one packed vector instead of one for each layer, of bytes `sizes`.
 
     `predicted_gain` is that of the line fitted to the sweep's sizes up to the packed one.
     """

@@ -67,7 +67,7 @@ class _Locals(Held):
         self._transports[0].barrier()
 
     def close(self) -> None:
-        """Let go of the segments."""
+        """Detach from the segments."""
         for each in self._transports:
             each.close()
 
@@ -99,7 +99,7 @@ class _Locals(Held):
 
 @final
 class SegmentMember(Member):
-    """A worker of the segments that it is given."""
+    """A worker of the given segments."""
 
     version = f"knltrain {__version__}"
 

@@ -1,4 +1,4 @@
-"""Sizes of vectors: as users write them, and which of them fit into memory."""
+"""Parses sizes of vectors, and selects those that fit into memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ FLOAT_BYTES = 4
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3}
 _SIZE = re.compile(r"(\d+)(?:([KMG])(B|IB)?|B)?", re.IGNORECASE)
 _USABLE = 0.8
-"""Of the memory that is free; the rest is for what libraries set aside, and for others."""
+"""Share of the free memory; the rest is for buffers of libraries, and for other programs."""
 
 
 def parse_size(text: str, option: str = "--size") -> int:
     """Return the bytes of a size.
 
-    K, M and G are powers of 1024, as KiB, MiB and GiB are; kB, MB and GB are powers of 1000.
-    Raises ConfigError for anything else, and for what is no whole number of float32 values.
+    K, M and G are powers of 1024, as KiB, MiB and GiB are; kB, MB and GB are powers of 1000. Raises
+    ConfigError for anything else, and for sizes that are not whole numbers of float32 values.
     """
     found = _SIZE.fullmatch(text)
     number, unit, ending = (part or "" for part in (found.groups() if found else ("0", "", "")))
@@ -34,14 +34,14 @@ def parse_size(text: str, option: str = "--size") -> int:
 
 
 def parse_sizes(text: str) -> list[int]:
-    """Return bytes, each once and in rising order, of sizes with commas between them.
+    """Return the bytes of comma-separated sizes, each once and ascending.
 
-    Raises what `parse_size` does, and ConfigError for no size at all.
+    Raises as `parse_size`, and ConfigError for an empty list.
     """
     words = (word.strip() for word in text.split(","))
     sizes = sorted({parse_size(word, "--sizes") for word in words if word})
     if not sizes:
-        raise ConfigError("--sizes names no size: expected some, such as 64K,28MB")
+        raise ConfigError("--sizes is empty: expected sizes, such as 64K,28MB")
     return sizes
 
 
@@ -57,9 +57,9 @@ def format_size(size: int) -> str:
 def fitting(
     sizes: Iterable[int], vectors: int, fixed_bytes: int, free: int
 ) -> tuple[list[int], dict[int, str]]:
-    """Return the sizes of which all contestants together can hold `vectors`, and why not others.
+    """Return the sizes at which all contestants together can hold `vectors`, and why not others.
 
-    `fixed_bytes` are taken in any case, of `free`.
+    `fixed_bytes` of the `free` ones are taken in any case.
     """
     fit, left_out = [], {}
     for size in sizes:

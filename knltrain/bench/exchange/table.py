@@ -1,4 +1,4 @@
-"""The report of `knltrain bench exchange` as text for people."""
+"""The report of `knltrain bench exchange` as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Report = Mapping[str, Any]
 
 
 def format_table(report: Report) -> str:
-    """Return a line for each size and contestant, then what packing gains, and who is missing."""
+    """Return a line for each size and contestant, then the gain of packing, and absent peers."""
     compared = list(report["peers"])
     head = (
         f"{'vector':>9}  {'':<20}{'time':>12}{'least':>12}{'GB/s':>9}{'of copy':>9}"
@@ -86,7 +86,7 @@ def _packing(report: Report) -> list[str]:
 
 
 def cores_each(report: Report) -> str:
-    """Return how many cores each worker has, in words."""
+    """Return the number of cores of each worker, as text."""
     return "1 core" if report["cores_per_worker"] == 1 else f"{report['cores_per_worker']} cores"
 
 

@@ -1,6 +1,6 @@
 """Any backend of torch.distributed: `python -m ...torch_member RANK WORKERS BACKEND [MODULE]`.
 
-MODULE is imported first: the one that registers the backend, where PyTorch does not bring it along.
+MODULE is imported first: it registers a backend that PyTorch does not have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TorchMember(Member):
         self._store: Any = None
 
     def token(self) -> str:
-        """Open the store where all meet; its port."""
+        """Open the store of the rendezvous; its port."""
         self._store = _store(0, self._workers, is_master=True)
         return str(self._store.port)
 
@@ -42,7 +42,7 @@ class TorchMember(Member):
         )
 
     def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
-        """Have tensors of these sizes."""
+        """Allocate tensors of these sizes."""
         tensors = [torch.zeros(size, dtype=torch.float32, device="cpu") for size in sizes]
         reduce = [partial(dist.all_reduce, tensor) for tensor in tensors]
         vectors = [tensor.numpy() for tensor in tensors]

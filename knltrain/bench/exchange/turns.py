@@ -1,4 +1,4 @@
-"""Contestants and the machine's copy take turns on vectors that all of them hold."""
+"""Rounds in which the contestants, and the machine's copy, take turns on the same vectors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def take_turns(
     workers: int,
     rounds: int,
 ) -> list[Measured]:
-    """Have all hold the vectors of all sets, take turns on each, and drop them again."""
+    """Let all hold the vectors of all sets, take turns on each, and drop them again."""
     users = [crew for name, crew in crews.items() if name != COPY]
     for vectors in sets:
         vectors.held_by(users)
@@ -49,17 +49,17 @@ def take_turns(
 
 
 def hold_copies(crew: Crew) -> None:
-    """Have the processes that copy hold what they copy, of which caches keep next to nothing."""
+    """Let the copying processes hold arrays so large that caches keep next to nothing of them."""
     crew.hold(COPY, [COPIED_FLOATS])
 
 
 def copied_bytes(workers: int) -> int:
-    """Memory that those hold, and that one copy by all of them reads and writes."""
+    """Bytes of these arrays; one copy by all processes reads or writes each once."""
     return 2 * workers * COPIED_FLOATS * FLOAT_BYTES
 
 
 def _count(crew: Crew, name: str, contestant: Contestant) -> int:
-    """Return how many operations take about TURN_SECONDS, once what needs to be warm is."""
+    """Return how many operations take about TURN_SECONDS, after a warm-up."""
 
     def seconds(count: int) -> float:
         return crew.seconds(name, contestant.operation, count, contestant.members)
@@ -72,5 +72,5 @@ def _count(crew: Crew, name: str, contestant: Contestant) -> int:
 
 
 def _copy_rate(crew: Crew, workers: int) -> float:
-    """Return bytes per second, read and written, of all workers at once, by the faster way."""
+    """Return bytes per second, read and written, of all workers at once, by the faster copy."""
     return copied_bytes(workers) / min(crew.seconds(COPY, way, _COPIES) for way in _COPY_WAYS)

@@ -1,4 +1,4 @@
-"""Vectors of some sizes that all contestants are to hold, and the shared memory of ours."""
+"""Vectors of the contestants, by size, and the shared memory of knltrain's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knltrain.communication.memory_box.local import SoftMemoryBox
 from knltrain.exchange.transports.segment import Segment
 
 _PAGES_BYTES = 2**16
-"""What rounding to whole pages may take."""
+"""Bytes that rounding to whole pages may add."""
 
 
 @final
@@ -21,8 +21,8 @@ class Vectors:
     """Vectors of `sizes` float32 elements, one after the other in each exchange.
 
     The files of the shared memory are open from the start, for processes to inherit, but take no
-    memory before `held_by` and none after `dropped_by`. They are memfds, which the size of
-    /dev/shm does not limit. With a `box`, of one vector, there is a Soft Memory Box, too. Raises
+    memory before `held_by` and none after `dropped_by`. They are memfds, which the size of /dev/shm
+    does not limit. With a `box`, of one vector, there is a Soft Memory Box, too. Raises
     SegmentError if there is no memory for them.
     """
 
@@ -42,7 +42,7 @@ class Vectors:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all that a worker exchanges."""
+        """Bytes that a worker exchanges."""
         return sum(self.sizes) * FLOAT_BYTES
 
     @property
@@ -51,7 +51,7 @@ class Vectors:
         return [each.fd for each in self._segments] + ([self._box.fd] if self._box else [])
 
     def held_by(self, crews: Sequence[Crew]) -> None:
-        """Have all crews hold them; that of the box only if there is one."""
+        """Let all crews hold the vectors; that of the box only if there is one."""
         handles: dict[str, list[Any]] = {SEGMENT: [each.fd for each in self._segments], BOX: []}
         if self._box is not None:
             shared = self._box.create_buffer(self.sizes[0])
@@ -60,13 +60,13 @@ class Vectors:
             crew.hold(self.name, self.sizes, handles.get(crew.name, ()))
 
     def dropped_by(self, crews: Sequence[Crew]) -> None:
-        """Have all crews give the memory back, and do so here; they cannot be held again."""
+        """Let all crews free the memory, and free it here; the vectors cannot be held again."""
         for crew in self._users(crews):
             crew.drop(self.name)
         self.close()
 
     def close(self) -> None:
-        """Give the shared memory back that no process has mapped any more; can be called twice."""
+        """Free shared memory that no process maps any more; can be called twice."""
         for segment in self._segments:
             segment.close()
         if self._box is not None:

@@ -1,4 +1,4 @@
-"""`knltrain bench layers`: where the time of each layer goes when its gradient is everybody's.
+"""`knltrain bench layers`: the time of each layer when its gradient is summed over all ranks.
 
 After the benchmark of H. Kim's thesis (Seoul National University, 2020): per layer, direction and
 rank, the seconds of its kernels, of its sum and of waiting, beside its intensities and bounds.
@@ -28,9 +28,9 @@ def run_layers_benchmark(
 ) -> dict[str, Any]:
     """Compute `steps` of all layers with parameters in `workers` processes on cores of their own.
 
-    The report holds the machine and, for each rank, what it measured of its own cores while all
-    did (`machine`: matrix product and copy), and its `rows`, the fields of `Row`, means over the
-    steps. Raises ConfigError for what cannot be measured, PeerError when a rank breaks off.
+    The report has the machine and, for each rank, the bounds of its own cores while all were
+    measured (`machine`: matrix product and copy), and its `rows`, the fields of `Row`, means over
+    the steps. Raises ConfigError for impossible settings, PeerError when a rank fails.
     """
     network_named(network)
     if implementation not in IMPLEMENTATIONS:
@@ -61,7 +61,7 @@ def run_layers_benchmark(
 
 
 def format_table(report: dict[str, Any]) -> str:
-    """Return the rows of rank 0 as text, and what all layers come to."""
+    """Return the rows of rank 0 as text, and their totals."""
     first = report["ranks"][0]
     rows = [Row(**row) for row in first["rows"]]
     compute, issued, exposed = (

@@ -1,4 +1,4 @@
-"""The layers of a network that have parameters, each by itself, and steps through all of them."""
+"""The layers of a network that have parameters, each measured alone, and steps through all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vectorized_ops.layout import AnyArray
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A layer, what it is given on both ways, and whether its inputs need a gradient."""
+    """A layer, its input arrays in both directions, and whether its inputs need a gradient."""
 
     layer: Any
     values: AnyArray
@@ -39,8 +39,8 @@ class Chain:
     """Convolutions, dense layers and batch normalisations of `network`, in its order.
 
     They are not connected: each computes from an array of its inputs' shape. A step does all
-    forward passes, then, from the last to the first, the gradients, and then waits for each sum.
-    Gradients of `Convolution` and `Dense` travel in up to `chunks`.
+    forward passes, then the gradients from the last layer to the first, and then waits for each
+    sum. Gradients of `Convolution` and `Dense` are sent in up to `chunks`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Chain:
         return [link.layer for link in self._links]
 
     def step(self) -> None:
-        """Compute all directions of all layers; steps are taken, but of no length."""
+        """Compute all directions of all layers; the learning rate is 0."""
         for link in self._links:
             link.layer.forward(link.values)
         handles = []

@@ -1,4 +1,4 @@
-"""A rank of `bench layers`: `python -m ...layers.member JSON`, the keys of which are `Task`'s.
+"""A rank of `bench layers`: `python -m ...layers.member JSON`; JSON has the fields of `Task`.
 
 Speaks the protocol of `knltrain.bench.step.protocol`: asked for a number of steps, it answers
 {"machine": ..., "rows": [...]}, with the keys of `Machine` and `Row`.
@@ -19,12 +19,12 @@ from knltrain.distributed_ops import Machine, NodeReducer, Options, table, use_t
 
 _WARM_STEPS = 2
 _LATE_SECONDS = 300.0
-"""Others may be late by so long: they may have kernels to compile."""
+"""Timeout for other ranks, which may compile kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a rank is to do."""
+    """The task of a rank."""
 
     network: str
     batch: int
@@ -37,7 +37,7 @@ class Task:
 
 
 def main() -> None:
-    """Make the layers, compute two steps to be warm, and serve."""
+    """Make the layers, warm up with two steps, and serve."""
     task = Task(**json.loads(sys.argv[1]))
     options = Options(task.implementation)
     use_threads(task.threads, options)
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measured(chain: Chain, steps: int) -> dict[str, Any]:
-    """Take so many steps, and tell where the time of each layer went."""
+    """Take so many steps, and return the times of each layer."""
     machine = Machine.measured()
     for layer in chain.layers:
         layer.clear_times()

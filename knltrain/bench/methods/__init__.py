@@ -1,1 +1,1 @@
-"""The methods of exchange beside each other, each in real runs on the same images."""
+"""Compares the methods of exchange, each in real runs on the same images."""

@@ -1,7 +1,7 @@
 """`knltrain bench methods`: every method on the same images, until all have seen as many.
 
-A run is that of `knltrain train`. Rounds alternate over the methods; each has its own seed, from
-which the parameters, the order of the images, and where they are shifted to, follow.
+A run is that of `knltrain train`. Rounds alternate over the methods. Each round has its own seed,
+which determines the parameters, the order of the images and their shifts.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ def run_methods_benchmark(
 ) -> dict[str, Any]:
     """Train by all `methods` in `rounds` alternating rounds; `tell` is called after each run.
 
-    `epochs` and `accuracy` are by default those of the task, `threads` is of each worker, `link`
-    has the keys of the table `exchange` for an emulated link, `scaling` says whether workers share
-    a batch or each has one. A method that cannot train so is a row with its `failure`. Raises
-    ConfigError where none can, what `train` raises before a worker is started, and RunAborted when
-    a signal asks for the end; nothing is left behind then.
+    - `epochs` and `accuracy` default to those of the task;
+    - `threads` are those of each worker;
+    - `link` has the keys of the table `exchange` for an emulated link;
+    - `scaling` says whether workers share a batch or each has one.
+
+    A method that cannot train with these settings is a row with its `failure`. Raises ConfigError
+    where none can, what `train` raises before a worker is started, and RunAborted when a signal
+    asks for the end; nothing is left behind then.
     """
     task = task_named(network, data_root)
     everyone = entrants(methods, workers)
@@ -78,7 +81,7 @@ def run_methods_benchmark(
 def _refused(
     everyone: Sequence[Entrant], planned: Callable[[Entrant, int], RunConfig]
 ) -> dict[str, Found]:
-    """Who cannot train in this way, found out before anybody does; ConfigError if all cannot."""
+    """Methods that cannot train so, found before any run; ConfigError if none can."""
     refused: dict[str, Found] = {}
     for each in everyone:
         try:

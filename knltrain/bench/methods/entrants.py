@@ -1,4 +1,4 @@
-"""Who takes part: each method with its workers, and one worker alone."""
+"""The entrants: each method with its workers, and one worker alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, unknown_name
 
 ALONE = "one worker"
-"""A worker without others, which all are compared with."""
+"""A single worker, the baseline of all."""
 
 Scaling = Literal["strong", "weak"]
 """Whether workers share a batch, or each has one."""
@@ -25,7 +25,7 @@ _FOR_ONE = ("asgd", "mvasgd")
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A method as it takes part under a name."""
+    """A method in the comparison, under a name."""
 
     name: str
     method: str
@@ -49,7 +49,7 @@ def entrants(names: Sequence[str], workers: int) -> list[Entrant]:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """`batch` images of all workers together, base rate, and how long it takes to come to that."""
+    """`batch` images of all workers together, base rate, and epochs of warm-up to that rate."""
 
     batch: int
     rate: float
@@ -57,12 +57,12 @@ class Learning:
 
 
 def learning_of(entrant: Entrant, task: Task, scaling: Scaling) -> Learning:
-    """How an entrant learns.
+    """The batch, rate and warm-up of an entrant.
 
-    With `scaling` "strong" the workers share the task's batch; with "weak" each has as many images
-    and learns P times as fast, after an epoch of warm-up at least, in a P-th of the steps (the
-    linear scaling rule: Goyal et al., *Accurate, Large Minibatch SGD*, 2017). No warm-up takes more
-    than half of the training.
+    With `scaling` "strong" the workers share the task's batch. With "weak" each has as many images
+    and P times the rate, after an epoch of warm-up at least, in a P-th of the steps (the linear
+    scaling rule: Goyal et al., *Accurate, Large Minibatch SGD*, 2017). No warm-up takes more than
+    half of the training.
     """
     settings = task.settings[entrant.method]
     warmup, times = settings.warmup_epochs, entrant.workers if scaling == "weak" else 1
@@ -85,8 +85,8 @@ def configuration(
     """The run of an entrant; `threads` are those of each worker, None: the cores, shared evenly.
 
     `scaling` is that of `learning_of`. Workers are pinned where there are cores for all of them.
-    `link` are the keys of the table `exchange` by which one is emulated, for several workers.
-    Raises ConfigError for what no method of this kind can do, as over a link, or in so few steps.
+    `link` has the keys of the table `exchange` that emulate a link between several workers. Raises
+    ConfigError for settings that the method does not support, as over a link, or in so few steps.
     """
     over = {} if link is None or entrant.workers == 1 else link
     settings = task.settings[entrant.method]

@@ -1,4 +1,4 @@
-"""One run of an entrant from beginning to end, and what is read from its folder."""
+"""One run of an entrant, and the results that are read from its folder."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Found:
     failure: str | None = None
 
     def first_with(self, accuracy: float) -> Mapping[str, Any] | None:
-        """The first evaluation that found so much, or None."""
+        """The first evaluation with at least that accuracy, or None."""
         return next((each for each in self.tests if each["accuracy"] >= accuracy), None)
 
 
 def carry_out(config: RunConfig) -> Found:
     """Train in a folder that is removed afterwards, even if this process is killed.
 
-    A worker that failed, as by a loss that is not finite, is a failure of its method; all else that
-    `train` raises is raised.
+    A failed worker, as by a loss that is not finite, is a failure of its method; other errors of
+    `train` are raised.
     """
     with temporary_folder() as folder:
         there = _kept_nowhere(config).model_copy(update={"runs_folder": str(folder.path)})
@@ -48,7 +48,7 @@ def carry_out(config: RunConfig) -> Found:
 
 
 def _kept_nowhere(config: RunConfig) -> RunConfig:
-    """The same run, which nobody will resume: no checkpoint by time, none when it is stopped."""
+    """The same run without checkpoints, by time or when stopped: it is never resumed."""
     never = config.checkpoint.model_copy(update={"every_minutes": 0.0})
     return config.model_copy(
         update={"checkpoint": never, "preemption": PreemptionConfig(signals=())}

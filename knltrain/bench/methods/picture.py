@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _COLOURS = ("#1f5fa8", "#c2500a", "#3f8f3a", "#8a3fa0", "#a08a1f", "#2a9d9d", "#b03060", "#555555")
 _COST_COLOURS = ("#9dc3e6", "#1f5fa8", "#0d2f57", "#f2c078", "#c2500a", "#7a2e05", GRID_COLOUR)
 _SHOWN_ERRORS = 10
-"""Shown is what makes at most so many times the errors of the best."""
+"""Only accuracies with at most so many times the best one's errors are shown."""
 _INCHES_PER_BAR = 0.22
 _COLUMNS = 4
 
 
 def draw_methods(report: Mapping[str, Any], path: Path) -> None:
-    """Draw the last round's accuracy over training time, and below a bar of costs for each.
+    """Draw the last round's accuracy over training time, and below a bar of costs for each entrant.
 
     Entrants that failed are left out.
     """

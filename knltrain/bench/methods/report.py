@@ -1,4 +1,4 @@
-"""What the runs come to: medians over the rounds, and ratios within them."""
+"""Results of the runs: medians over the rounds, and ratios within them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knltrain.bench.methods.task import Task
 from knltrain.clocks import BESIDES, COSTS
 
 ORIGINAL = "original_easgd"
-"""What the paper compares its methods with."""
+"""The baseline of the paper."""
 
 Runs = Mapping[str, Sequence[Found]]
 """By the name of the entrant, one for each round."""
@@ -28,10 +28,11 @@ def rows(
 ) -> list[dict[str, Any]]:
     """A row for each entrant.
 
-    `seconds_to_accuracy` is the training time until the first evaluation with that accuracy,
-    without evaluations and the meetings before them; the median is None where half of the rounds
-    never had it. `faster_than_one` and `faster_than_original` are medians of the ratios of that
-    time. A row with a `failure` has nothing else.
+    - `seconds_to_accuracy` is the training time until the first evaluation with that accuracy,
+      without evaluations and the meetings before them; the median is None where half of the rounds
+      never reached it.
+    - `faster_than_one` and `faster_than_original` are medians of the ratios of that time.
+    - A row with a `failure` has nothing else.
     """
     return [_row(each, runs, task, accuracy, scaling) for each in everyone]
 
@@ -90,13 +91,13 @@ def _figures(name: str, runs: Runs, accuracy: float) -> dict[str, Any]:
 
 
 def _reached(found: Found, accuracy: float, key: str) -> float:
-    """When it had that accuracy; infinite if never."""
+    """The time at which it reached that accuracy; infinite if never."""
     first = found.first_with(accuracy)
     return math.inf if first is None else float(first[key])
 
 
 def _faster(name: str, other: str, runs: Runs, accuracy: float) -> float | None:
-    """How many times as fast as another, or None where one of them never had the accuracy."""
+    """How many times as fast as another, or None where one of them never reached the accuracy."""
     if other not in runs:
         return None
     both = [

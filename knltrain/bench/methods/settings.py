@@ -1,4 +1,4 @@
-"""What each method is given in the comparison, beside what all have in common."""
+"""Settings of each method in the comparison, besides those that all have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Base learning rate, and what differs from what the method begins with; `why` in a word."""
+    """Base learning rate, and what differs from the method's defaults; `why` is a short reason."""
 
     learning_rate: float
     warmup_epochs: float = 0.0

@@ -1,4 +1,4 @@
-"""The report of `knltrain bench methods` as text for people."""
+"""The report of `knltrain bench methods` as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods are compared on: a network, images, and how long it is trained."""
+"""The task of the comparison: a network, images, and the length of training."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EVALUATIONS_PER_EPOCH = 4
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A training that all methods get; `data` is the table of a configuration.
+    """A training that all methods do; `data` is the table of a configuration.
 
-    `batch` images go over all workers together in a step: every method takes the same images in as
-    many steps, and with synchronous SGD several workers do what one does.
+    `batch` images are divided over all workers in a step: every method takes the same images in as
+    many steps, and with synchronous SGD several workers compute the same as one.
     """
 
     network: str
@@ -38,8 +38,8 @@ class Task:
 def task_named(network: str, data_root: str | None) -> Task:
     """The task of a network; LeNet learns MNIST from `data_root`, or else the digits.
 
-    CIFAR-10 quick learns synthetic images; GoogLeNet takes a few steps on larger ones, which show
-    what its exchanges cost. Raises ConfigError for a network that has no task.
+    CIFAR-10 quick learns synthetic images. GoogLeNet takes a few steps on larger ones, which show
+    the costs of its exchanges. Raises ConfigError for a network without a task.
     """
     tasks = {"lenet": _lenet, "cifar-quick": _cifar_quick, "googlenet": _googlenet}
     if network not in tasks:

@@ -1,8 +1,8 @@
 """`knltrain bench nodes`: how much of its speed a training keeps when its workers are on hosts.
 
 The hosts are network namespaces of this machine, each with the cores of one worker, around a switch
-of a given speed; several may be given the same cores. They share what the machine has besides, so a
-training on all of them is compared with one of as many workers on one host, round by round.
+of a given speed. Several hosts may be given the same cores. Hosts share the rest of the machine, so
+a training on all of them is compared, round by round, with one of as many workers on one host.
 """
 
 from __future__ import annotations
@@ -46,18 +46,22 @@ def run_nodes_benchmark(
     """Train `network` in alternating `rounds`, on one host and on `nodes` of them, a worker each.
 
     `batch` images per worker and step, `steps` of them timed; `chosen` are names of `trainings`, or
-    ("all",). A row of the report has the images per second of all workers, median and each round's,
-    the efficiency: the median over the rounds of what it is of ours, or of DDP's, on one host (ours
-    by `sync_easgd3`, the fastest there, whatever the method between hosts), the share of
-    communication that is `hidden`, and the seconds of a step by what they are spent on
-    (`knltrain.bench.nodes.training.Found`).
+    ("all",). A row of the report has
+
+    - the images per second of all workers, median and each round's;
+    - the efficiency: the median, over the rounds, of its speed divided by that of ours, or of
+      DDP's, on one host (ours by `sync_easgd3`, the fastest there, whatever the method between
+      hosts);
+    - the share of communication that is `hidden`;
+    - the seconds of each part of a step (`knltrain.bench.nodes.training.Found`).
 
     Of the first `trace_steps` steps our own trainings write traces, and the last round's of each
-    are kept as `traces`/trace-NAME-RANK.json. `workers_per_core` hosts have the same core, for more
-    hosts than there are cores; waiting for the core counts as whatever a worker waits in. With
-    `latency_us` what is sent is so late, which costs a part of a core as well. Raises
-    ConfigError for what cannot be measured, NoHosts where there can be none, PeerError when one
-    breaks off, and RunAborted when a signal asks for the end; nothing is left behind then.
+    are kept as `traces`/trace-NAME-RANK.json. `workers_per_core` hosts share a core, for more hosts
+    than there are cores; waiting for the core then counts as part of the work that waits.
+    `latency_us` is the delay of messages, which costs a part of a core as well.
+
+    Raises ConfigError for impossible settings, NoHosts where there can be none, PeerError when one
+    fails, and RunAborted when a signal asks for the end; nothing is left behind then.
     """
     compared, described = named(chosen), network_of(network)
     groups = _groups(nodes, workers_per_core)
@@ -123,7 +127,7 @@ def _train(training: Training, ground: Ground, kept: Path) -> Found:
 
 
 def _keep(found: Found, name: str, traces: Path | None) -> None:
-    """Write traces that were kept; those of a later round take their place."""
+    """Write the traces of a round over those of an earlier one."""
     if traces is not None:
         for rank, text in enumerate(found.traces):
             (traces / f"trace-{name}-{rank}.json").write_text(text, encoding="utf-8")

@@ -1,12 +1,14 @@
-"""Cables that take their time, between hosts and their switch.
+"""Emulates cables with latency between hosts and their switch.
 
     python -m knltrain.bench.nodes.cables LATENCY_SECONDS SWITCH HOST ...
 
-SWITCH and HOST are processes in the namespaces. Each cable is two devices, ``eth0`` of a host and
-``port0`` and so on at the switch, and this process, which carries frames from one to the other: to
-the switch after the latency, to the host at once. They are taps, whose frames of up to 64 KiB are
-those that the kernel gives to a card that cuts them itself. A frame is so late on its way from host
-to host, and by what this process takes. The kernel has netem for that, but not every kernel has it.
+SWITCH and HOST are processes in the namespaces. Each cable has a tap device at either end, ``eth0``
+of a host and ``port0`` and so on at the switch. This process carries frames between the two: to the
+switch after the latency, to the host at once. So the latency from host to host is the given one,
+plus the time that this process takes.
+
+Frames have up to 64 KiB, as the kernel gives them to a card with segmentation offload. The kernel
+has netem for the same purpose, but not every kernel is built with it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _LIBRARY = ctypes.CDLL(None, use_errno=True)
 
 
 def device(namespace_of: int, name: str) -> int:
-    """Return the descriptor of a new tap device in the network of a process; this one enters it."""
+    """Return the descriptor of a new tap device in a process's network; this process enters it."""
     with Path(f"/proc/{namespace_of}/ns/net").open("rb") as network:
         if _LIBRARY.setns(network.fileno(), _NEW_NETWORK):
             raise OSError(ctypes.get_errno(), f"setns to the network of process {namespace_of}")
@@ -74,13 +76,13 @@ def _frames(source: int) -> list[bytes]:
 
 
 def _hand_over(target: int, frame: bytes) -> None:
-    """Write a frame, or lose it, where the device is down or full, as a cable does."""
+    """Write a frame; drop it where the device is down or full, as a cable does."""
     with suppress(OSError):
         os.write(target, frame)
 
 
 def main() -> None:
-    """Make the devices, say so, and carry."""
+    """Make the devices, report that, and carry."""
     latency_seconds, switch, *hosts = float(sys.argv[1]), *map(int, sys.argv[2:])
     _LIBRARY.prctl(_TIMER_SLACK, 1)  # nanoseconds by which a wait may be late
     try:

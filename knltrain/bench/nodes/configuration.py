@@ -1,4 +1,4 @@
-"""The configuration of a training that is compared."""
+"""The configuration of a training in the comparison."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from knltrain.bench.nodes.training import Ground
 from knltrain.network.network import Network
 
 CLASSES = 10
-"""Those of the data; all trainings that are compared have networks for so many."""
+"""Classes of the data, and so of the networks of all trainings that are compared."""
 
 _EPOCH_STEPS = 4
 
@@ -20,7 +20,7 @@ def network_of(name: str) -> Network:
 def configuration(ground: Ground, nodes: int, exchange: str) -> str:
     """Return it as TOML, for all workers of `ground` on so many nodes.
 
-    `exchange` are the lines of that table. Steps are one more than those that are timed.
+    `exchange` are the lines of that table. There is one step more than those that are timed.
     """
     return f"""
         workers = {ground.workers // nodes}

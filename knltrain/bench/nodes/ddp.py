@@ -14,7 +14,7 @@ from knltrain.bench.step.peers import MEMORY_KEPT
 
 _PORT = 29_500
 _WARM_UP_STEPS = 2
-"""In the second one DDP orders its buckets anew, by the order in which gradients came."""
+"""In the second step DDP reorders its buckets by the order in which gradients came."""
 
 
 @final

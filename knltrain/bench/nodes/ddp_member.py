@@ -45,7 +45,7 @@ class _Loss(nn.Module):
 
 @final
 class Rank:
-    """A rank that meets the others, and makes its model, with the first question."""
+    """A rank that finds the others, and makes its model, with the first question."""
 
     def __init__(
         self, job: Path, rank: int, ranks: int, address: str, port: int, backend: str
@@ -55,7 +55,7 @@ class Rank:
         self._step: Callable[[], None] | None = None
 
     def __call__(self, steps: Any) -> dict[str, Any]:
-        """Take so many steps, together with the others."""
+        """Take so many steps together with the other ranks."""
         if self._step is None:
             _join(*self._meeting)
             self._step = _training(self._job)

@@ -1,7 +1,7 @@
-"""Hosts of their own addresses on this machine: network namespaces around one switch.
+"""Emulated hosts on this machine: network namespaces with their own addresses around one switch.
 
-A namespace lives as long as a process in it. Each has a process that does nothing and ends with the
-one that made it, so that no namespace stays behind, however that one ends.
+A namespace lives as long as a process in it. Each has an idle process that ends with its parent, so
+no namespace stays behind, however the parent ends.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _START_SECONDS = 10.0
 _LOOK_SECONDS = 0.01
 _NETWORK = "10.77.0"
 _BURST_SECONDS, _LEAST_BURST_BYTES, _MOST_BURST_BYTES = 0.002, 2 << 16, 2 << 20
-"""What may pass at once after a pause; the least are two frames that the card is to cut."""
+"""Bytes of a burst after a pause; the least is two frames for segmentation offload."""
 _LONGEST_WAIT = "20ms"
 
 
 class NoHosts(KnltrainError):  # noqa: N818
-    """There can be no hosts on this machine; the message says why."""
+    """Hosts cannot be emulated on this machine; the message says why."""
 
 
 @final
 class Hosts:
     """``count`` hosts, 10.77.0.1 and up, that reach each other by ``eth0`` and nothing else.
 
-    Each sends at most ``gbits`` Gbit/s, None: as fast as it can. The kernel's token buckets see to
-    that, which after a pause let 2 ms pass at once, but at least 128 KiB and at most 2 MiB. What is
-    sent arrives ``latency_us`` microseconds later, which costs a part of a core (see `cables`). All
-    share the cores, the memory and the files of this machine. Raises NoHosts where the programs or
-    the rights for it are missing.
+    Each sends at most ``gbits`` Gbit/s, None: as fast as it can. The kernel's token buckets limit
+    it; after a pause they let a burst of 2 ms pass, but at least 128 KiB and at most 2 MiB.
+    Messages arrive ``latency_us`` microseconds later, which costs a part of a core (see `cables`).
+    All hosts share the cores, the memory and the files of this machine. Raises NoHosts where
+    programs or privileges are missing.
     """
 
     def __init__(self, count: int, gbits: float | None = None, latency_us: float = 0.0) -> None:
@@ -65,7 +65,7 @@ class Hosts:
 
     @property
     def names(self) -> list[str]:
-        """What `WAY` knows them by."""
+        """Their names, as `WAY` takes them."""
         return [str(holder) for holder in self._holders]
 
     def way(self, number: int) -> list[str]:
@@ -73,15 +73,15 @@ class Hosts:
         return _inside(self._holders[number])
 
     def cut_off(self, number: int) -> None:
-        """Let nothing reach a host any more, nor leave it."""
+        """Drop all traffic to and from a host."""
         self._run(self._switch, "ip", "link", "set", f"port{number}", "down")
 
     def end(self) -> None:
-        """Take them away."""
+        """Remove the hosts."""
         self._ended.close()
 
     def _namespace(self) -> int:
-        """Return the number of a process that does nothing in a network of its own."""
+        """Return the process id of an idle process in a new network namespace."""
         command = ["unshare", "--net", "sleep", "infinity"]
         holder = subprocess.Popen(
             pinned_command(command, allowed_cpus(), die_with_parent=os.getpid()),
@@ -104,7 +104,7 @@ class Hosts:
         return holder.pid
 
     def _lay_cables(self, latency_us: float) -> None:
-        """Start the process that carries what is sent, and wait until its devices are there."""
+        """Start the process that carries frames, and wait for its devices."""
         places = [str(each) for each in (self._switch, *self._holders)]
         command = [sys.executable, "-m", cables.__name__, str(latency_us / 1e6), *places]
         carrier = subprocess.Popen(
@@ -144,7 +144,7 @@ class Hosts:
 
 @contextmanager
 def hosts(count: int, gbits: float | None = None, latency_us: float = 0.0) -> Iterator[Hosts]:
-    """Hosts that are gone after the block."""
+    """Hosts that are removed after the block."""
     made = Hosts(count, gbits, latency_us)
     try:
         yield made
@@ -162,7 +162,7 @@ def _inside(holder: int) -> list[str]:
 
 
 def _is_elsewhere(pid: int, own: Path) -> bool:
-    """Whether a process is in another network than ours, and lives."""
+    """Whether a process is alive in another network namespace than ours."""
     try:
         return Path(f"/proc/{pid}/ns/net").readlink() != own
     except OSError:

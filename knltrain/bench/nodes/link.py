@@ -1,4 +1,4 @@
-"""What one TCP connection between two hosts carries: the bound of what is exchanged there.
+"""Measures the bandwidth of one TCP connection between two hosts: the bound of their exchanges.
 
 python -m knltrain.bench.nodes.link receive ADDRESS     prints its port, then bytes per second
 python -m knltrain.bench.nodes.link send ADDRESS PORT SECONDS
@@ -17,7 +17,7 @@ from knltrain.bench.nodes.hosts import Hosts
 from knltrain.bench.step.peer_process import PeerError
 
 MOST_BYTES, MOST_SECONDS = 512 << 20, 4.0
-"""Sent until the first of them is reached."""
+"""Limits of what is sent: the first one reached counts."""
 
 _LONGEST_SECONDS = 60.0
 _PIECE_BYTES = 1 << 18
@@ -28,7 +28,7 @@ def link_gbytes_per_second(
 ) -> float:
     """Send from the second host to the first; return 10^9 bytes per second of payload.
 
-    Raises PeerError if what is sent in so many `seconds` does not arrive in `longest_seconds`.
+    Raises PeerError if the data of so many `seconds` do not arrive within `longest_seconds`.
     """
     receiver = subprocess.Popen(
         _on(made, 0, "receive", made.addresses[0]), stdout=subprocess.PIPE, text=True
@@ -51,7 +51,7 @@ def link_gbytes_per_second(
 
 
 def receive(address: str) -> None:
-    """Take what comes from one connection, and print how many bytes a second that was."""
+    """Receive from one connection, and print its bytes per second."""
     with socket.create_server((address, 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         connection, _ = listener.accept()
@@ -64,7 +64,7 @@ def receive(address: str) -> None:
 
 
 def send(address: str, port: int, seconds: float) -> None:
-    """Give MOST_BYTES to a receiver, or what it takes in `seconds`."""
+    """Send MOST_BYTES to a receiver, or as much as it takes in `seconds`."""
     memory = bytes(_PIECE_BYTES)
     with socket.create_connection((address, port)) as connection:
         until = time.perf_counter() + seconds

@@ -1,4 +1,4 @@
-"""A training by knltrain itself, as a user starts it."""
+"""A training by knltrain itself, started as a user starts it."""
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ class Ours(Training):
 
 
 def _carried_out(command: Sequence[str], folder: Path) -> tuple[int, str]:
-    """Run a command to its end; return its status and what it wrote to standard error.
+    """Run a command to its end; return its status and its standard error.
 
-    Where it takes more than LONGEST_SECONDS, or a signal comes, it is asked to end first: what is
-    killed leaves those that it has started, who write into the folder for a moment more.
+    If it takes more than LONGEST_SECONDS, or a signal comes, it is asked to end first: a killed
+    command leaves its children, which write into the folder for a moment more.
     """
     with subprocess.Popen(
         command,

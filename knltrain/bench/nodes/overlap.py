@@ -1,4 +1,4 @@
-"""How much of a worker's exchanges went on while it computed, by its trace."""
+"""Computes from a worker's trace how much of its exchanges was hidden behind computing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXCHANGING = ("exchange", "beside")
 
 
 def hidden_share(trace: str) -> float | None:
-    """Of the time in which an exchange goes on, the share in which the worker computes as well.
+    """The share of an exchange's time in which the worker computes as well.
 
     `trace` is what a worker writes by `train.trace_steps`. An exchange goes on in the spans of the
     worker's own `exchange`, its waiting included, and in those of the thread `beside` it. None
@@ -26,7 +26,7 @@ def hidden_share(trace: str) -> float | None:
 
 
 def _spans(events: Sequence[dict[str, Any]], names: Sequence[str]) -> list[Span]:
-    """Times in which any of these goes on, in order, none of which touch."""
+    """Spans in which any of these goes on, in order and without contact."""
     found: list[Span] = []
     complete = [each for each in events if each["ph"] == "X" and each["name"] in names]
     for begin, end in sorted((each["ts"], each["ts"] + each["dur"]) for each in complete):
@@ -38,7 +38,7 @@ def _spans(events: Sequence[dict[str, Any]], names: Sequence[str]) -> list[Span]
 
 
 def _common(some: Sequence[Span], others: Sequence[Span]) -> float:
-    """How long both go on."""
+    """Time in which both go on."""
     total, first, second = 0.0, 0, 0
     while first < len(some) and second < len(others):
         begin = max(some[first][0], others[second][0])

@@ -1,4 +1,4 @@
-"""What a report says of each training: medians over the rounds."""
+"""Rows of a report, one for each training: medians over the rounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rounds: TypeAlias = Mapping[str, Sequence[Found]]
 
 
 def row(training: Training, found: Rounds) -> dict[str, Any]:
-    """Return the line of one training."""
+    """Return the row of one training."""
     rounds = found[training.name]
     own = [each.images_per_second for each in rounds]
     base = [each.images_per_second for each in found.get(training.of_one_host or "", ())]
@@ -37,7 +37,7 @@ def row(training: Training, found: Rounds) -> dict[str, Any]:
 
 
 def star_by_seasgd(found: Rounds) -> dict[str, Any] | None:
-    """Communication of a step by the star, waiting included, as a multiple of that by `seasgd`.
+    """Communication of a step by the star, waiting included, divided by that of `seasgd`.
 
     None unless both were measured.
     """

@@ -1,4 +1,4 @@
-"""A training by a star: a master that gets all gradients by messages, and sends the weights."""
+"""A training by a parameter server: a master receives all gradients and sends the weights."""
 
 from __future__ import annotations
 

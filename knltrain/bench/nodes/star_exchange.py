@@ -1,4 +1,4 @@
-"""The exchange of a star: gradients to a master, weights from it, by two-sided messages of MPI."""
+"""The parameter server's exchange: gradients to a master, weights from it, by two-sided MPI."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from knltrain.vectors import FloatArray
 
 @final
 class StarExchange:
-    """That of one rank of ``mpi``.COMM_WORLD, whose rank 0 is the master.
+    """The exchange of one rank of ``mpi``.COMM_WORLD, whose rank 0 is the master.
 
-    Vectors are float32 (size,). `communication` counts the time in messages, waiting for them
-    included; `update` what the master takes to add up and move. Nobody may be later than
-    ``timeout_seconds``: ExchangeTimeout then.
+    Vectors are float32 (size,). `communication` is the time in messages, waiting included; `update`
+    is the master's time to sum and to move. A rank that is later than ``timeout_seconds`` is an
+    ExchangeTimeout.
     """
 
     def __init__(self, mpi: Any, size: int, timeout_seconds: float) -> None:
@@ -33,7 +33,7 @@ class StarExchange:
         self._finish([self._world.Ibarrier()])
 
     def step(self, gradient: FloatArray, weights: FloatArray, move: Callable[[], None]) -> None:
-        """Have the master ``move`` its weights by the mean gradient, and all get them."""
+        """Let the master ``move`` its weights by the mean gradient, and send them to all."""
         if self._world.rank == 0:
             self._lead(gradient, weights, move)
             return

@@ -1,12 +1,11 @@
-"""A rank of a star: a parameter server by messages, such as that of Inspur's Caffe-MPI.
+"""A rank of a parameter server by messages, such as that of Inspur's Caffe-MPI.
 
     python -m knltrain.bench.nodes.star_member CONFIG RANK RANKS ADDRESS PORT
 
 In each step rank 0, the master, receives the gradient of every other rank, moves its weights by
-the mean of all, and sends them to every other rank, which waits meanwhile. It computes a gradient
-itself: a master that does not would have to receive and send one vector more. CONFIG is a run's
-configuration, of which network, data, rates, optimizer and backend are taken as the engine itself
-takes them.
+the mean of all, and sends them to every other rank, which waits meanwhile. The master computes a
+gradient itself: otherwise it would have to receive and send one vector more. CONFIG is a run's
+configuration; network, data, rates, optimizer and backend are built from it as the engine does.
 
 Speaks the protocol of `knltrain.bench.step.protocol`: it answers a number of steps with {"steps",
 "seconds", "communication_seconds", "computing_seconds", "losses", "weights"}, the last a CRC; and
@@ -47,7 +46,7 @@ _MEETING_SECONDS, _STEP_SECONDS, _LEAVE_SECONDS = 300.0, 300.0, 5.0
 
 @final
 class Rank:
-    """A rank that meets the others, and makes its model, with the first question."""
+    """A rank that finds the others, and makes its model, with the first question."""
 
     def __init__(self, config: RunConfig, rank: int, ranks: int, address: str, port: int) -> None:
         self._config = config
@@ -55,7 +54,7 @@ class Rank:
         self._steps: Steps | None = None
 
     def __call__(self, question: Any) -> dict[str, Any]:
-        """Take so many steps, together with the others; or leave."""
+        """Take so many steps together with the other ranks; or leave."""
         if question == LEAVE:
             leave_mpi(_LEAVE_SECONDS)
             return {}
@@ -86,7 +85,7 @@ class Steps:
         self._computing = Clock()
 
     def take(self, steps: int) -> dict[str, Any]:
-        """Take so many more; what they took, seconds of them all, is in the answer."""
+        """Take so many more steps; the answer has the seconds of all together."""
         exchange = self._exchange
         exchange.barrier()
         for clock in (exchange.communication, exchange.update, self._computing):

@@ -1,4 +1,4 @@
-"""The report of `knltrain bench nodes` as text for people."""
+"""The report of `knltrain bench nodes` as text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _percent(share: float | None) -> str:
 
 
 def _parts_of_step(row: Mapping[str, Any]) -> str:
-    """Milliseconds of a step, and of communication its share of it."""
+    """Milliseconds of a step, and the share of communication."""
     if row["communication_seconds"] is None:
         return f"{'':>33}"
     computing = f"{1e3 * row['computing_seconds']:.1f} ms"

@@ -1,4 +1,4 @@
-"""What a training to be compared is: where it runs, and what is found of it."""
+"""The base of trainings in the comparison: where each runs, and its results."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LONGEST_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where all of them train: `groups` are the cpus of each worker, a worker for each host.
+    """The setting of all trainings: `groups` are the cpus of each worker, a worker for each host.
 
     `network` takes `batch` images per worker and step, `steps` of which are timed; `job` is a
-    folder that `knltrain.bench.step.job` has written. Of the first `trace_steps` steps a training
-    of knltrain's own keeps traces.
+    folder that `knltrain.bench.step.job` has written. knltrain's own trainings write traces of the
+    first `trace_steps` steps.
     """
 
     hosts: Hosts
@@ -31,12 +31,12 @@ class Ground:
 
     @property
     def workers(self) -> int:
-        """How many there are in all."""
+        """Number of workers."""
         return len(self.groups)
 
     @property
     def cpus(self) -> list[int]:
-        """Those of all workers."""
+        """The cpus of all workers."""
         return sorted({cpu for group in self.groups for cpu in group})
 
     @property
@@ -47,18 +47,17 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of all workers, `images_per_second`; of communication, the share `hidden` behind computing.
+    """The result of a training.
 
-    That is 1 - e / b, where exchanges took a thread beside the computing ones b seconds, and the
-    worker waited for them, or exchanged otherwise, for e seconds. None where there is no thread,
-    or where not all of an exchange is done by it.
-
-    The next three are seconds of a step, means over the workers, or None where nobody measures
-    them: what a worker spends in `communication_seconds`, waiting for others included, and in
-    `computing_seconds`, of the whole of its `step_seconds`.
-
-    `traces` are kept by rank, as far as they were asked for, and `hidden_in_trace` is what
-    `knltrain.bench.nodes.overlap` makes of them, a mean over the workers.
+    - `images_per_second` is that of all workers.
+    - `hidden` is the share of communication hidden behind computing, 1 - e / b. b is the time of
+      exchanges by a thread beside the computing ones, e the time in which the worker waited for
+      them or exchanged otherwise. None where there is no such thread, or where it does only a part
+      of an exchange.
+    - `communication_seconds` (waiting for others included), `computing_seconds` and `step_seconds`
+      are those of a step, means over the workers; None where not measured.
+    - `traces` are kept by rank, if requested; `hidden_in_trace` is computed from them by
+      `knltrain.bench.nodes.overlap`, a mean over the workers.
     """
 
     images_per_second: float
@@ -71,16 +70,16 @@ class Found:
 
     @property
     def communication_share(self) -> float | None:
-        """Of a step, the part that communication takes."""
+        """The share of a step that communication takes."""
         if self.communication_seconds is None or not self.step_seconds:
             return None
         return self.communication_seconds / self.step_seconds
 
 
 class Training(ABC):
-    """A way to train, with a `name` and what it is; `of_one_host` is the one to compare it with.
+    """A way to train, with a `name` and a description; it is compared with `of_one_host`.
 
-    It goes `by` "ccl", "gloo" or "mpi", or needs none of them.
+    It exchanges `by` "ccl", "gloo" or "mpi", or needs none of them.
     """
 
     name: str
@@ -92,5 +91,5 @@ class Training(ABC):
     def train(self, ground: Ground, folder: Path) -> Found:
         """Train from the beginning, in an empty folder.
 
-        Raises PeerError where it cannot.
+        Raises PeerError on failure.
         """

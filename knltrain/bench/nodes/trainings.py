@@ -37,7 +37,7 @@ def trainings() -> Mapping[str, Training]:
 
 
 def named(chosen: Sequence[str]) -> list[Training]:
-    """Those of these names, or, of ("all",), those that have what they need.
+    """The trainings of these names or, for ("all",), those whose requirements are installed.
 
     Raises ConfigError where there are none, and for one that lacks something.
     """
@@ -58,7 +58,7 @@ def named(chosen: Sequence[str]) -> list[Training]:
 
 
 def _lack(training: Training) -> str | None:
-    """What is not installed of what a training goes by, and the way to it; None if nothing."""
+    """What a training needs that is not installed, with the remedy; None if nothing."""
     if training.by == "ccl" and installed() is None:
         return MISSING
     if training.by == "mpi" and importlib.util.find_spec("mpi4py") is None:

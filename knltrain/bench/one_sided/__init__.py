@@ -1,1 +1,1 @@
-"""How fast one process works on memory of another, which computes meanwhile."""
+"""Benchmark of one-sided access to the memory of another process that computes meanwhile."""

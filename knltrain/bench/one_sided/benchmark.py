@@ -1,4 +1,4 @@
-"""`knltrain bench one-sided`: two ranks under mpiexec on this machine, of which one computes."""
+"""`knltrain bench one-sided`: two ranks under mpiexec on this machine, one of which computes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ TRANSPORTS: dict[str, dict[str, str]] = {
     "shm": {},
     "tcp": {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"},
 }
-"""What tells Intel MPI how to go from one process to another of the same computer."""
+"""The variable that selects Intel MPI's transport between processes of one computer."""
 
 ACCESSES = {"read": 2, "write": 2, "accumulate": 3}
 """How often each element is read or written in memory at least; by a copy twice, too."""
 
 
 def run_one_sided_benchmark(size: int, rounds: int, owner: str, transport: str) -> dict[str, Any]:
-    """Measure vectors of ``size`` bytes, as `member` does; the report is its, and the machine.
+    """Measure vectors of ``size`` bytes, as `member` does; returns its report, and the machine.
 
     ``share_of_copy`` is the bandwidth of each operation, for the bytes that must move through
-    memory (`ACCESSES`), by that of the copy in the same round: medians over the rounds. Raises
-    PeerError where MPI is not there, or its ranks break off.
+    memory (`ACCESSES`), divided by that of the copy in the same round: medians over the rounds.
+    Raises PeerError where MPI is missing, or a rank fails.
     """
     program = [sys.executable, "-m", "mpi4py", "-m", "knltrain.bench.one_sided.member"]
     options = ["--bytes", str(size), "--rounds", str(rounds), "--owner", owner]

@@ -3,10 +3,11 @@
     mpiexec -n 2 python -m mpi4py -m knltrain.bench.one_sided.member OPTIONS
 
 Rank 0 owns the memory and computes, in Python or in a compiled loop, or sleeps; it calls no MPI
-itself. Rank 1 reads, writes and accumulates, in turn with a copy within its own memory, and prints
-a line of JSON: seconds of each round, and bytes per second of the vector by their median. Between
-two computers, `mpiexec -hosts` says which, the bound is the link: `sent` is what MPI's two-sided
-messages get of it, for which both ranks do nothing else.
+itself. Rank 1 reads, writes and accumulates, in turn with a copy within its own memory. It prints a
+line of JSON: seconds of each round, and the median bandwidth of the vector in bytes per second.
+
+Between two computers, chosen by `mpiexec -hosts`, the link is the bound. `sent` is the bandwidth of
+MPI's two-sided messages over it, while both ranks do nothing else.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ROOM_BYTES = 2**20
 
 @kernel
 def _count(numbers: FloatArray) -> float:
-    """Be busy for some milliseconds, without the GIL."""
+    """Compute for some milliseconds, without the GIL."""
     total = 0.0
     for _ in range(300):
         for number in numbers:
@@ -43,7 +44,7 @@ def _count(numbers: FloatArray) -> float:
 
 
 def computing(how: str) -> Callable[[], object]:
-    """Return what the owner does again and again."""
+    """Return the function that the owner calls again and again."""
     numbers = np.ones(4096, np.float32)
     ways: dict[str, Callable[[], object]] = {
         "python": lambda: sum(range(100_000)),
@@ -73,7 +74,7 @@ def own(center: Vector, compute: Callable[[], object]) -> float:
 
 
 def measured(center: Vector, increment: Vector, rounds: int) -> dict[str, list[float]]:
-    """Return seconds of each operation in each round; WrongResult if one does something else."""
+    """Return seconds of each operation in each round; WrongResult if a result is wrong."""
     vector, other = np.ones(center.size, np.float32), np.zeros(center.size, np.float32)
     increment.write(vector)
     operations: dict[str, Callable[[], object]] = {
@@ -95,7 +96,7 @@ def measured(center: Vector, increment: Vector, rounds: int) -> dict[str, list[f
 
 
 def sent(world: Any, size: int) -> list[float]:
-    """Return seconds of two-sided messages of ``size`` floats from rank 1 to rank 0, and a word."""
+    """Return seconds of two-sided messages, ``size`` floats from rank 1 to rank 0 and a reply."""
     vector, seconds = np.ones(size, np.float32), []
     for _ in range(_MESSAGES):
         world.Barrier()

@@ -1,8 +1,8 @@
 """`knltrain bench ops`: every operation of a network, by each implementation, beside the bounds.
 
-An operation that computes is compared with the machine's matrix product, one that only moves
-memory with a copy, both measured in the same rounds. Implementations take turns. An operation of
-less than 10 ms is repeated, and so finds in the caches what fits there; the copy is of 128 MiB.
+A compute-bound operation is compared with the machine's matrix product, a memory-bound one with a
+copy, both measured in the same rounds. Implementations take turns. An operation of less than 10 ms
+is repeated, so it finds in the caches what fits there. The copy is of 128 MiB.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def run_ops_benchmark(
 ) -> dict[str, Any]:
     """Measure each operation of `network` in `rounds` alternating rounds; medians over the rounds.
 
-    `kinds` are the operations wanted, such as "convolution"; none means all. Without `winograd`
-    "numba" convolves by direct sums alone.
+    `kinds` are the operations to measure, such as "convolution"; none means all. Without `winograd`
+    "numba" convolves by direct sums alone. The report has
 
-    The report holds the machine, what the environment says of processors (`settings`),
-    sgemm_gflops, copy_gbytes_per_second (read and written), and a row per operation, shape,
-    direction and implementation: milliseconds, gflops and share_of_sgemm, or gbytes_per_second and
-    share_of_copy; `algorithm` is what was chosen for a convolution, and `candidates` the
-    milliseconds of those it was chosen from; flops and compulsory_bytes by definition, and of
-    "numba" executed_flops and layout_bytes by the algorithm and the layout. `comparisons` and
-    `bandwidths` are those of `report`.
+    - the machine, and the processor settings of the environment (`settings`);
+    - sgemm_gflops, and copy_gbytes_per_second (read and written);
+    - a row per operation, shape, direction and implementation: milliseconds; gflops and
+      share_of_sgemm, or gbytes_per_second and share_of_copy; flops and compulsory_bytes by
+      definition; of "numba" executed_flops and layout_bytes, by the algorithm and the layout;
+      `algorithm` is the one chosen for a convolution, `candidates` are the milliseconds of all;
+    - `comparisons` and `bandwidths`, those of `report`.
     """
     for name in implementations:
         if name not in IMPLEMENTATIONS:
@@ -168,7 +168,7 @@ class _Bounds:
         self.copy_gbytes.clear()
 
     def measure(self) -> tuple[float, float]:
-        """Return GFLOP/s and GB/s of this moment."""
+        """Return the current GFLOP/s and GB/s."""
         product = min(mean_seconds(self._product, ENOUGH_SECONDS) for _ in range(2))
         copy = min(mean_seconds(self._copy, ENOUGH_SECONDS) for _ in range(2))
         self.sgemm_gflops.append(2 * SGEMM_SIDE**3 / product / 1e9)

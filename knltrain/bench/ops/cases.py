@@ -11,7 +11,7 @@ from vectorized_ops.shapes import TimedShape
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One operation on one shape; `layers` tells how many layers of the network are such."""
+    """One operation on one shape; `layers` is the number of layers with that shape."""
 
     operation: TimedShape
     layers: int = 1

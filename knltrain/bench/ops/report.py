@@ -1,4 +1,4 @@
-"""What `knltrain bench ops` found: how implementations compare over a network, and a table."""
+"""Results of `knltrain bench ops`: implementations compared over a network, and a table."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Row = Mapping[str, Any]
 def comparisons(rows: Sequence[Row], implementations: Sequence[str]) -> list[dict[str, Any]]:
     """Compare the first of `implementations` with each other one, by operation and direction.
 
-    `ratio` is the geometric mean of the other's time by the first one's, over all layers, where
-    both have the operation: `layers` of them, of so many `shapes`.
+    `ratio` is the geometric mean of the other's time divided by the first one's, over all `layers`
+    that both implementations support; these have so many `shapes`.
     """
     first, *others = implementations
     times = {(*_place(row), row["implementation"]): row["milliseconds"] for row in rows}
@@ -42,7 +42,7 @@ def comparisons(rows: Sequence[Row], implementations: Sequence[str]) -> list[dic
 
 
 def bandwidths(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return what share of a copy's bandwidth each operation that only moves memory reaches.
+    """Return the share of a copy's bandwidth that each memory-bound operation reaches.
 
     By operation, direction and implementation: `share_of_copy` is the geometric mean over all
     layers, `least` the lowest of them, at shape `least_shape`.
@@ -69,7 +69,7 @@ def bandwidths(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _mean(weighted: Sequence[tuple[int, float]]) -> float:
-    """Return the geometric mean of values that each count so many times."""
+    """Return the weighted geometric mean of values."""
     total = sum(count for count, _ in weighted)
     return exp(sum(count * log(value) for count, value in weighted) / total)
 
@@ -79,7 +79,7 @@ def _place(row: Row) -> tuple[str, ...]:
 
 
 def format_table(report: dict[str, Any]) -> str:
-    """Return the report as text for people."""
+    """Return the report as text."""
     lines = [
         f"{report['network']}, batch {report['batch']}, {report['threads']} threads on "
         f"{report['machine']}, medians of {report['rounds']} alternating rounds",

@@ -1,7 +1,7 @@
-"""`knltrain bench step`: one training step, ours beside others.
+"""`knltrain bench step`: one training step, knltrain's beside those of other engines.
 
 A step is loss, gradient and the update by SGD with momentum. All contestants start from the same
-parameters and see the same batch, and the loss of the first step is reported as proof. Several
+parameters and see the same batch; the loss of the first step is reported as evidence. Several
 workers step at the same time, each on the whole batch and its own cores, and exchange nothing.
 """
 
@@ -36,7 +36,7 @@ ROUND_SECONDS = 1.0
 
 SEED = 1
 LOSS_TOLERANCE = 1e-3
-"""Relative; that of sums in another order is far smaller."""
+"""Relative difference; that of sums in another order is far smaller."""
 
 
 def run_step_benchmark(
@@ -51,11 +51,14 @@ def run_step_benchmark(
     """Measure `cpu` and `peers` in `rounds` alternating rounds; medians over the rounds.
 
     `threads` are those of all `workers` together, by default one per physical core allowed. All
-    contestants hold their memory until the last round is over. The report holds machine, its
-    sgemm_gflops and copy_gbytes_per_second, the `rows` and the `best_peer` of `step_report`, and
-    losses_agree: True, or None where dropout draws differently in each. Raises PeerError when a
-    contestant cannot run, or computes another first loss than ours without dropout, and RunAborted
-    when a signal asks for the end; nothing is left behind then.
+    contestants hold their memory until the last round is over. The report has
+
+    - the machine, its sgemm_gflops and copy_gbytes_per_second;
+    - the `rows` and the `best_peer` of `step_report`;
+    - losses_agree: True, or None where dropout draws differently in each.
+
+    Raises PeerError when a contestant cannot run, or when its first loss differs from ours without
+    dropout, and RunAborted when a signal asks for the end; nothing is left behind then.
     """
     started = starts(peers, ipex_python)
     described = network_named(network)
@@ -112,7 +115,7 @@ def _warm_contestants(
 ) -> list[Contestant]:
     """Start one contestant after the other, so that none warms up on cores that another uses.
 
-    Ours come last: what cannot run says so before kernels are compiled.
+    Ours come last: peers that cannot run fail before kernels are compiled.
     """
     warm = {}
     for name in sorted(started, key=lambda name: name == OURS):
@@ -123,7 +126,7 @@ def _warm_contestants(
 
 
 def _losses_agree(network: Network, losses: Mapping[str, float]) -> bool | None:
-    """True; None if dropout has them differ. PeerError when they should agree and do not."""
+    """True; None if dropout makes them differ. PeerError when they should agree and do not."""
     if any(isinstance(layer, Dropout) and layer.rate for layer in network.layers):
         return None
     for name, loss in losses.items():
@@ -138,7 +141,7 @@ def _losses_agree(network: Network, losses: Mapping[str, float]) -> bool | None:
 def _measured(
     contestants: Sequence[Contestant], machine: PeerProcess, batch: int, rounds: int
 ) -> Measured:
-    """Let contestants and machine take turns; return what they did round by round."""
+    """Let contestants and machine take turns; return the results of each round."""
     rates: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     bounds: dict[str, list[float]] = {}
     for _ in range(rounds):

@@ -18,12 +18,12 @@ class Contestant:
 
     @property
     def ready(self) -> dict[str, Any]:
-        """What the first process says of itself: its version and the loss of its first step."""
+        """The first process's report: its version and the loss of its first step."""
         return self._processes[0].ready
 
     @property
     def peak_bytes(self) -> int:
-        """Most memory that its processes held until now, each at its own worst moment, added up."""
+        """Peak memory of its processes until now, each at its own maximum, summed."""
         return sum(process.peak_bytes for process in self._processes)
 
     def wait_ready(self) -> None:
@@ -32,7 +32,7 @@ class Contestant:
             process.wait_ready()
 
     def steps_per_second(self, seconds: float) -> float:
-        """Let all work for about so long; return their speeds added up."""
+        """Let all processes work for about so long; return the sum of their speeds."""
         for process in self._processes:
             process.ask(seconds)
         answers = [process.answer() for process in self._processes]

@@ -1,7 +1,7 @@
 """The cpu backend as a contestant: `python -m knltrain.bench.step.cpu_peer JOB THREADS`.
 
-If kernels had to be compiled it starts over, with those that were kept: a compiler holds hundreds
-of megabytes for the kernels that it has made, and these are not a step's.
+If kernels had to be compiled, the process starts over and loads them from the cache: the compiler
+would otherwise hold hundreds of megabytes that do not belong to a step.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def start_over_if_compiled(
 ) -> None:
     """Replace this process by a new one with the same `arguments`, once, if it has compiled.
 
-    It may use `cpus`, those of this process before its threads took their places.
+    The new one may use `cpus`, those of this process before it pinned its threads.
     """
     if AGAIN not in arguments and any(kernel.compiled for kernel in made):
         os.sched_setaffinity(0, cpus)

@@ -1,4 +1,4 @@
-"""What all contestants compute: a network, its first parameters and one batch, in a folder."""
+"""The job of all contestants: a network, its first parameters and one batch, in a folder."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from knltrain.network.parameters import ParameterVector
 def write_job(folder: Path, network: Network, batch: int, seed: int) -> None:
     """Write `job.json` (the graph and its parameters' names) and `arrays.npz` (batch, parameters).
 
-    A layer is described by its name, those of its inputs, how these are joined, and the modules of
-    torch.nn that follow; an output by its layer and weight; a parameter by its name, its layer and
-    what PyTorch calls it.
+    A layer is described by its name, the names of its inputs, the way these are joined, and the
+    modules of torch.nn that follow. An output is described by its layer and weight; a parameter by
+    its name, its layer and its name in PyTorch.
     """
     parameters = ParameterVector(network)
     parameters.initialise(seed)
@@ -34,7 +34,7 @@ def write_job(folder: Path, network: Network, batch: int, seed: int) -> None:
 
 
 def describe(network: Network) -> dict[str, Any]:
-    """The network in words and numbers that a reader without knltrain understands."""
+    """The network as JSON that a reader without knltrain understands."""
     return {
         "network": network.name,
         "layers": [

@@ -22,7 +22,7 @@ COPIED_BYTES = 128 << 20
 
 
 def main(threads: int) -> None:
-    """Measure whenever asked."""
+    """Measure on request."""
     torch.set_num_threads(threads)
     left, right, product = (np.ones((SIDE, SIDE), np.float32) for _ in range(3))
     tensors = [torch.from_numpy(matrix) for matrix in (left, right, product)]
@@ -46,7 +46,7 @@ def main(threads: int) -> None:
 
 
 def _fastest(seconds: float, work: Callable[[], object]) -> float:
-    """Return the least time that one call of `work` took within `seconds`; at least two calls."""
+    """Return the least time of one call of `work` within `seconds`; at least two calls."""
     times: list[float] = []
     while len(times) < 2 or sum(times) < seconds:
         start = time.perf_counter()

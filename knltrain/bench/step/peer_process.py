@@ -1,4 +1,4 @@
-"""A contestant's process: started pinned and warm, asked for rounds, ended."""
+"""A contestant's process: started pinned, warmed up, asked for rounds, ended."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ _FORGET_PEAK = "5"
 
 
 class PeerError(KnltrainError):
-    """A contestant that could not be started or broke off."""
+    """A contestant that could not be started, or that failed."""
 
 
 @final
 class PeerProcess:
-    """Talks to a process that speaks the protocol of `knltrain.bench.step.protocol`.
+    """A process that speaks the protocol of `knltrain.bench.step.protocol`.
 
     The process is `python` with `arguments`. It runs on `cpus` with a thread on each, or with
-    `threads` that roam among them; `environment` adds to the inherited one, and `pass_fds` are
-    open in it, too.
-    Raises PeerError, with the end of what the process wrote to its standard error, when it ends
-    instead of answering.
+    `threads` that roam among them; `environment` adds to the inherited one, and `pass_fds` are open
+    in it, too. Raises PeerError, with the end of the process's standard error, when it ends instead
+    of answering.
     """
 
     def __init__(
@@ -72,9 +71,10 @@ class PeerProcess:
         self.ready: dict[str, Any] = {}
 
     def wait_ready(self) -> None:
-        """Return when the contestant is warm; `ready` then holds what it says of itself.
+        """Wait until the contestant is warm; `ready` is then its report.
 
-        `peak_bytes` counts from here on: what preparing took and has been given back does not.
+        `peak_bytes` counts from here on: memory of the preparation that has been freed is not
+        counted.
         """
         self.ready = self.answer()["ready"]
         with suppress(OSError):  # the peak of all time then, on kernels that cannot forget it
@@ -86,27 +86,27 @@ class PeerProcess:
         return self.answer()
 
     def ask(self, what: Any) -> None:
-        """Let it work for so many seconds, or do whatever else it knows; `answer` must follow."""
+        """Ask it to work for so many seconds, or something else; `answer` must follow."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # the missing answer tells why
             self._process.stdin.write(f"{json.dumps(what)}\n")
             self._process.stdin.flush()
 
     def fileno(self) -> int:
-        """Return the descriptor that an answer can be read from, or its end, for selectors."""
+        """Return the descriptor of its answers, or of their end, for selectors."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
     def suspend(self) -> None:
-        """Have it use no core until `resume`, whatever its threads wait for in a loop."""
+        """Stop the process until `resume`, so that threads that spin use no core."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         self._process.send_signal(signal.SIGCONT)
 
     def answer(self) -> dict[str, Any]:
-        """Wait for what it has to say next."""
+        """Wait for its next answer."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if line:
@@ -116,7 +116,7 @@ class PeerProcess:
 
     @property
     def peak_bytes(self) -> int:
-        """Most memory that it held at once since it was warm (VmHWM), libraries included."""
+        """Peak memory since it was warm (VmHWM), libraries included."""
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
         found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
         if found is None:  # A process that has ended keeps its place until it is waited for.
@@ -124,7 +124,7 @@ class PeerProcess:
         return int(found[1]) * 1024
 
     def close(self) -> None:
-        """End the process, by force where the end of its input does not; can be called twice."""
+        """Close its input, and kill it if it does not end then; can be called twice."""
         self.resume()  # who is suspended would not see the end of its input
         try:
             # stdin.close() would raise for a line that the process did not live to read.
@@ -136,7 +136,7 @@ class PeerProcess:
             self._errors.close()
 
     def _ended(self) -> PeerError:
-        """What became of a process that is about to end, or has."""
+        """The error of a process that is about to end, or has."""
         code = self._process.wait()
         self._errors.seek(0)
         said = self._errors.read().strip()[-2000:]

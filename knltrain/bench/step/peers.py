@@ -1,4 +1,4 @@
-"""The contestants by name, and how the process of each is started."""
+"""The contestants by name, and the command that starts each."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ MEMORY_KEPT = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(1 << 30),
 }
-"""Has glibc keep the large arrays of a step for the next one, which it otherwise gives back to the
-kernel, to be mapped and zeroed anew page by page."""
+"""Lets glibc keep the large arrays of a step for the next one. By default it gives them back to the
+kernel, which maps and zeroes them again page by page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a contestant is started: `python *program JOB THREADS *options`.
+    """The command of a contestant: `python *program JOB THREADS *options`.
 
-    One that is not `pinned` has its threads free on all allowed cpus.
+    Threads of one that is not `pinned` roam on all allowed cpus.
     """
 
     program: tuple[str, ...]

@@ -1,9 +1,11 @@
-"""What contestants have in common: the step's settings, and how they talk to the benchmark.
+"""The contestants' common part: the step's settings, and the protocol with the benchmark.
 
-Protocol: one JSON line {"ready": {...}} once warm; then for each line of JSON on standard input, a
-number of seconds or whatever else is asked, one JSON line with the answer; the end of input ends
-the contestant. Needs the standard library alone, so that contestants under another Python can
-import it from their own folder.
+Messages are lines of JSON. A contestant writes {"ready": {...}} once warm. Then it reads questions
+from standard input, a number of seconds or whatever else is asked, and answers each in one line.
+The end of input ends the contestant.
+
+This module needs the standard library alone, so that contestants under another Python can import it
+from their own folder.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from typing import Any
 
 WARM_UP_STEPS, WARM_UP_SECONDS = 5, 5.0
 LEAD_IN_SECONDS = 0.25
-"""Until then caches are warm again, and the threads of the one before no longer spin: OpenMP's do
-for up to 200 ms."""
+"""After this time caches are warm again, and the threads of the contestant before no longer spin:
+OpenMP's do for up to 200 ms."""
 
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-6, 0.9, 5e-4
 
@@ -39,7 +41,7 @@ def warm_up(step: Callable[[], object]) -> None:
 
 
 def steps_within(seconds: float, step: Callable[[], object]) -> dict[str, Any]:
-    """Call `step` for about so long; return how often, and the time it took.
+    """Call `step` for about so long; return the number of calls, and their time.
 
     Steps of the first LEAD_IN_SECONDS do not count, unless one alone takes the whole time.
     """

@@ -1,4 +1,4 @@
-"""What the rounds of `knltrain bench step` come to: a row for each contestant, and a table."""
+"""Results of `knltrain bench step`: a row for each contestant, and a table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from knltrain.bench.step.peers import OTHERS, OURS
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """By contestant: what it says of itself, images per second of each round, peak memory in bytes.
+    """By contestant: its report, images per second of each round, peak memory in bytes.
 
-    `bounds` holds the machine's own speeds, round by round, too.
+    `bounds` has the machine's own speeds, round by round, too.
     """
 
     ready: Mapping[str, Mapping[str, Any]]
@@ -27,8 +27,8 @@ class Measured:
 def rows(measured: Measured, flops: int) -> list[dict[str, Any]]:
     """A row per contestant; `flops` are those of direct convolution, for one image's training.
 
-    Shares and ratios are taken within each round, whose parts see the machine at the same clock
-    and load, and are medians of these: not quite the quotients of the medians shown.
+    Shares and ratios are taken within each round, since clock rate and load are the same throughout
+    it. The medians of these are not quite the quotients of the medians shown.
     """
     return [_row(name, measured, flops) for name in measured.rates]
 
@@ -51,7 +51,7 @@ def _row(name: str, measured: Measured, flops: int) -> dict[str, Any]:
 
 
 def best_peer(measured: Measured) -> dict[str, Any] | None:
-    """Ours to the fastest of the other implementations in each round; None where there is none.
+    """Ours divided by the fastest other implementation in each round; None where there is none.
 
     `ours_to_it` is the median of these ratios; `rounds` names the fastest of each.
     """
@@ -69,7 +69,7 @@ def best_peer(measured: Measured) -> dict[str, Any] | None:
 
 
 def format_table(report: dict[str, Any]) -> str:
-    """Return the report as text for people."""
+    """Return the report as text."""
     shown = report["rows"]
     width = 2 + max(len(row["implementation"]) for row in shown)
     head = (

@@ -90,9 +90,9 @@ def _extent(value: Any) -> Any:
 
 
 def _overwritten(network: Description) -> set[str]:
-    """Return the rectifiers that may work in place, as people write them in PyTorch.
+    """Return the rectifiers that may work in place, as is usual in PyTorch.
 
-    Nobody else may take what they overwrite.
+    No other module may read the values that they overwrite.
     """
     takers = Counter(name for layer in network["layers"] for name in layer["inputs"])
     takers.update(output["layer"] for output in network["outputs"])

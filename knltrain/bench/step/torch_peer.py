@@ -2,9 +2,9 @@
 
     python torch_peer.py JOB THREADS [eager|compile|optimized|ipex]
 
-JOB is a folder written by `knltrain.bench.step.job`. The peer speaks the protocol of `protocol.py`,
-and builds the network by `torch_graph.py`, both of which stand beside it. It trains in float32 and
-channels_last, with the fastest SGD that its way of computing brings along.
+JOB is a folder written by `knltrain.bench.step.job`. The peer speaks the protocol of `protocol.py`
+and builds the network by `torch_graph.py`; both files are beside it. It trains in float32 and
+channels_last, with the fastest SGD that its way of computing has.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ IPEX_RELEASE = "2.8"
 
 
 def eager(network: Graph) -> tuple[torch.optim.Optimizer, str]:
-    """Leave the modules as they are; return the optimizer and what computes, with its version."""
+    """Leave the modules as they are; return the optimizer and PyTorch's version."""
     return _sgd(network, fused=True), f"torch {torch.__version__}"
 
 
 def compiled(network: Graph) -> tuple[torch.optim.Optimizer, str]:
-    """Let torch.compile's inductor translate the modules, which the first step does."""
+    """Let torch.compile's inductor translate the modules, which happens in the first step."""
     from torch._inductor.cpp_builder import get_cpp_compiler
     from torch._inductor.exc import InvalidCxxCompiler
 
@@ -56,14 +56,14 @@ def compiled(network: Graph) -> tuple[torch.optim.Optimizer, str]:
 
 
 def optimized(network: Graph) -> tuple[torch.optim.Optimizer, str]:
-    """Let `vectorized_ops.torch.optimize` exchange what it can; needs vectorized_ops."""
+    """Let `vectorized_ops.torch.optimize` replace modules where it can; needs vectorized_ops."""
     from vectorized_ops.torch import optimize
 
     return _sgd(optimize(network), fused=True), f"torch {torch.__version__} optimized"
 
 
 def ipex(network: Graph) -> tuple[torch.optim.Optimizer, str]:
-    """Let IPEX lay out the weights as its kernels want them, and bring its own fused SGD."""
+    """Let IPEX lay out the weights for its kernels, and use its fused SGD."""
     found = {name: _version(name) for name in ("torch", IPEX)}
     if not all(f"{version}.".startswith(f"{IPEX_RELEASE}.") for version in found.values()):
         has = ", ".join(f"{name} {version or 'missing'}" for name, version in found.items())

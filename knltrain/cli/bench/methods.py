@@ -74,7 +74,8 @@ def methods(
     check_files(report_file, picture)
     if link_latency_us and link_gbits is None:
         raise ConfigError(
-            f"--link-latency-us {link_latency_us:g}: of which link? expected --link-gbits, too"
+            f"--link-latency-us {link_latency_us:g}: a latency without a link; expected "
+            "--link-gbits, too"
         )
     link = None
     if link_gbits is not None:

@@ -1,4 +1,4 @@
-"""What the commands of `knltrain bench` share: lists of names, table, JSON and picture."""
+"""Output options and lists of names that the commands of `knltrain bench` share."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def picture_option(of: str) -> Callable[[Callable[..., None]], Callable[..., Non
 
 
 def listed(names: str) -> tuple[str, ...]:
-    """The names that a text separates by commas."""
+    """The names in a comma-separated text."""
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 def check_files(report_file: Path | None, picture: Path | None = None) -> None:
-    """Refuse files that could not be written, before anything is measured.
+    """Refuse output files that cannot be written, before anything is measured.
 
-    Raises BadParameter for a folder that is not there, ConfigError for a picture of no format.
+    Raises BadParameter for a missing folder, ConfigError for an unknown picture format.
     """
     for file, option in ((report_file, "--json"), (picture, "--picture")):
         if file is not None and not file.parent.is_dir():
@@ -57,7 +57,7 @@ def show(
     picture: Path | None = None,
     draw: Callable[[Report, Path], None] = lambda _report, _path: None,
 ) -> None:
-    """Print the table, write the JSON, draw the picture, in this order, as far as asked for.
+    """Print the table, write the JSON and draw the picture, in this order, as far as requested.
 
     Raises FileError when the JSON cannot be written.
     """

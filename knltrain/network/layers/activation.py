@@ -1,4 +1,4 @@
-"""Layers that work value by value: rectifiers and dropout."""
+"""Elementwise layers: rectifiers and dropout."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Dropout", "ReLU"]
 
 @dataclass(frozen=True, slots=True)
 class ReLU(Layer):
-    """max(x, slope x), cut off at `ceiling`; plain, it is max(x, 0).
+    """max(x, slope x), cut off at `ceiling`; by default max(x, 0).
 
-    `slope` 0.01 makes it leaky, `ceiling` 6 makes it ReLU6. The derivative is `slope` at 0 and 0
-    at the ceiling, so that it follows from the output alone.
+    `slope` 0.01 makes it leaky, `ceiling` 6 makes it ReLU6. The derivative is `slope` at 0 and 0 at
+    the ceiling, so that it follows from the output alone.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ReLU(Layer):
 class Dropout(Layer):
     """In training sets each value to zero with probability `rate`, the others to x / (1 - rate).
 
-    Srivastava et al., JMLR 2014, in the form that leaves values alone in evaluation.
+    Srivastava et al., JMLR 2014, in the form that does not change values in evaluation.
     """
 
     name: str

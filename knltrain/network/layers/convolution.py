@@ -25,8 +25,8 @@ class Convolution(Layer):
     """Cross-correlation; weights (K,C/groups,R,S), bias (K,).
 
     `kernel`, `stride`, `padding` and `dilation` are one number for both directions or a pair
-    (lines, pixels); `window` has them as pairs. Output channels fall into `groups`, each of which
-    sees its own share of the input channels. The bias starts as `bias_value` everywhere;
+    (lines, pixels); `window` has them as pairs. Output channels are divided into `groups`, each of
+    which sees its own share of the input channels. The bias starts as `bias_value` everywhere;
     `initialiser` is one of those of `initial_weights`.
     """
 

@@ -1,4 +1,4 @@
-"""What all layers have in common: a name, inputs, and a shape that follows from theirs."""
+"""The base class of layers: a name, inputs, and a shape that follows from theirs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Layer(ABC):
 
     @abstractmethod
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> OperationShape:
-        """What it does with so many images, and what that costs."""
+        """The operation for so many images, with its cost."""
 
 
 def only_shape(name: str, input_shapes: tuple[Shape, ...]) -> Shape:
@@ -60,7 +60,7 @@ def feature_map(name: str, input_shapes: tuple[Shape, ...]) -> tuple[int, int, i
 
 
 def check_counts(name: str, **counts: int) -> None:
-    """Refuse numbers below 1 of layer `name`: NetworkError."""
+    """Refuse values below 1 of layer `name`: NetworkError."""
     for key, count in counts.items():
         if count < 1:
             raise NetworkError(f"layer '{name}': {key} = {count}, expected at least 1")

@@ -17,10 +17,10 @@ __all__ = ["BatchNormalisation", "LocalResponseNormalisation"]
 class BatchNormalisation(Layer):
     """(x - mean) / sqrt(variance + epsilon) * scale + shift, channel by channel.
 
-    Ioffe and Szegedy, ICML 2015. Training takes mean and (biased) variance of the batch, evaluation
+    Ioffe and Szegedy, ICML 2015. Training uses mean and (biased) variance of the batch, evaluation
     the running ones. `momentum` is PyTorch's: running = (1 - momentum) running + momentum batch,
-    where the running variance follows the unbiased one. `initial_scale` 0 lets the branch of a
-    residual block start as nothing (Goyal et al., arXiv 1706.02677, section 5.1).
+    where the running variance follows the unbiased one. With `initial_scale` 0 the branch of a
+    residual block starts as zero (Goyal et al., arXiv 1706.02677, section 5.1).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a layer says of its parameters: shapes, first values, and how an optimizer moves them."""
+"""The description of a layer's parameters: shapes, initial values, optimizer settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Multipliers:
 
 PLAIN = Multipliers()
 CAFFE_BIAS = Multipliers(learning_rate=2.0, decay=0.0)
-"""What the networks that come with Caffe give to their biases."""
+"""The multipliers of biases in Caffe's example networks."""
 
 
 @dataclass(frozen=True, slots=True)

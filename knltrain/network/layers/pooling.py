@@ -20,10 +20,10 @@ __all__ = ["AveragePooling", "GlobalAveragePooling", "MaxPooling", "Pooling"]
 
 
 class Pooling(Layer, ABC):
-    """What poolings have in common that move a window; `window` has its numbers as pairs.
+    """The base of poolings over a window; `window` has its numbers as pairs.
 
     Windows that leave the padded image are left out, or with `ceil` cut off at its edge, as in
-    Caffe. `padding` is at most half the kernel, so that every window meets the image.
+    Caffe. `padding` is at most half the kernel, so that every window overlaps the image.
     """
 
     __slots__ = ()
@@ -54,7 +54,7 @@ class Pooling(Layer, ABC):
         return (*self.window.positions(height, width, self.ceil), channels)
 
     def windows(self, input_shapes: tuple[Shape, ...]) -> PoolingShape:
-        """Where they lie on maps (H,W,C)."""
+        """The windows' places on maps (H,W,C)."""
         height, width, _ = feature_map(self.name, input_shapes)
         window = self.window
         return PoolingShape(height, width, window.kernel, window.stride, window.padding, self.ceil)

@@ -21,7 +21,7 @@ def pair(extent: Extent) -> Pair:
 
 
 def shortest(extent: Extent) -> Extent:
-    """The one way to write an extent: a number where both directions agree."""
+    """The canonical form of an extent: a single number where both directions agree."""
     lines, pixels = pair(extent)
     return lines if lines == pixels else (lines, pixels)
 

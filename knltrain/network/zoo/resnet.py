@@ -70,7 +70,7 @@ def _classifier(classes: int) -> tuple[Layer, ...]:
 def _block(
     name: str, source: str, kernels: Kernels, projected: bool, last_scale: float
 ) -> tuple[Layer, ...]:
-    """Convolutions of `source`, to which it is added, `projected` by a 1x1 where shapes differ."""
+    """Convolutions of `source` plus `source` itself, `projected` by a 1x1 where shapes differ."""
     layers: list[Layer] = []
     for number, kernel in enumerate(kernels, start=1):
         inputs = (source,) if number == 1 else ()

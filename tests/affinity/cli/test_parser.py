@@ -52,16 +52,16 @@ def test_what_cannot_be_had_is_one_line_and_status_2(
     ("words", "reason"),
     [
         (("plan", "--workrs", "2"), "error: unrecognized arguments: --workrs 2; see python -m aff"),
-        (("shwo",), "error: 'shwo' is none of the words show, plan, check, run, snapshot; did you "
-         "mean show?; see python -m affinity --help"),
+        (("shwo",), "error: 'shwo' is none of the commands show, plan, check, run, snapshot; did "
+         "you mean show?; see python -m affinity --help"),
         (("show", "extra"), "error: unrecognized arguments: extra; see python -m affinity show"),
         (("plan", "--", "true"), "error: nothing is run here, but behind -- stands 'true'; see"),
         (("show", "--json", "--picture", "a.svg"), "not allowed with argument --json"),
         (("show", "--machine", ""), "argument --machine: '' is not the name of a file"),
         (("snapshot", ""), "'' is not the name of a file"),
         (("check", "--pid", "-5"), "'-5' is not a whole number, 0 or more"),
-        (("",), "error: '' is none of the words show, plan"),
-        (("--json", "show"), "error: '--json' is none of the words show, plan"),
+        (("",), "error: '' is none of the commands show, plan"),
+        (("--json", "show"), "error: '--json' is none of the commands show, plan"),
         (("plan", "--workers", "cores"), "did you mean core?; see python -m affinity plan --help"),
     ],
 )  # fmt: skip

@@ -31,7 +31,7 @@ def test_a_range_of_nodes_may_share_an_owner() -> None:
         ("8@", "'8@': expected one node with cpus after the @"),
         ("8@0-1", "'8@0-1': expected one node with cpus after the @"),
         ("8@x", "'x': expected a NUMA node"),
-        ("2-3,3@0", "'3@0': node 3 is said twice"),
+        ("2-3,3@0", "'3@0': node 3 is named twice"),
         ("", "names no NUMA node"),
         ("@0", "names no NUMA node"),
     ],

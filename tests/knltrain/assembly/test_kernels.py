@@ -22,6 +22,7 @@ for images in (16, 16, 32):
     told = list(compile_kernels(config, images, 2))
     print(len(told) and told[-1].done == told[-1].total, sum(one.made.compiled for one in told))
 print(len(JOURNAL.made))
+print({"publish_and_read", "one_for_all"} <= {one.name for one in JOURNAL.made})
 """
 
 
@@ -43,16 +44,20 @@ def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_dif
     config, tmp_path: Path
 ) -> None:
     numba = {"backend__name": "cpu", "backend__implementation": "numba"}
-    first, again, with_more_images, made = run(config(**numba), tmp_path)
+    alone = {**numba, "workers": 1, "exchange__method": "sync_sgd"}
+    first, again, with_more_images, made, with_exchange = run(config(**alone), tmp_path)
     compiled = int(first.split()[1])
     assert first == f"True {compiled}"
     assert compiled > 10
     assert [again, with_more_images, int(made)] == ["0 0", "0 0", compiled]
+    assert with_exchange == "True"
     assert len(list(tmp_path.glob("*/*.kernel"))) == compiled
-    assert run(config(**numba, seed=9), tmp_path) == ["0 0", "0 0", "0 0", "0"]
+    assert run(config(**numba, seed=9), tmp_path) == ["0 0", "0 0", "0 0", "0", "False"]
     (mark,) = tmp_path.glob("*/complete/*")
     mark.unlink()
-    assert run(config(**numba), tmp_path) == ["0 0", "0 0", "0 0", "0"], "they are all found"
+    assert run(config(**numba), tmp_path) == ["0 0", "0 0", "0 0", "0", "False"], (
+        "they are all found"
+    )
     assert mark.exists()
     other, *_ = run(config(**numba, network={"name": "cifar-quick"}), tmp_path)
     assert int(other.split()[1]) > 0
@@ -105,7 +110,7 @@ def test_of_workers_that_start_at_once_one_compiles(config, tmp_path: Path) -> N
         )
         for _ in range(3)
     ]
-    assert [worker.communicate()[0] for worker in workers] == ["0 0\n0\n"] * 3
+    assert [worker.communicate()[0] for worker in workers] == ["0 0\n0\nFalse\n"] * 3
     assert len(list(tmp_path.glob("*/complete/*"))) == 1
 
 
@@ -128,4 +133,4 @@ def test_where_nothing_can_be_kept_nothing_is_compiled_before(config, tmp_path: 
     found = run(
         config(backend__name="cpu", backend__implementation="numba"), tmp_path / "file" / "folder"
     )
-    assert found == ["0 0", "0 0", "0 0", "0"]
+    assert found == ["0 0", "0 0", "0 0", "0", "False"]

@@ -99,7 +99,9 @@ def test_damaged_checkpoint_is_passed_over_and_left_where_it_is(
     assert loaded == [1]
     assert (tmp_path / "checkpoint-2").is_dir()
     (tmp_path / "checkpoint-1" / "center.safetensors").unlink()
-    with pytest.raises(DamagedCheckpoint, match=r"checkpoint-2/.*checkpoint-1/.*no whole one"):
+    with pytest.raises(
+        DamagedCheckpoint, match=r"checkpoint-2/.*checkpoint-1/.*no checkpoint is whole"
+    ):
         evaluate_run(tmp_path)
 
 

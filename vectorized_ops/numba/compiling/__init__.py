@@ -1,1 +1,1 @@
-"""How kernels are compiled, kept and chosen between."""
+"""Compilation, cache and autotuning of kernels."""

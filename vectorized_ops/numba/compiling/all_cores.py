@@ -1,8 +1,8 @@
-"""Compiles many kernels at a time, each by a process of its own kind: forks of this one.
+"""Compiles many kernels in parallel, in forks of this process.
 
-Numba compiles under one lock of a process, and half of the work is Python. Forks have all that is
-imported, and take one kernel after another, the largest first. What processes elsewhere are
-compiling, with the same cache, is left to them.
+Numba compiles under one lock of a process, and half of the work is Python, so threads would not
+help. Forks have all modules imported already. They take one kernel after another, the largest
+first, and skip kernels that another process is compiling for the same cache.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The kernel that was made last, and how many are left.
+    """The kernel that was compiled last, and the number of kernels left.
 
     `done` of `total` kernels are there; the others take about `seconds_left`.
     """
@@ -40,15 +40,15 @@ class Progress:
     seconds_left: float
 
     def counts(self) -> dict[str, float]:
-        """What a display shows of it, by name."""
+        """The numbers for a display, by name."""
         return {"done": self.done, "total": self.total, "seconds_left": self.seconds_left}
 
 
 def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[Progress]:
-    """Compile those that are not in the cache, by so many processes; tell of each that is ready.
+    """Compile the kernels that are not in the cache, in so many processes; yield each when ready.
 
-    The caller has no threads, or none that it needs again: it is forked. What cannot be compiled
-    is left out.
+    The caller is forked, so it must have no threads, or none that it needs again. Kernels that fail
+    to compile are left out.
     """
     missing = [one for one in wanted if not one.shared.has(one.names)]
     if not missing:
@@ -97,7 +97,7 @@ def _forked(work: Callable[[], None]) -> int:
 
 
 def _work(missing: Sequence[WantedKernel], jobs: int, done: int) -> None:
-    """Make kernels for as long as there are some; those that others make last."""
+    """Compile kernels while there are any; those that other processes compile come last."""
     elsewhere = []
     while number := os.read(jobs, _NUMBER.size):
         (index,) = _NUMBER.unpack(number)

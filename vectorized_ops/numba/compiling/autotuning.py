@@ -1,8 +1,8 @@
-"""Which implementation of an operation is fastest here: measured once, then remembered on disk.
+"""Measures which implementation of an operation is fastest here, and keeps the choice on disk.
 
-An answer holds for one processor and number of threads and, where the question says it, one state
-of the sources. Each lies in a file of its own beside the compiled kernels. Of processes that
-measure at the same time the first to write decides for all, so that the ranks of a run choose
+A choice holds for one processor and number of threads and, where the question says so, one state
+of the sources. Each is a file of its own beside the compiled kernels. Where several processes
+measure at the same time, the first to write decides for all, so that all ranks of a run choose
 alike.
 """
 
@@ -34,33 +34,36 @@ from vectorized_ops.timing import mean_seconds
 
 ROUNDS = 5
 ENOUGH_SECONDS = 0.5
-"""After so long no further round is begun: large operations are measured well by one."""
+"""Seconds after which no further round begins: one round is enough for large operations."""
 
 BEATEN = 1.2
-"""Who took so many times as long as the fastest, at its best, is measured no further."""
+"""A candidate whose best time is so many times the fastest one's is measured no further."""
 
 LEAST_SECONDS = 2e-3
-"""What takes less is repeated within one timing: calls and clocks must not choose."""
+"""Shorter runs are repeated within one timing, so that the overhead of calls does not decide."""
 
 MARGIN = 1.03
-"""The first candidate is kept unless another is so much faster: noise must not choose."""
+"""The first candidate is kept unless another is so much faster, so that noise does not decide."""
 
 HOPELESS = 1.4
-"""Who is expected to take so many times as long as the fastest is not tried."""
+"""A candidate whose expected time is so many times the fastest one's is not tried."""
 
 TUNING_SECONDS = 60.0
 
 SHIPPED: Final = Path(__file__).parent / "choices"
-"""Answers by processor, which `scripts/build_kernels --tune` has measured."""
+"""Choices by processor, measured by `scripts/build_kernels --tune`."""
 
 
 @dataclass(slots=True)
 class Tuning:
-    """What a process may spend on choices, and has spent, in seconds.
+    """The seconds that a process may spend on measurements, and has spent.
 
-    `mode` is "auto": the hopeless are not tried, and with nothing left what is expected to be the
-    fastest is chosen; "off": so it is from the beginning; or "full": all are tried, for as long as
-    it takes.
+    `mode` is
+
+    - "auto": hopeless candidates are not tried; once the time is spent, the one with the least
+      expected time is chosen;
+    - "off": that one is chosen from the beginning;
+    - "full": all are tried, without a limit.
     """
 
     mode: str = "auto"
@@ -84,7 +87,7 @@ TUNING: Final = Tuning()
 
 
 def limit_tuning(mode: str, seconds: float) -> None:
-    """Let this process spend so many seconds on choices from now on, in a mode of `Tuning`."""
+    """Set the seconds for measurements in this process from now on, and a mode of `Tuning`."""
     TUNING.mode, TUNING.seconds, TUNING.spent, TUNING.measured = mode, seconds, 0.0, 0
 
 
@@ -104,10 +107,10 @@ def chosen(
 ) -> Choice:
     """Return the remembered answer to `question`, or measure the candidates, which all compute it.
 
-    The first candidate is the plain one. `expected` tells what each is expected to take, in any
-    unit, and `made_by` the state of the sources that an answer holds for; answers that come with
-    knltrain, or in a package of kernels, hold for all. Where nothing can be written the answer is
-    not kept, nor what was not measured.
+    The first candidate is the plain one. `expected` is the expected time of each, in any unit.
+    `made_by` is the state of the sources for which an answer holds; answers that come with
+    knltrain, or in a package of kernels, hold for all. An answer is not kept if nothing can be
+    written, or if it was not measured.
     """
     tried = _worth_trying(candidates, expected)
     names = list(tried)
@@ -145,9 +148,9 @@ def _worth_trying(
 
 
 def _measure(candidates: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Run all in alternation, once unmeasured: compilation and first touch do not count.
+    """Run all candidates in alternation, first a warm-up: compilation and first touch do not count.
 
-    Who is clearly beaten by his fastest time takes no part in further rounds.
+    A candidate whose fastest time is clearly beaten takes no part in further rounds.
     """
     for run in candidates.values():
         run()
@@ -183,7 +186,7 @@ def _answer_path(question: str, names: list[str], made_by: str = "") -> Path:
 
 
 def _read(path: Path, names: list[str]) -> Choice | None:
-    """Return what is remembered; a file that was cut off or altered is as good as none."""
+    """Return the remembered answers; a truncated or altered file counts as missing."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         choice = Choice(str(found["name"]), dict(found["seconds"]))

@@ -1,9 +1,9 @@
-"""Numba's compiled kernels on disk, in place of Numba's own cache.
+"""A cache of compiled kernels on disk, in place of Numba's own.
 
-Numba keeps an index per function, which every process reads, changes and writes without a lock: of
-two that compile at once one is forgotten, or its number comes to stand for the other's machine
-code (numba issue 10128). Here each kernel is a file named by all that it was made from, and while
-one process compiles it the others wait for it.
+Numba keeps an index per function, which every process reads, changes and writes without a lock. If
+two compile at once, one entry is lost, or its number refers to the other's machine code (numba
+issue 10128). Here each kernel is a file named by all that it was made from. While one process
+compiles it, the others wait for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE_SECONDS: Final = 300.0
 
 _LONGEST_PAUSE_SECONDS = 0.25
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "USING_SVML")
-"""What is set in Numba and changes machine code."""
+"""Settings of Numba that change machine code."""
 
 
 class KernelCacheWarning(UserWarning):
@@ -41,10 +41,10 @@ class KernelCacheWarning(UserWarning):
 
 @final
 class SharedKernels:
-    """Kernels by name, of which each is made by one process while the others wait for it.
+    """Kernels by name; one process compiles each while the others wait for it.
 
-    Kernels are made under Numba's one lock, so of the threads of a process only one is here. What
-    `packages` have is taken from there, and not made.
+    Kernels are compiled under Numba's one lock, so only one thread of a process is here. Kernels in
+    `packages` are taken from there, and not compiled.
     """
 
     def __init__(self, folder: CacheFolder, packages: Sequence[CacheFolder] = ()) -> None:
@@ -60,10 +60,10 @@ class SharedKernels:
     def obtain(
         self, names: EntryNames, told: tuple[str, str], rebuild: Callable[[bytes], Any]
     ) -> Any | None:
-        """Return the kernel, by `rebuild` of what was kept, waiting if another process is at it.
+        """Return the kernel, by `rebuild` of its entry; waits if another process compiles it.
 
-        None means that this process is to make it now, and then to call `keep`, or `give_up`. It
-        is `told` of as these two: what it is, and for which signature.
+        None means that this process must compile it now, and then call `keep` or `give_up`. `told`
+        is its name and signature, for messages.
         """
         JOURNAL.begin()
         found = _rebuilt(self._folder.read(names.own), rebuild)
@@ -82,7 +82,7 @@ class SharedKernels:
         return packaged or self._folder.has(names.own)
 
     def is_being_made(self, name: str) -> bool:
-        """Tell whether another process is making the kernel; no, where nobody can tell."""
+        """Tell whether another process is compiling the kernel; False where that cannot be told."""
         try:
             if not self._folder.lock(name):
                 return True
@@ -92,7 +92,7 @@ class SharedKernels:
         return False
 
     def keep(self, content: bytes | None) -> None:
-        """Keep the last one that was to be made, unless it is None, and let others have it."""
+        """Write the last kernel that was begun, unless it is None, and release its lock."""
         claim = self._claims[-1]
         try:
             if content is None:
@@ -107,7 +107,7 @@ class SharedKernels:
         JOURNAL.end(*claim.told, compiled=True)
 
     def give_up(self) -> None:
-        """Let nobody wait for the last one that was to be made: that failed."""
+        """Release the lock of the last kernel that was begun, whose compilation has failed."""
         self._let_go()
         JOURNAL.give_up()
 
@@ -148,7 +148,7 @@ class _Claim(NamedTuple):
 
 @final
 class KernelCache(_Cache):
-    """The cache of one kernel, in the words by which Numba's dispatcher asks for it."""
+    """The cache of one kernel, with the interface that Numba's dispatcher expects."""
 
     def __init__(
         self, dispatcher: Any, shared: SharedKernels, made_by: Callable[..., Any] | None
@@ -165,9 +165,10 @@ class KernelCache(_Cache):
         return str(self._shared.path)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the kernel for a signature, or None: Numba is to compile it now.
+        """Return the kernel for a signature, or None: Numba must compile it now.
 
-        What Numba knows of functions, and loads in a quarter of a second, only compiling needs.
+        Numba's knowledge of functions, which takes a quarter of a second to load, is needed for
+        compiling only.
         """
         rtsys.initialize(target_context)
 
@@ -179,11 +180,11 @@ class KernelCache(_Cache):
         return self._shared.obtain(names, (self._function.__name__, str(sig)), rebuild)
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ARG002 (of Numba's form)
-        """Keep what Numba has compiled, and let those who wait for it have it."""
+        """Write what Numba has compiled, and release its lock."""
         self._shared.keep(_reduced(data))
 
     def guarded(self, compile_kernel: Callable[..., Any]) -> Callable[..., Any]:
-        """Return Numba's `compile_kernel` such that nobody waits for what failed."""
+        """Return Numba's `compile_kernel`, wrapped so that a failure releases the lock."""
 
         def compile_or_give_up(*args: Any) -> Any:
             try:
@@ -201,7 +202,7 @@ class KernelCache(_Cache):
         """Do nothing: it is always on."""
 
     def flush(self) -> None:
-        """Do nothing: what has changed is found under another name."""
+        """Do nothing: a changed kernel has another name."""
 
     @property
     def shared(self) -> SharedKernels:
@@ -226,7 +227,7 @@ class EntryNames(NamedTuple):
 
 
 def entry_names(kernel: str, made_from: object, codegen: Any) -> EntryNames:
-    """Name an entry by what its machine code depends on, processor and settings included.
+    """Name an entry by all that its machine code depends on, processor and settings included.
 
     `made_from` has a representation that is the same in every process.
     """

@@ -1,11 +1,11 @@
-"""A folder of compiled kernels that processes of many nodes read and write at once.
+"""A folder of compiled kernels that processes of many nodes read and write concurrently.
 
-Whatever happens to it, a reader gets an entry whole or none: an entry is written beside its place
-and renamed to it, and begins with a checksum of the rest. Locks only save work. They are those of
-fcntl, on one byte of one file for each entry: the system drops them when their owner dies, and
-file systems that are shared between nodes carry them from node to node.
+A reader always gets a whole entry or none: an entry is written to a temporary file and renamed, and
+begins with a checksum of the rest. Locks only avoid double work. They are fcntl locks, one byte of
+one file for each entry: the system drops them when their owner dies, and file systems shared
+between nodes support them across nodes.
 
-An entry is code: what others than this user and root may have written is refused.
+An entry is code: files that others than this user and root can write are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNUSED_SECONDS: Final = 30 * 86_400.0
 """After so long without use an entry is removed, and a folder of other versions' entries."""
 
 MOST_BYTES: Final = 1 << 30
-"""Of what is more, the entries that were not used for longest are removed."""
+"""Beyond this size the least recently used entries are removed."""
 
 _LOCKS, _ENTRY, _PARTIAL = "locks", ".kernel", ".partial"
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
@@ -35,15 +35,16 @@ _ROOT = 0
 
 
 class UntrustedError(OSError):
-    """Somebody else may have written what lies there."""
+    """Another user may have written this file or folder."""
 
 
 @final
 class CacheFolder:
-    """Entries by name, in a folder that is made when the first lock in it is taken.
+    """Entries by name, in a folder that is created when the first lock in it is taken.
 
-    It is this user's alone, and so is the folder above, unless it ``is_shared``: then whoever owns
-    it, and the group that may write it, are trusted. What everybody may write is never.
+    It must belong to this user alone, and so must the folder above. If it ``is_shared``, its owner
+    is trusted, and so is the group that may write it. A folder that everybody may write is never
+    trusted.
     """
 
     def __init__(self, path: Path, is_shared: bool = False) -> None:
@@ -85,7 +86,7 @@ class CacheFolder:
             return False
 
     def read(self, name: str) -> bytes | None:
-        """Return the entry, or None where there is none, or a spoilt one, or none to trust."""
+        """Return the entry, or None where it is missing, damaged or not to be trusted."""
         try:
             return self._content(name)
         except OSError:

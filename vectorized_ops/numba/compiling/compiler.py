@@ -1,4 +1,4 @@
-"""The one place that says how Numba compiles our kernels, for which processor, and where to."""
+"""Compiler settings of all kernels: options, target processor, cache folder."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def cache_folder() -> Path:
 
 
 def versions_told() -> str:
-    """Return the versions of what compiles, in words."""
+    """Return the versions of Numba and its compilers, as text."""
     python = sysconfig.get_config_var("EXT_SUFFIX")
     return (
         f"numba {numba.__version__}, llvmlite {llvmlite.__version__}, numpy {np.__version__}, "
@@ -102,7 +102,7 @@ def _base() -> Path:
 
 
 def cache_is_writable() -> bool:
-    """Tell whether compiled kernels can be kept; where not, what is missing is compiled anew."""
+    """Tell whether compiled kernels can be kept; if not, missing ones are compiled every time."""
     try:
         folder = kernels_in(cache_folder())
         folder.make()
@@ -112,7 +112,7 @@ def cache_is_writable() -> bool:
 
 
 def cache_refusal() -> str | None:
-    """Why no kernel is taken from the folder, or kept there: it is not to be trusted. Else None."""
+    """The reason why the cache folder is not trusted, and so not used; else None."""
     try:
         folder = kernels_in(cache_folder())
         folder.make()
@@ -125,9 +125,9 @@ def cache_refusal() -> str | None:
 
 
 def cache_has_locks() -> bool:
-    """Tell whether processes that need the same kernel can leave it to one of them to compile it.
+    """Tell whether locks let one process compile a kernel that several need.
 
-    Where they cannot, all that start at once compile it.
+    Without locks, all processes that start at once compile it.
     """
     name, folder = f"test-{uuid.uuid4().hex}", kernels_in(cache_folder())
     try:
@@ -139,7 +139,7 @@ def cache_has_locks() -> bool:
 
 
 def kernels_in(path: Path) -> CacheFolder:
-    """That folder as a cache; one that the user has named may be that of others, too."""
+    """The folder as a cache; one that the user has named may be shared with other users."""
     return CacheFolder(path, is_shared=bool(SETTINGS.CACHE_DIR))
 
 

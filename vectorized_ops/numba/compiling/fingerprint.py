@@ -1,9 +1,9 @@
-"""What a kernel was made from, as one short text that is the same in every process.
+"""A kernel's fingerprint: a short text of all it is made from, the same in every process.
 
-Numba's own key sees a kernel's code and closure, but neither the values of globals nor the kernels
-that it calls, and the closure by pickles that differ from process to process where kernels are in
-it. Here all of that is followed to its end, and nothing else: who changes one function changes the
-fingerprints of the kernels that are compiled by it, and of no other.
+Numba's own key covers a kernel's code and closure, but not the values of globals or the kernels
+that it calls. It pickles the closure, and pickles of kernels differ from process to process. Here
+all references are followed to their end, and nothing else: a changed function changes the
+fingerprints of the kernels that are compiled from it, and of no others.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _PLAIN = (*_BUILT_IN, complex, Fraction, type(Ellipsis), np.dtype)
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
-    """Return 64 hexadecimal digits that tell Python functions apart by all that is compiled.
+    """Return 64 hexadecimal digits that identify a function by all that is compiled from it.
 
-    That is: its code, closure, defaults, the globals that it names, and all of this again for the
+    These are its code, closure, defaults and the globals that it names, and the same again for the
     kernels, intrinsics and functions among them that are of our packages or of its own top-level
-    package. Of such a package's classes and modules that are met on the way counts what is found
-    under a name that occurs in the code, and all methods by which Python itself calls an object.
-    Source positions, files and docstrings do not count. Raises TypeError for a value that is of no
-    kind known here: what else it holds may differ from process to process, and change within one.
+    package. Of such a package's classes and modules, these count: values under a name that occurs
+    in the code, and all methods by which Python itself calls an object. Source positions, files and
+    docstrings do not count. Raises TypeError for a value of an unknown kind: its content may differ
+    from process to process, and change within one.
     """
     return hashlib.sha256(Walk(function).whole().encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Which kernels this process has compiled and which it has loaded, and how long that took."""
+"""Records which kernels this process has compiled or loaded, and the time that took."""
 
 from __future__ import annotations
 

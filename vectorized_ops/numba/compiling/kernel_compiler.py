@@ -1,7 +1,7 @@
 """Numba's compiler without the passes that find nothing in kernels.
 
-Each of them walks all of a function, and most then work out anew where its variables live: they
-took a twentieth of the time.
+Each of these passes walks the whole function, and most then recompute the lifetimes of its
+variables: they took a twentieth of the time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Dispatchers of kernels, of which each is optimised and made into machine code only once.
+"""Dispatchers that optimise each kernel, and turn it into machine code, only once.
 
-Numba compiles a function that another one calls by itself: optimised, in machine code, with a
-wrapper for calls from Python; then it links it into the caller, and optimises it there again. Here
-what a kernel calls is linked into it as it is, and Python's wrapper is made for what Python calls.
+When a function calls another one, Numba compiles the callee by itself: optimised, in machine code,
+with a wrapper for calls from Python. Then it links the callee into the caller and optimises it
+again there. Here a callee is linked into the kernel unoptimised, and only functions that Python
+calls get a wrapper.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Dispatcher: Any = registry.CPUDispatcher
 
 @final
 class KernelDispatcher(Dispatcher):  # type: ignore[misc]
-    """What Python calls as a kernel; kernels that name it call a `LinkedDispatcher`.
+    """A kernel as Python calls it; other kernels call a `LinkedDispatcher` in its place.
 
     Numba compiles `as_compiled(function)`, if it is given, in place of the function.
     """
@@ -78,7 +79,7 @@ def _does_nothing(*_: Any) -> float:
 
 @final
 class LinkedDispatcher(Dispatcher):  # type: ignore[misc]
-    """What stands for a kernel in the code of others: it is compiled for them, and never called."""
+    """A kernel in the code of other kernels: compiled for them, and never called by Python."""
 
     def __init__(
         self,
@@ -105,8 +106,8 @@ class LinkedDispatcher(Dispatcher):  # type: ignore[misc]
 class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """Code that is optimised as a whole by one pipeline, and kept as machine code alone.
 
-    Numba optimises each function before, and the whole twice, to find counts of references that it
-    can remove: kernels have none. LLVM's second and third level change no kernel's speed.
+    Numba optimises each function first, and then the whole twice, to remove reference counts:
+    kernels have none. LLVM's second and third level change no kernel's speed.
     """
 
     is_called = True

@@ -1,9 +1,9 @@
-"""Kernels that were compiled elsewhere, for processors by name, and are only read here.
+"""Read-only packages of kernels that were compiled elsewhere, for processors by name.
 
-They lie in the Python package `knltrain_kernels`, or in folders that KNLTRAIN_KERNELS names, with
-colons between them: what `scripts/build_kernels` makes. With KNLTRAIN_KERNELS=none none are used.
-A kernel has the same name there as in a cache for that processor, so that one of other sources,
-types or settings is never met.
+They are the Python package `knltrain_kernels`, or folders in KNLTRAIN_KERNELS, separated by colons,
+made by `scripts/build_kernels`. With KNLTRAIN_KERNELS=none none are used. A kernel has the same
+name there as in a cache for that processor, so a kernel of other sources, types or settings is
+never found.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def choices_in(path: Path) -> dict[str, str]:
 
 
 def packaged_processor() -> str | None:
-    """Return the processor whose packaged kernels are for this process: that of its name, or less.
+    """Return the processor of the packaged kernels for this process: its own name, or a lesser one.
 
     None where the user has chosen features, or none of them runs here.
     """

@@ -1,9 +1,9 @@
-"""Loops over `numba.prange`, compiled once.
+"""Compiles loops over `numba.prange` once.
 
-Numba's own parallel transformation compiles the body of such a loop four times: by itself, in the
-wrapper of a generalised ufunc, in another that spreads it over threads, and in the function. Here
-the body becomes a function that is lowered into the same module as the one with the loop, which
-gives it to Numba's threads. Nothing is fused, and nothing else is made parallel.
+Numba's own parallel transformation compiles the body of a loop four times: by itself, in the
+wrapper of a generalised ufunc, in another one that spreads it over threads, and in the function.
+Here the body becomes one function, in the same module as the function with the loop, which passes
+it to Numba's threads. Nothing is fused, and nothing else is made parallel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which kernels some work needs: it is done without them, and they are noted instead of called."""
+"""Finds out which kernels some work needs: a dry run records kernels instead of calling them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Recorder:
         return list(self._wanted.values())
 
     def note(self, called: object, wanted: Callable[[], WantedKernel]) -> None:
-        """Note that a kernel is wanted; it is described only when `called` is met first."""
+        """Record that a kernel is wanted; it is described only at the first `called`."""
         if called not in self._met:
             self._met.add(called)
             kernel = wanted()
@@ -57,20 +57,20 @@ _recorders: list[Recorder] = []
 
 @contextmanager
 def recording() -> Iterator[Recorder]:
-    """Note the kernels that are called instead of calling them, wherever that is in the process.
+    """Record kernels instead of calling them, anywhere in the process.
 
-    Those that are there already, for the types of their arguments, are called as ever.
-    Memory is left as it is, and results are zeros: what is then known of kernels, such as the
-    addresses of their tiles, is false. So this is for a process that does nothing else afterwards.
+    Kernels that are already loaded for the types of their arguments are called as usual. Otherwise
+    memory is unchanged and results are zeros, so results such as the addresses of tiles are wrong.
+    This is for a process that does nothing else afterwards.
     """
     with _active(Recorder()) as recorder:
         yield recorder
 
 
 def prepare(work: Callable[[], object]) -> None:
-    """Load or compile the kernels that `work` calls and that are not there yet.
+    """Load or compile the kernels that `work` calls and that are not loaded yet.
 
-    These are not called within `work`, which has zeros for their results: its own are lost.
+    They are not called within `work`, whose results are zeros and useless.
     """
     with _active(Recorder(has_tiles=True)) as recorder:
         work()

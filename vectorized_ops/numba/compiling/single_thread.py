@@ -1,4 +1,4 @@
-"""Kernels that one thread runs by itself, while others run theirs."""
+"""Runs kernels in the calling thread alone, while other threads run theirs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numba
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Let updates that are called inside use the calling thread and no other.
+    """Let kernels that are called inside use the calling thread and no other.
 
     Numba's threads serve one caller at a time; a second one would end the process.
     """

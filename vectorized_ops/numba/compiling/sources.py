@@ -1,4 +1,4 @@
-"""The sources that a module stands on, as one short text."""
+"""A digest of the source files that a module depends on."""
 
 from __future__ import annotations
 

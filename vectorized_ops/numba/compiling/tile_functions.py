@@ -1,8 +1,8 @@
 """Register tiles as functions in machine code, called by their addresses.
 
-A tile is compiled for constants: how many rows it has, how many columns. In the code of a kernel it
-would make a kernel of each, all of which Numba types, lowers and optimises. As a function of its
-own it takes a tenth of a second, and the kernel that calls it is one for all constants.
+A tile is compiled for constants, its numbers of rows and columns. Inlined, every combination would
+need a kernel of its own, which Numba types, lowers and optimises. As a function a tile compiles in
+a tenth of a second, and one kernel serves all constants.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps of a plan, by theme: each is an operation bound to its arrays, forward and backward."""
+"""The stages of a plan: each is an operation bound to its arrays, forward and backward."""
 
 from knltrain.backends.cpu.stages.elementwise import *
 from knltrain.backends.cpu.stages.merging import *

@@ -1,4 +1,4 @@
-"""Stages that work value by value: rectifiers and dropout."""
+"""Elementwise stages: rectifiers and dropout."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["DropoutStage", "ReLUStage", "RectifierStage"]
 
 
 class ReLUStage(Stage):
-    """A plain ReLU that no other stage took over, in the memory of its input."""
+    """A plain ReLU that is not fused with another stage, in the memory of its input."""
 
     def __init__(self, name: str, operations: Operations, inputs: Tensor, output: Tensor) -> None:
         super().__init__(name, operations, inputs, output)
         self.flows = ()
 
     def forward(self, run: Run) -> None:  # noqa: ARG002
-        """Cut off what is negative."""
+        """Set negative values to 0."""
         self.operations.relu_forward(self.inputs.values.array, self.output.values.array)
 
     def backward(self, run: Run) -> None:  # noqa: ARG002
-        """Nothing but the mask, unless that was applied in passing."""
+        """Apply the mask, unless another stage has."""
         if self.output.gradient is not None:
             _ = self.gradient
 

@@ -45,7 +45,7 @@ class AdditionStage(Stage):
 
 
 class CopyStage(Stage):
-    """A branch of a concatenation that has other takers too: it keeps memory of its own."""
+    """A branch of a concatenation with other consumers: it keeps memory of its own."""
 
     def __init__(self, name: str, operations: Operations, inputs: Tensor, output: Tensor) -> None:
         super().__init__(name, operations, inputs, output)

@@ -18,10 +18,10 @@ __all__ = ["BatchNormalisationStage", "LocalResponseNormalisationStage"]
 class BatchNormalisationStage(Stage):
     """Batch normalisation, with the addition and the ReLU behind it where these were fused.
 
-    With an `addend` the output's gradient is also the addend's: `flows[1]`, which shares its
-    memory if it is the first share. A ReLU without addend is made again from the inputs in the
-    backward pass, so the output's values need not be kept. Training raises NetworkError for batches
-    of a single value per channel.
+    With an `addend` the output's gradient is also the addend's: `flows[1]`, which shares its memory
+    if it is the first share. A ReLU without addend is recomputed from the inputs in the backward
+    pass, so the output's values need not be kept. Training raises NetworkError for batches of a
+    single value per channel.
     """
 
     def __init__(

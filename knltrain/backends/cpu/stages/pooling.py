@@ -15,7 +15,7 @@ __all__ = ["AveragePoolingStage", "MaxPoolingStage"]
 
 
 class MaxPoolingStage(Stage):
-    """Max pooling; of the inputs only the places of the maxima are remembered, a byte each."""
+    """Max pooling; keeps one byte for the argmax of each window instead of the inputs."""
 
     def __init__(
         self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
@@ -26,20 +26,20 @@ class MaxPoolingStage(Stage):
         self._which = Place(Buffer(f"{name} places", (images, *output.shape), np.uint8))
 
     def forward(self, run: Run) -> None:  # noqa: ARG002
-        """Keep the maxima and their places."""
+        """Write the maxima and their argmax."""
         self._operation.forward(
             self.inputs.values.array, self.output.values.array, self._which.array
         )
 
     def backward(self, run: Run) -> None:  # noqa: ARG002
-        """Give each gradient to the pixel that was largest."""
+        """Add each gradient to the pixel at the argmax."""
         flow = self.flows[0]
         if flow.is_needed:
             self._operation.backward(self.gradient, self._which.array, flow.out, **flow.manner)
 
     @property
     def remembered(self) -> tuple[Place, ...]:
-        """Where in its window each maximum was."""
+        """The argmax in each window."""
         return (self._which,)
 
 
@@ -57,7 +57,7 @@ class AveragePoolingStage(Stage):
         self._operation.forward(self.inputs.values.array, self.output.values.array)
 
     def backward(self, run: Run) -> None:  # noqa: ARG002
-        """Spread each gradient over what it was the mean of."""
+        """Spread each gradient evenly over its window."""
         flow = self.flows[0]
         if flow.is_needed:
             self._operation.backward(self.gradient, flow.out, **flow.manner)

@@ -1,4 +1,4 @@
-"""The seam of a plan: one step, forward and backward."""
+"""The interface of a stage: one operation of a plan, forward and backward."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Views = Mapping[str, AnyArray]
 
 @dataclass(slots=True)
 class Run:
-    """One pass through the plan: `images` real images; `key` decides what dropout drops.
+    """One pass through the plan: `images` real images; `key` determines dropout's decisions.
 
-    `first_image` is the number that the first of them has in its batch.
+    `first_image` is the number of the first of them in the batch.
     """
 
     parameters: Views
@@ -36,7 +36,7 @@ class Run:
 
 
 class Stage(ABC):
-    """One step of the plan, named after its layer; `flows` are its shares in gradients.
+    """One operation of the plan, named after its layer; `flows` are its shares in gradients.
 
     A stage only computes: its arrays are bound when the plan has an arena.
     """
@@ -52,11 +52,11 @@ class Stage(ABC):
 
     @abstractmethod
     def backward(self, run: Run) -> None:
-        """From the output's gradient compute the parameters' and the inputs' share."""
+        """Compute the gradients of parameters and inputs from that of the output."""
 
     @property
     def remembered(self) -> tuple[Place, ...]:
-        """What the forward pass leaves for the backward pass, beside values of tensors."""
+        """Arrays that the forward pass leaves for the backward pass, besides values of tensors."""
         return ()
 
     @property
@@ -76,9 +76,9 @@ class Stage(ABC):
 
     @property
     def choices(self) -> dict[str, dict[str, object]]:
-        """By direction, the `algorithm` and the `seconds` of all that it was chosen from.
+        """By direction, the `algorithm` and the `seconds` of all its candidates.
 
-        Empty where there is but one way to compute.
+        Empty where there is only one algorithm.
         """
         return {}
 
@@ -93,5 +93,5 @@ class Stage(ABC):
 
 
 def channel_zeros(channels: int) -> AnyArray:
-    """A value per channel, float32, for the numbers that a stage keeps from a pass to the next."""
+    """A float32 vector of zeros, one per channel, for numbers kept from a pass to the next."""
     return np.zeros(channels, np.float32)

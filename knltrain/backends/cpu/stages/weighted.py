@@ -1,4 +1,4 @@
-"""Stages with weights: convolutions, dense layers, and what brings maps to the latter."""
+"""Stages with weights: convolutions, dense layers, and the flattening of maps for the latter."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["FlattenStage", "PooledConvolutionStage", "WeightedStage"]
 class WeightedStage(Stage):
     """A convolution or a dense layer, with the ReLU behind it if the output is `rectified`.
 
-    If it `gives_moments`, a normalisation that alone takes the output may set `gathers`, and finds
-    in `moments` those of the last forward pass in training.
+    If it `gives_moments`, a normalisation that is the output's only consumer may set `gathers`, and
+    finds in `moments` those of the last forward pass in training.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class WeightedStage(Stage):
         )
 
     def moments(self, images: int) -> Any:
-        """Return what gathers the moments of so many images' results."""
+        """Return the accumulator for the moments of so many images' results."""
         if images not in self._moments:
             self._moments[images] = self.operation.moments(images)
         return self._moments[images]
@@ -84,7 +84,7 @@ class WeightedStage(Stage):
 
     @property
     def choices(self) -> dict[str, dict[str, object]]:
-        """What a tuned operation has chosen for the directions that are computed."""
+        """The choices of a tuned operation, for the directions that are computed."""
         return {
             direction: {"algorithm": choice.name, "seconds": choice.seconds}
             for direction, choice in getattr(self.operation, "choices", {}).items()
@@ -129,13 +129,13 @@ class PooledConvolutionStage(Stage):
 
     @property
     def choices(self) -> dict[str, dict[str, object]]:
-        """The algorithm, which follows from the shape, is that of both directions."""
+        """The algorithm follows from the shape, and is the same in both directions."""
         each: dict[str, object] = {"algorithm": self.operation.algorithm, "seconds": {}}
         return {"forward": each, "backward": each}
 
     @property
     def remembered(self) -> tuple[Place, ...]:
-        """Where in its window each maximum was."""
+        """The argmax in each window."""
         return (self._which,)
 
     @property
@@ -145,7 +145,7 @@ class PooledConvolutionStage(Stage):
 
 
 class FlattenStage(Stage):
-    """Maps into vectors, channel by channel."""
+    """Flattens maps into vectors, channel by channel."""
 
     def forward(self, run: Run) -> None:  # noqa: ARG002
         """Copy the values into their new order."""

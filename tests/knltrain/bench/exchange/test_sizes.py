@@ -31,7 +31,7 @@ def test_one_size_is_one(text):
 
 @pytest.mark.parametrize("text", ["", " , "])
 def test_no_size_at_all_is_refused(text):
-    with pytest.raises(ConfigError, match="--sizes names no size"):
+    with pytest.raises(ConfigError, match="--sizes is empty"):
         parse_sizes(text)
 
 

@@ -53,7 +53,7 @@ def test_a_bench_of_methods_is_shown_written_and_drawn(
         (("--methods", "sync_eagsd"), "did you mean 'sync_easgd'"),
         (("--network", "lenett"), "did you mean 'lenet'"),
         (("--accuracy", "97"), "--accuracy 97.0: expected a share"),
-        (("--link-latency-us", "5"), "--link-latency-us 5: of which link?"),
+        (("--link-latency-us", "5"), "--link-latency-us 5: a latency without a link;"),
     ],
 )
 def test_a_bench_of_methods_that_cannot_be_is_refused(

@@ -1,4 +1,4 @@
-"""Where a convolution's results go: memory, mask, and whether they are stored past the caches."""
+"""The destination of a convolution's results: memory, mask, and whether to store non-temporally."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Forward and backward-data convolution: one loop over pixels and blocks of filters.
 
-Both are correlations that differ in their tables (`taps`) and in how the weights are packed. In
-backward-data "filters" are the channels of the input and "channels" the filters of the forward
+Both are correlations. They differ in their tables (`taps`) and in how the weights are packed. In
+backward-data, "filters" are the channels of the input and "channels" the filters of the forward
 pass. Memory is (H, W, C, N); all arrays are flat.
 """
 

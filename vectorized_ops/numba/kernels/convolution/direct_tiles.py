@@ -1,9 +1,9 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """The register tile of forward and backward-data convolution, as a Numba intrinsic.
 
-A block of results, filters x images, stays in vector registers while it runs over all channels and
-taps. One lane is one image, so that neither channel counts nor map sizes leave lanes empty, and a
-weight is one broadcast. Nothing is checked: the kernel that calls it answers for its bounds.
+A block of results, filters x images, stays in vector registers during the loop over all channels
+and taps. One lane is one image, so that neither channel counts nor map sizes leave lanes empty, and
+a weight is one broadcast. The tile checks nothing: bounds are the caller's responsibility.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """Register tiles: the inner loops of pooled convolutions, as Numba intrinsics.
 
-All of them hold a block of results in vector registers while they run over the reduction. One
-lane is one image of the batch (the memory order of `vectorized_ops.layout`), so that no channel
-count and no map size leaves lanes empty, and a weight is one broadcast.
+Each holds a block of results in vector registers during the loop over the reduction. One lane is
+one image of the batch (the memory order of `vectorized_ops.layout`), so that no channel count and
+no map size leaves lanes empty, and a weight is one broadcast.
 
-Strides, indices and offsets count float32 elements. Nothing is checked: the kernels that call a
-tile answer for its bounds. `rows` and `columns` are compile-time constants, rows * columns
-accumulators; `steps` is at least 1.
+Strides, indices and offsets count float32 elements. Tiles check nothing: bounds are the caller's
+responsibility. `rows` and `columns` are compile-time constants, rows * columns accumulators;
+`steps` is at least 1.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Backward-weights of few channels as that of more: neighbouring taps of a line become channels.
+"""Backward-weights for few channels: neighbouring taps of a line are treated as channels.
 
 In an image (H, W, C, N) without gaps, S neighbouring pixels are S*C neighbouring rows of N floats.
 So the gradient of a kernel (R, S) over C channels is that of a kernel (R, 1) over S*C channels, on
-a copy of the image that has its borders. The rows of a tile of sums are channels: of three alone
-they would leave most of the arithmetic units idle.
+a padded copy of the image. The rows of a register tile are channels: three of them alone would
+leave most of the arithmetic units idle.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How matrix products one vector wide are cut into register tiles: those of Winograd's points."""
+"""Splits matrix products one vector wide, those of Winograd's points, into register tiles."""
 
 from __future__ import annotations
 

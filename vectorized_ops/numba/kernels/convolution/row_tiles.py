@@ -1,7 +1,7 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
-"""Work on LANES rows at once, as Numba intrinsics: their transpose, and the sum of each.
+"""Transposes LANES rows, and sums each of them, as Numba intrinsics.
 
-Strides and indices count float32 elements. Bounds are the caller's business.
+Strides and indices count float32 elements. Bounds are the caller's responsibility.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ U2 = A11 B11 + S2 T2, U3 = U2 + S3 T3;
 C12 = U2 + S1 T1 + S4 B22, C21 = U3 + A22 T4, C22 = U3 + S1 T1.
 
 (Strassen 1969; the form of 15 additions as in Golub and Van Loan, "Matrix Computations", with T4's
-sign turned.) Sums of weights are made once in a call, by all threads, those of inputs by each
-thread for some pairs of pixels at a time; partial sums of a tile stay in its first-level cache. A
-last odd pixel is computed directly. Memory is (H, W, C, N); all arrays are flat.
+sign turned.) Sums of weights are computed once per call, by all threads. Sums of inputs are
+computed by each thread, for some pairs of pixels at a time. Partial sums of a tile stay in the
+thread's first-level cache. A last odd pixel is computed directly. Memory is (H, W, C, N); all
+arrays are flat.
 """
 
 from __future__ import annotations

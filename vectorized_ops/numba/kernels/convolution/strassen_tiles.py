@@ -2,7 +2,7 @@
 """Strassen's sums of weights and inputs, and the register tiles of his products, as intrinsics.
 
 Winograd's form of the algorithm for results C = A B in halves, see `strassen`. Every index counts
-floats; bounds are the caller's business.
+floats; bounds are the caller's responsibility.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which taps meet the image at which pixel: the tables that the correlation kernel walks.
+"""Tables of the taps inside the image at each pixel, for the correlation kernel.
 
-A border is not made of zeros that are multiplied: the taps outside the image are left out. Pixels
-with the same taps form a class, and a map has only a few classes (corners, edges, interior; for
-backward-data with a stride also the phases of the stride).
+Taps outside the image are left out, not multiplied by zeros. Pixels with the same taps form a
+class, and a map has only a few classes (corners, edges, interior; for backward-data with a stride
+also the phases of the stride).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Backward-weights convolution: outer products summed over pixels and images.
 
-The map is cut into blocks of pixels. For a block and 2*LANES filters the gradient is turned into a
-panel (pixels, N, 2*LANES) that stays in cache while the tiles of all channels and taps use it.
-Threads share the blocks of pixels, and then each has sums of its own, or the filters, or both.
+The map is split into blocks of pixels. For a block and 2*LANES filters the gradient is transposed
+into a panel (pixels, N, 2*LANES) that stays in cache while the tiles of all channels and taps use
+it. Threads share the blocks of pixels, each with sums of its own, or the filters, or both.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """The register tiles of backward-weights, as Numba intrinsics.
 
-The gradient of a weight is a sum over images and pixels, and images run fastest in memory: a
-product of two such rows would end in a sum over lanes. So one side, the gradient of the output, is
-turned once per pixel (filters fastest), and the tile adds outer products: input values are
-broadcast from where they lie, filters are lanes.
+The gradient of a weight is a sum over images and pixels. Images run fastest in memory, so a product
+of two such rows would end in a sum over lanes. Instead the gradient of the output is transposed
+once per pixel (filters fastest), and the tile adds outer products: input values are broadcast from
+where they lie, filters are lanes.
 """
 
 from __future__ import annotations

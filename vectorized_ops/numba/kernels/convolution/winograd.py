@@ -1,10 +1,12 @@
 """The loops of Winograd convolution F(m x m, r x r), stride 1, over tiles, points and filters.
 
-An item is a tile of some images. A thread takes some items at a time: it transforms their inputs to
-points (n*n, items, C, images), multiplies at every point with that point's weights (filters x
-channels) into products (n*n, items, K, images), and transforms these back into pixels.
-Backward-data is the same with the gradient as input, and with the weights turned round and
-transposed.
+An item is a tile of some images. A thread takes some items at a time, in three steps:
+
+1. transform their inputs to points (n*n, items, C, images);
+2. multiply at every point with its weights (filters x channels): (n*n, items, K, images);
+3. transform these products back into pixels.
+
+Backward-data is the same with the gradient as input, and with the weights rotated and transposed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Winograd's tiles at the ends of a map.
+"""Smaller Winograd tiles at the ends of a map.
 
-A map whose side is no multiple of m ends in tiles of fewer pixels. These are computed as what they
-are, from fewer points: of a 14 x 14 map by F(4x4, 3x3) in 484 multiplications instead of 576.
+A map whose side is no multiple of m ends in tiles of fewer pixels. These are computed from fewer
+points: a 14 x 14 map by F(4x4, 3x3) takes 484 multiplications instead of 576.
 """
 
 from __future__ import annotations

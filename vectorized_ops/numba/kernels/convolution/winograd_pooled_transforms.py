@@ -1,11 +1,11 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """Winograd's transforms of F(4x4, 5x5) as Numba intrinsics, one image per lane.
 
-A tile is a matrix of vectors; a two-dimensional map is a one-dimensional map of its columns and
-then of its rows, all unrolled, with the symmetry of the points +p and -p used in both directions.
-The backward passes use the adjoint maps, so they multiply as rarely as the forward pass.
+A tile is a matrix of vectors. A two-dimensional transform is a one-dimensional one of the columns
+and then of the rows, all unrolled. The symmetry of the points +p and -p is used in both directions.
+The backward passes use the adjoint transforms, so they multiply as rarely as the forward pass.
 
-Strides, indices and offsets count elements. Bounds are the caller's business.
+Strides, indices and offsets count elements. Bounds are the caller's responsibility.
 """
 
 from __future__ import annotations

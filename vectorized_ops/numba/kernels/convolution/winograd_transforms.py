@@ -1,12 +1,13 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """Winograd's transforms of F(m x m, r x r) on memory (H, W, C, N), as Numba intrinsics.
 
-m is called `outputs` here, r `taps`. A tile of inputs are n x n pixels, n = m + r - 1; every vector
-of its channels and images is mapped the same way to n*n points. Bounds are the caller's business,
-but pixels outside the image are read as zeros. A tile has `lines` x `columns` of the m x m pixels:
-at the lower and right ends of a map they may be fewer than m (see `winograd_edge_tiles`). Such
-a tile has fewer of the n*n points, at the same places; the others' places are left as they are. All
-four numbers are constants.
+m is called `outputs` here, r `taps`. A tile of inputs has n x n pixels, n = m + r - 1. Every vector
+of its channels and images is transformed the same way to n*n points. Bounds are the caller's
+responsibility, but pixels outside the image are read as zeros.
+
+A tile has `lines` x `columns` output pixels: m x m, or fewer at the lower and right ends of a map
+(see `winograd_edge_tiles`). Such a tile has fewer of the n*n points, at the same places; the other
+places are not written. All four numbers are compile-time constants.
 """
 
 from __future__ import annotations

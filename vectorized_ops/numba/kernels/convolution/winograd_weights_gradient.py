@@ -2,9 +2,9 @@
 
 The adjoint of F(m x m, r x r): gradients of m x m pixels and inputs of n x n pixels both become
 n*n points, whose products are summed over tiles and images; at the end the sums become r x r taps.
-As in `winograd` a thread takes some items at a time, tiles of some images, and as in
-`weights_gradient` gradients are turned so that filters are lanes. Threads that share items, and
-sums, take panels of filters each: where a thread's own sums would take too much memory.
+As in `winograd`, a thread takes some items (tiles of some images) at a time. As in
+`weights_gradient`, gradients are transposed so that filters are lanes. Where sums for each thread
+would take too much memory, threads share items and sums, and each takes some panels of filters.
 """
 
 from __future__ import annotations

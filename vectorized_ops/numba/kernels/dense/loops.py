@@ -1,10 +1,11 @@
 """The loops of dense layers over blocks of weights.
 
-Weights are read once, in blocks that fit the second cache: a block is copied by long runs of
-neighbouring weights (rows of weights often lie multiples of 4096 bytes apart, and then no cache
-holds more than a few of them at the same column), used for all images, and meanwhile the next
-one is fetched. Few weights, which stay in a cache anyway, are used where they lie. Sums are taken
-block by block, always the same blocks, so that threads change no bit.
+Weights are read once, in blocks that fit the second-level cache, and each block is used for all
+images. A block is copied by long runs of neighbouring weights, because rows of weights often lie
+multiples of 4096 bytes apart, and then no cache holds more than a few of them at the same column.
+Meanwhile the next block is prefetched. A small weight matrix, which stays in a cache anyway, is
+used in place. Sums are taken block by block, always the same blocks, so results do not depend on
+the number of threads.
 """
 
 from __future__ import annotations

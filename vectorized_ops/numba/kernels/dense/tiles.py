@@ -1,11 +1,11 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """The register tiles of dense layers, as Numba intrinsics.
 
-`convolution.dot_tiles` says what tiles have alike.
+`convolution.dot_tiles` says what all register tiles have in common.
 
 A dense layer multiplies its weights with as many columns as the batch has images, two to eight
-vectors: each weight is used so rarely that fetching the weights takes about as long as computing
-with them. So the tile that computes on one block of weights asks for the next one meanwhile.
+vectors. Each weight is used so rarely that fetching it takes about as long as computing with it. So
+the tile prefetches the next block of weights while it computes on one.
 """
 
 from __future__ import annotations

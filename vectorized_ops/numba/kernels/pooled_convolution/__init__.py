@@ -1,1 +1,1 @@
-"""Convolution and 2x2 max pooling in one."""
+"""Convolution fused with 2x2 max pooling."""

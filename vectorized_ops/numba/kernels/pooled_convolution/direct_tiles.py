@@ -1,7 +1,7 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """Register tiles of convolutions followed by 2x2 max pooling, as Numba intrinsics.
 
-Strides, indices and offsets count elements. Bounds are the caller's business.
+Strides, indices and offsets count elements. Bounds are the caller's responsibility.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
 """The loops of Winograd convolution over images, tiles and points.
 
-Images, out and which (N, H', W', K) after 2x2 pooling, and their gradients, are flat memory with
-the distance of neighbouring pixels (`vectorized_ops.layout.pixels`); weights (K, C, 5, 5);
-by_channel (64, C*K) and by_filter (64, K*C) are transformed weights, rows padded to whole vectors:
-each thread has its own, since to fetch them from another core takes longer than to make them.
-A block is one tile of one vector of LANES images; its points are (64, C', LANES) of the images and
+Arrays:
+
+- images, out and which (N, H', W', K) after 2x2 pooling, and their gradients, are flat memory with
+  the distance of neighbouring pixels (`vectorized_ops.layout.pixels`);
+- weights are (K, C, 5, 5);
+- by_channel (64, C*K) and by_filter (64, K*C) are transformed weights, rows padded to whole
+  vectors. Each thread has its own: fetching them from another core takes longer than making them.
+
+A block is one tile of one vector of LANES images. Its points are (64, C', LANES) of the images and
 (64, K', LANES) of the gradient, C' being C made odd (see `point_rows`). They are scratch, one row
 per thread, and small enough to stay in its cache: transforming the images again costs less than
 keeping the points.

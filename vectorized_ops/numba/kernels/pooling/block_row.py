@@ -1,4 +1,4 @@
-"""The reads of a row of a table of `kernels.pooling.blocks`, as LLVM values."""
+"""Reads a row of a table of `kernels.pooling.blocks`, as LLVM values."""
 
 from __future__ import annotations
 

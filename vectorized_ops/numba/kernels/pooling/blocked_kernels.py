@@ -1,9 +1,9 @@
 """Maximum pooling of small windows, line by line: see `max_forward_tiles` and `max_backward_tiles`.
 
-Channels are taken in strips of so many of 16 images, so that the lines that wait stay in a cache of
-the core. Threads share the lines of all strips, in this order, evenly among them, and begin with
-those that the windows of their first line share with the line before. Arrays are flat, each with
-the distance between its neighbouring pixels; the scratches are each thread's own.
+Channels are taken in strips, of 16 images each, short enough that waiting lines stay in the core's
+cache. The lines of all strips, in order, are divided evenly among the threads. A thread begins with
+the lines that the windows of its first line share with the line before. Arrays are flat, each with
+the distance between its neighbouring pixels; each thread has scratch memory of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Maximum pooling in blocks of SIDE neighbours along a line: what each block sees, in tables.
+"""Tables for maximum pooling in blocks of SIDE neighbours along a line: the inputs of each block.
 
-Where neighbouring windows overlap, a block reads once what both of its members see. Tables (blocks,
-entries) int64 hold a row for each block: its first member, then 1 for each of SIDE members that
-exists (else 0), then what is seen, then something about each thing seen.
+Where neighbouring windows overlap, a block reads their common inputs once. Tables (blocks, entries)
+int64 have a row for each block: its first member, then 1 for each of SIDE members that exists
+(else 0), then its inputs, then one entry about each input.
 """
 
 from __future__ import annotations

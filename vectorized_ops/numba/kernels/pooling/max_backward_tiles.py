@@ -1,10 +1,10 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """The gradient of maximum pooling with stride 1, as Numba intrinsics: windows are read once.
 
-A line of windows adds to the sums of all lines of pixels that it sees. Those to which the next
-lines add too wait, side by side, in a scratch that holds them for a strip of channels, pixel after
-pixel; windows are taken two lines at a time, since what waits has to come from the second-level
-cache and to go back. Indices and distances count elements.
+A line of windows adds to the sums of all lines of pixels that it covers. Lines that later windows
+add to as well wait side by side in scratch memory, for a strip of channels, pixel after pixel.
+Windows are taken two lines at a time, since waiting lines are read from the second-level cache and
+written back. Indices and distances count elements.
 """
 
 from __future__ import annotations

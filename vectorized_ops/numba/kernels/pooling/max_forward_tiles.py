@@ -1,12 +1,12 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
-"""Maximum pooling of windows that are small, as Numba intrinsics: along a line, then across lines.
+"""Maximum pooling of small windows, as Numba intrinsics: along a line, then across lines.
 
-What the windows of neighbouring pixels share is compared once, and every line of the image is read
-once: the maxima along those lines that the next windows see too wait, side by side, in a scratch
-that holds them for a strip of channels, pixel after pixel. Windows read where they lie would drive
-each other out of the cache, pixels being multiples of a page apart as often as not. By stride 1
-lines of windows are made two at a time, since what waits has to come from the second-level cache
-and to go back. Indices and distances count elements.
+Values common to neighbouring windows are compared once, and every line of the image is read once.
+Maxima along lines that the next windows cover as well wait side by side in scratch memory, for a
+strip of channels, pixel after pixel. Windows read in place would evict each other from the cache,
+since pixels often lie multiples of a page apart. With stride 1, lines of windows are made two at a
+time, since waiting lines are read from the second-level cache and written back. Indices and
+distances count elements.
 """
 
 from __future__ import annotations

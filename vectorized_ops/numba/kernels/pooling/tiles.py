@@ -1,10 +1,10 @@
 # ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """The inner loops of pooling, as Numba intrinsics: one target pixel, or some of its channels.
 
-The pixels that contribute to it stand in a table (`kernels.pooling.windows.Links`) from
-`first` to before `last`; those that the next target will be the first to need, from `first_fresh`
-to before `last_fresh`: they are asked for in advance, since so many short reads side by side are
-nothing a processor foresees. Pixel p begins at p * distance. Indices and distances count elements.
+A table (`kernels.pooling.windows.Links`) lists the pixels that contribute to the target, from
+`first` to before `last`. The pixels that the next target is the first to need, from `first_fresh`
+to before `last_fresh`, are prefetched: the processor does not predict so many short reads side by
+side. Pixel p begins at p * distance. Indices and distances count elements.
 """
 
 from __future__ import annotations

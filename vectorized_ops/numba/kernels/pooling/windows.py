@@ -1,6 +1,6 @@
-"""Which pixels meet in the windows of a pooling: tables that its kernels walk.
+"""Tables of the pixels in each pooling window, for the pooling kernels.
 
-A border is not made of values that never win: places outside the image do not stand in the table.
+Places outside the image are left out of the tables, not padded by values that never win.
 """
 
 from __future__ import annotations
