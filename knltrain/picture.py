@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BLUE = "#1f5fa8"
+ORANGE = "#c2500a"
 GRID_COLOUR = "#d9d9d9"
 DASHES = ("-", "--", ":", "-.")
 

@@ -10,16 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from knltrain.clocks import COMMUNICATION
 from knltrain.errors import RunFolderError
 from knltrain.metrics import read_metrics
-from knltrain.picture import empty_figure, finish
+from knltrain.picture import BLUE, ORANGE, empty_figure, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CURVES = "curves.png"
-_LOSS_COLOUR = "#1f5fa8"
-_ACCURACY_COLOUR = "#c2500a"
 _MARGINS = {"left": 0.12, "right": 0.97, "bottom": 0.08, "top": 0.87, "hspace": 0.1}
 
 _NUMBER = (int, float)
@@ -31,7 +30,12 @@ _TOLD: dict[str, tuple[type, ...]] = {
     "test_accuracy": (float, type(None)),
 }
 _TOLD_OF_TESTS: dict[str, tuple[type, ...]] = {"test_images": (int,), "test_loss": _NUMBER}
-_DRAWN = {"train": ("step", "loss", "epoch"), "test": ("step", "accuracy")}
+_PARTS_OF_A_STEP = {
+    "computing": ("batch", "gradient", "update"),
+    "exchange, exposed": (*COMMUNICATION, "center_update"),
+    "other": ("rest",),
+}
+_DRAWN = {"train": ("step", "loss", "epoch"), "test": ("step", "accuracy", "loss")}
 """What a summary and a picture are made of."""
 
 
@@ -41,18 +45,9 @@ def draw_curves(run_folder: Path) -> Path:
     Raises `RunFolderError` when the folder has no metrics or none that could be drawn, or when the
     picture cannot be written.
     """
-    training, tests = _records(run_folder)
     figure = empty_figure(8.0, 6.0, _MARGINS)
     above, below = figure.subplots(2, 1, sharex=True)
-    _draw_loss(above, training)
-    _draw_accuracy(below, tests)
-    steps_per_epoch = training[0][0]["step"] / training[0][0]["epoch"]
-    epochs = above.secondary_xaxis(
-        "top",
-        functions=(lambda step: step / steps_per_epoch, lambda epoch: epoch * steps_per_epoch),
-    )
-    epochs.set_xlabel("epoch")
-    below.set_xlabel("step")
+    draw_training(run_folder, above, below)
     figure.suptitle(run_folder.resolve().name)
     path = run_folder / CURVES
     partial = path.with_name(f".{CURVES}.partial")
@@ -68,6 +63,23 @@ def draw_curves(run_folder: Path) -> Path:
     return path
 
 
+def draw_training(run_folder: Path, above: Axes, below: Axes) -> None:
+    """Draw training loss and test accuracy over the steps onto two axes.
+
+    Raises `RunFolderError` when the folder has no metrics or none that could be drawn.
+    """
+    training, tests = _records(run_folder)
+    _draw_loss(above, training)
+    _draw_accuracy(below, tests)
+    steps_per_epoch = training[0][0]["step"] / training[0][0]["epoch"]
+    epochs = above.secondary_xaxis(
+        "top",
+        functions=(lambda step: step / steps_per_epoch, lambda epoch: epoch * steps_per_epoch),
+    )
+    epochs.set_xlabel("epoch")
+    below.set_xlabel("step")
+
+
 def summary(run_folder: Path) -> str:
     """Final lines of a run: accuracy of its model, speed, time in exchanges, where it all lies.
 
@@ -75,7 +87,7 @@ def summary(run_folder: Path) -> str:
     """
     result = read_result(run_folder)
     lines = {
-        f"test accuracy of the {_model(result)}": _accuracy(result),
+        f"test accuracy of the {model_of(result)}": _accuracy(result),
         "speed": f"{result['images_per_second']:,.0f} images/s with {_workers(result)}",
         "time in exchange": f"{100 * result['exchange_share']:.1f} %",
         "run folder": str(run_folder),
@@ -111,6 +123,25 @@ def read_result(run_folder: str | Path) -> dict[str, Any]:
                 f"{path}: {name} is {str(result.get(name))[:60]!r}: expected what a run writes"
             )
     return result
+
+
+def seconds_of_a_step(run_folder: Path) -> dict[str, float]:
+    """Mean seconds of a worker's step: computing; exchange that computing waits for; other.
+
+    Raises `RunFolderError` when the run has no result, or one without its costs.
+    """
+    result = read_result(run_folder)
+    try:
+        costs, steps = result["cost_seconds"], result["worker_steps"]
+        mean_steps = sum(steps) / len(steps)
+        return {
+            part: sum(costs[name] for name in names) / mean_steps
+            for part, names in _PARTS_OF_A_STEP.items()
+        }
+    except (TypeError, KeyError, ZeroDivisionError) as error:
+        raise RunFolderError(
+            f"{run_folder}/result.json: cost_seconds or worker_steps is not what a run writes"
+        ) from error
 
 
 def _records(run_folder: Path) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
@@ -162,7 +193,7 @@ def _draw_loss(axes: Axes, training: list[list[dict[str, Any]]]) -> None:
         axes.plot(
             [each["step"] for each in records],
             [each["loss"] for each in records],
-            color=_LOSS_COLOUR,
+            color=BLUE,
             alpha=max(0.25, 1 / len(training)),
             linewidth=1.0 if several else 1.5,
             label=f"each of {len(training)} workers" if several and rank == 0 else None,
@@ -177,7 +208,7 @@ def _draw_accuracy(axes: Axes, tests: list[dict[str, Any]]) -> None:
     axes.plot(
         [each["step"] for each in tests],
         [100 * each["accuracy"] for each in tests],
-        color=_ACCURACY_COLOUR,
+        color=ORANGE,
         linewidth=1.5,
         marker="o",
         markersize=4,
@@ -190,7 +221,7 @@ def _draw_accuracy(axes: Axes, tests: list[dict[str, Any]]) -> None:
             xytext=(-6, -14),
             textcoords="offset points",
             horizontalalignment="right",
-            color=_ACCURACY_COLOUR,
+            color=ORANGE,
         )
     _finish(axes, "test accuracy (%)")
 
@@ -202,7 +233,8 @@ def _finish(axes: Axes, label: str) -> None:
         axes.legend(frameon=False)
 
 
-def _model(result: dict[str, Any]) -> str:
+def model_of(result: dict[str, Any]) -> str:
+    """What a run's model is called: the center, where its method has one that workers pull on."""
     return "center" if result["method"] == "sync_easgd" else "model"
 
 

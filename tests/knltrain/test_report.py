@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from knltrain.clocks import BESIDES, COSTS
 from knltrain.errors import RunFolderError
 from knltrain.metrics import Clocks, MetricsLog
-from knltrain.report import draw_curves, summary
+from knltrain.report import draw_curves, seconds_of_a_step, summary
 
 ROOT = Path(__file__).parents[2]
 RESULT = {
@@ -186,6 +187,29 @@ def test_summary_names_a_damaged_result(run_folder):
     (run_folder / "result.json").write_text("{")
     with pytest.raises(RunFolderError, match=r"result.json: cannot be read"):
         summary(run_folder)
+
+
+def test_a_step_is_computing_exposed_exchange_and_the_rest(run_folder):
+    costs = dict.fromkeys((*COSTS, *BESIDES), 1.0)
+    found = RESULT | {"worker_steps": [8, 12], "cost_seconds": costs}
+    (run_folder / "result.json").write_text(json.dumps(found))
+    expected = {"computing": 0.3, "exchange, exposed": 0.3, "other": 0.1}
+    assert seconds_of_a_step(run_folder) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"cost_seconds": None}, {"cost_seconds": {}}, {"worker_steps": []}, {"worker_steps": 3},
+        {"worker_steps": [0]},
+    ],
+)  # fmt: skip
+def test_costs_that_no_run_writes_are_refused(run_folder, damage):
+    costs = dict.fromkeys((*COSTS, *BESIDES), 1.0)
+    found = RESULT | {"worker_steps": [8, 12], "cost_seconds": costs} | damage
+    (run_folder / "result.json").write_text(json.dumps(found))
+    with pytest.raises(RunFolderError, match="cost_seconds or worker_steps is not what a run"):
+        seconds_of_a_step(run_folder)
 
 
 def test_picture_that_cannot_be_written_is_told_and_leaves_nothing(

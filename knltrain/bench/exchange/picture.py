@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from knltrain.bench.exchange.sizes import format_size
-from knltrain.picture import DASHES, empty_figure, finish
-
-_OURS_COLOUR = "#1f5fa8"
-_OTHERS_COLOUR = "#c2500a"
+from knltrain.picture import BLUE, DASHES, ORANGE, empty_figure, finish
 
 
 def draw_bandwidths(report: Mapping[str, Any], path: Path) -> None:
     """Draw GB/s of every contestant that exchanges over the sizes, both logarithmic, to `path`."""
     figure = empty_figure(8.0, 5.0)
     axes = figure.subplots()
-    drawn = {_OURS_COLOUR: 0, _OTHERS_COLOUR: 0}
+    drawn = {BLUE: 0, ORANGE: 0}
     for name in report["lines"]:
         points = [row for row in report["rows"] if row["contestant"] == name]
-        colour = _OTHERS_COLOUR if name in report["peers"] else _OURS_COLOUR
+        colour = ORANGE if name in report["peers"] else BLUE
         axes.plot(
             [row["bytes"] for row in points],
             [row["gbytes_per_second"] for row in points],

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knltrain.bench.methods.table import SHOWN_COSTS
-from knltrain.picture import DASHES, GRID_COLOUR, empty_figure, finish
+from knltrain.picture import BLUE, DASHES, GRID_COLOUR, ORANGE, empty_figure, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLOURS = ("#1f5fa8", "#c2500a", "#3f8f3a", "#8a3fa0", "#a08a1f", "#2a9d9d", "#b03060", "#555555")
-_COST_COLOURS = ("#9dc3e6", "#1f5fa8", "#0d2f57", "#f2c078", "#c2500a", "#7a2e05", GRID_COLOUR)
+_COLOURS = (BLUE, ORANGE, "#3f8f3a", "#8a3fa0", "#a08a1f", "#2a9d9d", "#b03060", "#555555")
+_COST_COLOURS = ("#9dc3e6", BLUE, "#0d2f57", "#f2c078", ORANGE, "#7a2e05", GRID_COLOUR)
 _SHOWN_ERRORS = 10
 """Only accuracies with at most so many times the best one's errors are shown."""
 _INCHES_PER_BAR = 0.22
