@@ -66,7 +66,7 @@ class TorchCollective(NodeCollective):
             raise
         except (RuntimeError, ValueError) as error:
             raise CollectiveError(
-                f"node {node} cannot meet the others by '{name}' at {meeting_point.host}, port "
+                f"node {node} cannot reach the others by '{name}' at {meeting_point.host}, port "
                 f"{meeting_point.port}: {_first_line(error)}; exchange.between_nodes names another "
                 "way"
             ) from error
