@@ -81,7 +81,7 @@ class OneSidedCenter(VisitedCenter):
         """Refuse: nobody keeps turns."""
         raise ConfigError(
             "the schedule 'round_robin' is for workers that share the memory of one computer: "
-            "expected one whose workers come to the center as they come, such as that of 'seasgd'"
+            "expected one whose workers visit the center in any order, such as that of 'seasgd'"
         )
 
     def start_from(self, values: FloatArray | None = None) -> None:
