@@ -1,6 +1,6 @@
-"""Who this process is, in a run and in a cluster; only this package reads the environment.
+"""The identity of this process in a run and in a cluster, read from the environment.
 
-That is, but for what `affinity` reads there of the machine.
+Only this package, and `affinity` for the machine, read environment variables.
 """
 
 from knltrain.cluster.job_end import JobEnd

@@ -1,4 +1,4 @@
-"""Slurm's way to write many host names in one word, as in `n[001-003,7],login`."""
+"""Slurm's compact notation of host lists, as in `n[001-003,7],login`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MOST_HOSTS: Final = 2**17
 _MOST_BRACKETS = 8
 _LONGEST = 2**20
 _LONGEST_NAME = 253
-"""What a name of a computer may have in the domain name system, RFC 1035."""
+"""The longest host name in the domain name system, RFC 1035."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def hosts_of(text: str) -> tuple[str, ...]:
-    """Return all names in their order; ConfigError for what is no such list, or names too many."""
+    """Return all names in order; ConfigError for text that is no list, or too many names."""
     if len(text) > _LONGEST:
         raise _unknown(text)
     names = (name for word in _words(text) for name in _names(_bounded(word, text), text))
@@ -29,7 +29,7 @@ def hosts_of(text: str) -> tuple[str, ...]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Cut at the commas that are not between brackets."""
+    """Split at the commas that are not between brackets."""
     word, inside = "", False
     for part in re.split(r"([,\[\]])", text):
         inside = part == "[" or (inside and part != "]")
@@ -42,7 +42,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _bounded(word: str, text: str) -> str:
-    """The word, if its brackets are few and its names no longer than they may be."""
+    """Return the item unless it has too many brackets or too long names."""
     if word.count("[") > _MOST_BRACKETS or len(re.sub(r"\[.*?]", "", word)) > _LONGEST_NAME:
         raise _unknown(text)
     return word

@@ -1,4 +1,4 @@
-"""When the job of Slurm ends in which this process runs."""
+"""The end of the time limit of the Slurm job in which this process runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, final
 
 ASK_SECONDS: Final = 300.0
-"""How long at most Slurm's word counts: an administrator may give a job more time, or less."""
+"""The longest time until squeue is asked again: an administrator may change a job's time limit."""
 
 LEAST_ASK_SECONDS: Final = 30.0
 
@@ -25,11 +25,11 @@ _PATIENCE_SECONDS = 20.0
 
 @final
 class JobEnd:
-    """When the job's time is up, as Slurm said last.
+    """The end of the job's time limit, as Slurm last gave it.
 
-    Slurm tells it at the start from version 23.02 on (SLURM_JOB_END_TIME); of an older one squeue
-    is asked. Later squeue is asked anew, the sooner the nearer the end is, by a thread: nobody
-    waits for its answer.
+    Slurm sets it at the start from version 23.02 on (SLURM_JOB_END_TIME); with an older version
+    squeue is asked. Later a thread asks squeue again, more often as the end comes nearer. No caller
+    waits for the answer.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -44,14 +44,14 @@ class JobEnd:
         self._ask_at = time.monotonic() + self._pause_seconds() if self._job else math.inf
 
     def __call__(self) -> float | None:
-        """Seconds since 1970; None in no job, or in one without a limit that is known."""
+        """Return the end in seconds since 1970; None without a job, or without a known limit."""
         if time.monotonic() >= self._ask_at:
             self._ask_at = math.inf
             threading.Thread(target=self._ask_anew, name="end of the job", daemon=True).start()
         return self._end
 
     def _pause_seconds(self) -> float:
-        """Half of the time that is left, within limits."""
+        """Return half of the time that is left, within limits."""
         if self._end is None:
             return ASK_SECONDS
         return min(max((self._end - time.time()) / 2, LEAST_ASK_SECONDS), ASK_SECONDS)
@@ -61,7 +61,7 @@ class JobEnd:
         self._ask_at = time.monotonic() + self._pause_seconds()
 
     def _ask(self) -> None:
-        """Take what squeue says, if that is a time or that there is none."""
+        """Store the answer of squeue, if it is a time, or that there is no limit."""
         now = time.time()
         told = _asked_squeue(str(self._job), self._environment)
         left = seconds_left(told)
@@ -72,7 +72,7 @@ class JobEnd:
 
 
 def seconds_left(text: str) -> float | None:
-    """The time left as squeue writes it, such as 1-02:03:04; None for UNLIMITED and other words."""
+    """Return the time left in squeue's format, 1-02:03:04; None for UNLIMITED or other texts."""
     found = _LEFT.fullmatch(text.strip())
     if found is None:
         return None

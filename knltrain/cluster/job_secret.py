@@ -1,9 +1,11 @@
-"""The secret that the tasks of one launch share, and nobody else: by it they know each other.
+"""The secret of a launch, by which its tasks authenticate each other.
 
-What a launcher tells every task (its job, ports, host names) others of the cluster can see. The
-secret is carried along by the variable KNLTRAIN_JOB_SECRET, or comes in at standard input from
-`knltrain launch`; else the first task writes it into a file that its user alone can read, where
-the others find it, as long as they share the user's home.
+Other users of the cluster can see what a launcher tells a task: job, ports, host names. So a task
+gets the secret in one of these ways:
+
+- from the variable KNLTRAIN_JOB_SECRET,
+- from `knltrain launch` on standard input,
+- from a file in the user's home, readable by the user alone, which the first task writes.
 """
 
 from __future__ import annotations
@@ -35,42 +37,43 @@ _LONGEST_DIGITS = 1024
 _SENT_SECONDS = 20.0
 _ABANDONED_SECONDS = 86_400.0
 _NOT_THERE = (errno.ENOENT, errno.ESTALE)
-"""The latter where a network file system remembers a file that has been replaced."""
+"""The latter if a network file system still has a handle of a file that was replaced."""
 
 _TAKEN: dict[str, str] = {}
 
 
 def new_secret() -> str:
-    """Return a secret that nobody has had before, in hexadecimal digits."""
+    """Return a new random secret in hexadecimal digits."""
     return secrets.token_hex(SECRET_BYTES)
 
 
 @final
 class JobSecret:
-    """The secret of a launch, for the one of its tasks that this process is.
+    """The secret of a launch, as this process, one of its tasks, uses it.
 
-    ``folder`` is where it lies if it is not carried along, by default ~/.config/knltrain/jobs.
-    Raises ConfigError for one that is carried along and too short, and where there is no home.
+    ``folder`` is where its file lies if the secret is not given by variable or standard input; by
+    default ~/.config/knltrain/jobs. Raises ConfigError if a given secret is too short, or if the
+    file needs a home folder and there is none.
     """
 
     def __init__(self, task: Task, folder: Path | None = None) -> None:
         self._name = task.launch
         self._carried = _carried()
         digest = sha256(self._name.encode()).hexdigest()[:16]
-        if folder is None:  # one that is carried along needs none, nor any home
+        if folder is None:  # a given secret needs no folder, and no home
             folder = Path() if self._carried is not None else _default_folder()
         self._path = folder / f"{digest}.secret"
         self._written: str | None = None
 
     @property
     def place(self) -> str:
-        """Where the secret comes from, for the user; never what it is."""
+        """Where the secret comes from, for messages; never the secret itself."""
         return CARRIED if self._carried is not None else f"'{self._path}'"
 
     def offered(self) -> bytes:
-        """Return the first task's key, and let the others find it.
+        """Return the first task's key, and write it where the others find it.
 
-        Raises ConfigError where the folder is not the user's alone, or cannot be written.
+        Raises ConfigError if others can access the folder, or if it cannot be written.
         """
         if self._carried is not None:
             return self._key(self._carried)
@@ -88,15 +91,15 @@ class JobSecret:
         return self._key(self._written)
 
     def found(self) -> bytes | None:
-        """Return the key of another task; None where the first one has not offered it yet.
+        """Return the key of the launch; None if the first task has not offered it yet.
 
-        It may be that of an earlier job of the same name. Raises ConfigError where others can
-        read or write it.
+        It may be that of an earlier job of the same name. Raises ConfigError if others can read or
+        write it.
         """
         if self._carried is not None:
             return self._key(self._carried)
         with suppress(OSError):
-            # A network file system remembers for a while that a file was not there. To list the
+            # A network file system caches for a while that a file does not exist. Listing the
             # folder asks the server.
             list(self._path.parent.iterdir())
         try:
@@ -111,7 +114,7 @@ class JobSecret:
         return self._key(text) if _is_secret(text) else None
 
     def withdraw(self) -> None:
-        """Remove what this task has offered, once all have it."""
+        """Remove the file that this task has written, once all have read it."""
         if self._written is None:
             return
         with suppress(OSError):
@@ -129,7 +132,7 @@ class JobSecret:
             return file.read(_LONGEST_DIGITS).decode("ascii", errors="replace").strip()
 
     def _write(self, secret: str) -> None:
-        """Put the file in its place when it is whole; there may be one of a killed job."""
+        """Write the file atomically; there may be one of a killed job."""
         partial = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}.partial")
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -148,7 +151,7 @@ class JobSecret:
 
 
 def _carried() -> str | None:
-    """The secret that has come along, which processes started from here do not inherit."""
+    """Return the given secret; processes started from here do not inherit it."""
     if CARRIED not in _TAKEN:
         given = os.environ.pop(CARRIED, None)
         if given is None and os.environ.get(COMES_IN) == AT_STDIN:
@@ -165,7 +168,7 @@ def _carried() -> str | None:
 
 
 def _sent() -> str:
-    """The line that `knltrain launch` sends; what else comes in there is let go."""
+    """Return the line that `knltrain launch` sends; further input is dropped."""
     deadline, line = time.monotonic() + _SENT_SECONDS, b""
     while not line.endswith(b"\n") and len(line) <= _LONGEST_DIGITS:
         ready, _, _ = select.select([0], [], [], max(0.0, deadline - time.monotonic()))
@@ -190,7 +193,7 @@ def _is_secret(text: str) -> bool:
 
 
 def _check_alone(path: Path, found: os.stat_result | None = None) -> None:
-    """Refuse what is not this user's, or can be read or written by others."""
+    """Refuse a path that is not this user's, or that others can read or write."""
     status = path.stat() if found is None else found
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid != os.geteuid():

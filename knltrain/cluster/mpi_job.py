@@ -1,8 +1,8 @@
-"""What a launcher of MPI, or this process itself, tells an MPI library in the environment.
+"""Environment variables for an MPI library, set by a launcher of MPI or by this process itself.
 
-Libraries of the MPICH family find their process manager by PMI_FD, an open socket, and learn from
-PMI_RANK and PMI_SIZE which rank of how many they are (PMI 1.1; Balaji et al., PMI: A Scalable
-Parallel Process-Management Interface for Extreme-Scale Systems, EuroMPI 2010).
+Libraries of the MPICH family find their process manager by PMI_FD, an open socket, and their rank
+and the number of ranks by PMI_RANK and PMI_SIZE (PMI 1.1; Balaji et al., PMI: A Scalable Parallel
+Process-Management Interface for Extreme-Scale Systems, EuroMPI 2010).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from knltrain.cluster.plain_number import plain_number
 
 _OF_LAUNCHERS = ("PMI", "MPI_LOCAL", "I_MPI_HYDRA", "I_MPI_INFO", "I_MPI_PIN_INFO", "I_MPI_PIN_MAP")
-"""How the variables begin by which launchers speak to an MPI library; I_MPI_PMI_LIBRARY is the
-user's, but names one that would look for a launcher."""
+"""Prefixes of the variables of launchers for an MPI library. The user may set I_MPI_PMI_LIBRARY,
+but that library would look for a launcher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class MpiJob:
 
 
 def launched_mpi_job(environment: Mapping[str, str] | None = None) -> MpiJob | None:
-    """Return the job in which an MPI library of this very process would find itself.
+    """Return the job that an MPI library of this process would join; None if there is none.
 
-    None where there is none: where no launcher of MPI has started it, or it is the child of a
-    process that one has started, and has not inherited the connection to it.
+    There is none if no launcher of MPI has started this process, or if it is a child of a process
+    that one has started, without the connection to the process manager.
     """
     values = os.environ if environment is None else environment
     for launcher, rank, ranks in (
@@ -50,9 +50,9 @@ def launched_mpi_job(environment: Mapping[str, str] | None = None) -> MpiJob | N
 
 @contextmanager
 def telling_mpi(rank: int, ranks: int, fd: int) -> Iterator[None]:
-    """Have an MPI library that is initialised meanwhile find its process manager behind ``fd``.
+    """Set the variables by which an MPI library finds its process manager at ``fd``.
 
-    Variables of launchers are out of the environment for as long.
+    Variables of launchers are removed from the environment during the block.
     """
     of_launchers = [name for name in os.environ if name.startswith((*_OF_LAUNCHERS, "I_MPI_PMI"))]
     before = {name: os.environ.pop(name) for name in of_launchers}

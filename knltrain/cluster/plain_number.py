@@ -8,8 +8,5 @@ _MOST_DIGITS = 9
 
 
 def plain_number(text: str | None) -> int | None:
-    """Return the number that a text of ASCII digits stands for; None for any other text.
-
-    No launcher counts beyond nine digits.
-    """
+    """Return the number of a text of up to nine ASCII digits; None for any other text."""
     return whole_number(text, _MOST_DIGITS)

@@ -1,9 +1,9 @@
-"""Which of a launcher's tasks this process is: how many there are, where the first of them is.
+"""The task that this process is: its rank, the number of tasks, and the host of the first one.
 
 A launcher (srun, mpiexec, torchrun, `knltrain launch`) starts the same command several times, on
-one computer or on many, and tells each process in its environment which one it is. The variables of
-all launchers are looked at here, the more special before the more general: torchrun or mpiexec may
-run inside a job of Slurm, whose variables are then those of another launch.
+one computer or on many, and sets variables by which each process knows its rank. This module reads
+the variables of all launchers, the more specific before the more general: torchrun or mpiexec may
+run inside a job of Slurm, whose variables then belong to another launch.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from knltrain.errors import ConfigError
 
 OWN_LAUNCHER = "knltrain launch"
 OWN = "KNLTRAIN_TASK"
-"""It writes these variables; see `own_variables`."""
+"""The launcher that writes the variables of `own_variables`."""
 
 _TASKS_AND_TIMES = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One of ``tasks`` processes that were started together, ``rank`` of them.
+    """Process ``rank`` of ``tasks`` that a launcher has started together.
 
-    ``local_rank`` of ``local_tasks`` are on the same computer, which ``node`` tells from the other
-    ones. ``job`` tells this launch from all others. ``first_host`` is where rank 0 is, None where
-    the launcher does not say.
+    On its computer, number ``node``, it is ``local_rank`` of ``local_tasks``. ``job`` identifies
+    the launch. ``first_host`` is the host of rank 0; None if the launcher does not tell it.
     """
 
     launcher: str
@@ -50,22 +49,24 @@ class Task:
 
     @property
     def launch(self) -> str:
-        """What this user's launch is called on the computers that it is on; known to anybody."""
+        """The name of this user's launch on its computers; it is public."""
         return f"knltrain, {self.job}, user {os.getuid()}"
 
     @property
     def way_to_name_first(self) -> str:
-        """By what the user says where the first one is; ssh carries no variables along."""
+        """How the user can name the host of the first task; ssh does not pass variables on."""
         own = self.launcher == OWN_LAUNCHER
         return "the option --address" if own else "the variable MASTER_ADDR"
 
 
 def this_task(environment: Mapping[str, str] | None = None) -> Task | None:
-    """Return which task this process is; None where nothing has started it as one of several.
+    """Return the task that this process is; None if no launcher has started it.
 
-    MASTER_ADDR says where the first task is, whatever the launcher says. Raises ConfigError for
-    variables that do not fit each other, for a job of Slurm on several computers whose step this is
-    not, and for tasks on several computers of which the first is nowhere named.
+    MASTER_ADDR overrides the launcher's host of the first task. Raises ConfigError if
+
+    - variables contradict each other,
+    - the process is in a Slurm job of several computers, but not started by srun,
+    - tasks are on several computers, and the first one's host is unknown.
     """
     values = os.environ if environment is None else environment
     for reader in (_own, _torchrun, _open_mpi, _hydra, _slurm):
@@ -90,7 +91,7 @@ def this_task(environment: Mapping[str, str] | None = None) -> Task | None:
 
 
 def own_variables(rank: int, nodes: int, job: str, first_host: str) -> dict[str, str]:
-    """Variables by which `knltrain launch` tells a process that it is task ``rank``, one a node."""
+    """Return the variables of `knltrain launch` for task ``rank``, one task on each node."""
     values = {"RANK": rank, "COUNT": nodes, "JOB": job, "FIRST_HOST": first_host}
     return {f"{OWN}_{name}": str(value) for name, value in values.items()}
 
@@ -134,7 +135,7 @@ def _open_mpi(values: Mapping[str, str]) -> Task | None:
 
 
 def _hydra(values: Mapping[str, str]) -> Task | None:
-    """Intel MPI and MPICH."""
+    """Return the task of mpiexec of Intel MPI or MPICH."""
     names = ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
     if names[0] not in values or names[2] not in values:
         return None
@@ -151,7 +152,7 @@ def _counted(
     job: str,
     listed: str | None = None,
 ) -> Task:
-    """The task of a launcher that has a variable for each of the four numbers."""
+    """Return the task of a launcher with a variable for each of the four numbers."""
     rank, tasks, local_rank, local_tasks = map(_numbers(launcher, values), names)
     return Task(launcher, rank, tasks, local_rank, local_tasks, node, job, _first_of(listed))
 
@@ -176,7 +177,7 @@ def _slurm(values: Mapping[str, str]) -> Task | None:
 
 
 def _first_of(listed: str | None) -> str | None:
-    """The first computer of Slurm's list of those of a step, or of a job."""
+    """Return the first computer of Slurm's list for a step or a job."""
     return next(iter(hosts_of(listed)), None) if listed else None
 
 
@@ -219,7 +220,7 @@ def _check(task: Task) -> None:
 
 
 def _refuse_batch_script(values: Mapping[str, str]) -> None:
-    """Where a job has several computers, and one process would use this one alone."""
+    """Raise ConfigError if a Slurm job has several computers, but is started as one process."""
     nodes = plain_number(values.get("SLURM_JOB_NUM_NODES"))
     if nodes is not None and nodes > 1:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Variables that other libraries read from the environment of this process."""
+"""Environment variables of other libraries in this process."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from knltrain.errors import ConfigError
 
 PROCESSOR_SETTINGS = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA")
-"""Variables that have Numba or oneDNN compute for another processor than this one."""
+"""Variables that make Numba or oneDNN compile for another processor than this one."""
 
 THREADING_LAYERS = ("default", "safe", "forksafe", "threadsafe", "omp", "tbb", "workqueue")
-"""What Numba takes for NUMBA_THREADING_LAYER."""
+"""Valid values of NUMBA_THREADING_LAYER."""
 
 
 def processor_settings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -51,18 +51,18 @@ def check_compiling_settings(environment: Mapping[str, str] | None = None) -> No
 
 
 def _number(values: Mapping[str, str], name: str, usual: int) -> int:
-    """As Numba reads it: what is no number counts as not set, and Numba warns of it."""
+    """Return a variable as Numba reads it: text that is no number counts as unset."""
     with suppress(KeyError, ValueError):
         return int(values[name])
     return usual
 
 
 def set_unless_set(values: Mapping[str, str]) -> None:
-    """Set variables for libraries that this process is about to load; what the user set stays."""
+    """Set variables for libraries that are loaded later, unless the user has set them."""
     for name, value in values.items():
         os.environ.setdefault(name, value)
 
 
 def value_of(name: str) -> str | None:
-    """Return what the user has set a variable to; None where it is not set."""
+    """Return the value of a variable; None if it is not set."""
     return os.environ.get(name)

@@ -1,4 +1,4 @@
-"""Who a worker process is in its run, as the process that starts it writes it down."""
+"""The identity of a worker process in its run, passed to it by environment variables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PREFIX = "KNLTRAIN_"
 
 @dataclass(frozen=True, slots=True)
 class MeetingPoint:
-    """Where workers of a run find each other: the first ones of all nodes, or the ranks of MPI.
+    """The address of the rendezvous of the first workers of all nodes, or of the ranks of MPI.
 
-    The first one of all listens there, by the inherited file descriptor ``fd``; None in others.
-    ``own_address`` is that of this computer which leads there.
+    Rank 0 listens there, at the inherited file descriptor ``fd``, which is None in the others.
+    ``own_address`` is the address of this computer from which it is reached.
     """
 
     host: str
@@ -30,13 +30,14 @@ class MeetingPoint:
 
 @dataclass(frozen=True, slots=True)
 class WorkerIdentity:
-    """What one worker process must know before it can read anything else.
+    """What a worker process must know before it can read anything else.
 
-    `rank` is one of `workers`, on all nodes. `segment_fds` and `events_fd` are file descriptors
-    inherited from the launching process; a run without shared memory has no `segment_fds`, one on a
-    single node no `meeting_point`, unless its workers are one MPI job there, too. `requests` are
-    the descriptor of that process's board (`knltrain.exchange.transports.request_board`), and this
-    worker's line on it.
+    - `rank`: its number among all `workers`, of all nodes
+    - `segment_fds`, `events_fd`: inherited file descriptors; without shared memory there are no
+      `segment_fds`
+    - `meeting_point`: None on a single node, unless the workers are one MPI job
+    - `requests`: the file descriptor of the request board
+      (`knltrain.exchange.transports.request_board`), and this worker's line on it
     """
 
     rank: int
@@ -50,7 +51,7 @@ class WorkerIdentity:
     requests: tuple[int, int] | None = None
 
     def to_environment(self) -> dict[str, str]:
-        """Environment variables from which `worker_identity` reads this identity back."""
+        """Return the environment variables from which `worker_identity` reads this identity."""
         values = {
             "RANK": str(self.rank),
             "WORKERS": str(self.workers),
@@ -66,10 +67,10 @@ class WorkerIdentity:
 
 
 def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdentity:
-    """Identity of this process as its launcher wrote it.
+    """Return the identity of this process from its environment variables.
 
-    Raises RunFolderError when a variable is missing, or is not what a launcher writes: the process
-    was not started by one.
+    Raises RunFolderError if a variable is missing or invalid: `knltrain train` has not started the
+    process.
     """
     values = os.environ if environment is None else environment
     fds = [fd for fd in _required(values, "SEGMENT_FDS").split(",") if fd]

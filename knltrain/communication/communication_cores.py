@@ -1,4 +1,4 @@
-"""Threads of exchanges, and the cores that a worker's place keeps for them."""
+"""Binding of exchange threads to the cores that a worker's placement reserves for them."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ Made = TypeVar("Made")
 
 
 def take_place() -> None:
-    """Bind this thread to the cores that the worker's place keeps for communication.
+    """Bind this thread to the cores that the worker's placement reserves for communication.
 
-    Where it keeps none, to all of its cpus: the thread that has started this one may be pinned.
+    If it reserves none, bind to all of the worker's CPUs: the thread that started this one may be
+    pinned, and a new thread inherits that.
     """
     place = own_placement()
     if place is not None:
-        with suppress(PlacementError):  # the worker's own proof of its place tells of it
+        with suppress(PlacementError):  # the worker's check of its placement reports it
             bind_thread(place.communication_cpus or place.cpus)
 
 
 def take_place_behind() -> None:
-    """As `take_place`; where no cores are kept, this thread interrupts none that computes.
+    """Bind as `take_place`; if no cores are reserved, also stop preempting computing threads.
 
-    It is for threads that every packet wakes while others compute: the kernel lets one of the
-    class SCHED_BATCH wait for the next tick of its clock, by when there is more to do at once.
+    For threads that every packet wakes while others compute. The kernel lets a thread of the class
+    SCHED_BATCH wait for the next tick of its clock, when it has more to do at once.
     """
     take_place()
     place = own_placement()
     if place is not None and place.communication_cpus:
         return
     if os.sched_getscheduler(0) == os.SCHED_OTHER:
-        with suppress(OSError):  # what a filter forbids is not needed
+        with suppress(OSError):  # a system call filter may forbid it; it is only faster
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def made_there(make: Callable[[], Made], take: Callable[[], None] = take_place) -> Made:
-    """Return what ``make`` returns, called by a thread at that place; what it starts is there too.
+    """Call ``make`` in a thread that ``take`` has bound, and return its result.
 
-    ``take`` is how the thread comes to its place. Raises what ``make`` raises.
+    Threads that ``make`` starts inherit the binding. Raises what ``make`` raises.
     """
     with ThreadPoolExecutor(1, "knltrain-exchange", initializer=take) as thread:
         return thread.submit(make).result()

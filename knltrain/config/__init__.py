@@ -1,4 +1,4 @@
-"""Every choice of one run: read from a TOML file, checked, frozen, written back whole."""
+"""The configuration of a run: read from a TOML file, checked, immutable, and written back."""
 
 from knltrain.config.reading import load_config, to_toml, with_workers
 from knltrain.config.run import RunConfig

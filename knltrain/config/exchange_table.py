@@ -1,4 +1,4 @@
-"""The table that says how workers come together: which keys it has, and what each may be."""
+"""The table [exchange]: its keys and their valid values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from knltrain.config.tables import Count, Fraction, Name, NotNegative, Positive,
 
 
 class ExchangeConfig(Table):
-    """[exchange]: how the workers' models are brought together.
+    """[exchange]: how workers exchange parameters or gradients.
 
-    Keys that may be None belong to some methods, which say what they begin with.
+    Keys that may be None are for some methods, which set the defaults.
     """
 
     method: Name = Field(

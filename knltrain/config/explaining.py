@@ -1,4 +1,4 @@
-"""What is wrong with a run's description, in words that lead to the right one."""
+"""Error messages for invalid configurations that say what is expected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUBJECT = re.compile(r"^\w+ should ")  # how pydantic's messages begin
 
 
 def explain(error: ValidationError) -> list[str]:
-    """One line per wrong key: pydantic reports each member of a union on its own."""
+    """Return one line for each wrong key; pydantic reports each member of a union separately."""
     problems: dict[str, list[ErrorDetails]] = {}
     for problem in error.errors():
         problems.setdefault(_key(problem["loc"]), []).append(problem)
@@ -42,7 +42,7 @@ def _explained(key: str, problems: list[ErrorDetails]) -> str:
 
 
 def _key(location: tuple[int | str, ...]) -> str:
-    """Dotted key of a pydantic location, without the union members that end it."""
+    """Return the dotted key of a pydantic location, without union members at its end."""
     depth = 2 if location and location[0] in _tables() else 1
     indices = "".join(f"[{part}]" for part in location[depth:] if isinstance(part, int))
     return ".".join(str(part) for part in location[:depth]) + indices
@@ -65,7 +65,7 @@ def _keys() -> dict[str, str]:
 
 
 def _known_keys(unknown: str) -> list[str]:
-    """Keys of the table that `unknown` stands in, and keys of the same last name elsewhere."""
+    """Return the keys of the table of `unknown`, and keys of the same last name in others."""
     table, _, last = unknown.rpartition(".")
     parts = {key: key.rpartition(".") for key in _keys()}
     return [key for key, found in parts.items() if found[0] == table or found[2] == last]

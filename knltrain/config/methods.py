@@ -1,4 +1,4 @@
-"""The methods of exchange by their published names: what each is, and what it starts from."""
+"""The table of methods by their published names: equation, source, strategy, defaults."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ Schedule: TypeAlias = Literal["synchronous", "first_come", "round_robin", "lock_
 class MethodFacts:
     """One published method; i counts workers, W are their parameters, C is the center.
 
-    ``strategy`` is the class of `knltrain.exchange.strategies` by which a worker takes part,
-    MODULE.CLASS, and ``rule`` a key of `knltrain.assembly.rules.RULES`. A method of two ``levels``
-    names the methods inside groups and between them in place of a rule.
-
-    ``reads`` are the keys of the table ``exchange`` that some methods read, this one among them.
-    ``exchange`` and ``optimizer`` are the values of those tables that a configuration need not
-    give; those of ``optimizer`` hold for the optimizer that they name, or else for 'sgd'.
+    - ``strategy``: MODULE.CLASS of `knltrain.exchange.strategies`
+    - ``rule``: a key of `knltrain.assembly.rules.RULES`
+    - ``levels``: instead of a rule, the methods inside groups and between them
+    - ``reads``: the method-specific keys of the table ``exchange`` that it reads
+    - ``exchange``, ``optimizer``: defaults for those tables; those of ``optimizer`` are for the
+      optimizer that they name, or else for 'sgd'
     """
 
     name: str
@@ -46,12 +45,12 @@ class MethodFacts:
 
     @property
     def comes_alone(self) -> bool:
-        """Whether each worker, or the root of its group, comes to the center alone."""
+        """Whether each worker, or the root of its group, visits the center (asynchronous)."""
         return self.schedule not in ("synchronous", "never")
 
     @property
     def comes_at_any_time(self) -> bool:
-        """Whether its workers come to the center whatever the others do."""
+        """Whether its workers visit the center whatever the others do."""
         return self.schedule in ("first_come", "lock_free")
 
 

@@ -1,4 +1,4 @@
-"""The methods of exchange as a table for people, and as data for programs."""
+"""The table of methods as text and as data (`knltrain methods`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEGEND = (
 
 
 def listed() -> list[dict[str, Any]]:
-    """Each method: name, schedule, equation, paper, and the settings that it begins with."""
+    """Return name, schedule, equation, paper and default settings of each method."""
     return [
         {
             "name": facts.name,

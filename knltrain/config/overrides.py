@@ -1,4 +1,4 @@
-"""Single keys of a run's description replaced, as `--set KEY=VALUE` asks for."""
+"""Overrides of single keys of a configuration (`--set KEY=VALUE`)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from knltrain.config.toml import tomllib
 from knltrain.errors import ConfigError
 
 ALTERNATIVES = {"train.epochs": "train.steps", "train.steps": "train.epochs"}
-"""Keys of which one takes the other's place."""
+"""Keys that replace each other."""
 
 
 def replace_keys(tables: dict[str, Any], overrides: Sequence[str]) -> None:
     """Change `tables`, as TOML gives them, by overrides such as "train.epochs=5".
 
-    Raises `ConfigError` for one that is not KEY=VALUE, or whose KEY goes through a value.
+    Raises `ConfigError` for an override that is not KEY=VALUE, or whose KEY has a value as a table.
     """
     changes = [_split(override) for override in overrides]
     for key, text in changes:

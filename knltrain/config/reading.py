@@ -1,4 +1,4 @@
-"""From a TOML file to a `RunConfig`, and back."""
+"""Reads a `RunConfig` from a TOML file, and writes it back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from knltrain.errors import ConfigError
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read a run description, with single keys replaced by `overrides` such as "train.epochs=5".
+    """Read a configuration, with single keys replaced by `overrides` such as "train.epochs=5".
 
-    The value of an override is TOML, or else a string as it stands; without a value the key is
-    removed. train.steps replaces train.epochs and the other way round. Raises ConfigError that
-    names the file and all keys that are wrong.
+    The value of an override is TOML, or else taken as a string; without a value the key is removed.
+    train.steps replaces train.epochs and vice versa. Raises ConfigError with the file and all
+    wrong keys.
     """
     path = Path(path)
     try:
@@ -39,16 +39,16 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def with_workers(config: RunConfig, workers: int, nodes: int | None = None) -> RunConfig:
-    """The same run with its number of workers decided, and that of its computers, if given.
+    """Return the configuration with the number of workers set, and of computers, if given.
 
-    Raises ConfigError when the batch does not fit.
+    Raises ConfigError if the batch does not divide evenly.
     """
     decided = {"workers": workers, "nodes": config.total_nodes if nodes is None else nodes}
     return _validated(config.model_dump() | decided, f"run '{config.name}'")
 
 
 def to_toml(config: RunConfig) -> str:
-    """The whole configuration, defaults included, as TOML that `load_config` reads back equal."""
+    """Return the configuration with all defaults as TOML that `load_config` reads back equal."""
     return tomli_w.dumps(config.model_dump(exclude_none=True))
 
 

@@ -1,4 +1,4 @@
-"""The description of a whole run, and what its tables must agree on."""
+"""The configuration of a whole run, and checks across its tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RunConfig(Table):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_the_method(cls, given: Any) -> Any:
-        """Let the method say what its tables begin with, where nothing else was given."""
+        """Fill in the method's defaults for keys that were not given."""
         if not isinstance(given, dict):
             return given
         tables = {name: _given_keys(given.get(name, {})) for name in ("exchange", "optimizer")}
@@ -82,7 +82,7 @@ class RunConfig(Table):
     def _method_reads_its_keys(self) -> RunConfig:
         facts, exchange = METHODS.get(self.exchange.method), self.exchange
         if facts is None:
-            return self  # An unknown name is refused where names become objects.
+            return self  # An unknown name is refused later, where its object is made.
         for key in OPTIONS:
             if getattr(exchange, key) is not None and key not in facts.reads:
                 known = ", ".join(name for name, each in METHODS.items() if key in each.reads)
@@ -99,7 +99,7 @@ class RunConfig(Table):
             return self
         known = ", ".join(name for name, each in METHODS.items() if each.comes_at_any_time)
         raise ValueError(
-            f"exchange.termination = '{exchange.termination}' is for methods whose workers come to "
+            f"exchange.termination = '{exchange.termination}' is for methods whose workers visit "
             f"the center at any time ({known}), not for {exchange.method}: leave it out, or set it "
             "to 'each'"
         )
@@ -122,7 +122,7 @@ class RunConfig(Table):
 
     @property
     def total_workers(self) -> int:
-        """Workers on all computers, where their number is decided; "auto" computers count as 1."""
+        """Workers on all computers, once their number is set; "auto" computers count as 1."""
         return int(self.workers) * self.total_nodes
 
     @property
@@ -132,7 +132,7 @@ class RunConfig(Table):
 
 
 def _given_keys(table: Any) -> dict[str, Any] | None:
-    """What was given of a table, itself or its content; None for what is no table."""
+    """Return the given keys of a table (an object or a mapping); None if it is no table."""
     if isinstance(table, Table):
         return table.model_dump(exclude_unset=True, exclude_none=True)
     return table if isinstance(table, dict) else None

@@ -1,4 +1,4 @@
-"""The tables of a run's description: which keys there are, and what each may be."""
+"""The tables of a configuration: their keys and valid values."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def _from_home(path: str) -> str:
 
 
 Folder: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_from_home)]
-"""A ~ that begins it is a home folder."""
+"""A path; ~ at its begin is a home folder."""
 Fraction: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
-# What each learning-rate policy reads besides `base`.
+# The keys that each learning-rate policy reads besides `base`.
 POLICY_KEYS: dict[str, frozenset[str]] = {
     "fixed": frozenset(),
     "step": frozenset({"gamma", "step_size"}),
@@ -47,7 +47,7 @@ POLICY_KEYS: dict[str, frozenset[str]] = {
     "cosine": frozenset(),
 }
 
-# What each optimizer reads besides the clipping of its gradient, and what it takes by default.
+# The keys that each optimizer reads besides gradient clipping, and their defaults.
 OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool]] = {
     "sgd": {"momentum": 0.9, "weight_decay": 0.0, "nesterov": False},
     "lars": {"momentum": 0.9, "weight_decay": 0.0, "trust_coefficient": 0.001},
@@ -56,7 +56,7 @@ OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool]] = {
 
 
 class Table(BaseModel):
-    """Base of all tables: no unknown keys, no guessed types, no changes afterwards."""
+    """Base of all tables: refuses unknown keys, converts no types, and is immutable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -155,7 +155,7 @@ class OptimizerConfig(Table):
     def _reads_its_keys(self) -> OptimizerConfig:
         known = OPTIMIZER_DEFAULTS.get(self.name)
         if known is None:
-            return self  # An unknown name is refused where names become objects.
+            return self  # An unknown name is refused later, where its object is made.
         every = dict.fromkeys(key for keys in OPTIMIZER_DEFAULTS.values() for key in keys)
         given = [key for key in every if getattr(self, key) is not None]
         if surplus := [key for key in given if key not in known]:

@@ -1,4 +1,4 @@
-"""Layers that own their kernels, their gradient and its sum over all processes: a library.
+"""A library of layers that own their kernels, their gradient and its sum over all processes.
 
 After H. Kim, *Library-level Distributed Processing Method for CNN Training Using GPU Clusters*
 (Seoul National University, 2020). Such a layer is used from any script:

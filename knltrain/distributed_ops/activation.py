@@ -38,5 +38,5 @@ class ReLU(Layer):
 
     @property
     def shape(self) -> RectifierShape:
-        """What it computes, for N images."""
+        """The shape of the operation, for N images."""
         return self._shape

@@ -1,4 +1,4 @@
-"""Output channels cut into chunks: the first is under way while the second is computed."""
+"""Output channels cut into chunks: the sum of one overlaps with computing the next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from knltrain.errors import NetworkError
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Output channels and, where these see only some of them, input channels."""
+    """Output channels and, in a grouped convolution, the input channels that they read."""
 
     outputs: slice
     inputs: slice
@@ -18,14 +18,14 @@ class Chunk:
 
 
 def cut(name: str, outputs: int, inputs: int, groups: int, chunks: int) -> list[Chunk]:
-    """Cut the channels of a layer: whole groups if there are several, as equal as can be.
+    """Cut the channels of a layer into nearly equal chunks, of whole groups if there are several.
 
-    Raises NetworkError for fewer than one chunk and more than there are groups, or outputs.
+    Raises NetworkError for fewer than one chunk, or more than there are groups or outputs.
     """
     units = groups if groups > 1 else outputs
     if not 1 <= chunks <= units:
         raise NetworkError(
-            f"layer '{name}' was to reduce its gradient in {chunks} chunks: expected 1 to {units}, "
+            f"layer '{name}' cannot reduce its gradient in {chunks} chunks: expected 1 to {units}, "
             f"its {'groups' if groups > 1 else 'output channels'}"
         )
     bounds = [units * number // chunks for number in range(chunks + 1)]

@@ -19,8 +19,8 @@ from vectorized_ops.shapes import ConvolutionShape
 class Convolution(ProductLayer):
     """A convolution of any `shape` with `parameters` weights (K, C/G, R, S) and bias (K,).
 
-    Its gradient is computed and sent in `chunks` of output channels, in whole groups where there
-    are several. Raises NetworkError for chunks that there cannot be.
+    Its gradient is computed and sent in `chunks` of output channels, in whole groups if there are
+    several. Raises NetworkError for an invalid number of chunks.
     """
 
     kind = "convolution"
@@ -50,7 +50,7 @@ class Convolution(ProductLayer):
 
     @property
     def shape(self) -> ConvolutionShape:
-        """What it computes, for N images."""
+        """The shape of the operation, for N images."""
         return self._shape
 
     def _operation_of(self, chunk: Chunk) -> Any:
@@ -62,7 +62,7 @@ class Convolution(ProductLayer):
         return self._operations.convolution(part)
 
     def _pieces(self, images: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
-        """Compute chunk by chunk; the bias travels with the last."""
+        """Compute chunk by chunk; the bias is sent with the last."""
         weights, bias = self.gradients["weights"], self.gradients.get("bias")
         row = math.prod(self.shape.weights[1:])
         for chunk, operation in self._chunks:

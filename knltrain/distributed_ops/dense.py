@@ -18,8 +18,8 @@ from vectorized_ops.shapes import DenseShape
 class Dense(ProductLayer):
     """From `inputs` to `outputs` for N `images`, with weights (O, I) and bias (O,).
 
-    Its gradient is computed and sent in `chunks` of outputs. Raises NetworkError for chunks and
-    counts that there cannot be.
+    Its gradient is computed and sent in `chunks` of outputs. Raises NetworkError for invalid chunks
+    or counts.
     """
 
     kind = "dense"
@@ -39,8 +39,8 @@ class Dense(ProductLayer):
     ) -> None:
         if min(images, inputs, outputs) < 1:
             raise NetworkError(
-                f"layer '{name}' from {inputs} inputs to {outputs} outputs for {images} images was "
-                "asked for: expected at least one of each"
+                f"layer '{name}' from {inputs} inputs to {outputs} outputs for {images} images: "
+                "expected at least one of each"
             )
         shapes: dict[str, tuple[int, ...]] = {"weights": (outputs, inputs)}
         if bias:
@@ -60,11 +60,11 @@ class Dense(ProductLayer):
 
     @property
     def shape(self) -> DenseShape:
-        """What it computes, for N images."""
+        """The shape of the operation, for N images."""
         return self._shape
 
     def _pieces(self, values: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
-        """Compute chunk by chunk; the bias travels with the last."""
+        """Compute chunk by chunk; the bias is sent with the last."""
         weights, bias = self.gradients["weights"], self.gradients.get("bias")
         inputs, outputs = self._shape.inputs, self._shape.units
         for chunk in self._chunks:

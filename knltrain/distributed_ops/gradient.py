@@ -1,4 +1,4 @@
-"""What `backward_weights` returns: a gradient whose sum over all ranks is under way."""
+"""The handle that `backward_weights` returns: a gradient whose sum over all ranks is pending."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, Pee
 from knltrain.vectors import FloatArray
 
 Gradients = Mapping[str, FloatArray]
-"""By the names of the parameters."""
+"""Gradients by the names of the parameters."""
 
 
 @final
@@ -31,13 +31,13 @@ class GradientHandle:
         self._reductions, self._begun, self._times = reductions, begun, times
         self._error: KnltrainError | None = None
         self.is_reduced = False
-        """Whether it was waited for, with success."""
+        """Whether `wait` has succeeded."""
 
     def wait(self) -> Gradients:
-        """Return the gradients, once they are those of all ranks.
+        """Wait for the sum over all ranks; return the gradients.
 
-        Raises PeerLost, ExchangeTimeout or CollectiveError, which name the layer and who is to
-        blame, and raises it again when called again.
+        Raises PeerLost, ExchangeTimeout or CollectiveError, with the layer and the rank that
+        failed; raises the same error again when called again.
         """
         if self._error is not None:
             raise self._error

@@ -1,4 +1,4 @@
-"""The seam of all layers: a name, what it costs, and where its time went."""
+"""The base class of all layers: name, costs and times."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from vectorized_ops.layout import AnyArray
 
 
 class Layer(ABC):
-    """A layer with arrays of its own for what it returns, which the next call overwrites.
+    """A layer. It returns arrays of its own, which the next call overwrites.
 
     Arrays between layers are float32 (N', H, W, C) or (N', I) in the memory order of the
-    implementation, as `Images` and layers return them; N' is N, or for "numba" N rounded up to
-    whole vectors, whose further images mean nothing. `times` are those of each direction.
+    implementation, as `Images` and layers return them. N' is N, or for "numba" N rounded up to
+    whole vectors; the values of the additional images are meaningless. `times` are by direction.
     """
 
     kind: ClassVar[str]
@@ -33,23 +33,23 @@ class Layer(ABC):
     @property
     @abstractmethod
     def shape(self) -> shapes.OperationShape:
-        """What it computes, for N images."""
+        """The shape of the operation, for N images."""
 
     def cost(self, direction: str) -> Cost:
-        """What a call of a direction, one of `times`, costs; it needs not have that direction."""
+        """Return the cost of a call of a direction, a key of `times`; the layer may lack it."""
         return Cost.of(self._computing(direction))
 
     def clear_times(self) -> None:
-        """Forget what was recorded, as after the first steps, which compile."""
+        """Reset the times, for example after the first steps, which compile."""
         for times in self.times.values():
             times.clear()
 
     def _computing(self, direction: str) -> shapes.Cost:
-        """What a call of a direction costs of computing and memory alone."""
+        """Return the cost of a call of a direction, of computing and memory only."""
         return self.shape.costs.get(direction, NOTHING)
 
     def _array(self, *shape: int) -> AnyArray:
-        """Make an array as layers pass them on; the first of `shape` is N."""
+        """Make an array in the memory order of the implementation; the first of `shape` is N."""
         array: AnyArray = self._operations.activations(shape)
         return array
 

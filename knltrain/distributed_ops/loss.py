@@ -1,4 +1,4 @@
-"""The loss at the end, where gradients begin."""
+"""The loss, where the backward pass begins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SoftmaxCrossEntropy(Layer):
     def forward(self, logits: AnyArray, labels: npt.NDArray[np.int64]) -> float:
         """Return the mean loss of the first n images, of `labels` (n,) int64.
 
-        Raises NetworkError for labels that there cannot be.
+        Raises NetworkError for invalid labels.
         """
         self._check("logits", logits, self._gradient)
         images, classes = self._shape.images, self._shape.classes
@@ -54,10 +54,10 @@ class SoftmaxCrossEntropy(Layer):
         return total / len(labels)
 
     def backward_data(self) -> AnyArray:
-        """Return the gradient of the logits (N', classes), which `forward` has made."""
+        """Return the gradient of the logits (N', classes), which `forward` has computed."""
         return self._gradient
 
     @property
     def shape(self) -> SoftmaxCrossEntropyShape:
-        """What it computes, for N images."""
+        """The shape of the operation, for N images."""
         return self._shape

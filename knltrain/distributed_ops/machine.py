@@ -1,4 +1,4 @@
-"""What a rank could do at best, for the bounds of its layers."""
+"""The peak rates of a rank, for the roofline bounds of its layers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ENOUGH_SECONDS, _TIMES = 0.02, 4
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A matrix product's operations, a copy's bytes (read and written), and the network, if any.
+    """Peak operations (matrix product), memory bandwidth (copy, read and written), and network.
 
-    Without `network_bytes_per_second` nothing is said of the network. Raises ConfigError for
+    Without `network_bytes_per_second` there are no bounds of the network. Raises ConfigError for
     figures of zero or less.
     """
 
@@ -36,9 +36,9 @@ class Machine:
 
     @classmethod
     def measured(cls) -> Machine:
-        """Measure NumPy's matrix product and copy, in its own threads: the best of a few looks.
+        """Measure NumPy's matrix product and copy, in its own threads: the best of a few runs.
 
-        Give the figures yourself where the layers compute with another number of threads.
+        Give the figures yourself if the layers compute with another number of threads.
         """
         left, source = np.ones((_SIDE, _SIDE), np.float32), np.ones(_COPIED_FLOATS, np.float32)
         out, target = np.empty_like(left), np.empty_like(source)
@@ -48,5 +48,5 @@ class Machine:
 
 
 def _least(run: Callable[[], object]) -> float:
-    """Return the seconds of a run when nothing else was in the way; the first may be cold."""
+    """Return the least time of several runs in seconds; the first may be cold."""
     return min(mean_seconds(run, _ENOUGH_SECONDS) for _ in range(_TIMES))

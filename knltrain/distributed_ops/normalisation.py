@@ -25,9 +25,9 @@ class BatchNormalisation(WeightedLayer):
     """Normalises values of `shape` (N, H, W, C); scale, shift and running statistics (C,).
 
     Each rank normalises by the statistics of its own images, as with DistributedDataParallel. The
-    running ones move by `statistics_rate` of their distance to the mean of all ranks' statistics,
-    which travels with the gradient, so that all ranks keep the same. Raises NetworkError for fewer
-    than two values per channel.
+    running statistics move by `statistics_rate` of their distance to the mean of all ranks'
+    statistics. That mean is summed with the gradient, so all ranks keep the same ones. Raises
+    NetworkError for fewer than two values per channel.
     """
 
     kind = "batch normalisation"
@@ -77,28 +77,28 @@ class BatchNormalisation(WeightedLayer):
         return self._out
 
     def backward_weights(self, values: AnyArray, gradient: AnyArray) -> GradientHandle:
-        """From the values of the last `forward`, in training, begin the sum.
+        """Compute the gradients from the values of the last `forward`, in training; begin the sum.
 
-        One kernel reads both arrays for all gradients: that of the values is made here as well.
-        Raises NetworkError while the last gradient is under way.
+        One kernel reads both arrays for all gradients, so that of the values is computed here, too.
+        Raises NetworkError while the last sum is pending.
         """
         self._check("values", values, self._out)
         self._check("a gradient", gradient, self._out)
         return self._reduced(self._pieces(values, gradient))
 
     def backward_data(self, gradient: AnyArray) -> AnyArray:
-        """Return the gradient of the values, which `backward_weights` has made."""
+        """Return the gradient of the values, which `backward_weights` has computed."""
         self._check("a gradient", gradient, self._out)
         with self.times[BACKWARD_DATA].computing():
             return self._inputs_gradient
 
     @property
     def shape(self) -> BatchNormalisationShape:
-        """What it computes, for N images."""
+        """The shape of the operation, for N images."""
         return self._shape
 
     def _computing(self, direction: str) -> Cost:
-        """All of the backward pass is in `backward_weights`."""
+        """Return the cost; `backward_weights` does the whole backward pass."""
         costs = self._shape.costs
         found = {
             FORWARD: costs["statistics"] + costs["forward"],

@@ -1,4 +1,4 @@
-"""What the layers of a program have in common."""
+"""Options of the layers of a program."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vectorized_ops.reference.sgd import SGDUpdate as ReferenceSGDUpdate
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How layers compute, add up and step; all ranks must give the same.
+    """How layers compute, add up and step; all ranks must give the same options.
 
     `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS; without `winograd`
-    "numba" convolves by direct sums alone. With `average` a gradient is the mean over all ranks,
-    otherwise their sum. `seed` decides the first weights, with a layer's name.
+    "numba" uses only direct convolution. With `average` a gradient is the mean over all ranks, else
+    the sum. The initial weights follow from `seed` and a layer's name.
     """
 
     implementation: str = "numba"
@@ -39,12 +39,12 @@ class Options:
 
     @property
     def sgd_update(self) -> Callable[..., Any]:
-        """The step of gradient descent that goes with it."""
+        """Return the implementation's step of gradient descent."""
         return ReferenceSGDUpdate if self.implementation == "reference" else SGDUpdate
 
 
 def use_threads(threads: int, options: Options | None = None) -> None:
-    """Let layers that are made from now on compute with so many threads.
+    """Set the number of threads of layers that are made from now on.
 
     Raises NetworkError if there are more than the implementation was started with.
     """

@@ -1,4 +1,4 @@
-"""The parameters of one layer in one piece of memory, so that one sum takes them all."""
+"""The parameters of one layer in one vector, so that one sum covers them all."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.parameter_groups import ParameterGroups
 
 _LINE = 16
-"""Floats of a cache line, at whose beginning each parameter lies."""
+"""Floats of a cache line; each parameter begins at one."""
 
 
 @final
 class Packed:
-    """Where parameters of ``shapes`` lie in a vector of ``size`` floats; gaps are zero."""
+    """The layout of parameters of ``shapes`` in a vector of ``size`` floats; gaps are zero."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self._shapes = dict(shapes)
@@ -42,7 +42,7 @@ class Packed:
     def segments(
         self, decays: Mapping[str, float], statistics: Mapping[str, float]
     ) -> ParameterGroups:
-        """Say how each parameter moves: `decays` of some, of others that they are `statistics`."""
+        """Return the optimizer's segments: which parameters decay, and which are statistics."""
         names = list(self._shapes)
         return ParameterGroups(
             np.array([*self.begins.values(), self.size], np.int64),

@@ -15,7 +15,7 @@ from vectorized_ops.shapes import MaxPoolingShape, PoolingShape
 
 @final
 class MaxPooling(Layer):
-    """The largest value of each window of a `shape`, for N `images` of so many `channels`."""
+    """The largest value of each window of a `shape`, for N `images` with `channels`."""
 
     kind = "max pooling"
 
@@ -55,5 +55,5 @@ class MaxPooling(Layer):
 
     @property
     def shape(self) -> MaxPoolingShape:
-        """What it computes, for N images."""
+        """The shape of the operation, for N images."""
         return self._shape

@@ -1,4 +1,4 @@
-"""What brings images into the first layer, and maps into a dense one."""
+"""Layout conversions: plain images to the first layer, feature maps to a dense layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vectorized_ops.shapes import CopyShape
 
 @final
 class Images(Layer):
-    """Brings up to N plain images into the memory order of the implementation."""
+    """Converts up to N plain images to the memory order of the implementation."""
 
     kind = "images"
 
@@ -50,7 +50,7 @@ class Images(Layer):
 
 @final
 class Flatten(Layer):
-    """Maps of `shape` (N, H, W, C) into vectors (N, C*H*W), channel by channel."""
+    """Converts maps of `shape` (N, H, W, C) to vectors (N, C*H*W), channel by channel."""
 
     kind = "flatten"
 

@@ -1,4 +1,4 @@
-"""Where the time of each layer went, beside what the machine allows."""
+"""The table of times of each layer, with the roofline bounds of the machine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from knltrain.distributed_ops.times import Times
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One direction of a layer: what a call costs, and the mean seconds that it took.
+    """One direction of a layer: the cost of a call, and its mean time in seconds.
 
-    `arithmetic_intensity` is in operations per byte of memory, `communication_intensity` in
-    operations per byte sent (None where nothing is). `roofline_seconds` is the larger of operations
-    over peak and bytes over bandwidth, and `bound` says which; `efficiency` is its share of
-    `compute_seconds`. Winograd and Strassen need fewer operations than are counted, and caches hold
-    tensors that are counted as memory's, so it can exceed 1. `wire_bound_seconds` is latency times
-    steps plus bytes over the network's bandwidth.
+    - `arithmetic_intensity`: operations per byte of memory
+    - `communication_intensity`: operations per byte sent; None if nothing is sent
+    - `roofline_seconds`: the larger of operations / peak and bytes / bandwidth; `bound` says which
+    - `efficiency`: `roofline_seconds` / `compute_seconds`. It can exceed 1: Winograd and Strassen
+      need fewer operations than are counted, and tensors in caches count as memory traffic.
+    - `wire_bound_seconds`: latency × steps + bytes / the network's bandwidth
     """
 
     layer: str

@@ -1,4 +1,4 @@
-"""What a layer records of its time, by direction."""
+"""The times that a layer records, by direction."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DIRECTIONS = (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS, UPDATE)
 class Times:
     """Sums over `calls` of one direction.
 
-    `issued_seconds` is how long sums over all ranks were under way: from the start of a gradient's
-    first one to the end of its last, whether this rank or others took that long. `exposed_seconds`
-    is how long the program waited for them. The rest was hidden behind something else.
+    `issued_seconds` is how long sums over all ranks were pending: from the start of a gradient's
+    first sum to the end of its last, on this rank and others. `exposed_seconds` is how long the
+    program waited for them. The rest was hidden behind computing.
     """
 
     calls: int = 0
@@ -28,13 +28,13 @@ class Times:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Count a call, and the seconds that pass inside as those of its kernels."""
+        """Count a call, and the time of the block as that of its kernels."""
         begin = time.perf_counter()
         yield
         self.compute_seconds += time.perf_counter() - begin
         self.calls += 1
 
     def clear(self) -> None:
-        """Begin anew, as after the first steps, which compile."""
+        """Reset, for example after the first steps, which compile."""
         self.calls = 0
         self.compute_seconds = self.issued_seconds = self.exposed_seconds = 0.0

@@ -1,4 +1,4 @@
-"""Layers with parameters: they own them, their gradient, and its sum over all ranks."""
+"""Layers with parameters, which own their gradient and its sum over all ranks."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from vectorized_ops.shapes import FLOAT_BYTES
 
 
 class WeightedLayer(Layer):
-    """`parameters` and `gradients` by name, (n,) float32 each in one piece of memory.
+    """A layer with `parameters` and `gradients` by name, each in one vector (n,) of float32.
 
     All ranks begin with the same parameters: they follow from the seed and the layer's name. A
-    gradient belongs to its sum until `GradientHandle.wait`, and only one can be under way.
+    gradient belongs to its sum until `GradientHandle.wait`, and only one sum can be pending.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class WeightedLayer(Layer):
 
     @abstractmethod
     def backward_weights(self, values: AnyArray, gradient: AnyArray) -> GradientHandle:
-        """From what `forward` was given, and the gradient of what it returned, begin the sums."""
+        """Compute the gradient from `forward`'s input and its output's gradient; begin sums."""
 
     def step(self, learning_rate: float) -> None:
         """Move the parameters along the gradient of all ranks: SGD with the options' momentum.
 
-        Raises NetworkError unless a gradient is there and was waited for.
+        Raises NetworkError unless there is a gradient whose sum was waited for.
         """
         if self._handle is None or not self._handle.is_reduced:
             missing = "none was computed" if self._handle is None else "it is still under way"
             raise NetworkError(
-                f"layer '{self.name}' was to step by its gradient, but {missing}: call "
+                f"layer '{self.name}' cannot step by its gradient: {missing}; call "
                 "backward_weights, and wait() of what it returns, before each step"
             )
         with self.times[UPDATE].computing():
@@ -73,10 +73,10 @@ class WeightedLayer(Layer):
         self._handle = None
 
     def _reduced(self, pieces: Iterable[tuple[int, int]]) -> GradientHandle:
-        """Begin the sum of each stretch of the gradient once `pieces`, which compute, yield it."""
+        """Begin the sum of each part of the gradient as soon as `pieces` has computed it."""
         if self._handle is not None and not self._handle.is_reduced:
             raise NetworkError(
-                f"layer '{self.name}' was to compute a gradient while the last one is under way: "
+                f"layer '{self.name}' cannot compute a gradient while the last sum is under way: "
                 "call wait() of the handle that backward_weights returned before"
             )
         times, reductions = self.times[BACKWARD_WEIGHTS], []
@@ -94,14 +94,14 @@ class WeightedLayer(Layer):
         return self._handle
 
     def _draw(self, parameter: str, inputs: int) -> None:
-        """Give weights their first values: normal, for ReLUs behind (He et al. 2015)."""
+        """Initialise weights from a normal distribution, for ReLUs (He et al. 2015)."""
         key = self.options.seed << 32 | zlib.crc32(f"{self.name}.{parameter}".encode())
         stream = np.random.Generator(np.random.Philox(key))
         weights: FloatArray = self.parameters[parameter]
         weights[...] = stream.standard_normal(weights.shape) * np.sqrt(2 / inputs)
 
     def cost(self, direction: str) -> Cost:
-        """See `Layer.cost`; what is sent belongs to the gradient."""
+        """See `Layer.cost`; the bytes sent count for the gradient."""
         if direction == UPDATE:
             return Cost.of(shapes.SgdShape(self._packed.size).costs[UPDATE])
         computing = self._computing(direction)
@@ -115,7 +115,7 @@ class WeightedLayer(Layer):
 class ProductLayer(WeightedLayer):
     """A layer whose outputs are products with its weights, by `_operation`.
 
-    It returns `_out` forward and `_inputs_gradient` backward, and calls what it takes `takes`.
+    It returns `_out` forward and `_inputs_gradient` backward; errors call its input `takes`.
     """
 
     takes: ClassVar[str]
@@ -132,9 +132,9 @@ class ProductLayer(WeightedLayer):
         return self._out
 
     def backward_weights(self, values: AnyArray, gradient: AnyArray) -> GradientHandle:
-        """From the values and the gradient of the outputs, whose padding is zero, begin the sums.
+        """Compute the gradient from the values and the outputs' gradient; begin the sums.
 
-        Raises NetworkError while the last gradient is under way.
+        The padding of `gradient` must be zero. Raises NetworkError while the last sum is pending.
         """
         self._check(self.takes, values, self._inputs_gradient)
         self._check("a gradient", gradient, self._out)
@@ -150,4 +150,4 @@ class ProductLayer(WeightedLayer):
 
     @abstractmethod
     def _pieces(self, values: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
-        """Compute the gradient chunk by chunk, and yield the stretch of each."""
+        """Compute the gradient chunk by chunk, and yield the range of each."""

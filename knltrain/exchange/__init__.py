@@ -1,9 +1,9 @@
-"""How parameters and gradients reach other workers: what an exchange does, where, and when.
+"""Exchanges of parameters and gradients between workers.
 
 rules          the arithmetic between a local and the center (`ExchangeRule`)
 transports     where locals and centers lie (`CollectiveTransport`, `VisitedCenter`)
-strategies     when a worker takes part, and what of it is hidden behind computing (`Strategy`)
-tree_exchange  CaffeGPI's trees: each layer's gradient and weights by one-sided notifications
+strategies     when a worker takes part, and what is hidden behind computing (`Strategy`)
+tree_exchange  CaffeGPI's trees: each layer's gradient and weights by one-sided writes
 
-What carries the bytes is `knltrain.communication`.
+`knltrain.communication` transfers the bytes.
 """

@@ -1,7 +1,7 @@
-"""The communication hooks that torch has built in, for groups that are written in Python.
+"""The built-in communication hooks of torch, for process groups that are written in Python.
 
-Those read the results of futures as C++ has them, which no group in Python can give: their twins in
-Python take their place.
+The hooks in C++ read the results of futures as C++ objects, which no group in Python can provide.
+Their equivalents in Python replace them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from knltrain.torch_distributed.member import Member
 
 
 def have_twins_registered() -> None:
-    """Have DistributedDataParallel register the twins where its group is one of ours."""
+    """Make DistributedDataParallel register the Python hooks if its group is one of ours."""
     model: Any = DistributedDataParallel
     register = model._register_builtin_comm_hook
 
@@ -33,7 +33,7 @@ def have_twins_registered() -> None:
 
 
 def _twin(comm_hook_type: Any) -> Any:
-    # They are imported for those who ask for them alone: they bring in much of torch.
+    # Imported only when a hook is registered: it loads many modules of torch.
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
     distributed: Any = dist

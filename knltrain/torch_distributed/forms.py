@@ -1,8 +1,8 @@
-"""The forms of a call that a process group takes: as torch's functions make it, and as users do.
+"""The overloads of process group methods: the form of torch's functions, and those of users.
 
 ``pg.allreduce([x], options)``, ``pg.allreduce([x], ReduceOp.MAX)``, ``pg.allreduce(x)``: torch's
-own groups take several forms of each method, which its bindings tell apart by kind. Here a method
-is written for the first of them, and called so.
+own groups overload each method by argument types. Here a method is written for the first form; the
+other forms are converted to it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _is_nested(given: Any, depth: int) -> bool:
 
 
 def takes(options: type, *forms: str) -> Callable[[Method], Method]:
-    """Have a method, written for the first of ``forms``, called in all of them.
+    """Make a method, written for the first of ``forms``, callable in all of them.
 
     A form is its arguments: "tensors[] opts" and "tensor[0] root timeout". Tensors in fewer lists
     than in the first form are put in lists, and the rest into ``options``, the last argument.

@@ -1,4 +1,4 @@
-"""A rank's membership in a group, as torch sees it: its names, its order of work, its end."""
+"""The base of process groups: the attributes that torch reads, the queues, and the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from knltrain.torch_distributed.work import Operation, is_profiled
 
 DESTROYED = "the process group was destroyed: make another one"
 LAST_WORK_SECONDS = 5.0
-"""How long a group that is destroyed waits for operations that nobody has waited for."""
+"""How long a group that is destroyed waits for its pending operations."""
 
 CPU = torch.device("cpu")
 _UNSET = timedelta(0)
@@ -33,10 +33,10 @@ its own half of one that nobody else holds, and reads the number during the back
 
 
 class Queue(Protocol):
-    """Where operations are put to be done, each after those before it."""
+    """A queue of operations."""
 
     def put(self, operation: Operation, is_awaited: bool, limit: float) -> Operation:
-        """Take an operation, for which others may be ``limit`` seconds late."""
+        """Queue an operation, for which others may be ``limit`` seconds late."""
 
 
 _ProcessGroup: Any = dist.ProcessGroup
@@ -44,7 +44,7 @@ _ProcessGroup: Any = dist.ProcessGroup
 
 
 class Member(_ProcessGroup):  # type: ignore[misc]
-    """What all of a process group's operations build on."""
+    """The base class of process groups."""
 
     def __init_subclass__(cls) -> None:
         leave_alone(cls)
@@ -74,10 +74,10 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         kept: Any = None,
         staging: Staging | None = None,
     ) -> Operation:
-        """Have a ``method`` of `Collectives` called with each of ``calls``, after all before it.
+        """Queue calls of a ``method`` of `Collectives`, one with each of ``calls``.
 
-        That is now if torch is to wait for it anyway. ``kept`` are tensors other than the
-        ``results`` whose memory is needed until then, ``staging`` has copies of some.
+        Synchronous operations are done at once if possible. ``kept`` are tensors other than the
+        ``results`` whose memory is needed until then; ``staging`` has copies of some.
         """
 
         def perform(collectives: Collectives, limit: float, _kept: Any = kept) -> None:
@@ -99,7 +99,7 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         options: Any,
         given: Sequence[Any],
     ) -> Operation:
-        """Have ``steps`` called with the collectives and the seconds that others may be late.
+        """Queue a call of ``steps`` with the collectives and the time limit in seconds.
 
         ``given`` are the tensors whose shapes torch's profiler shows.
         """
@@ -119,13 +119,13 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         return queue.put(operation, not is_async, limit)
 
     def way(self) -> tuple[Collectives, Queue]:
-        """Return what does operations, and in which order; CollectiveError if the group is left."""
+        """Return the collectives and the queue; CollectiveError after the group was left."""
         if self._collectives is None:
             raise CollectiveError(DESTROYED)
         return self._collectives, self._queue
 
     def queues(self) -> Sequence[Queue]:
-        """Return all that keep operations in order; CollectiveError if the group is left."""
+        """Return all queues of operations; CollectiveError after the group was left."""
         return [self.way()[1]]
 
     def root_of(self, options: Any) -> int:
@@ -148,18 +148,18 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         """Do nothing: operations begin when they are called."""
 
     def _end_coalescing(self, _device: Any) -> Operation:
-        """Return what is done when all operations so far are, but for messages."""
+        """Return an operation that is done when all before it are, except messages."""
         return self.submit("barrier", [], [], None)
 
     def _wait_for_pending_works(self) -> None:
-        """Return when all operations called so far are done, well or not, but for messages."""
+        """Return when all operations so far have ended, also with errors, except messages."""
         step_aside()
         limit = self._limit_seconds
         for end in [queue.put(Operation([]), False, limit) for queue in self.queues()]:
             end.wait()
 
     def _has_hooks(self) -> bool:
-        """Tell that the group calls nobody when an operation is done: its future does."""
+        """Return False: there are no completion hooks; use the future of an operation."""
         return False
 
     def _register_on_completion_hook(self, _hook: Any) -> None:
@@ -181,20 +181,20 @@ class Member(_ProcessGroup):  # type: ignore[misc]
         )
 
     def shutdown(self) -> None:
-        """Leave the group; what is under way has some seconds to finish."""
+        """Leave the group; pending operations have some seconds to finish."""
         self._collectives = None
         self._held.clear()  # which know the collectives, and with them their memory
         self._end()
 
     def abort(self) -> None:
-        """Break the group: operations under way fail."""
+        """Break the group: pending operations fail."""
         if self._collectives is not None:
             self.break_off()
         self.shutdown()
 
     @abstractmethod
     def break_off(self) -> None:
-        """Have operations under way fail."""
+        """Fail pending operations."""
 
     def getBackendName(self) -> str:  # noqa: N802
         """Return the name that init_process_group takes."""

@@ -1,4 +1,4 @@
-"""The operations that move tensors and compute nothing, in the words torch calls them by."""
+"""The collective operations that only copy tensors, by torch's method names."""
 
 from __future__ import annotations
 

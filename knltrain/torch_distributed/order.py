@@ -1,4 +1,4 @@
-"""The order of a group's operations: one after the other, in a thread beside those that compute."""
+"""The queue of a group's operations: one after the other, in a background thread."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from knltrain.torch_distributed.work import Announcement, Operation
 class Order:
     """Does operations one after the other, in a thread called ``name``.
 
-    One that the caller would wait for anyway is done in the calling thread, if none is before it:
-    to hand it over takes longer than to do it. What a future calls has its turn among operations,
-    and is left to itself once it waits, or lets them wait.
+    A synchronous operation is done in the calling thread if none is before it: a hand-over takes
+    longer than the operation. Callbacks of futures run in the same order. If one blocks, or delays
+    the operations, another thread takes over, and the callback's thread is left alone.
     """
 
     def __init__(self, name: str) -> None:
@@ -61,7 +61,7 @@ class Order:
         return operation
 
     def close(self, limit_seconds: float) -> bool:
-        """End the thread, once it has done what it was given; tell whether it has in time."""
+        """End the thread after its pending operations; tell whether it ended in time."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -100,7 +100,7 @@ class Order:
             announcement.finish()
 
     def _done_within(self, operation: Operation) -> Operation:
-        """Do what is asked for by what a future calls, in its turn."""
+        """Do an operation that a future's callback has called, at its place in the order."""
         with self._doing:
             self._calling_since = None
             operation.run()
@@ -131,7 +131,7 @@ class Order:
             del entry
 
     def _call(self, announcement: Announcement, me: threading.Thread) -> bool:
-        """Have a future call what it has to; tell whether this is still the thread that serves."""
+        """Run a future's callbacks; tell whether this is still the thread of the queue."""
         self._calling_since = time.monotonic()
         self._calls += 1
         if not self._is_watched:
@@ -146,7 +146,7 @@ class Order:
         return True
 
     def _replace(self) -> None:
-        """Leave the calling thread to what it waits for."""
+        """Replace the calling thread, which is about to block."""
         with self._changed:
             if threading.current_thread() is self._server:
                 self._succeed()
@@ -162,7 +162,7 @@ class Order:
         return watcher
 
     def _watch(self) -> None:
-        """Put another thread in the place of one that does not come back, looking seldom."""
+        """Replace a thread that is stuck in a callback; polls at long intervals."""
         seen = 0
         with self._changed:
             while not (self._closing and self._is_at_rest()):

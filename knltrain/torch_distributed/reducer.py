@@ -1,4 +1,4 @@
-"""Sums over the ranks of any process group of torch.distributed, while the caller computes."""
+"""Asynchronous sums over the ranks of any process group of torch.distributed."""
 
 from __future__ import annotations
 

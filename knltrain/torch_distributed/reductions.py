@@ -1,4 +1,4 @@
-"""The operations that compute, in the words torch calls them by."""
+"""The collective operations that reduce, by torch's method names."""
 
 from __future__ import annotations
 

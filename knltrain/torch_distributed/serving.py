@@ -1,4 +1,4 @@
-"""The thread that does a group's operations, and makes room for another before it waits itself."""
+"""The thread that does a group's operations; another one replaces it before it blocks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PART_OF_THE_LIMIT = 0.25
 
 @final
 class Server(threading.Thread):
-    """A thread that does operations; ``step_aside`` puts another in its place.
+    """A thread that does operations; `step_aside` replaces it by another.
 
-    What futures are to call when an operation is done, it calls in between, at the same place in
-    the order of operations at all ranks. Operations that are asked for there it does at once.
+    Between operations it runs callbacks of futures, at the same place in the order at all ranks.
+    Operations that a callback calls are done at once.
     """
 
     def __init__(self, name: str, serve: Callable[[], None], replace: Callable[[], None]) -> None:
@@ -24,12 +24,12 @@ class Server(threading.Thread):
 
 
 def step_aside() -> None:
-    """Have another thread do operations if this one does, as it is about to wait for one."""
+    """If this thread does operations, replace it by another: it is about to wait for one."""
     thread = threading.current_thread()
     if isinstance(thread, Server):
         thread.step_aside()
 
 
 def peer_wait(limit_seconds: float) -> float:
-    """Return how long operations wait for what a future calls, given the limit of one."""
+    """Return how long operations wait for a future's callback, given the limit of one."""
     return min(LONGEST_PATIENCE_SECONDS, _PART_OF_THE_LIMIT * limit_seconds)

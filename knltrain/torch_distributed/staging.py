@@ -16,11 +16,11 @@ _OVERLAPS = 1
 
 @final
 class Staging:
-    """Stands in for the tensors of an operation, as far as they are not contiguous.
+    """Contiguous copies in place of the non-contiguous tensors of an operation.
 
-    Ranks may give tensors of the same shape in different orders of memory (channels_last): element
-    by element they belong together, byte by byte they do not. The copies are filled when the
-    operation begins, as those before it may write to the tensors.
+    Ranks may give tensors of the same shape in different memory orders (channels_last), which match
+    elementwise but not bytewise. The copies are filled when the operation begins, as earlier
+    operations may write to the tensors.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Staging:
         self._given_back: list[tuple[Tensor, Tensor]] = []
 
     def read(self, tensor: Tensor) -> Tensor:
-        """Return a tensor to be read, or what stands in for it; CollectiveError if none can."""
+        """Return a tensor to be read, or its copy; CollectiveError if it cannot be copied."""
         check_plain(tensor)
         if tensor.is_contiguous():
             return tensor
@@ -37,7 +37,7 @@ class Staging:
         return copy
 
     def written(self, tensor: Tensor) -> Tensor:
-        """Return a tensor to be read and written, or what stands in for it."""
+        """Return a tensor to be read and written, or its copy."""
         copy = self.read(tensor)
         if copy is not tensor:
             if torch._debug_has_internal_overlap(tensor) == _OVERLAPS:
@@ -57,14 +57,14 @@ class Staging:
         return [self.written(tensor) for tensor in tensors]
 
     def fill(self) -> None:
-        """Copy the tensors to what stands in for them."""
+        """Copy the tensors to their copies."""
         if self._filled:
             with torch.inference_mode():
                 for tensor, copy in self._filled:
                     copy.copy_(tensor)
 
     def give_back(self) -> None:
-        """Copy what was written to the tensors."""
+        """Copy the written copies back to the tensors."""
         if self._given_back:
             with torch.inference_mode():
                 for tensor, copy in self._given_back:

@@ -1,4 +1,4 @@
-"""What rank 0 of a new group says to the others, by a key of the group's store."""
+"""Messages of rank 0 of a new group to the others, by a key of the group's store."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return what tells this computer, since it was started, from all others."""
+    """Return the id of this computer's boot, which no other computer has."""
     return _BOOT.read_text(encoding="ascii").strip()
 
 
 @contextmanager
 def told(store: Store, key: str, what: str) -> Iterator[None]:
-    """Say something as long as the block lasts."""
+    """Publish a text under ``key`` for the duration of the block."""
     try:
         store.set(key, what)
         yield
@@ -32,7 +32,7 @@ def told(store: Store, key: str, what: str) -> Iterator[None]:
 
 
 def heard(store: Store, key: str, deadline: float, limit_seconds: float) -> str:
-    """Return what rank 0 has said, once it has; ExchangeTimeout past the deadline."""
+    """Wait for the text of rank 0, and return it; ExchangeTimeout past the deadline."""
     while True:
         with suppress(RuntimeError):  # rank 0 may delete it between the two
             if store.check([key]):

@@ -1,4 +1,4 @@
-"""Tensors as memory: which of them can be exchanged, and what is told about the others."""
+"""Tensors as memory: which of them can be exchanged, and errors for the others."""
 
 from __future__ import annotations
 

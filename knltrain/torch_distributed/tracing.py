@@ -1,4 +1,4 @@
-"""What torch.compile has to leave alone: code that meets other processes."""
+"""Exclusion from torch.compile of code that communicates with other processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _dynamo: Any = torch._C._dynamo.eval_frame
 
 
 def leave_alone(kind: type) -> None:
-    """Have torch.compile run what the functions of a class call as it is.
+    """Make torch.compile run the functions of a class, and what they call, uncompiled.
 
     Inside a compiled program torch calls the methods of a group, as DistributedDataParallel does
     before forward(). The decorator for this, torch.compiler.disable, would import the compiler.

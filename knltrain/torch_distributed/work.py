@@ -1,4 +1,4 @@
-"""What an operation gives back: a Work that can be waited for, and a Future for those who ask."""
+"""The result of an asynchronous operation: a Work that can be waited for, and its Future."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ is_profiled = torch._C._autograd._profiler_enabled
 
 @final
 class Announcement:
-    """Tells a future that its operation is done; whatever it calls may take its time, or wait."""
+    """Completes the future of an operation; its callbacks may take long, or block."""
 
     is_foreign = True
 
@@ -30,21 +30,21 @@ class Announcement:
         self._trigger = trigger
 
     def run(self) -> None:
-        """Tell it, in the calling thread."""
+        """Complete the future in the calling thread."""
         self._trigger.set_result(None)
 
     def finish(self, _error: BaseException | None = None) -> None:
-        """Tell it in a thread of its own, as nobody comes to do it in turn."""
+        """Complete the future in a new thread, as no queue does it."""
         threading.Thread(target=self.run, name="future", daemon=True).start()
 
 
 @final
 class Operation(dist.Work):
-    """One operation under way; ``results`` are the tensors that it will have filled.
+    """One pending operation; ``results`` are the tensors that it fills.
 
-    ``wait`` raises the very error that ended the operation. The future raises a RuntimeError
-    that has its text, as torch keeps no other kind there. It is told in turn with the operations
-    behind this one, where ``behind`` takes what is to be done there.
+    ``wait`` raises the error that ended the operation. The future raises a RuntimeError with its
+    text, the only kind that torch keeps there. If ``behind`` is set, the future's callbacks are
+    queued there, in order with the operations after this one.
     """
 
     is_foreign = False
@@ -64,24 +64,24 @@ class Operation(dist.Work):
         self._future: torch.futures.Future[Any] | None = None
 
     def show(self, title: str, tensors: Sequence[torch.Tensor]) -> None:
-        """Have torch's profiler show it, from now until it is done, with the shapes of tensors."""
+        """Show it in torch's profiler, from now until it is done, with the shapes of tensors."""
         self._shown = torch.futures.Future()
         record = torch._C._autograd._record_function_with_args_enter(title, *tensors)
         torch.ops.profiler._call_end_callbacks_on_jit_fut._RecordFunction(record, self._shown)
 
     def run(self) -> None:
-        """Do it, in the calling thread."""
+        """Do the operation in the calling thread."""
         error: BaseException | None = None
         try:
             if self.do is not None:
                 self.do()
-        except BaseException as caught:  # noqa: BLE001 (whoever waits is to have it)
+        except BaseException as caught:  # noqa: BLE001 (`wait` raises it)
             error = caught
         self.do = None
         self.finish(error)
 
     def finish(self, error: BaseException | None = None, source: int = -1) -> None:
-        """Say that it is done, or how it failed; what is said first holds."""
+        """Mark it as done, or failed with ``error``; only the first call counts."""
         shown, self._shown = self._shown, None
         if shown is not None:
             shown.set_result(None)
@@ -96,7 +96,7 @@ class Operation(dist.Work):
             Announcement(trigger).finish()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Return when it is done; raise what it failed with, ExchangeTimeout after ``timeout``."""
+        """Return when it is done; raise its error, or ExchangeTimeout after ``timeout``."""
         if not self._is_done:
             step_aside()
             seconds = timeout.total_seconds() if timeout else -1
@@ -124,15 +124,15 @@ class Operation(dist.Work):
         return self._future
 
     def is_completed(self) -> bool:
-        """Tell whether it is done, well or not."""
+        """Tell whether it has ended, also with an error."""
         return self._is_done
 
     def is_success(self) -> bool:
-        """Tell whether it is done well."""
+        """Tell whether it has ended without an error."""
         return self._is_done and self._error is None
 
     def exception(self) -> BaseException | None:
-        """Return what it failed with."""
+        """Return its error, or None."""
         return self._error
 
     def result(self) -> Any:

@@ -1,8 +1,11 @@
 """Collective operations between processes of one node, through memory that they share.
 
-A group of P ranks has one segment: a word of progress for each rank and a slot that only this rank
-writes. An operation is a row of steps. In a step a rank copies or reduces what the others published
-in the step before, writes what they need next, publishes that it has, and meets the others.
+A group of P ranks has one segment. Each rank has in it a word for its progress, and a slot that
+only this rank writes. An operation is a sequence of steps. In a step a rank
+
+1. copies or reduces what the others wrote in the step before,
+2. writes to its slot what they need next,
+3. publishes its progress, and waits for the others at a barrier.
 """
 
 from knltrain.communication.collectives.group import Group

@@ -1,4 +1,4 @@
-"""What a rank announces when it begins an operation, in one word: ranks must call the same."""
+"""The code, one word, of the operation that a rank begins: all ranks must call the same one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def encoded(name: str, count: int, kind: str = "bytes", operation: int = 0, root
 
 
 def described(word: int) -> str:
-    """Say in words what a rank has announced."""
+    """Describe the operation that a rank has announced."""
     count = word & (1 << _COUNT_BITS) - 1
     word >>= _COUNT_BITS
     root = word & (1 << _ROOT_BITS) - 1

@@ -1,4 +1,4 @@
-"""A way for messages from one rank to another: bytes that go round a ring, nobody waiting."""
+"""A channel for messages from one rank to another: a ring buffer that never blocks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pull(words: Words, channel: int, ring: int, target: int, bytes_: int) -> int
 
 @final
 class Channel:
-    """The ring from rank ``source`` to rank ``destination``; one thread at each end."""
+    """The ring buffer from rank ``source`` to rank ``destination``; one thread at each end."""
 
     def __init__(self, segment: GroupSegment, source: int, destination: int) -> None:
         begin = segment.layout.channel(source, destination)

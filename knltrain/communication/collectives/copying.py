@@ -1,4 +1,4 @@
-"""The kernel of all operations that move bytes and compute nothing: gather, scatter, all-to-all."""
+"""The kernel of all operations that only copy bytes: broadcast, gather, scatter, all-to-all."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def move(
     place: int,
     own: int,
 ) -> int:
-    """Hand over pieces of memory, ``piece_bytes`` of each at a time.
+    """Copy memory between ranks in pieces of ``piece_bytes``.
 
-    Writes the ``sources`` (k,) to the places of this rank's slot, and reads to ``targets`` (P,)
-    what stands at ``place`` in the slots of the others; bytes of 0 mean nothing. With k = 1 all
-    readers get the same, with k = P each has a place of its own. Step t writes piece t and reads
-    piece t − 1, which the others wrote before they met at sequence number ``base`` + t. What this
-    rank has for itself is copied from ``own``.
+    Writes the ``sources`` (k,) to k places of this rank's slot. Reads what is at ``place`` in the
+    slots of the others to ``targets`` (P,). A size of 0 bytes means that nothing is copied. With
+    k = 1 all readers get the same; with k = P each has a place of its own. Step t writes piece t
+    and reads piece t − 1, which the others wrote before the barrier with sequence number
+    ``base`` + t. The part of this rank for itself is copied from ``own``.
 
     Returns ``steps`` when done, the step to go on with if others do not come, or MISMATCH.
     """

@@ -1,4 +1,4 @@
-"""One rank's part in a group: its collective operations on memory, given by address."""
+"""The collective operations of one rank of a group, on memory given by address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from knltrain.communication.collectives.steps import Steps
 from vectorized_ops.reference.reduction import MAX, STORED
 
 _ONE_SHOT_BYTES = 128 * 1024
-"""Up to here every rank reduces everything itself, times 2 / P: one meeting instead of two."""
+"""Every rank reduces vectors of up to 2 / P of this by itself: one barrier instead of two."""
 _LINE_BYTES = 64
 _NOTHING: Memory = (0, 0)
 
@@ -29,10 +29,10 @@ class Group(Collectives):
     """The collective operations of ``rank``, which all ranks call in the same order.
 
     Every operation returns when this rank's part is done. It raises what `PeerWait.wait` does, and
-    CollectiveError if the ranks call different operations; the group is broken afterwards, and
+    CollectiveError if the ranks call different operations. After an error the group is broken:
     every further operation of any rank raises an error at once. ``timeout_seconds`` is how long
-    others may be late, unless an operation is given another limit; ``way_out`` is what errors then
-    advise. Not for two threads at once.
+    others may be late, unless an operation is given another limit; ``way_out`` is the advice of
+    the error then. Only one thread at a time may use a group.
     """
 
     def __init__(

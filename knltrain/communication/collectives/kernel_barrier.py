@@ -1,4 +1,4 @@
-"""What the kernels of collective operations have in common: meeting others, moving bytes."""
+"""Common parts of the kernels of collective operations: the barrier, and copying bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vectorized_ops.numba.emit.raw_arrays import stack_vector
 Seat = npt.NDArray[np.int64]
 """What a rank knows of its group, shape (3 + ranks,): rank, ranks, address of the slots.
 
-Behind these kernels write the addresses of what they reduce.
+The other elements are scratch: kernels write the addresses there of what they reduce.
 """
 Addresses = npt.NDArray[np.int64]
 
@@ -33,13 +33,13 @@ MISMATCH = -1
 
 _PAUSES = 40
 _YIELDS = 800
-"""Looks at the others before a kernel gives up: one or two microseconds, and some hundred. Two
-ranks may have to share a core, and then one cannot use the time in which the other pauses."""
+"""Polls before a kernel gives up: with a pause after each (one or two microseconds in all), then
+with a yield (some hundred). Ranks that share a core need the yields: a pause keeps the core."""
 
 _AMID_NANOSECONDS = 2_000_000
-"""The same in the middle of an operation: the others are at work on it. A rank that sleeps there is
-late for the next meeting, where others would fall asleep for it in turn, and so on to the end. Told
-by the clock, since to give away a core that many want takes long."""
+"""How long a kernel polls in the middle of an operation, where the others are at work on it. A rank
+that slept there would be late at the next barrier, the others would fall asleep in turn, and so on.
+A time, not a count, since a yield of a core that many want takes long."""
 
 _YIELDS_PER_LOOK_AT_CLOCK = 8
 _CLOCK_MONOTONIC = 1
@@ -53,7 +53,7 @@ copy_bytes: Any = types.ExternalFunction(
 
 @kernel
 def half(seat: Seat, rank: int, turn: int) -> int:
-    """Return the address of the half of a rank's slot that is written in a turn."""
+    """Return the address of the half of a rank's slot that turn ``turn`` writes."""
     address: int = seat[2] + rank * SLOT_BYTES + (turn & 1) * HALF_BYTES
     return address
 
@@ -65,7 +65,7 @@ def seat_of(rank: int, ranks: int, slots: int) -> Seat:
 
 @kernel
 def meet(words: Words, seat: Seat, base: int, step: int) -> bool:
-    """Publish that this rank has done ``step``; tell whether all have, after some looks."""
+    """Publish that this rank has done ``step``; poll for the others, tell whether all have."""
     sequence = base + step + 1
     publish(words, FIRST_STATE_WORD + seat[0] * STATE_WORDS + SEQUENCE, sequence)
     sequences = words[FIRST_STATE_WORD + SEQUENCE :: STATE_WORDS][: seat[1]]
@@ -82,7 +82,7 @@ def meet(words: Words, seat: Seat, base: int, step: int) -> bool:
 
 @kernel
 def _nanoseconds() -> int:
-    """Return what a clock says that never goes back."""
+    """Return the time of the monotonic clock."""
     now = stack_vector(2, np.int64)
     _clock_gettime(_CLOCK_MONOTONIC, now.ctypes.data)
     nanoseconds: int = now[0] * 1_000_000_000 + now[1]
@@ -91,13 +91,13 @@ def _nanoseconds() -> int:
 
 @kernel
 def announce(words: Words, seat: Seat, base: int, call: int) -> None:
-    """Say which operation this rank has begun, before it meets the others for the first time."""
+    """Publish which operation this rank has begun; to be called before its first barrier."""
     publish(words, FIRST_STATE_WORD + seat[0] * STATE_WORDS + CALLS + (base & 1), call)
 
 
 @kernel
 def is_common(words: Words, seat: Seat, base: int, call: int) -> bool:
-    """Tell whether all ranks have begun the same operation, once they have met."""
+    """Tell whether all ranks have begun the same operation; valid after its first barrier."""
     for rank in range(seat[1]):
         if read(words, FIRST_STATE_WORD + rank * STATE_WORDS + CALLS + (base & 1)) != call:
             return False

@@ -1,4 +1,4 @@
-"""Where everything sits inside the segment of a group; numbers only, no memory.
+"""The layout of a group's segment; numbers only, no memory.
 
     page      header: magic, layout version, ranks | abort word
               state of rank 0, 256 bytes: steps done | process, whether it left, calls announced
@@ -7,8 +7,8 @@
     pages     slot of rank 1 ...
     pages     a channel for messages from each rank to each: bytes written | bytes read | ring
 
-Words that one rank writes and others poll have 128 bytes to themselves, because processors fetch
-cache lines in pairs. Channels take no memory before something is sent through them.
+Words that one rank writes and others poll have 128 bytes to themselves, because processors prefetch
+cache lines in pairs. A channel takes no memory before its first message.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ SEQUENCE, HOLDER, LEFT, CALLS = 0, 16, 17, 18
 """Words inside a rank's state; two announced calls begin at CALLS."""
 
 HALF_BYTES = 512 * 1024
-"""What a rank hands over in one step: two ranks' halves stay in a second-level cache of 1 MiB."""
+"""The most that a rank writes in one step: two ranks' halves fit a second-level cache of 1 MiB."""
 SLOT_BYTES = 2 * HALF_BYTES
 
 WRITTEN, READ, RING = 0, 16, 32
-"""Words at the begin of a channel: counters of bytes, then the ring that they go round."""
+"""Words at the begin of a channel: two counters of bytes; the ring buffer follows."""
 RING_BYTES = 128 * 1024
 
 

@@ -1,4 +1,4 @@
-"""Messages on their way: what a rank sends, and what it expects or finds."""
+"""Messages in transit: requests of a rank to send or receive, and messages that arrive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Finish = Callable[[BaseException | None, int], None]
 
 @dataclass(slots=True)
 class Request:
-    """A message that this rank sends or wants: ``bytes`` at ``address``, to or from ``rank``."""
+    """A request to send or receive a message: ``bytes`` at ``address``, to or from ``rank``."""
 
     rank: int
     tag: int
@@ -38,7 +38,7 @@ class Request:
 
 @final
 class Outgoing:
-    """A request on its way out: a header, then its bytes."""
+    """A message that is being sent: a header, then its bytes."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -64,7 +64,7 @@ class Outgoing:
 
 @final
 class Incoming:
-    """A message on its way in: its header first, which says whose bytes follow."""
+    """A message that is being received: a header with its tag and size, then its bytes."""
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
@@ -80,12 +80,12 @@ class Incoming:
 
     @property
     def tag(self) -> int:
-        """What the sender gave the message to be told by."""
+        """The tag that the sender gave the message."""
         return int(self._header[0])
 
     @property
     def bytes(self) -> int:
-        """How long it is."""
+        """The size of the message."""
         return int(self._header[1])
 
     @property
@@ -101,7 +101,7 @@ class Incoming:
         return size
 
     def advance(self, channel: Channel) -> int:
-        """Read what is there of the message, to its request's memory or memory of its own."""
+        """Read what is there of the message, to its request's memory or to a buffer of its own."""
         request, got = self.request, self._done - HEADER_BYTES
         if request is not None and request.bytes == self.bytes:
             address = request.address

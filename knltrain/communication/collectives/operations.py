@@ -1,4 +1,4 @@
-"""What ranks can do together, on memory given by address: the seam below process groups."""
+"""The interface of collective operations on memory given by address, below process groups."""
 
 from __future__ import annotations
 

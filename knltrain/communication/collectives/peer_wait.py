@@ -1,4 +1,4 @@
-"""Waiting for other ranks of a group: asleep, but with an eye on whether they still exist."""
+"""Waiting for other ranks of a group: the process sleeps, and checks that they still run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LOST, _GAVE_UP, _MISMATCH, _ENDED = 1, 2, 3, 4
 
 @final
 class PeerWait:
-    """Waits for what ranks of a group are to do; ``names`` (P,) are what errors call them.
+    """Waits for ranks of a group; ``names`` (P,) are their names in errors.
 
-    ``way_out`` is what errors advise where others are late.
+    ``way_out`` is the advice of the error for ranks that are late.
     """
 
     def __init__(
@@ -35,29 +35,29 @@ class PeerWait:
     def wait(
         self, look: Callable[[], bool], awaited: Callable[[], list[int]], limit_seconds: float
     ) -> None:
-        """Return when ``look()`` is true; ``awaited()`` are the ranks whose doing it needs.
+        """Return when ``look()`` is true; ``awaited()`` are the ranks that it depends on.
 
-        Raises PeerLost if one of them is gone or has left the group, ExchangeTimeout if one lets
-        wait longer than ``limit_seconds``, and what `check` raises. The group is broken then.
+        Raises PeerLost if one of them is gone or has left the group, ExchangeTimeout if one is
+        later than ``limit_seconds``, and what `check` raises. The group is broken then.
         """
         if not nap_until(look, self.check, lambda: self.check_alive(awaited), limit_seconds):
             raise self.give_up(awaited(), limit_seconds)
 
     def check(self) -> None:
-        """Raise what broke the group, if anything did: PeerLost, ExchangeTimeout, ..."""
+        """Raise the error that broke the group, if it is broken: PeerLost, ExchangeTimeout, ..."""
         code = self._segment.abort_code
         if code:
             raise self._error(code)
 
     def check_alive(self, awaited: Callable[[], list[int]]) -> None:
-        """Raise PeerLost if an awaited rank cannot come any more, and tell the others."""
+        """Break the group and raise PeerLost if an awaited rank is gone or has left."""
         for rank in awaited():
-            # It may have done its part and then ended well between the two looks.
+            # Look again: the rank may have done its part and then ended well in between.
             if not self.is_present(rank) and rank in awaited():
                 raise self._broken(_LOST, rank, self._lost(rank))
 
     def is_present(self, rank: int) -> bool:
-        """Tell whether a rank's process runs, or is stopped, and has not left the group."""
+        """Tell whether a rank's process is alive (running or stopped) and still in the group."""
         return process_identity.is_alive(self._segment.holder(rank)) and not self._segment.has_left(
             rank
         )
@@ -74,11 +74,11 @@ class PeerWait:
         return self._broken(_MISMATCH, self._rank, error)
 
     def end(self) -> None:
-        """Break the group, because its user says so."""
+        """Break the group at the request of its user."""
         self._segment.abort(_code(_ENDED, self._rank))
 
     def give_up(self, ranks: Sequence[int], seconds: float) -> KnltrainError:
-        """Break the group; return the error that names the ``ranks`` that did not come."""
+        """Break the group; return the timeout error that names the ``ranks`` that are missing."""
         first = sorted(
             ranks, key=lambda rank: process_identity.standstill(self._segment.holder(rank)) is None
         )
@@ -90,7 +90,7 @@ class PeerWait:
         return self._broken(_GAVE_UP, self._rank, error)
 
     def _broken(self, why: int, rank: int, error: KnltrainError) -> KnltrainError:
-        """Break the group, and remember why: the other threads of this rank are to say the same."""
+        """Break the group, and keep the error: other threads of this rank raise the same one."""
         self._failure = self._failure or error
         self._segment.abort(_code(why, rank))
         return error

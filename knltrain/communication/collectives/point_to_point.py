@@ -1,7 +1,7 @@
-"""Messages between two ranks of a group: a thread that moves all of them on, whichever can move.
+"""Messages between two ranks of a group: one thread moves whichever of them can go on.
 
-No message waits for one to another rank, so the order in which a rank asks for its messages cannot
-stop it. Messages from one rank to another under one tag arrive in the order in which they are sent.
+No message waits for one to another rank, so no order of requests leads to a deadlock. Messages from
+one rank to another under one tag arrive in the order in which they are sent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHORTEST_NAP_SECONDS, _LONGEST_NAP_SECONDS = 20e-6, 500e-6
 
 @final
 class PointToPoint:
-    """What ``rank`` sends to and wants from others; see `Request` for the words."""
+    """Sends and receives the messages of ``rank``; `Request` explains the terms."""
 
     def __init__(self, segment: GroupSegment, rank: int, peer_wait: PeerWait) -> None:
         ranks = range(segment.ranks)
@@ -44,7 +44,7 @@ class PointToPoint:
         self._closing = False
 
     def send(self, request: Request) -> None:
-        """Begin to send; the request's memory must stay as it is until it is finished."""
+        """Begin to send; the request's memory must not change until it is finished."""
         self._post(True, request)
 
     def receive(self, request: Request) -> None:
@@ -52,7 +52,7 @@ class PointToPoint:
         self._post(False, request)
 
     def close(self) -> None:
-        """Give up what is not done."""
+        """Fail all requests that are not finished, and end the thread."""
         with self._there_is_work:
             self._closing = True
             self._there_is_work.notify()
@@ -88,7 +88,7 @@ class PointToPoint:
                 nap_seconds = min(2 * nap_seconds, _LONGEST_NAP_SECONDS)
 
     def _has_work(self) -> bool:
-        """Take over what was posted, wait if there is nothing; False when this is to end."""
+        """Take over the posted requests, wait if there are none; False at the end."""
         with self._there_is_work:
             while not (self._closing or self._posted or self._pending()):
                 self._there_is_work.wait()
@@ -176,7 +176,7 @@ class PointToPoint:
         request.finish(error, message.rank)
 
     def _check(self) -> None:
-        """Raise what broke the group; fail requests whose rank is gone or whose time is up."""
+        """Raise the error of a broken group; fail requests whose rank is gone or that time out."""
         self._peer_wait.check()
         now = time.monotonic()
         for request in self._pending():

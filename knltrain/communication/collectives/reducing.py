@@ -57,8 +57,8 @@ def _reduce_pieces(kind: str) -> Callable[..., int]:
     ) -> int:
         """Reduce ``count`` elements at ``own`` and those of the others to ``target``.
 
-        As `copying.move`, with ``sources`` (k,) of ``count`` elements each, ``piece`` of them at a
-        time; an address of 0 means nothing. The own vector is not copied.
+        Works as `copying.move`, with ``sources`` (k,) of ``count`` elements each, in pieces of
+        ``piece`` elements. An address of 0 means that there is none. The own vector is not copied.
         """
         rank, ranks, piece_bytes = seat[0], seat[1], piece * item_bytes
         rows = seat[3:]

@@ -1,4 +1,4 @@
-"""The memory that the ranks of a group share, and who of them is there."""
+"""The segment of a group: the memory that its ranks share, and which of them are there."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _HEADER_WORDS = 3
 
 @final
 class GroupSegment:
-    """A group's shared memory, mapped into this process; it goes with the last that has it.
+    """A group's shared memory, mapped into this process; the last process frees it.
 
-    ``words`` are all of it as int64, ``address`` is where it begins in this process.
+    ``words`` is all of it as int64, ``address`` is where it begins in this process.
     """
 
     def __init__(self, fd: int, ranks: int) -> None:
-        """Map an open segment: ``create`` and ``attach`` make sure that it is one."""
+        """Map an open segment; `create` and `attach` check that it is one."""
         self.layout = GroupLayout(ranks)
         self.ranks = ranks
         self.fd = fd
@@ -78,9 +78,9 @@ class GroupSegment:
         return cls(fd, ranks)
 
     def claim(self, rank: int) -> None:
-        """Become ``rank``: take the memory of its slot from here, and say which process this is.
+        """Become ``rank``: allocate the pages of its slot, and publish this process's identity.
 
-        The slot's pages come from the NUMA node that this thread runs on.
+        The pages come from the NUMA node that this thread runs on.
         """
         offset = self.layout.slot(rank)
         anonymous_file.reserve(self.fd, offset, SLOT_BYTES)
@@ -88,7 +88,7 @@ class GroupSegment:
         publish(self.words, state_word(rank) + HOLDER, process_identity.own_identity())
 
     def claim_channel(self, source: int, destination: int) -> None:
-        """Take the memory of a channel from here."""
+        """Allocate the pages of a channel, on the NUMA node that this thread runs on."""
         anonymous_file.reserve(self.fd, self.layout.channel(source, destination), CHANNEL_BYTES)
 
     def holder(self, rank: int) -> int:
@@ -100,18 +100,18 @@ class GroupSegment:
         return read(self.words, state_word(rank) + LEFT) != 0
 
     def leave(self, rank: int) -> None:
-        """Say that this process takes no part any more, and let go of the descriptor."""
-        if self.fd >= 0 and os.getpid() == self._pid:  # a forked process speaks for nobody
+        """Publish that this rank has left, and close the file descriptor."""
+        if self.fd >= 0 and os.getpid() == self._pid:  # a forked process is no rank
             publish(self.words, state_word(rank) + LEFT, 1)
             os.close(self.fd)
         self.fd = -1
 
     @property
     def abort_code(self) -> int:
-        """Why the group is broken, 0 if it is not."""
+        """Return the code of why the group is broken, 0 if it is not."""
         return read(self.words, ABORT_WORD)
 
     def abort(self, code: int) -> None:
-        """Tell all ranks that the group is broken; the first code stands."""
+        """Tell all ranks that the group is broken; the first code is kept."""
         if self.abort_code == 0:
             publish(self.words, ABORT_WORD, code)

@@ -1,4 +1,4 @@
-"""The steps of operations, one operation after the other: kernels, and patience between them."""
+"""The steps of operations, one operation at a time: kernels, and waiting between their calls."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Steps:
         arguments: tuple[object, ...],
         limit: float | None,
     ) -> None:
-        """Take all ``steps`` of an operation, which needs so many sequence numbers.
+        """Take all ``steps`` of an operation, which uses up ``numbers`` sequence numbers.
 
-        ``call`` is what the others must have called as well (see `call`), ``limit`` a time limit
-        in seconds for this operation. Raises what `PeerWait.wait` does, and CollectiveError if
-        others have called something else; the group is broken then.
+        ``call`` is the code of the operation, the same for all ranks (see `call`); ``limit`` is a
+        time limit in seconds for it. Raises what `PeerWait.wait` does, and CollectiveError if
+        others have called another operation; the group is broken then.
         """
         if self._abort_word[0]:
             self._peer_wait.check()
@@ -62,7 +62,7 @@ class Steps:
                 if done == MISMATCH:
                     raise self._peer_wait.mismatch(self._announced(base))
                 self._await(base + done, self._timeout_seconds if limit is None else limit)
-        except BaseException:  # also when interrupted: nobody could tell what comes next
+        except BaseException:  # also when interrupted: this rank's next step is unknown then
             self._peer_wait.end()
             raise
 

@@ -44,8 +44,9 @@ def all_reduce_by_stripes(kind: str) -> Callable[..., int]:
     ) -> int:
         """Reduce ``count`` elements at ``address`` in place, every rank a stripe of each piece.
 
-        Step t hands piece t over, reduces piece t − 1 and collects piece t − 2. Takes one sequence
-        number more than its steps, so that the half read last is not the next to be written.
+        Step t writes piece t to the slot, reduces piece t − 1 and collects piece t − 2. The
+        operation takes one sequence number more than it has steps: the half that is read last is
+        then not the next to be written.
         """
         for step in range(first, steps):
             if step == 0:
@@ -68,15 +69,15 @@ def all_reduce_by_stripes(kind: str) -> Callable[..., int]:
 def stripe_of(item_bytes: int) -> Stripe:
     """Return the kernel that says which bytes of piece ``number`` a rank reduces.
 
-    Those are, of ``count`` elements, ``piece`` of them in each piece: the first one in a slot, the
-    first one in the vector, and how many.
+    A vector of ``count`` elements is cut into pieces of ``piece`` elements. Returns the rank's
+    first byte in a slot, its first byte in the vector, and how many bytes it has.
     """
     line = _LINE_BYTES // item_bytes
 
     @kernel
     def stripe(number: int, piece: int, count: int, rank: int, ranks: int) -> tuple[int, int, int]:
-        # Cut as in a whole piece, also if only `size` elements are used of this one: otherwise one
-        # rank would write in the last piece where another still reads the one before.
+        # The last piece, of `size` elements, is cut as a whole one is. Otherwise a rank would write
+        # where another still reads the piece before.
         size = min(piece, count - number * piece)
         lines = (piece + line - 1) // line
         begin = min(lines * rank // ranks * line, size)
@@ -90,7 +91,7 @@ def stripe_of(item_bytes: int) -> Stripe:
 def _hand_over(stripe: Stripe) -> Callable[..., None]:
     @kernel
     def hand_over(seat: Seat, base: int, number: int, piece: int, count: int, address: int) -> None:
-        """Copy what the others reduce of a piece to this rank's slot."""
+        """Copy the stripes of a piece that the others reduce to this rank's slot."""
         rank, ranks = seat[0], seat[1]
         mine = half(seat, rank, base + number)
         for turn in range(1, ranks):
@@ -107,7 +108,7 @@ def _reduce_own(stripe: Stripe, kind: str) -> Callable[..., None]:
     def reduce_own(
         seat: Seat, base: int, number: int, piece: int, count: int, address: int, operation: int
     ) -> None:
-        """Reduce this rank's stripe of a piece, and put it where its slot has room for it."""
+        """Reduce this rank's stripe of a piece, and write the result to its slot."""
         rank, ranks = seat[0], seat[1]
         in_slot, at, bytes_ = stripe(number, piece, count, rank, ranks)
         rows = seat[3:]
@@ -123,7 +124,7 @@ def _reduce_own(stripe: Stripe, kind: str) -> Callable[..., None]:
 def _collect(stripe: Stripe) -> Callable[..., None]:
     @kernel
     def collect(seat: Seat, base: int, number: int, piece: int, count: int, address: int) -> None:
-        """Copy what the others have reduced of a piece."""
+        """Copy the stripes of a piece that the others have reduced to the vector."""
         rank, ranks = seat[0], seat[1]
         for turn in range(1, ranks):
             other = (rank + turn) % ranks

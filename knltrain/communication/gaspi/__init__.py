@@ -1,4 +1,6 @@
-"""One-sided communication in the manner of GASPI: segments, queues, notifications, timeouts.
+"""One-sided communication as in GASPI: segments, queues, notifications, timeouts.
+
+A segment is here that of GASPI: memory at each rank that the other ranks write into.
 
 space = AddressSpace(MPIRanks())
 segment = space.create_segment(4096, notifications=8)

@@ -1,4 +1,4 @@
-"""The one-sided layer: segments, and the queues by which a rank writes into those of others."""
+"""The one-sided layer: GASPI segments, and the queues by which a rank writes to other ranks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
 
 @final
 class AddressSpace:
-    """What ``ranks`` share, in the manner of GASPI, the global address space (GASPI 17.1).
+    """The global address space that ``ranks`` share (GASPI 17.1).
 
-    A rank writes into segments of others, who have no part in it and learn of it by notifications.
-    It has ``queues``, each with room for ``depth`` posts; what is posted on one does not wait for
-    another. No call waits for longer than ``timeout_seconds``, or the limit it is given.
+    A rank writes into segments of other ranks, which take no part and learn of it by notifications.
+    It has ``queues``, each with room for ``depth`` posts; queues do not wait for each other. No
+    call waits longer than ``timeout_seconds``, or the limit it is given.
 
-    All ranks make the same segments in the same order.
+    All ranks create the same segments in the same order.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class AddressSpace:
 
     @property
     def rank(self) -> int:
-        """Which one this is."""
+        """The number of this rank."""
         return self._ranks.rank
 
     @property
@@ -46,15 +46,15 @@ class AddressSpace:
 
     @property
     def queues(self) -> int:
-        """How many queues it has."""
+        """The number of queues."""
         return len(self._queues)
 
     def create_segment(self, size_bytes: int, notifications: int) -> Segment:
-        """Make a segment with so much of zeroed memory at this rank (collective).
+        """Create a segment of ``size_bytes`` zeros at this rank (collective).
 
-        It has ``notifications`` here, 0, 1, ..., none of which has come. Ranks may differ in both.
-        Raises CollectiveError for sizes below 0, or no notification at all; SegmentError if there
-        is no memory; ExchangeTimeout with the ranks that do not come.
+        It has ``notifications`` here, numbered from 0, none of which has arrived. Both numbers may
+        differ between ranks. Raises CollectiveError for a size below 0 or fewer than 1
+        notification, SegmentError if there is no memory, ExchangeTimeout with the missing ranks.
         """
         if size_bytes < 0 or notifications < 1:
             raise CollectiveError(
@@ -69,15 +69,15 @@ class AddressSpace:
         return segment
 
     def wait(self, queue: int = 0, timeout_seconds: float | None = None) -> None:
-        """Return when all that was posted on ``queue`` is done, and its data may be changed.
+        """Return when all posts on ``queue`` are done, so that their data may be changed.
 
-        As gaspi_wait, which promises no more; here the data also are at their targets. Raises
+        gaspi_wait guarantees no more; here the data are also at their targets. Raises
         ExchangeTimeout with the first post that is not done, CollectiveError if MPI failed.
         """
         self._queues[queue].wait(self._limit(timeout_seconds))
 
     def is_done(self, post: int, queue: int = 0) -> bool:
-        """Tell whether the posts on ``queue`` up to that with this number are done."""
+        """Tell whether the posts on ``queue`` up to number ``post`` are done."""
         return self._queues[queue].is_done(post)
 
     def barrier(self, timeout_seconds: float | None = None, what: str = "a barrier") -> None:
@@ -91,9 +91,9 @@ class AddressSpace:
             )
 
     def close(self) -> None:
-        """End the queues and free the segments (collective), once all ranks are here.
+        """Wait for all ranks, then end the queues and free the segments (collective).
 
-        Raises what `wait` and `barrier` do; the threads of this rank are ended all the same.
+        Raises what `wait` and `barrier` do; the threads of this rank end in any case.
         """
         try:
             for queue in self._queues:
@@ -109,7 +109,7 @@ class AddressSpace:
         self._ranks.close()
 
     def abandon(self) -> None:
-        """End the threads of this rank, alone, where others do not come any more."""
+        """End the threads of this rank without the others, after a failure (not collective)."""
         for queue in self._queues:
             queue.close(0)
         self._ranks.abandon()

@@ -1,15 +1,15 @@
-"""Ranks that are processes of an MPI run, with windows as their remote memory.
+"""Ranks that are processes of an MPI run; their remote memory is an MPI window.
 
-What is relied on, by the MPI standard (version 3.1, chapter 11):
+The code relies on these guarantees of the MPI standard (version 3.1, chapter 11):
 
-- MPI_WIN_FLUSH completes all that this process has started towards a rank, at that rank too
-  (11.5.4). It stands between data and their notification, since nothing else orders a put before
-  an accumulate: the ordering of accumulates (11.7.2) holds among themselves, at one location.
+- MPI_WIN_FLUSH completes all operations of this process on a rank, at that rank too (11.5.4). It
+  separates data from their notification, since nothing else orders a put before an accumulate:
+  accumulates are ordered only among themselves, at one location (11.7.2).
 - Accumulates of one predefined type are atomic for each element (11.7.1). Words are stored by
-  MPI_REPLACE, read by MPI_NO_OP and swapped by MPI_REPLACE, the one mixture that is allowed
-  without an info key ("same_op_no_op").
-- In the unified memory model, which is asked for, MPI_WIN_SYNC lets loads find what was complete
-  at this process before (11.7).
+  MPI_REPLACE, read by MPI_NO_OP and swapped by MPI_REPLACE. No other mixture is allowed without
+  an info key ("same_op_no_op").
+- In the unified memory model, which is required, loads after MPI_WIN_SYNC see all data that were
+  complete at this process before (11.7).
 - MPI_THREAD_MULTIPLE.
 
 Progress of one-sided operations is not promised while the target is outside of MPI. Between
@@ -32,7 +32,7 @@ from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import SegmentError
 
 _PUT_BYTES = 2**30
-"""At a time: counts of MPI are 32 bits wide where it is older than version 4."""
+"""The most bytes of one put: counts have 32 bits in MPI before version 4."""
 
 _ALIGNMENT_BYTES = 64
 _MEETING_TAG = 7
@@ -42,9 +42,8 @@ _MEETING_TAG = 7
 class MPIRanks(Ranks):
     """The processes of ``communicator``, by default of the whole MPI run (collective).
 
-    With ``progress`` a thread lets one-sided operations of others go on while this process
-    computes; it can be left out where the MPI library needs none.
-    Raises ConfigError if MPI cannot be used here.
+    With ``progress`` a thread progresses one-sided operations of others while this process
+    computes. Some MPI libraries need none. Raises ConfigError if MPI cannot be used here.
     """
 
     def __init__(self, communicator: Any = None, progress: bool = True) -> None:
@@ -82,11 +81,11 @@ class MPIRanks(Ranks):
                 f"rank {self.rank}: MPI has no window of {extent.size_bytes} bytes: {error}"
             ) from error
         memory = WindowMemory(self._mpi, window, self.rank, extents)
-        self._communicator.Barrier()  # nobody may write before all have zeros
+        self._communicator.Barrier()  # no rank may write before all memory is zeroed
         return memory
 
     def close(self) -> None:
-        """End the thread, and let go of the communicator (collective)."""
+        """End the thread, and free the communicator (collective)."""
         self.abandon()
         self._communicator.Free()
 
@@ -110,7 +109,7 @@ class MPIRanks(Ranks):
 class WindowMemory(RemoteMemory):
     """A remote memory that is an MPI window: words at its begin, then data.
 
-    Raises SegmentError where the window's memory model is not the unified one.
+    Raises SegmentError unless the window has the unified memory model.
     """
 
     def __init__(self, mpi: Any, window: Any, rank: int, extents: list[Extent]) -> None:
@@ -139,7 +138,7 @@ class WindowMemory(RemoteMemory):
             self._window.Put([piece, self._mpi.BYTE], rank, where)
 
     def store(self, rank: int, word: int, value: int) -> None:
-        """Write a word of ``rank``, after all that this process has loaded from its memory."""
+        """Write a word of ``rank``, ordered after all earlier loads of this process."""
         self._window.Sync()
         origin = np.array([value], np.int64)
         self._window.Accumulate([origin, self._word], rank, self._place(word), self._mpi.REPLACE)
@@ -150,12 +149,12 @@ class WindowMemory(RemoteMemory):
         self._window.Flush(rank)
 
     def read_words(self, begin: int, out: Words) -> None:
-        """Copy own words, and let data be seen that were complete before them."""
+        """Copy own words; data that were complete before them are visible afterwards."""
         self._fetch(np.zeros_like(out), begin, out, self._mpi.NO_OP)
         self._window.Sync()
 
     def swap_word(self, word: int, value: int) -> int:
-        """Write an own word, and return what it was."""
+        """Write an own word, and return its old value."""
         before = np.zeros(1, np.int64)
         self._fetch(np.array([value], np.int64), word, before, self._mpi.REPLACE)
         self._window.Sync()
@@ -186,4 +185,4 @@ def _data_begin(extent: Extent) -> int:
 
 
 def _nothing() -> None:
-    """MPI itself ends a run whose processes are lost."""
+    """Check nothing: MPI itself ends a run whose processes are lost."""

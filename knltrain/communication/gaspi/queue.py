@@ -14,7 +14,7 @@ from knltrain.errors import CollectiveError, ExchangeTimeout
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A write (``data``), a notification (``value`` is not 0), or both, the data first."""
+    """A write (``data``), a notification (``value`` is not 0), or both: then the data go first."""
 
     memory: RemoteMemory
     rank: int
@@ -31,11 +31,11 @@ class Post:
 
 @final
 class Queue:
-    """At most ``depth`` posts at a time; ``name`` is what errors call it.
+    """A queue of at most ``depth`` posts at a time; ``name`` is its name in errors.
 
-    Towards one rank, a notification is seen only after all data that were posted before it; nothing
-    else is ordered. Posts are carried out by a thread, since MPI has no way to end a put, and to
-    know it at the target, other than to wait for it.
+    A notification to a rank is visible only after all data posted to that rank before it. No other
+    order is guaranteed. A thread carries the posts out: MPI can complete a put at its target only
+    by a call that blocks.
     """
 
     def __init__(self, name: str, depth: int) -> None:
@@ -48,10 +48,10 @@ class Queue:
         self._failure: Exception | None = None
 
     def post(self, post: Post, timeout_seconds: float) -> int:
-        """Add ``post``, and return its number, the first is 1.
+        """Add ``post``, and return its number, counted from 1.
 
-        Raises ExchangeTimeout if the queue stays full for so long, CollectiveError if it is closed,
-        and what `wait` does.
+        Raises ExchangeTimeout if the queue stays full for ``timeout_seconds``, CollectiveError if
+        it is closed, and what `wait` does.
         """
         with self._changed:
             if self._closing:
@@ -71,16 +71,16 @@ class Queue:
         return self._done >= number
 
     def wait(self, timeout_seconds: float) -> None:
-        """Return when all that was posted until now is done.
+        """Return when all posts so far are done.
 
-        Raises ExchangeTimeout if it is not in time, CollectiveError if the library below fails.
+        Raises ExchangeTimeout if they are not in time, CollectiveError if the MPI library fails.
         """
         with self._changed:
             posted = self._posted
             self._await(lambda: self._done >= posted, timeout_seconds)
 
     def close(self, timeout_seconds: float) -> None:
-        """End the thread, once it has carried out what is posted, or when the time is over."""
+        """End the thread when all posts are done, or after ``timeout_seconds``."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -108,7 +108,7 @@ class Queue:
         while batch := self._next_batch():
             try:
                 carry_out(batch)
-            except Exception as error:  # noqa: BLE001 (raised in whoever posts or waits)
+            except Exception as error:  # noqa: BLE001 (raised by the calls that post or wait)
                 self._failure = error
             with self._changed:
                 for _ in batch:
@@ -125,7 +125,7 @@ class Queue:
 
 
 def carry_out(posts: Sequence[Post]) -> None:
-    """Do the posts one after another, and return when all of them are done at their targets."""
+    """Execute the posts one after another; return when all are complete at their targets."""
     unfinished: dict[tuple[int, int], Post] = {}
     for post in posts:
         if post.data is not None and post.data.size:

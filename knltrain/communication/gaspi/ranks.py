@@ -1,4 +1,4 @@
-"""The seam under the one-sided layer: memory that other ranks write into, and who the ranks are."""
+"""The interface below the one-sided layer: the ranks, and memory that other ranks write into."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Words = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What a rank has of a remote memory: ``size_bytes`` of data and ``words`` of 64 bits."""
+    """The part of a rank in a remote memory: ``size_bytes`` of data and a number of ``words``."""
 
     size_bytes: int
     words: int
@@ -23,47 +23,47 @@ class Extent:
 class RemoteMemory(ABC):
     """A piece of memory at each rank: ``memory`` (uint8, this rank's own), and words beside it.
 
-    A `put` may happen at any time until `complete` returns, and several in any order. `put` waits
-    for nobody; `store` and `complete` may, until the other process lets its library work. All may
-    be called by several threads; `complete` speaks for what its own thread has started.
+    A `put` takes place at any time before `complete` returns, and several in any order. `put` does
+    not block. `store` and `complete` may block until the other process makes progress in its
+    library. Several threads may call all of them; `complete` covers the puts of its own thread.
     """
 
     extents: list[Extent]
-    """What each rank has."""
+    """The part of each rank."""
 
     memory: Bytes
 
     @abstractmethod
     def put(self, data: Bytes, rank: int, offset_bytes: int) -> None:
-        """Start to copy ``data`` (n,) to ``rank``; it has to stay as it is until `complete`."""
+        """Start to copy ``data`` (n,) to ``rank``; it must not change until `complete`."""
 
     @abstractmethod
     def store(self, rank: int, word: int, value: int) -> None:
-        """Write a word of ``rank``, whole; it is done there when this returns."""
+        """Write a word of ``rank`` atomically; complete at the target when this returns."""
 
     @abstractmethod
     def complete(self, rank: int) -> None:
-        """Return when all that this thread has put to ``rank`` is there."""
+        """Return when all puts of this thread to ``rank`` are complete there."""
 
     @abstractmethod
     def read_words(self, begin: int, out: Words) -> None:
-        """Copy this rank's own words from ``begin`` on to ``out`` (k,), each of them whole.
+        """Copy this rank's own words from ``begin`` on to ``out`` (k,), each atomically.
 
-        Of a word that is found here, all that was complete at this rank before the word was stored
-        can be read in ``memory`` afterwards.
+        Data that were complete at this rank before a word was stored are visible in ``memory``
+        after the word has been read here.
         """
 
     @abstractmethod
     def swap_word(self, word: int, value: int) -> int:
-        """Write an own word and return what it was, in one atomic operation."""
+        """Write an own word and return its old value (atomic swap)."""
 
     @abstractmethod
     def free(self) -> None:
-        """Give the memory back; all ranks do so, once nobody writes any more."""
+        """Free the memory (collective); no rank may write any more."""
 
 
 class Ranks(ABC):
-    """The processes, or threads, of a run: ``rank`` is this one, of ``size``."""
+    """The ranks of a run, processes or threads: ``rank`` is this one, of ``size``."""
 
     rank: int
     size: int
@@ -74,12 +74,12 @@ class Ranks(ABC):
 
     @abstractmethod
     def allocate(self, extent: Extent) -> RemoteMemory:
-        """Make a remote memory of zeros, which all ranks do now; each says what it has of it."""
+        """Make a remote memory of zeros (collective); ``extent`` is this rank's part."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what keeps the ranks together (collective)."""
+        """Release what connects the ranks (collective)."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """End what works for this rank, alone, where others do not come any more."""
+        """End this rank's threads without the others, after a failure (not collective)."""

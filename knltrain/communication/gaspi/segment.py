@@ -1,4 +1,4 @@
-"""A segment: memory at each rank that the others write into, with notifications."""
+"""A GASPI segment: memory at each rank that the others write into, with notifications."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ AnyArray = npt.NDArray[Any]
 
 @final
 class Segment:
-    """What `AddressSpace.create_segment` makes; the words of the GASPI standard (GASPI 17.1).
+    """A segment of an `AddressSpace`; the terms are those of the standard (GASPI 17.1).
 
-    ``memory`` (uint8) is this rank's part, which it reads and writes as any array, until the
-    address space is closed: views of it lead nowhere then. ``data`` to be written is a contiguous
-    array of any dtype (GASPI takes it from a segment), not to be changed until its post is done;
-    ``offset_bytes`` is a place in the part of the target ``rank``, which may be this one.
+    ``memory`` (uint8) is this rank's part, an ordinary array until the address space is closed;
+    views of it are invalid then. ``data`` to be written is a contiguous array of any dtype (GASPI
+    takes it from a segment). It must not change until its post is done. ``offset_bytes`` is an
+    offset in the part of the target ``rank``, which may be this one.
 
-    A post returns its number in its queue. Where a queue stays full for ``timeout_seconds``, the
-    limit of the address space, it raises ExchangeTimeout; CollectiveError for arguments that do not
-    fit.
+    A post returns its number in its queue. It raises ExchangeTimeout if the queue stays full for
+    ``timeout_seconds``, the limit of the address space, and CollectiveError for wrong arguments.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Segment:
         self.memory = memory.memory
 
     def write(self, data: AnyArray, rank: int, offset_bytes: int, queue: int = 0) -> int:
-        """Post a write; nobody at ``rank`` gets to know of it (gaspi_write)."""
+        """Post a write without a notification (gaspi_write)."""
         return self._post(queue, self._to(rank, data, offset_bytes))
 
     def write_notify(
@@ -58,10 +57,11 @@ class Segment:
         value: int,
         queue: int = 0,
     ) -> int:
-        """Post a write, and a notification that is seen after it (gaspi_write_notify).
+        """Post a write, and a notification that is visible after it (gaspi_write_notify).
 
-        Also after all data posted before on the same ``queue`` to the same ``rank``. A notification
-        is a word that keeps the last ``value``, 1 or more (GASPI: 32 bits; here 63).
+        The notification is also visible after all data posted before on the same ``queue`` to the
+        same ``rank``. It is a word that keeps the last ``value``, 1 or more (GASPI: 32 bits; here
+        63).
         """
         self._check_notification(rank, notification, value)
         post = self._to(rank, data, offset_bytes)
@@ -77,10 +77,10 @@ class Segment:
     def notify_waitsome(
         self, begin: int = 0, count: int | None = None, *, timeout_seconds: float
     ) -> int:
-        """Wait until one of ``count`` own notifications from ``begin`` on is there.
+        """Wait until one of ``count`` own notifications from ``begin`` on has arrived.
 
-        By default any from ``begin`` on. Returns the first that is (gaspi_notify_waitsome). Raises
-        ExchangeTimeout.
+        Without ``count``, all from ``begin`` on are waited for. Returns the first that has arrived
+        (gaspi_notify_waitsome). Raises ExchangeTimeout.
         """
         found: list[int] = []
 
@@ -97,21 +97,21 @@ class Segment:
         return found[0]
 
     def arrived(self, begin: int = 0, count: int | None = None) -> list[int]:
-        """Return which of ``count`` own notifications are there (notify_waitsome, GASPI_TEST)."""
+        """Return which of ``count`` own notifications have arrived (waitsome with GASPI_TEST)."""
         words = self._words[: self._count(begin, count)].copy()
         self._remote.read_words(begin, words)
         return [begin + int(place) for place in np.flatnonzero(words)]
 
     def notify_reset(self, notification: int) -> int:
-        """Take an own notification away, and return its value, or 0, in one atomic operation.
+        """Reset an own notification and return its value, or 0, atomically (gaspi_notify_reset).
 
-        The data that belong to the value can be read from now on (gaspi_notify_reset).
+        The data that belong to the value are visible from now on.
         """
         self._count(notification, 1)
         return self._remote.swap_word(notification, 0)
 
     def free(self) -> None:
-        """Give the memory back (collective; `AddressSpace.close` does it)."""
+        """Free the memory (collective; `AddressSpace.close` calls it)."""
         self.memory = np.zeros(0, np.uint8)
         self._words = self._words[:0]
         self._remote.free()
@@ -159,7 +159,7 @@ class Segment:
             raise CollectiveError(f"{self._name}: rank={rank}: expected 0 to {ranks - 1}")
 
     def _count(self, begin: int, count: int | None) -> int:
-        """Return how many notifications are meant, after a look whether there are as many."""
+        """Return the number of notifications; CollectiveError if there are not as many."""
         own = self._words.size
         meant = own - begin if count is None else count
         if begin < 0 or meant < 1 or begin + meant > own:
@@ -175,4 +175,4 @@ def _bytes(data: AnyArray) -> Bytes:
 
 
 def _nothing() -> None:
-    """The ranks know of no end of the run but their own."""
+    """Check nothing: `Ranks` has no failure detector."""

@@ -1,8 +1,8 @@
-"""Ranks that are threads of one process, with a memory that does only what it must promise.
+"""Ranks that are threads of one process, with a memory that keeps only the guaranteed order.
 
-To try protocols without an MPI library, and harder than one would: a word is stored at once, but
-data, by the throw of a die, at once or not before they are completed. Who trusts an order that
-nobody promised finds notifications without their data.
+It tests protocols without an MPI library, and more strictly: a word is stored at once, but data
+are copied, at random, at once or only at their completion. A protocol that relies on an order that
+is not guaranteed then finds notifications without their data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from knltrain.communication.gaspi.ranks import Bytes, Extent, Ranks, RemoteMemor
 from knltrain.communication.shared_memory.polling import nap_until
 
 Disturbance = Callable[[int, int], None]
-"""Is called with origin and target before data arrive; it may sleep."""
+"""disturb(origin, target): called before data arrive; it may sleep."""
 
 
 def thread_ranks(
@@ -60,10 +60,10 @@ class ThreadRanks(Ranks):
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
     def abandon(self) -> None:
-        """Nothing works for this rank."""
+        """Do nothing: this rank has no threads."""
 
     def _absent(self) -> list[int]:
         arrivals = self._shared.arrivals
@@ -84,19 +84,19 @@ class ThreadMemory(RemoteMemory):
         self.memory = pieces[rank].memory
 
     def put(self, data: Bytes, rank: int, offset_bytes: int) -> None:
-        """Copy now, or when it is completed."""
+        """Copy now or at completion, at random."""
         if self._dice.random() < 0.5:
             self._copy(data, rank, offset_bytes)
         else:
             self._puts(rank).append((data, offset_bytes))
 
     def store(self, rank: int, word: int, value: int) -> None:
-        """Write a word of ``rank`` at once, which is as early as can be."""
+        """Write a word of ``rank`` at once, the earliest possible time."""
         with self._pieces[rank].lock:
             self._pieces[rank].words[word] = value
 
     def complete(self, rank: int) -> None:
-        """Copy what was put off, in any order."""
+        """Copy the deferred data, in any order."""
         puts = self._puts(rank)
         self._dice.shuffle(puts)
         while puts:
@@ -109,14 +109,14 @@ class ThreadMemory(RemoteMemory):
             out[:] = words[begin : begin + len(out)]
 
     def swap_word(self, word: int, value: int) -> int:
-        """Write an own word, and return what it was."""
+        """Write an own word, and return its old value."""
         with self._own() as words:
             before = int(words[word])
             words[word] = value
             return before
 
     def free(self) -> None:
-        """Let go of this rank's piece."""
+        """Release this rank's piece."""
         self.memory = np.zeros(0, np.uint8)
 
     def _copy(self, data: Bytes, rank: int, offset_bytes: int) -> None:
@@ -137,7 +137,7 @@ class ThreadMemory(RemoteMemory):
 
 
 class _Piece:
-    """What one rank has of a memory."""
+    """The part of one rank in a remote memory."""
 
     def __init__(self, extent: Extent) -> None:
         self.extent = extent
@@ -147,7 +147,7 @@ class _Piece:
 
 
 class _Shared:
-    """What the ranks of a run have in common."""
+    """The state that the ranks of a run share."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -156,4 +156,4 @@ class _Shared:
 
 
 def _nothing() -> None:
-    """Neither is a run of threads aborted, nor can one of them be killed."""
+    """Check nothing: a run of threads is not aborted, and threads cannot be killed."""

@@ -1,1 +1,1 @@
-"""Sums and copies over one process of each node."""
+"""Collective operations between nodes: one process of each node takes part."""

@@ -1,5 +1,5 @@
-# ruff: noqa: ARG002 (where there is one node, nothing is waited for)
-"""The seam between a node and the others: what the first workers of all nodes do together."""
+# ruff: noqa: ARG002 (OneNode waits for nothing)
+"""The interface of collective operations between nodes, called by the first worker of each."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ByteArray: TypeAlias = npt.NDArray[np.uint8]
 class NodeCollective(ABC):
     """Operations of all nodes, called by the first worker of each, in the same order.
 
-    Vectors are contiguous float32. An operation returns when this node's part is done, and raises
-    what has failed: PeerLost, ExchangeTimeout past ``timeout_seconds`` (or the collective's own
-    limit), CollectiveError.
+    Vectors are contiguous float32. An operation returns when this node's part is done. It raises
+    PeerLost, CollectiveError, or ExchangeTimeout past ``timeout_seconds`` (by default the
+    collective's own limit).
     """
 
     name: str
-    """What carries the bytes, for people: as in "ccl"."""
+    """The name of the library that transfers the bytes, such as "ccl"."""
 
     node: int
     """This node's number, 0 <= node < nodes."""
@@ -31,14 +31,14 @@ class NodeCollective(ABC):
     nodes: int
 
     residual: FloatArray = np.zeros(0, np.float32)
-    """What sums have not carried to the others yet, by its place in the whole vector; (0,) where
-    they carry all."""
+    """What the wire format of sums has left out so far, by its place in the whole vector (error
+    feedback); (0,) if no residual is kept."""
 
     @abstractmethod
     def all_reduce(self, values: FloatArray, at: int = 0) -> None:
         """Replace ``values`` (n,) by their sum over all nodes, to the same bits everywhere.
 
-        They begin ``at`` this place of the whole vector, of which a part is exchanged.
+        They are the part of the whole vector that begins ``at`` this element.
         """
 
     @abstractmethod
@@ -57,13 +57,13 @@ class NodeCollective(ABC):
 
     @abstractmethod
     def all_gather(self, given: ByteArray, found: ByteArray) -> None:
-        """Write what all nodes have ``given``, (b,) uint8 each, to ``found`` (nodes, b)."""
+        """Gather the ``given`` bytes of all nodes, (b,) uint8 each, to ``found`` (nodes, b)."""
 
     @abstractmethod
     def all_to_all(self, given: ByteArray, found: ByteArray) -> None:
-        """Give row r of ``given`` (nodes, b) uint8 to node r, whose row s is that of node s.
+        """Send row r of ``given`` (nodes, b) uint8 to node r.
 
-        What node s has given for this one is row s of ``found`` (nodes, b).
+        Row s of ``found`` (nodes, b) is what node s has sent to this one.
         """
 
     @abstractmethod
@@ -105,4 +105,4 @@ class OneNode(NodeCollective):
         found[:] = given
 
     def close(self) -> None:
-        """There is nobody to leave."""
+        """Do nothing: there are no others."""

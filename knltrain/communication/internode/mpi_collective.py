@@ -1,4 +1,4 @@
-"""MPI as the collective between nodes, whoever has started them."""
+"""The collective between nodes by MPI, which needs no launcher of MPI."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _LEAVE_SECONDS = 5.0
 class MpiCollective(NodeCollective):
     """The first worker of ``node``, one of ``nodes`` that find each other by ``store``.
 
-    ``own_address`` is that of this computer from which the others are reached. An operation may
-    take ``timeout_seconds``, the meeting itself, and a gathering that says so, ``longest_seconds``.
-    Sums are scattered and gathered: each element is added up at one node, so that all have the same
-    bits, which MPI's own all-reduce does not promise. Raises what `join_mpi` does.
+    ``own_address`` is the address of this computer from which the others are reached. An operation
+    may take ``timeout_seconds``; the rendezvous may take ``longest_seconds``, and so may a `gather`
+    that asks for it. Sums are a reduce-scatter and an all-gather: each element is added up at one
+    node, so all nodes get the same bits. MPI's own all-reduce does not promise that. Raises what
+    `join_mpi` does.
     """
 
     name = "mpi"
@@ -77,27 +78,27 @@ class MpiCollective(NodeCollective):
         return found
 
     def all_gather(self, given: ByteArray, found: ByteArray) -> None:
-        """Write what all nodes have ``given`` (b,) to ``found`` (nodes, b)."""
+        """Gather the ``given`` bytes (b,) of all nodes to ``found`` (nodes, b)."""
         self._finish("all_gather", self._group.Iallgather(given, found))
 
     def all_to_all(self, given: ByteArray, found: ByteArray) -> None:
-        """Write what all nodes have ``given`` (nodes, b) for this one to ``found`` (nodes, b)."""
+        """Send row r of ``given`` (nodes, b) to node r; receive into ``found`` (nodes, b)."""
         self._finish("all_to_all", self._group.Ialltoall(given, found))
 
     def close(self) -> None:
-        """End MPI, unless an operation has failed: the others may not come then."""
+        """Finalise MPI, unless an operation has failed: the others may not join in then."""
         self._piece = np.zeros(0, np.float32)
         if not self._has_failed:
             leave_mpi(_LEAVE_SECONDS)
 
     def _own_piece(self, size: int) -> FloatArray:
-        """Return memory for what this node adds up, made the first time."""
+        """Return memory for the piece that this node adds up; allocated at the first call."""
         if self._piece.size < size:
             self._piece = np.zeros(size, np.float32)
         return self._piece[:size]
 
     def _finish(self, what: str, request: Any, timeout_seconds: float | None = None) -> None:
-        """Wait for an operation; the run ends with one that fails: MPI cannot take it back."""
+        """Wait for an operation. A failure ends the run: MPI cannot cancel the operation."""
         limit_seconds = max(timeout_seconds or 0.0, self._timeout_seconds)
         try:
             self._completion.of([request], lambda: "the other nodes", limit_seconds)

@@ -1,4 +1,4 @@
-"""The collective between nodes that a backend of torch.distributed makes: oneCCL's, or gloo."""
+"""The collective between nodes by a backend of torch.distributed: oneCCL's, or gloo."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from knltrain.vectors import FloatArray
 
 @final
 class TorchCollective(NodeCollective):
-    """The first worker of ``node``, one of ``nodes``, that meets the others at ``meeting_point``.
+    """The first worker of ``node``, one of ``nodes`` that find each other at ``meeting_point``.
 
-    The threads of the backend are where the worker's place keeps cores for communication, or else
-    behind those that compute (`take_place_behind`).
+    The threads of the backend run on the cores that the worker's placement reserves for
+    communication. If it reserves none, they do not preempt those that compute
+    (`take_place_behind`).
 
     ``name`` is that of a backend for CPU tensors, "ccl" or "gloo". An operation may take
-    ``timeout_seconds``, the meeting itself, and a gathering that says so, ``longest_seconds``.
-    Raises CollectiveError, ExchangeTimeout or PeerLost if the others cannot be met, ConfigError if
-    not by the interface that the user names.
+    ``timeout_seconds``; the rendezvous may take ``longest_seconds``, and so may a `gather` that
+    asks for it. Raises CollectiveError, ExchangeTimeout or PeerLost if the others cannot be
+    reached, ConfigError if the network interface that the user names does not lead to them.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class TorchCollective(NodeCollective):
             raise
         except (RuntimeError, ValueError) as error:
             raise CollectiveError(
-                f"node {node} cannot meet the others by '{name}' at {meeting_point.host}, port "
+                f"node {node} cannot reach the others by '{name}' at {meeting_point.host}, port "
                 f"{meeting_point.port}: {_first_line(error)}; exchange.between_nodes names another "
                 "way"
             ) from error
@@ -94,12 +95,12 @@ class TorchCollective(NodeCollective):
         return np.stack([each.numpy() for each in found])
 
     def all_gather(self, given: ByteArray, found: ByteArray) -> None:
-        """Write what all nodes have ``given`` (b,) to ``found`` (nodes, b)."""
+        """Gather the ``given`` bytes (b,) of all nodes to ``found`` (nodes, b)."""
         own, of_all = torch.from_numpy(given), [torch.from_numpy(row) for row in found]
         self._finish("all_gather", dist.all_gather(of_all, own, async_op=True))
 
     def all_to_all(self, given: ByteArray, found: ByteArray) -> None:
-        """Write what all nodes have ``given`` (nodes, b) for this one to ``found`` (nodes, b)."""
+        """Send row r of ``given`` (nodes, b) to node r; receive into ``found`` (nodes, b)."""
         own, of_all = torch.from_numpy(given.reshape(-1)), torch.from_numpy(found.reshape(-1))
         self._finish("all_to_all", dist.all_to_all_single(of_all, own, async_op=True))
 
@@ -108,7 +109,7 @@ class TorchCollective(NodeCollective):
         dist.destroy_process_group()
 
     def _finish(self, what: str, work: Any, timeout_seconds: float | None = None) -> None:
-        """Wait for an operation, and put what it fails with into the words of a run."""
+        """Wait for an operation; translate its failure into an error of knltrain."""
         limit_seconds = max(timeout_seconds or 0.0, self._timeout_seconds)
         try:
             work.wait(timedelta(seconds=limit_seconds))
@@ -128,7 +129,7 @@ class TorchCollective(NodeCollective):
 
 
 def _take_interface(own_address: str) -> None:
-    """Have gloo go by the interface of an address, unless the user names another that leads on."""
+    """Have gloo use the interface of an address, unless the user names another usable one."""
     check_named(GLOO, between_hosts=not is_loopback(own_address))
     interface = interface_of(own_address)
     if interface is not None:

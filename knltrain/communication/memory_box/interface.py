@@ -1,7 +1,7 @@
-"""The seam of parameter memories: what a program may do with a box and a buffer, wherever they lie.
+"""The interface of memory boxes and their buffers, the same within a node and across nodes.
 
 A box within a node is `knltrain.communication.memory_box.local`, one across nodes
-`knltrain.communication.memory_box.remote`; the text of a program is the same for both.
+`knltrain.communication.memory_box.remote`; a program works with both unchanged.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Kind = TypeVar("Kind")
 
 
 class SharedBuffer(ABC, Generic[Kind]):
-    """``size`` elements of ``dtype`` (float32 or int64) that can be worked on one-sided.
+    """``size`` elements of ``dtype`` (float32 or int64) with one-sided operations.
 
-    ``key`` lets other processes open it. Operations return when they are done; vector operations on
-    one target exclude each other as far as results can tell.
+    ``key`` lets other processes open it. Operations return when they are done. Vector operations
+    on one target give the same results as if one ran after the other.
     """
 
     key: int
@@ -28,12 +28,12 @@ class SharedBuffer(ABC, Generic[Kind]):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
 
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
-        """What they are."""
+        """The dtype of the elements."""
 
     @abstractmethod
     def read(self, out: AnyArray, offset: int = 0) -> None:
@@ -57,15 +57,18 @@ class SharedBuffer(ABC, Generic[Kind]):
 
     @abstractmethod
     def notify(self, event: int = 0) -> None:
-        """Tell all who wait for ``event``, 0 <= event < 8, that it has happened."""
+        """Signal ``event``, 0 <= event < 8, to all who wait for it."""
 
     @abstractmethod
     def wait(self, event: int = 0, timeout_seconds: float | None = None) -> int:
-        """Wait until ``event`` has happened since last asked; return how often. ExchangeTimeout."""
+        """Wait until ``event`` was signalled since the last call; return how often.
+
+        Raises ExchangeTimeout.
+        """
 
     @abstractmethod
     def free(self) -> None:
-        """Give its memory back; its key opens nothing any more."""
+        """Free its memory; its key is invalid afterwards."""
 
 
 class Box(ABC, Generic[Kind]):
@@ -75,7 +78,7 @@ class Box(ABC, Generic[Kind]):
     def create_buffer(
         self, size: int, dtype: npt.DTypeLike = np.float32, private: bool = False
     ) -> Kind:
-        """Make a buffer of ``size`` zeros; one that is ``private`` is for this process alone."""
+        """Make a buffer of ``size`` zeros; a ``private`` one is for this process alone."""
 
     @abstractmethod
     def open(self, key: int) -> Kind:
@@ -83,4 +86,4 @@ class Box(ABC, Generic[Kind]):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the box."""
+        """Release the box."""

@@ -1,1 +1,1 @@
-"""MPI under the exchange: how a process comes to it, and what is built on its one-sided windows."""
+"""MPI: how a process joins a job, how it waits and makes progress, and where its windows lie."""

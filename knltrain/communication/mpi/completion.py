@@ -1,4 +1,4 @@
-"""Waiting for requests of MPI, with a deadline: MPI's own waiting has none, and spins."""
+"""Waiting for MPI requests with a deadline; MPI_Wait has none, and busy-waits."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from knltrain.communication.mpi.progress import failure
 from knltrain.errors import ExchangeTimeout
 
 _SLICE_NANOSECONDS = 100_000_000
-"""So long a wait does not come back to Python, where signals are seen."""
+"""The time of one wait in the kernel; only Python, between two of them, handles signals."""
 
 
 @final
 class Completion:
-    """Waits for requests in MPI, for ``timeout_seconds`` at most, unless a call says otherwise.
+    """Waits for MPI requests, for at most ``timeout_seconds`` unless a call gives another limit.
 
-    ``check`` is called about every 0.1 s, and may raise. While this process is stopped, as when a
-    scheduler suspends a whole job, it does not wait.
+    ``check`` is called about every 0.1 s, and may raise. Time during which this process is stopped,
+    for example because a scheduler suspends the whole job, does not count.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class Completion:
         awaited: Callable[[], str],
         limit_seconds: float | None = None,
     ) -> None:
-        """Return when all are complete; ``awaited()`` says what for, in the message otherwise.
+        """Return when all requests are complete; ``awaited()`` names the peers in the error.
 
-        Raises ExchangeTimeout, after which MPI may still write to what they read to, PeerLost if
-        MPI fails, and what ``check`` raises.
+        Raises ExchangeTimeout, PeerLost if MPI fails, and what ``check`` raises. After a timeout
+        MPI may still write to the requests' buffers.
         """
         limit_seconds = self._timeout_seconds if limit_seconds is None else limit_seconds
-        # MPI_Test sets a handle that is done to null where it lies: inside mpi4py's object.
+        # MPI_Test sets the handle of a complete request to null in place, inside mpi4py's object.
         places = np.array([self._mpi._addressof(request) for request in requests], np.int64)
         results, waited = scratch(), 0
         left = len(requests)

@@ -1,7 +1,7 @@
 """How a process becomes a rank of an MPI job that no launcher of MPI has started.
 
-All ranks first meet by a key-value store, with a deadline. Then each initialises MPI, whose
-library finds a process manager in this very process (`ProcessManager`).
+All ranks first find each other by a key-value store, with a deadline. Then each initialises MPI.
+The process manager that the library needs then runs in the same process (`ProcessManager`).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def join_mpi(
 ) -> Any:
     """Become rank ``rank`` of ``ranks`` in MPI.COMM_WORLD; return the module `mpi4py.MPI`.
 
-    To be called by all ranks, with the same store, once in the life of a process. Where a launcher
-    of MPI has started each of them as this very rank of as many, its job is used. ``own_address``
-    is that of this computer from which the others are reached; ``check`` is called while others
-    are waited for, and may raise.
+    To be called by all ranks, with the same store, once in the life of a process. If a launcher of
+    MPI has started every one of them as the same rank of as many, its job is used. ``own_address``
+    is the address of this computer from which the others are reached. ``check`` is called during
+    waiting, and may raise.
 
-    Raises ConfigError if MPI cannot be used so, or not by the interface that the user of a rank
-    names; ExchangeTimeout, with the ranks that do not come within ``timeout_seconds``; what the
-    store raises.
+    Raises ConfigError if MPI cannot be used so, or if the network interface that a rank's user
+    names cannot; ExchangeTimeout, with the ranks that are missing after ``timeout_seconds``; and
+    what the store raises.
     """
     if not 0 <= rank < ranks:
         raise ConfigError(f"rank {rank} of {ranks}: expected one of 0 to {ranks - 1}")
@@ -59,11 +59,12 @@ def join_mpi(
 
 
 def leave_mpi(timeout_seconds: float) -> bool:
-    """Finalise MPI together with all other ranks; tell whether that came to its end in time.
+    """Finalise MPI together with all other ranks; tell whether it was finalised in time.
 
-    To be called by all ranks that have joined, before a run ends well; others just end. MPI is
-    left as it is, and the process can end, if another rank does not come, or if this one has left
-    before or could not join. Rank 0, in whose process the store may be, returns last.
+    To be called by all ranks that have joined, at a normal end of the run; after a failure a
+    process just ends. MPI is not finalised, and the process can still end, if another rank is
+    missing, or if this one has left before or could not join. Rank 0, whose process may have the
+    store, returns last.
     """
     return _MEMBERSHIP[0].leave(timeout_seconds) if _MEMBERSHIP else True
 
@@ -77,7 +78,7 @@ class _Membership:
         self._in_peace = False
 
     def join(self, own_address: str | None) -> Any:
-        """Meet the others, initialise MPI, and see that the job is the one asked for."""
+        """Find the others, initialise MPI, and check that the job has the right ranks."""
         cards = self._meet()
         files = SharedFiles()
         prepare(own_address)
@@ -106,7 +107,7 @@ class _Membership:
         return module
 
     def leave(self, limit_seconds: float) -> bool:
-        """Finalise, once, if all others come to that."""
+        """Finalise, once, if all others do so too."""
         if not self._in_peace or self._thread is None:
             return False
         self._in_peace = False
@@ -119,7 +120,7 @@ class _Membership:
             return False
 
     def _meet(self) -> list[Any]:
-        """What all ranks have to know of each other."""
+        """Exchange what all ranks have to know of each other (a card of each); check it."""
         card = {
             "node": this_node(),
             "launched": _is_it(launched_mpi_job(), self._fence.rank, self._fence.ranks),
@@ -146,7 +147,7 @@ class _Membership:
     def _initialise(self) -> None:
         library = self._library
         self._thread = MpiThread(library.initialise, library.finalise, self._fence.check)
-        # A rank that is missing is known by name, a little later, where this one's manager waits.
+        # If a rank is missing, this one's manager times out a little later, and names it.
         self._thread.await_initialised(self._left() + 2 * REPORT_SECONDS)
 
     def _barrier(self, word: str) -> list[str]:
@@ -161,11 +162,11 @@ class _Membership:
 
 
 _MEMBERSHIP: list[_Membership] = []
-"""None, or the one of this process: MPI cannot be initialised a second time."""
+"""Empty, or the one membership of this process: MPI cannot be initialised a second time."""
 
 
 def _card(rank: int, word: str) -> dict[str, Any]:
-    """What a rank has brought; CollectiveError where it is no card of this version."""
+    """Return the card of a rank; CollectiveError if it is none of this version."""
     try:
         return checked(decoded(word.encode("utf-8", "replace")), _CARD)
     except MessageError as error:

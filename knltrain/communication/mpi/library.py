@@ -1,7 +1,7 @@
-"""The MPI library that mpi4py is bound to: found by mpi4py, called without Python's lock.
+"""The MPI library that mpi4py is bound to: found by mpi4py, initialised without the GIL.
 
-mpi4py holds that lock while it initialises MPI, so that no thread of the process could answer the
-library meanwhile. The same library, called by ctypes, lets it go.
+mpi4py holds the GIL while it initialises MPI, so no thread of the process could answer the library
+meanwhile. A call of the same library by ctypes releases it.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ SETTINGS = {
     "I_MPI_THREAD_YIELD": "3",
     "I_MPI_THREAD_SLEEP": "100",
 }
-"""What Intel MPI must find: workers stay on their cores; who waits for long sleeps between two
-looks, for 100 microseconds, instead of keeping a core busy."""
+"""Settings of Intel MPI: it must not pin workers to other cores, and long waits must sleep (100
+microseconds between two polls) instead of keeping a core busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class MpiLibrary:
-    """An MPI library that is loaded, and the first line of what it says of itself."""
+    """A loaded MPI library, and the first line of its version."""
 
     functions: ctypes.CDLL
     version: str
 
     @property
     def speaks_pmi(self) -> bool:
-        """Whether it is of the MPICH family, which a process manager of ours can serve."""
+        """Whether it is of the MPICH family, which our process manager can serve."""
         return any(name in self.version for name in ("MPICH", "Intel(R) MPI", "MVAPICH"))
 
     def initialised(self) -> bool:
-        """Whether MPI has been initialised in this process, by whomever, or finalised already."""
+        """Whether MPI has been initialised in this process (it may be finalised already)."""
         flag = ctypes.c_int()
         self.functions.MPI_Initialized(ctypes.byref(flag))
         return bool(flag.value)
@@ -69,7 +69,7 @@ def mpi_library() -> MpiLibrary:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of a library whose binary interface it does not know
+            warnings.simplefilter("error")  # mpi4py warns if it does not know the library's ABI
             found = importlib.util.find_spec("mpi4py.MPI")
         if found is None or found.origin is None:
             raise ImportError("mpi4py has no module MPI")
@@ -83,9 +83,9 @@ def mpi_library() -> MpiLibrary:
 
 
 def prepare(own_address: str | None) -> None:
-    """Set what a library must find when it is initialised, but for what the user has set.
+    """Set the environment variables of the MPI library, except those that the user has set.
 
-    ``own_address`` is that of this computer from which the others can be reached.
+    ``own_address`` is the address of this computer from which the others can be reached.
     """
     interface = None if own_address is None else interface_of(own_address)
     set_unless_set({**SETTINGS, **({} if interface is None else {"FI_TCP_IFACE": interface})})

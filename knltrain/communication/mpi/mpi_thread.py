@@ -1,4 +1,4 @@
-"""The thread in which MPI is initialised and finalised, so that nobody waits for it for ever."""
+"""The thread in which MPI is initialised and finalised, so that the caller can time out."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _CHECK_SECONDS = 0.1
 
 @final
 class MpiThread:
-    """Calls ``initialise`` in a thread of its own, and later ``finalise``, as MPI asks for.
+    """Calls ``initialise``, and later ``finalise``, in the same thread, as MPI requires.
 
-    Both return MPI's error code. ``check`` is called now and then by who waits for that, and may
-    raise. A thread that is stuck in a call does not keep the process from ending.
+    Both return MPI's error code. ``check`` is called now and then during waiting, and may raise. A
+    thread that is stuck in a call does not keep the process from ending.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class MpiThread:
         threading.Thread(target=self._run, name="MPI", daemon=True).start()
 
     def fail(self, error: BaseException) -> None:
-        """Have whoever waits for this thread raise an error."""
+        """Make the callers that wait for this thread raise an error."""
         with self._changed:
             self._failure = error
             self._changed.notify_all()
 
     def await_initialised(self, limit_seconds: float) -> None:
-        """Return when MPI is initialised; raise what has failed, ExchangeTimeout past the limit."""
+        """Return when MPI is initialised; raise its error, or ExchangeTimeout past the limit."""
         self._await(1, limit_seconds)
 
     def finalise(self, limit_seconds: float) -> None:
-        """Have MPI finalised, which takes all ranks; raises as `await_initialised` does."""
+        """Finalise MPI, together with all ranks; raises as `await_initialised` does."""
         with self._changed:
             self._asked = 2
             self._changed.notify_all()
@@ -74,7 +74,7 @@ class MpiThread:
                 self._changed.wait_for(lambda number=number: self._asked >= number)  # type: ignore[misc]
             try:
                 code = call()
-            except BaseException as error:  # noqa: BLE001  # whoever waits raises it
+            except BaseException as error:  # noqa: BLE001  # the waiting caller raises it
                 self.fail(error)
                 return
             if code != 0:

@@ -1,7 +1,7 @@
-"""Memory that MPI makes, put where a worker's placement wants it, and proved page by page.
+"""Placement of MPI windows: moves the pages to the worker's memory, and checks each of them.
 
-A segment is placed by who makes it (`Segment.place`), before anybody touches it. A window's memory
-is MPI's, which may have touched it: its pages are moved then, as far as nobody else has them.
+A segment is placed before its first touch (`Segment.place`). MPI allocates a window, and may have
+touched it. So its pages are moved, unless another process has mapped them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _WINDOWS: list[str] = []
 
 
 def place_window(memory: memoryview, what: str, placement: Placement | None = None) -> None:
-    """Put the whole pages of a new window where a placement wants them, and zeros into each.
+    """Move the whole pages of a new window to the nodes of a placement, and zero them.
 
-    That is this process's own, by default. Vectors are part of the arena "model", where it has
-    arenas. `window_remarks` tells what came of it. Raises SegmentError where the placement is
-    ``strict`` and a page cannot be had there.
+    By default it is this process's placement. If that has arenas, vectors belong to the arena
+    "model". `window_remarks` reports the result. Raises SegmentError if the placement is
+    ``strict`` and a page cannot be placed there.
     """
     placement = placement or own_placement()
     if placement is None:
@@ -52,7 +52,7 @@ def place_window(memory: memoryview, what: str, placement: Placement | None = No
 
 
 def window_remarks() -> tuple[str, ...]:
-    """Of each window of this process that was placed, how much of it is where it was to be."""
+    """Return how much of each placed window of this process lies on the wanted nodes."""
     return tuple(dict.fromkeys(_WINDOWS))
 
 

@@ -1,9 +1,9 @@
-"""Calls of MPI in loops that leave Python alone: compiled, without the GIL, with naps.
+"""Compiled loops that poll MPI without the GIL, with sleeps in between.
 
-A thread that came back to Python after each call would wait for the GIL there, for five
-milliseconds whenever another thread computes in Python. mpi4py knows where MPI's functions are;
-they are called at their addresses. A handle is an int or a pointer, by the library: passed as 64
-bits, of which the callee takes what it needs.
+A thread that returned to Python after each call would wait there for the GIL, for five milliseconds
+whenever another thread computes in Python. The loops call MPI's functions by the addresses that
+mpi4py knows. A handle is an int or a pointer, depending on the library. It is passed as 64 bits;
+the callee takes the bits that it needs.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from knltrain.communication.shared_memory.atomics import Words, read
 from vectorized_ops.numba.compiling.compiler import kernel
 
 STATUS_BYTES = 512
-"""More than an MPI_Status has in any library."""
+"""More than the size of MPI_Status in any library."""
 
 FAILED = -1
-"""What the kernels return when MPI has returned an error, which is in `results[2]`."""
+"""The result of the kernels if MPI has returned an error; its code is in `results[2]`."""
 
 _WORD: Any = types.int64
 _CLOCK_MONOTONIC = 1
 _YIELD_NANOSECONDS = 20_000_000
-"""So long who waits for a transfer gives the core away between two looks; then it naps. 28 MB go
-over 10 Gbit/s in as long, and sockets want to be emptied meanwhile."""
+"""How long a wait for a transfer yields the core between two polls, before it sleeps. 28 MB take as
+long over 10 Gbit/s, and sockets must be drained meanwhile."""
 _NAP_MICROSECONDS = 50
 _BUSY_NANOSECONDS = 5_000
-"""A call that takes longer has moved something: one with nothing to do takes about one."""
+"""A call that takes longer has moved data; one with nothing to do takes about one microsecond."""
 _ATTENTIVE_NANOSECONDS = 300_000
-"""So long after such a call there is no nap: the next piece is on its way."""
+"""No sleep for so long after such a call: the next piece is in transit."""
 
 _sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())
 _usleep: Any = types.ExternalFunction("usleep", types.int32(types.uint32))
@@ -44,13 +44,13 @@ _clock_gettime: Any = types.ExternalFunction("clock_gettime", types.int32(types.
 
 
 def address_of(mpi: Any, function: str) -> int:
-    """Return where a function of the MPI library lies that mpi4py has loaded."""
+    """Return the address of a function of the MPI library that mpi4py has loaded."""
     found = ctypes.CDLL(mpi.__file__)[function]
     return ctypes.cast(found, ctypes.c_void_p).value or 0
 
 
 def _emit_call(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-    """Call what lies at the first argument with the others; an int is returned."""
+    """Call the function at the address of the first argument with the others; returns an int."""
     word = ir.IntType(64)
     kind = ir.FunctionType(ir.IntType(32), [word] * len(arguments[1:]))
     function = builder.inttoptr(arguments[0], kind.as_pointer())
@@ -75,7 +75,7 @@ _iprobe: Any = intrinsic(_emit_iprobe)
 
 @kernel
 def _nanoseconds(now: Words) -> int:
-    """Time of the clock that goes on evenly; ``now`` (2,) is scratch."""
+    """Return the time of the monotonic clock; ``now`` (2,) is scratch."""
     _clock_gettime(_CLOCK_MONOTONIC, now.ctypes.data)
     nanoseconds: int = now[0] * 1_000_000_000 + now[1]
     return nanoseconds
@@ -85,11 +85,11 @@ def _nanoseconds(now: Words) -> int:
 def finish_until(
     at: int, requests: Words, results: Words, waited_nanoseconds: int, limit_nanoseconds: int
 ) -> int:
-    """Call MPI_Test, which is ``at`` this address, on requests whose handles lie at ``requests``.
+    """Call MPI_Test, ``at`` this address, on requests whose handles are at ``requests``.
 
-    Gives the core away between two rounds as long as all of it, ``waited_nanoseconds`` before this
-    call included, has taken 20 ms; naps between them from then on. Finished ones are moved behind
-    the others. Returns how many are left after ``limit_nanoseconds``, or FAILED. ``results``
+    Yields the core between two polls for the first 20 ms, of which ``waited_nanoseconds`` were
+    before this call; sleeps between them afterwards. Finished requests are moved behind the others.
+    Returns how many are left after ``limit_nanoseconds``, or FAILED. ``results``
     (3 + STATUS_BYTES / 8,) is scratch.
     """
     left: int = requests.shape[0]
@@ -123,11 +123,11 @@ def finish_until(
 def progress_until(
     at: int, group: int, source: int, tag: int, longest_nap: int, stop: Words, results: Words
 ) -> int:
-    """Call MPI_Iprobe, which is ``at`` this address, until ``stop`` (1,) is not 0.
+    """Call MPI_Iprobe, ``at`` this address, until ``stop`` (1,) is not 0.
 
-    That lets MPI do what others have asked of this process. Stays awake, giving the core away, as
-    long as calls find something to do, then naps, twice as long each time, up to ``longest_nap``
-    microseconds. Returns 0, or FAILED. ``results`` (3 + STATUS_BYTES / 8,) is scratch.
+    So MPI progresses the one-sided operations of others. Yields the core between calls as long as
+    they move data, then sleeps with exponential backoff, up to ``longest_nap`` microseconds.
+    Returns 0, or FAILED. ``results`` (3 + STATUS_BYTES / 8,) is scratch.
     """
     nap = 1
     quiet_since = _nanoseconds(results)
@@ -149,5 +149,5 @@ def progress_until(
 
 
 def scratch() -> npt.NDArray[np.int64]:
-    """Return what the kernels above need beside their arguments."""
+    """Return the scratch array ``results`` of the kernels above."""
     return np.zeros(3 + STATUS_BYTES // 8, np.int64)

@@ -1,8 +1,8 @@
-"""The process manager of one rank, which an MPI library of the MPICH family talks to: PMI 1.1.
+"""The process manager of one rank, for MPI libraries of the MPICH family: protocol PMI 1.1.
 
 The library writes a line of `name=value` pairs, beginning with cmd=, and reads a line in answer.
-What a rank puts is known to all of them once they have met in the next barrier (Balaji et al.,
-EuroMPI 2010; the protocol of MPICH's hydra).
+What a rank puts is visible to all ranks after the next barrier (Balaji et al., EuroMPI 2010; the
+protocol of MPICH's hydra).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _REFUSED = {
 }
 
 Meet = Callable[[str], list[str]]
-"""Brings one word, returns those of all ranks; see `Fence.gather`."""
+"""An all-gather of one text of each rank; see `Fence.gather`."""
 
 
 @final
 class ProcessManager:
-    """Answers one rank's MPI library; ``meet`` is how it comes together with those of the others.
+    """Answers one rank's MPI library; ``meet`` exchanges texts with the managers of the others.
 
-    ``job`` is a name that no other job has: MPICH makes names of shared memory of it. ``mapping``
-    says which ranks share a node. Processes that join or leave later there are none:
-    to spawn and to publish is refused.
+    ``job`` is a name that no other job has: MPICH derives names of shared memory from it.
+    ``mapping`` says which ranks share a node. No processes join or leave later, so the commands to
+    spawn and to publish are refused.
     """
 
     def __init__(self, job: str, ranks: int, mapping: str, meet: Meet) -> None:
@@ -51,12 +51,12 @@ class ProcessManager:
         self._known = {MAPPING: mapping}
         self._in_many_lines = False
         self.aborted: int | None = None
-        """The status with which the library wants its launcher to end the process."""
+        """The exit status with which the library asks its launcher to end the process."""
 
     def answer(self, line: str) -> str | None:
-        """Return the line to answer one with, both without their ends; None where none is due.
+        """Return the answer to a line, both without newlines; None if there is no answer.
 
-        Raises what ``meet`` raises, and CollectiveError for what others bring there.
+        Raises what ``meet`` raises, and CollectiveError for invalid texts of others.
         """
         if line.startswith("mcmd="):
             self._in_many_lines = True
@@ -115,7 +115,7 @@ class ProcessManager:
                 self._known.update(checked(found, dict.fromkeys(found, (str,))))
             except MessageError as error:
                 raise CollectiveError(
-                    f"rank {rank} of MPI has put what is no word of PMI: {error}"
+                    f"rank {rank} of MPI has put what PMI does not allow: {error}"
                 ) from None
         self._own = {}
 

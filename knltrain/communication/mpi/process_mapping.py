@@ -1,4 +1,4 @@
-"""Which ranks share a node, found out by themselves, and said in the words of PMI."""
+"""Which ranks share a node: found by the ranks themselves, written in the format of PMI."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 
 def this_node() -> str:
-    """Return what processes have in common that can share memory, and others have not.
+    """Return a text that is equal for exactly those processes that can share memory.
 
-    That is the computer since its start, the namespaces of network and process ids, and the file
-    system of shared memory: containers of one computer are nodes of their own.
+    It is made of the computer's boot, the namespaces of network and process ids, and the file
+    system of shared memory. So containers of one computer are nodes of their own.
     """
     namespaces = [str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in _NAMESPACES]
     found = _SHARED_MEMORY.stat()
@@ -29,8 +29,8 @@ def this_node() -> str:
 def process_mapping(nodes: Sequence[str]) -> str:
     """Return the mapping of ranks, given the node of each, as `(vector,(0,2,4))`.
 
-    A block (first node, count of nodes, ranks on each) stands for ranks in a row. Raises
-    CollectiveError where so many blocks are needed that a library could not read them.
+    A block (first node, number of nodes, ranks on each) stands for consecutive ranks. Raises
+    CollectiveError if it takes more blocks than a library can read.
     """
     numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
     blocks: list[tuple[int, int, int]] = []

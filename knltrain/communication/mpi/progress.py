@@ -1,4 +1,4 @@
-"""A thread that lets MPI answer others while this process computes."""
+"""A progress thread of MPI: it serves the operations of others while this process computes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _END_SECONDS = 10.0
 
 @final
 class Progress:
-    """Progress of a passive owner, from the making of this until `stop`.
+    """The progress thread of a passive target, from its construction until `stop`.
 
-    One-sided operations over TCP are done at the owner by whoever calls MPI there; a process that
-    computes calls nothing. (Within a computer they need nobody.) The thread calls MPI without the
-    GIL: all the time while data come, every half of a millisecond while none do. ``group`` is a
-    communicator of the program's own, in which nobody sends messages.
+    Over TCP a one-sided operation is done at the target only when a thread there calls MPI, and a
+    process that computes does not. (Within a computer no such call is needed.) The thread calls MPI
+    without the GIL: continuously while data arrive, every half millisecond while none do. ``group``
+    is a communicator of its own, in which no rank sends messages.
     """
 
     def __init__(self, mpi: Any, group: Any) -> None:
@@ -38,7 +38,7 @@ class Progress:
         publish(self._stop, 0, 0)
         self._thread = threading.Thread(target=self._run, name="MPI progress", daemon=True)
         self._thread.start()
-        atexit.register(self._end)  # MPI must not be called when it has been finalised
+        atexit.register(self._end)  # MPI must not be called after it is finalised
 
     def stop(self) -> None:
         """End the thread; raises PeerLost if MPI has failed in it."""
@@ -60,5 +60,5 @@ class Progress:
 
 
 def failure(mpi: Any, code: int) -> PeerLost:
-    """Return what to say of an error of MPI."""
+    """Return the error to raise for an error code of MPI."""
     return PeerLost(f"MPI failed: {mpi.Get_error_string(code)}; another process may be gone")

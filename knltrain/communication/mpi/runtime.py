@@ -1,4 +1,4 @@
-"""mpi4py, loaded when it is asked for: with threads, and with words that help where it is not."""
+"""mpi4py, loaded on demand, with threads; the error says how to install what is missing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ INSTALL = "pip install 'knltrain[mpi]', and impi-rt where the machine has no MPI
 def load_mpi(initialize: bool = True) -> Any:
     """Return the module `mpi4py.MPI`, initialised so that several threads may call it.
 
-    Without ``initialize`` MPI has been initialised by other means (`join_mpi`), and whoever has
-    done so finalises it.
+    Without ``initialize`` MPI has been initialised by `join_mpi`, which also finalises it.
 
     Raises ConfigError if mpi4py or the MPI library below it is missing or broken, or if that
     library allows only one thread to call it.

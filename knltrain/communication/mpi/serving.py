@@ -14,16 +14,16 @@ from knltrain.communication.mpi.process_manager import FAREWELL, ProcessManager
 from knltrain.errors import FAILURE
 
 _LEFT_WAITING: list[socket.socket] = []
-"""Connections that stay open: a library that finds its own closed ends the process."""
+"""Connections that stay open: if a library finds its own closed, it ends the process."""
 
 
 @final
 class Serving:
-    """Answers what comes in at the other end of ``fd``, until the process ends.
+    """Answers requests of the MPI library at the other end of ``fd``, until the process ends.
 
-    ``fd`` is for the library, which closes it. ``on_failure`` is called with what made an answer
-    impossible; the library then gets none, and waits for ever, where an answer that refuses would
-    have it end the process. A library that aborts leaves that to its launcher: the process ends.
+    ``fd`` is for the library, which closes it. If an answer fails, ``on_failure`` is called with
+    the error. The library then gets no answer and blocks; a refusal would make it end the process.
+    If the library aborts it asks its launcher to end the process, so this thread does.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Serving:
         threading.Thread(target=self._serve, name="process manager", daemon=True).start()
 
     def prepare_for_exit(self) -> None:
-        """Have MPICH find an answer when it is unloaded: by then no thread of Python runs any more.
+        """At exit, write MPICH's last answer in advance: no thread runs when it is unloaded.
 
         To be called once MPI is initialised; before, the library would take it for another answer.
         """
@@ -47,7 +47,7 @@ class Serving:
                 for line in lines:
                     self._answer(line.decode("ascii", errors="replace").rstrip("\r\n"))
             self._connection.close()
-        except BaseException as error:  # noqa: BLE001  # whoever waits for MPI raises it
+        except BaseException as error:  # noqa: BLE001  # the caller that waits for MPI raises it
             _LEFT_WAITING.append(self._connection)
             self._on_failure(error)
 

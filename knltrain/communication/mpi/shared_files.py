@@ -1,7 +1,7 @@
-"""Names of an MPI library's files in shared memory, which nobody needs once all ranks have them.
+"""Removal of an MPI library's files in /dev/shm, whose names are unused once all ranks map them.
 
-Intel MPI takes them away by itself while it is initialised, MPICH at its end. Where a rank dies
-before that, they would stay.
+Intel MPI removes them during its initialisation, MPICH at its end. If a rank died before that, they
+would be left behind.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import final
 FOLDER = Path("/dev/shm")
 _NAMES = ("Intel_MPI_*", "mpich_shm_*", "mpich_shar_tmp*")
 _AT_REST_SECONDS = 1.0
-"""A file that has been made, and is about to be mapped, is younger."""
+"""Files younger than this may be about to be mapped."""
 
 
 @final
 class SharedFiles:
-    """The files of MPI libraries that come into being from now on, on this computer."""
+    """The files of MPI libraries that are created from now on, on this computer."""
 
     def __init__(self) -> None:
         self._before = set(_files())
 
     def remove_mapped(self) -> None:
-        """Take away the names of those that this process has mapped: all ranks have them."""
+        """Unlink the files that this process has mapped; all ranks have them by then."""
         mapped = _mapped_by("self")
         for path in _files():
             if str(path) in mapped:
                 _remove(path)
 
     def remove_abandoned(self) -> None:
-        """Take away those of this user that no process has mapped: their ranks are dead."""
+        """Unlink this user's files that no process has mapped: their ranks are dead."""
         mapped: set[str] = set()
         for path in Path("/proc").iterdir():
             if path.name.isdigit():
@@ -53,7 +53,7 @@ def _files() -> Iterator[Path]:
 
 
 def _mapped_by(process: str) -> set[str]:
-    """Paths below FOLDER that a process has mapped; none where it is not ours to look at."""
+    """Return the paths below FOLDER that a process has mapped; none if access is denied."""
     try:
         lines = Path(f"/proc/{process}/maps").read_text(errors="replace").splitlines()
     except OSError:

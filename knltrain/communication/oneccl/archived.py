@@ -1,4 +1,4 @@
-"""Intel's archived bindings of oneCCL for PyTorch, for who still has them."""
+"""Intel's archived bindings of oneCCL for PyTorch, for users who still have them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MODULE = "oneccl_bindings_for_pytorch"
 
 
 def load_archived_bindings() -> None:
-    """Let them register their backend "ccl", which is theirs instead of ours from then on.
+    """Import them, so that "ccl" is their backend instead of ours.
 
-    To be called before `knltrain.torch_distributed` is imported. Raises ConfigError where they are
+    To be called before `knltrain.torch_distributed` is imported. Raises ConfigError if they are
     not installed, or do not fit this PyTorch.
     """
     try:

@@ -1,4 +1,4 @@
-"""A rank's part in a communicator of oneCCL: operations on memory, given by address."""
+"""One rank of a communicator of oneCCL: operations on memory given by address."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ KINDS = {
     "float64": 8,
     "bfloat16": 9,
 }
-"""Kinds of elements that oneCCL knows, with its numbers."""
+"""Kinds of elements that oneCCL supports, with its numbers."""
 
 OPERATIONS = {SUM: 0, PRODUCT: 1, MAX: 2, MIN: 3}
-"""Reductions that it can do on a CPU, in an order that depends on the count and the ranks. Those to
-all ranks give all the same bits, but for MAX and MIN where there are NaNs."""
+"""Reductions that oneCCL supports on a CPU. Their order depends on the count and the ranks.
+Reductions to all ranks give all the same bits, except MAX and MIN if there are NaNs."""
 
 _BYTES = KINDS["uint8"]
 
 
 class _UniqueId(ctypes.Structure):
-    """Passed by value."""
+    """oneCCL's id of a communicator, passed by value."""
 
     _fields_ = [("bytes", ctypes.c_char * ID_BYTES)]
 
 
 def unique_id() -> bytes:
-    """Return an id by which the ranks of one communicator find each other; for one of them to call.
+    """Return an id by which the ranks of a communicator find each other; one of them calls this.
 
     Raises CollectiveError as `Communicator` does.
     """
@@ -50,10 +50,10 @@ def unique_id() -> bytes:
 class Communicator:
     """Rank ``rank`` of ``ranks`` processes that call the same operations in the same order.
 
-    Every operation blocks until this rank's part is done, without Python's lock; if a peer never
-    comes, for ever. A process may be in several communicators, but at work in one at a time; what
-    they hold it holds until it ends, as to destroy one waits for all ranks to do so, too. Raises
-    CollectiveError if the library cannot be loaded or refuses, with the function's name and code.
+    Every operation blocks, without the GIL, until this rank's part is done: for ever if a peer is
+    missing. A process may be in several communicators, but use one at a time. Their resources are
+    freed only at its end, since destroying a communicator waits for all ranks to do so. Raises
+    CollectiveError if the library cannot be loaded or fails, with the function's name and code.
     """
 
     def __init__(self, rank: int, ranks: int, common_id: bytes) -> None:
@@ -90,15 +90,15 @@ class Communicator:
         self._do("Broadcast", address, address, bytes_, _BYTES, root)
 
     def all_gather(self, source: int, target: int, bytes_: int) -> None:
-        """Collect the ``source`` of every rank, all of ``bytes_``, one behind the other."""
+        """Gather the ``source`` of every rank, ``bytes_`` each, one behind the other."""
         self._do("AllGather", source, target, bytes_, _BYTES)
 
     def all_to_all(self, source: int, target: int, bytes_: int) -> None:
-        """Send part r of ``source`` to rank r, and get one of each; parts are of ``bytes_``."""
+        """Send part r of ``source`` to rank r, receive one of each; parts have ``bytes_``."""
         self._do("AllToAll", source, target, bytes_, _BYTES)
 
     def _do(self, name: str, source: int, target: int, count: int, *numbers: int) -> None:
-        """Call a function whose arguments begin with memory and count, and end as they all do."""
+        """Call a function of oneCCL; ``numbers`` are its arguments after the count."""
         if count:
             _call(
                 f"oneccl{name}",

@@ -1,4 +1,4 @@
-"""oneCCL's library: where it is, what it must find in the environment, how it is loaded."""
+"""oneCCL's library: its place, the environment variables that it needs, and loading it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ ENVIRONMENT = {
     "CCL_WORKER_OFFLOAD": "0",
     "CCL_LOG_LEVEL": "error",
 }
-"""What the library must find when it is loaded: no GPU is looked for; no launcher of MPI is needed;
-each call works itself, where threads that spin for it would need cores of their own; and nothing is
-printed of these being as they are."""
+"""Variables that the library must find when it is loaded. It then
+
+- looks for no GPU,
+- needs no launcher of MPI,
+- works in the calling thread, not in threads that busy-wait and would need cores of their own,
+- prints nothing about these settings.
+"""
 
 _NEEDED_FIRST = (
     "libintlc.so.5",
@@ -40,12 +44,12 @@ _NEEDED_FIRST = (
     "libfabric.so.1",
     "libmpi.so.12",
 )
-"""What it would look for in LD_LIBRARY_PATH, which must be set before a process starts. A library
-that is loaded already is found without."""
+"""Libraries that it would look for in LD_LIBRARY_PATH, which must be set before a process starts.
+They are loaded first instead: a loaded library is found without that path."""
 
 
 def installed() -> tuple[str, Path] | None:
-    """Version of the package from PyPI and the folder of its libraries; None where it is not."""
+    """Return the version of the PyPI package and the folder of its libraries; None if missing."""
     try:
         found = importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
@@ -83,11 +87,11 @@ def library() -> ctypes.CDLL:
 
 @atexit.register
 def _end_without_clearing_up() -> None:
-    """Have the process end without oneCCL's own clearing up, with the status that it wants.
+    """Make the process end without oneCCL's exit handlers, with its own exit status.
 
-    That fails the process if rank 0 ended before, or if a call that never returns is under way.
-    What Python does at exit is done. Of what is to be done after it, the last registered comes
-    first: hence this now, when all of oneCCL's is.
+    Those handlers fail the process if rank 0 ended before, or if a call that never returns is under
+    way. Python's exit handlers still run. C's handlers run last registered first, so this one is
+    registered now, after all of oneCCL's.
     """
     if library.cache_info().currsize:
         libc = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-"""Sums over all processes that go on while the caller computes: the seam, alone, and on a node."""
+"""Asynchronous sums over all processes: the interface, for one process, and for a node."""
 
 from knltrain.communication.reduction.on_node import NodeReducer
 from knltrain.communication.reduction.reducer import Reducer, Reduction

@@ -1,4 +1,4 @@
-"""How processes of one node, started by whatever means, come to one group: by an address."""
+"""The rendezvous of processes of one node, however they were started: by an address."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _WAY_OUT = "give NodeReducer.meet a longer timeout_seconds"
 def met_group(
     address: str, rank: int, ranks: int, timeout_seconds: float
 ) -> tuple[GroupSegment, Group]:
-    """Return the memory and the group of all who meet at ``address``, once all are there.
+    """Return the segment and the group of all ranks that use ``address``, once all are there.
 
     Errors are those of `NodeReducer.meet`.
     """
     if not 0 <= rank < ranks:
         raise CollectiveError(
-            f"rank {rank} of {ranks} was to meet the others at {address!r}: expected a rank from 0 "
-            f"to {ranks - 1}, each once"
+            f"rank {rank} of {ranks} at address {address!r}: expected a rank from 0 to "
+            f"{ranks - 1}, each once"
         )
     deadline = time.monotonic() + timeout_seconds
     segment = GroupSegment.create(ranks) if rank == 0 else _entered(address, ranks, deadline)
@@ -49,13 +49,13 @@ def _opened(address: str, segment: GroupSegment) -> DescriptorServer:
         return DescriptorServer(segment.fd, address)
     except OSError as error:
         raise SegmentError(
-            f"rank 0 cannot be met at address {address!r}: {error.strerror or error}; expected a "
+            f"rank 0 cannot listen at address {address!r}: {error.strerror or error}; expected a "
             "short text that no other program on this computer uses"
         ) from None
 
 
 def _entered(address: str, ranks: int, deadline: float) -> GroupSegment:
-    """Map the memory of rank 0, which may come later."""
+    """Map the segment of rank 0, which may start later."""
     while True:
         try:
             fd = fd_behind(address)
@@ -63,7 +63,7 @@ def _entered(address: str, ranks: int, deadline: float) -> GroupSegment:
         except SegmentError as error:
             if time.monotonic() > deadline:
                 raise ExchangeTimeout(
-                    f"rank 0 was not to be met in time: {error}; start rank 0 on this computer, "
+                    f"rank 0 did not come in time: {error}; start rank 0 on this computer, "
                     "with the same address"
                 ) from None
             time.sleep(_PAUSE_SECONDS)

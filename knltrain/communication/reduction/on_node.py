@@ -1,7 +1,7 @@
 """Sums between processes of one node, through shared memory, by a thread beside those that compute.
 
-The thread calls compiled kernels, which hold no lock of Python's, and sleeps where it waits for
-others: the calling thread computes meanwhile.
+The thread calls compiled kernels without the GIL, and sleeps while it waits for others. So the
+calling thread computes meanwhile.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from knltrain.vectors import FloatArray
 from vectorized_ops.reference.reduction import MEAN, SUM
 
 _LARGE = 128 * 1024
-"""Values; a sum of so many goes the way of large ones."""
+"""A number of values that takes the algorithm for long vectors."""
 
 
 @final
 class NodeReducer(Reducer):
     """Adds up by ``collectives``, one sum after the other, in a thread of its own.
 
-    ``leave`` is called at the end. The thread runs on ``cpus``, if any are given; else on those of
-    the thread that has made this.
+    ``leave`` is called at the end. The thread runs on ``cpus`` if given, else on the CPUs of the
+    thread that made this.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class NodeReducer(Reducer):
         timeout_seconds: float = 60.0,
         cpus: Iterable[int] = (),
     ) -> NodeReducer:
-        """Meet the other ranks of this node and become ``rank`` of ``ranks``.
+        """Wait for the other ranks of this node, and become ``rank`` of ``ranks``.
 
         All give the same ``address``, any short text that no other program on this node uses.
         ``timeout_seconds`` is how long the others may be late, now and in every sum.
         Raises ExchangeTimeout if they are later, PeerLost if one came and has ended, SegmentError
-        for an address that is in use, CollectiveError for a rank that cannot be.
+        for an address in use, CollectiveError for a rank out of range.
         """
         segment, group = met_group(address, rank, ranks, timeout_seconds)
         try:
-            for size in (1, _LARGE):  # compiles the kernels: that is no part of a layer's sum
+            for size in (1, _LARGE):  # compile the kernels now, not in a layer's sum
                 zeros = np.zeros(size, np.float32)
                 group.all_reduce(int(zeros.ctypes.data), size, "float32", SUM)
         except BaseException:
@@ -74,13 +74,13 @@ class NodeReducer(Reducer):
         check_values(values)
         if self._is_closed:
             raise CollectiveError(
-                "a sum was started by a reducer that is closed: expected an open one; close it "
-                "when training has ended"
+                "a sum was started by a closed reducer: expected an open one; close it when "
+                "training has ended"
             )
         return _InThread(self._thread.submit(self._reduce, values, MEAN if average else SUM))
 
     def close(self) -> None:
-        """Give up the sums that have not begun, and leave the group."""
+        """Cancel the sums that have not begun, and leave the group."""
         if not self._is_closed:
             self._is_closed = True
             self._thread.shutdown(cancel_futures=True)
@@ -94,7 +94,7 @@ class NodeReducer(Reducer):
 
 @final
 class _InThread(Reduction):
-    """What the thread does; it ends by the time limit of the collectives at the latest."""
+    """A sum in the thread; it ends at the latest by the time limit of the collectives."""
 
     def __init__(self, future: Future[float]) -> None:
         self._future = future
@@ -103,7 +103,6 @@ class _InThread(Reduction):
         """See `Reduction.wait`."""
         if self._future.cancelled():
             raise CollectiveError(
-                "a sum was waited for whose reducer was closed before it began: close it when "
-                "nothing is under way"
+                "the reducer was closed before this sum began: close it when no sum is under way"
             )
         return self._future.result()

@@ -1,4 +1,4 @@
-"""The seam of an asynchronous sum: start it, compute something else, wait for it."""
+"""The interface of asynchronous sums: start one, compute something else, wait for it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ class Reduction(ABC):
 
     @abstractmethod
     def wait(self) -> float:
-        """Return when the values hold the result: at which `time.perf_counter()` they came to.
+        """Wait for the result; return the `time.perf_counter()` at which the values had it.
 
-        May be called again. Raises what ended the sum: PeerLost, ExchangeTimeout, CollectiveError.
+        May be called again. Raises the error of the sum: PeerLost, ExchangeTimeout or
+        CollectiveError.
         """
 
 
 class Reducer(ABC):
-    """Adds up vectors of ``rank`` and the others of ``ranks``, who start the same sums in order."""
+    """Adds up vectors of all ``ranks``; this is ``rank``. All start the same sums in order."""
 
     rank: int
     ranks: int
@@ -31,9 +32,9 @@ class Reducer(ABC):
     def start(self, values: FloatArray, average: bool = False) -> Reduction:
         """Begin to replace ``values`` by their sum over all ranks, or by their mean.
 
-        All ranks get the same bits. ``values``, contiguous float32 of any shape, are the
-        reduction's until it was waited for. Raises CollectiveError for others; whatever the other
-        ranks do wrong is raised by `Reduction.wait`.
+        All ranks get the same bits. ``values``, contiguous float32 of any shape, belong to the
+        reduction until `Reduction.wait` has returned. Raises CollectiveError for other arrays;
+        errors of other ranks are raised by `Reduction.wait`.
         """
 
     @abstractmethod
@@ -46,7 +47,7 @@ def check_values(values: FloatArray) -> None:
     flags = values.flags
     if values.dtype != np.float32 or not flags.c_contiguous or not flags.writeable:
         raise CollectiveError(
-            f"values of type {values.dtype}, shape {values.shape} and strides {values.strides} "
-            "were to be added up over all ranks: expected contiguous float32 that can be written; "
+            f"cannot sum values of type {values.dtype}, shape {values.shape} and strides "
+            f"{values.strides} over all ranks: expected contiguous float32 that can be written; "
             "give np.ascontiguousarray(values, np.float32)"
         )

@@ -1,4 +1,4 @@
-"""A program of one process: its sums are what it has."""
+"""The reducer of a program of one process: a sum is its own vector."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Alone(Reducer):
         return _Done(time.perf_counter())
 
     def close(self) -> None:
-        """There is nobody to leave."""
+        """Do nothing: there are no others."""
 
 
 @final
 class _Done(Reduction):
-    """What was done when it was asked for."""
+    """A sum that was complete at its start."""
 
     def __init__(self, done_at: float) -> None:
         self._done_at = done_at

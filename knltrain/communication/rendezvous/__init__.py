@@ -1,1 +1,1 @@
-"""How the processes of a run find each other, and learn that one has failed."""
+"""The rendezvous of the processes of a run, and the failure detector between them."""

@@ -1,4 +1,4 @@
-"""How a rank comes to rank 0, which may be at one of several addresses."""
+"""How a rank connects to rank 0, which may be at one of several addresses."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def link_to_first(
     attempt_seconds: float,
     silence_seconds: int,
 ) -> PeerConnection:
-    """Come to the first address, (host, port), where somebody knows the secret, as ``rank``.
+    """Connect as ``rank`` to the first address, (host, port), whose listener knows the secret.
 
-    Somebody else may listen at an address, and let in nobody, or say nothing: each has
-    ``attempt_seconds``. Raises ExchangeTimeout if none of them lets this rank in.
+    Another program may listen at an address, and refuse or not answer, so each address has
+    ``attempt_seconds``. Raises ExchangeTimeout if none of them accepts this rank.
     """
     for address in addresses:
         with suppress(OSError, HandshakeError):
@@ -50,7 +50,7 @@ def link_to_first(
 def _met(
     connection: socket.socket, secret: bytes, rank: int, deadline: float, silence_seconds: int
 ) -> PeerConnection:
-    """A link to rank 0, if it is that which answers: HandshakeError, or OSError if not in time."""
+    """Return a link to rank 0; HandshakeError if another answers, OSError if none in time."""
     said = hello(rank)
     connection.sendall(said)
     answer = b""

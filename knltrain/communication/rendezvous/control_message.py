@@ -1,6 +1,6 @@
-"""Control messages: what processes tell each other of themselves, as bytes that are not trusted.
+"""Control messages between processes, read as untrusted bytes.
 
-A message is JSON in UTF-8. Whoever sent it, reading it takes bounded time, memory and depth, and
+A message is JSON in UTF-8. Whatever the bytes, reading takes bounded time, memory and depth, and
 ends in a value or in a `MessageError`.
 """
 
@@ -17,28 +17,28 @@ DEEPEST: Final = 16
 LONGEST_NUMBER: Final = 40
 
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
-"""A string may lack its end: else every quote of it would be looked behind once more."""
+"""Matches also a string without its end: else the time to scan it would grow quadratically."""
 
 Fields = Mapping[str, tuple[type, ...]]
-"""The keys that a message must have, and the types that their values may be of."""
+"""The keys that a message must have, and the allowed types of their values."""
 
 
 class MessageError(ValueError):
-    """Bytes that are no message, or a message that is none of those expected."""
+    """Bytes that are no message, or a message that is not expected."""
 
 
 def encoded(message: Any) -> bytes:
-    """Return a message as bytes; MessageError if the other end would refuse them."""
+    """Return a message as bytes; MessageError if the receiver would refuse them."""
     text = json.dumps(message, allow_nan=False).encode("ascii")
     decoded(text)
     return text
 
 
 def decoded(text: bytes) -> Any:
-    """Return the message; MessageError where it is none.
+    """Return the message in ``text``; MessageError if it is none.
 
-    Refused are also what JSON's readers see differently or not at all: keys that come twice, NaN
-    and infinities, half a surrogate pair.
+    Also refuses what JSON parsers read differently or reject: duplicate keys, NaN and infinities,
+    unpaired surrogates.
     """
     if len(text) > LONGEST_BYTES:
         raise MessageError(f"{len(text)} bytes: expected at most {LONGEST_BYTES}")
@@ -59,9 +59,9 @@ def decoded(text: bytes) -> Any:
 
 
 def checked(message: Any, fields: Fields) -> dict[str, Any]:
-    """Return a message that has all of these fields, and may have more; else MessageError.
+    """Return the message if it has all of ``fields`` (it may have more); else MessageError.
 
-    Types are meant exactly: True is no int.
+    Types must match exactly: True is no int.
     """
     if not isinstance(message, dict):
         raise MessageError(f"a {type(message).__name__}: expected an object")
@@ -72,7 +72,7 @@ def checked(message: Any, fields: Fields) -> dict[str, Any]:
 
 
 def _check_depth(text: bytes) -> None:
-    """Refuse deep nesting before a parser that calls itself for every level sees it."""
+    """Refuse deep nesting before the recursive parser sees it."""
     depth = 0
     for token in _STRING_OR_BRACKET.finditer(text):
         bracket = token[0]

@@ -1,4 +1,4 @@
-"""The door of rank 0, where others come and strangers may: who comes has to prove itself first."""
+"""The door of rank 0: accepts connections, and admits those that prove to know the secret."""
 
 from __future__ import annotations
 
@@ -22,17 +22,22 @@ from knltrain.communication.rendezvous.visitor import (
 )
 
 SILENCE_SECONDS: Final = 10
-"""Without an answer of the other end's kernel, after which a connection counts as ended."""
+"""A connection counts as ended after so long without an answer of the other end's kernel."""
 
 _PAUSE_SECONDS = 0.02
 
 
 @final
 class Door:
-    """A ``listener`` and those who have come to it, of which ``selector`` tells when they speak.
+    """A ``listener`` and its connections; ``selector`` tells which of them can be read.
 
-    The selector's data are this door, a `Visitor`, or the link to one that has proved to know
-    ``secret``; that stays a visitor until it is `admitted`. Nobody else waits for any of them.
+    The selector's data is one of these:
+
+    - this door, for the listener,
+    - a `Visitor`, for a connection that has not proved to know ``secret``,
+    - a `PeerConnection` (link) for one that has; it counts as a visitor until it is `admitted`.
+
+    No connection blocks the others.
     """
 
     def __init__(
@@ -48,14 +53,14 @@ class Door:
 
     @property
     def pause_seconds(self) -> float | None:
-        """How long to wait for anything at most before the late are to be turned away."""
+        """The longest wait of the selector, so that late visitors are turned away in time."""
         return VISIT_SECONDS if self._visitors else None
 
     def let_in(self) -> None:
-        """Take somebody in who has come; where they are too many, another one has to go."""
+        """Accept a connection; if there are too many visitors, close another one."""
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # it went again, or there are too many open files: later, then
+        except OSError:  # it was closed again, or too many files are open: retry later
             time.sleep(_PAUSE_SECONDS)
             return
         visitor = Visitor(connection, self._secret)
@@ -68,9 +73,10 @@ class Door:
             )
 
     def greet(self, visitor: Visitor, awaited: Collection[int]) -> None:
-        """Hear a visitor, and from then on its link; nothing that it says ends more than that.
+        """Read from a visitor; register its link once it has proved itself.
 
-        It may have been closed a moment ago, to make room.
+        A wrong message closes only this connection. It may also have been closed a moment ago, to
+        make room.
         """
         if visitor.connection not in self._visitors:
             return
@@ -86,7 +92,7 @@ class Door:
                 self._selector.modify(link.connection, selectors.EVENT_READ, link)
 
     def turn_away_the_late(self) -> None:
-        """Close connections that do not prove in time who comes."""
+        """Close the connections of visitors that have not proved themselves in time."""
         for connection, visitor in list(self._visitors.items()):
             if time.monotonic() > visitor.deadline:
                 self.turn_out(connection)
@@ -99,15 +105,15 @@ class Door:
         connection.close()
 
     def admitted(self, link: PeerConnection) -> None:
-        """Look after a link no longer: it is that of a rank now."""
+        """Drop a link from the visitors: it belongs to a rank now."""
         del self._visitors[link.connection]
 
     def shut(self) -> None:
-        """Let nobody in any more."""
+        """Accept no connections any more."""
         self._selector.unregister(self._listener)
         self._listener.close()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the listener and all visitors."""
         for connection in (*self._visitors, self._listener):
             connection.close()

@@ -1,13 +1,16 @@
-"""Who notices that a process on another computer is gone: connections that end when it does.
+"""The failure detector: notices that a process on another computer is gone, and tells the others.
 
-Rank 0 keeps a connection to every other rank. The kernel of a computer closes those of a process
-that ends, however it ends; of a computer that is cut off, the kernel of rank 0 gives up after
-`SILENCE_SECONDS`. Rank 0 tells all others. A rank that leaves in peace says so before it closes,
-and one that fails may say why. What ranks have to know of each other before they begin goes the
-same way: every rank brings a card, and rank 0 says a word to all. Who comes has to prove that it
-knows a secret, and so has rank 0 (`handshake`); strangers are turned away (`door`). Ranks that are
-to show that they run give signs of life (`heartbeat`), without which rank 0 takes one for gone, and
-the others rank 0.
+Rank 0 keeps a TCP connection to every other rank, and tells all others what happens to one.
+
+- When a process ends, its kernel closes the connection.
+- When a computer is cut off, the kernel of rank 0 gives the connection up after `SILENCE_SECONDS`.
+- A rank that leaves in peace sends a message before it closes; one that fails may send the reason.
+- With `heartbeat`, ranks send signs of life. Rank 0 takes a silent rank for lost, and the others a
+  silent rank 0.
+
+The same connections carry what ranks must know of each other before they begin: every rank sends a
+card, and rank 0 sends an answer to all. Both ends prove that they know a secret (`handshake`);
+strangers are turned away (`door`).
 """
 
 from __future__ import annotations
@@ -46,17 +49,17 @@ _PAUSE_SECONDS = 0.02
 _INTRODUCTION = {"where": (str,), "card": (dict, list, str, int, float, bool, type(None))}
 
 Noted = Callable[[dict[str, Any]], None]
-"""Called, from a thread of the watch, with a note of another rank."""
+"""Called, by a thread of the detector, with a note of another rank."""
 
 Told = Callable[[PeerLost], None]
-"""Called, from a thread of the watch, with who is gone or has left."""
+"""Called, by a thread of the detector, with an error that says who is gone or has left."""
 
 
 class FailureDetector(ABC):
-    """A rank's part in the watch of a group, until it is closed.
+    """One rank's part of the failure detector of a group, until it is closed.
 
-    ``on_lost`` is called with the first rank that is gone, ``on_left`` with each that has left in
-    peace; both are told it by its name in ``names``, which rank 0 may change.
+    ``on_lost`` is called for the first rank that is gone, ``on_left`` for each that has left in
+    peace. Their errors name it as in ``names``, which rank 0 may change.
     """
 
     def __init__(self, names: Sequence[str], on_lost: Told, on_left: Told) -> None:
@@ -69,16 +72,16 @@ class FailureDetector(ABC):
 
     @abstractmethod
     def note(self, note: dict[str, Any]) -> None:
-        """Have ``on_note`` of all others called at rank 0, elsewhere that of rank 0."""
+        """Send a note to ``on_note``: of all others from rank 0, else of rank 0."""
 
     @abstractmethod
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
-        """Leave; others take one that does not leave in peace for lost, and are told ``why``."""
+        """Leave. If not in peace, the others take this rank for lost, and learn ``why``."""
 
     def show_life(self, limit_seconds: float) -> None:
-        """Give signs of life from now on, and take whoever ceases to for so long for gone.
+        """Send heartbeats from now on; a rank that stops sending them for so long is lost.
 
-        Only who has given one is expected to.
+        A rank is expected to send them once it has sent the first.
         """
         identity = process_identity.own_identity()
 
@@ -92,19 +95,19 @@ class FailureDetector(ABC):
 
         self._heartbeat = Heartbeat(limit_seconds, beat, self._links_by_rank, silent)
         for rank, link in self._links_by_rank().items():
-            if link.identity:  # its first sign came before
+            if link.identity:  # its first heartbeat came before
                 self._heartbeat.heard(rank)
 
     @abstractmethod
     def _links_by_rank(self) -> dict[int, PeerConnection]:
-        """The links to those that are there."""
+        """Return the links to the ranks that are there."""
 
     def _end_heartbeat(self) -> None:
         if self._heartbeat is not None:
             self._heartbeat.close()
 
     def _feel(self, link: PeerConnection, said: Iterable[Any]) -> list[Any]:
-        """Take in the signs of life in what was said; return the rest."""
+        """Process the heartbeats among the messages; return the other messages."""
         rest = []
         for each in said:
             if isinstance(each, dict) and type(each.get("beat")) is int:
@@ -116,7 +119,7 @@ class FailureDetector(ABC):
         return rest
 
     def _take(self, news: dict[str, Any]) -> None:
-        """Tell what has become of a rank."""
+        """Report that a rank has left or is lost."""
         name = self.names[news_in(news, len(self.names))["rank"]]
         if self._closing:
             return
@@ -130,12 +133,11 @@ class FailureDetector(ABC):
 
 @final
 class RootDetector(FailureDetector):
-    """Rank 0, to whose ``listener`` all others come that know the same ``secret``.
+    """Rank 0: all others connect to its ``listener``, and know the same ``secret``.
 
-    The secret is one that no other group has.
-
-    ``cards`` are what they have brought, by rank, ``own_addresses`` those of this computer to which
-    they have come, ``their_addresses`` those from which.
+    No other group may have that secret. ``cards`` has the cards of the others by rank.
+    ``own_addresses`` are the addresses of this computer that they connected to,
+    ``their_addresses`` those that they connected from.
     """
 
     def __init__(
@@ -166,9 +168,9 @@ class RootDetector(FailureDetector):
     def await_all(
         self, limit_seconds: float, failure: Callable[[], KnltrainError | None] = lambda: None
     ) -> None:
-        """Return when all ranks are here; raise what has failed meanwhile.
+        """Return when all ranks are here; raise the error of ``failure()`` if there is one.
 
-        ExchangeTimeout names those that do not come.
+        Raises ExchangeTimeout with the names of missing ranks.
         """
         deadline = time.monotonic() + limit_seconds
         while missing := self._awaited():
@@ -185,16 +187,16 @@ class RootDetector(FailureDetector):
             time.sleep(_PAUSE_SECONDS)
 
     def rename(self, names: Sequence[str]) -> None:
-        """Give the ranks names by which all of them tell what becomes of one from now on."""
+        """Set the names of the ranks in the errors of all of them from now on."""
         self.names = tuple(names)
         self._tell_all({"names": names})
 
     def say(self, word: Any) -> None:
-        """Tell something to all others, once they are here."""
+        """Send a value to all others; they must be here."""
         self._tell_all({"word": word})
 
     def note(self, note: dict[str, Any]) -> None:
-        """Have ``on_note`` of all others called."""
+        """Send a note to ``on_note`` of all others."""
         self._tell_all({"note": note})
 
     def _tell_all(self, message: dict[str, Any]) -> None:
@@ -202,7 +204,7 @@ class RootDetector(FailureDetector):
             link.tell(message)
 
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
-        """Leave: from now on nobody watches."""
+        """Leave: the failure detector of the whole group ends."""
         if in_peace or why is not None:
             self._last_words = last_words(0, in_peace, why)
         self._closing = True
@@ -237,9 +239,9 @@ class RootDetector(FailureDetector):
             self._selector.close()
 
     def _hear(self, link: PeerConnection) -> None:
-        """Take in what a link says; it may be none of a rank yet.
+        """Process the messages of a link, which may not be that of a rank yet.
 
-        A rank may have given up waiting, and come once more: the first that brings its card counts.
+        A rank may have timed out and connected again: the first link that brings its card counts.
         """
         said = link.messages()
         if said == []:
@@ -259,7 +261,7 @@ class RootDetector(FailureDetector):
         news = {"rank": link.rank, "where": link.where, "left": False, "why": link.given_up}
         with suppress(MessageError):
             last = news_in(said[-1] if said else None, len(self.names))
-            if last["rank"] == link.rank:  # nobody speaks for others
+            if last["rank"] == link.rank:  # a rank reports only its own end
                 news = last
         del self._links[link.rank]
         self._tell_all(news)
@@ -272,7 +274,7 @@ class RootDetector(FailureDetector):
         return [rank for rank in range(1, len(self.names)) if rank not in self.cards]
 
     def _admit(self, link: PeerConnection, said: list[Any] | None) -> bool:
-        """Take the card of one that has proved itself, if it is the first of its rank."""
+        """Accept the card of a link that has proved itself, if it is the first of its rank."""
         try:
             brought = checked(said[0] if said else None, _INTRODUCTION)
         except MessageError:
@@ -293,9 +295,9 @@ class RootDetector(FailureDetector):
 
 @final
 class MemberDetector(FailureDetector):
-    """A rank that comes to rank 0 at one of its ``addresses``, (host, port), with its ``secret``.
+    """A rank that connects to rank 0 at one of ``addresses``, (host, port), with its ``secret``.
 
-    Raises ExchangeTimeout if none of them lets it in; each has ``attempt_seconds``.
+    Raises ExchangeTimeout if none of them accepts it; each has ``attempt_seconds``.
     """
 
     def __init__(
@@ -319,7 +321,7 @@ class MemberDetector(FailureDetector):
 
     @property
     def first_address(self) -> str:
-        """The address by which rank 0 has been reached."""
+        """The address at which rank 0 was reached."""
         return self._link.other_address
 
     @property
@@ -328,19 +330,19 @@ class MemberDetector(FailureDetector):
         return self._link.own_address
 
     def word(self, limit_seconds: float) -> Any:
-        """Return what rank 0 says next; ExchangeTimeout if it does not within the limit.
+        """Return the next value that rank 0 sends; None if rank 0 has gone meanwhile.
 
-        None if rank 0 has gone meanwhile.
+        Raises ExchangeTimeout past the limit.
         """
         try:
             return self._words.get(timeout=limit_seconds)
         except queue.Empty:
             raise ExchangeTimeout(
-                f"waited {limit_seconds:g} s in vain for a word of {self.names[0]}"
+                f"waited {limit_seconds:g} s in vain for an answer of {self.names[0]}"
             ) from None
 
     def note(self, note: dict[str, Any]) -> None:
-        """Have ``on_note`` of rank 0 called."""
+        """Send a note to ``on_note`` of rank 0."""
         self._link.tell({"note": note})
 
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
@@ -374,7 +376,7 @@ class MemberDetector(FailureDetector):
         return {0: self._link}
 
     def _heed(self, said: Any) -> None:
-        """Take in what rank 0 says; MessageError if it is nothing that it may say."""
+        """Process a message of rank 0; MessageError if it is not a valid one."""
         if not isinstance(said, dict):
             raise MessageError(f"a {type(said).__name__}: expected an object")
         if "word" in said:
@@ -393,7 +395,7 @@ class MemberDetector(FailureDetector):
 
 
 def _nobody_reads(note: dict[str, Any]) -> None:
-    """Drop a note where none is expected."""
+    """Drop a note that no one expects."""
 
 
 def _address(listener: socket.socket) -> str:

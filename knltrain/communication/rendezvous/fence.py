@@ -1,4 +1,4 @@
-"""Where all ranks of a run meet by a key-value store, again and again, and exchange words."""
+"""All-gathers of texts and barriers of all ranks of a run, by a key-value store."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from knltrain.errors import CollectiveError, ExchangeTimeout
 _SHORTEST_NAP_SECONDS = 0.001
 _LONGEST_NAP_SECONDS = 0.02
 REPORT_SECONDS = 2.0
-"""How much longer than rank 0 the others wait, so that they hear from it who is missing."""
+"""How much longer than rank 0 the others wait, to learn from it which ranks are missing."""
 
 
 @final
 class Fence:
-    """The meeting place of ``ranks`` ranks, of which this is ``rank``.
+    """All-gathers between ``ranks`` ranks, of which this is ``rank``.
 
-    Rank 0 collects what the others bring, and leaves all of it under one key. ``check`` is called
-    before every nap and may raise.
+    Rank 0 collects the texts of the others, and puts all of them under one key. ``check`` is called
+    before every sleep and may raise.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class Fence:
         self._meeting = 0
 
     def gather(self, word: str, limit_seconds: float, what: str) -> list[str]:
-        """Return the words of all ranks, by rank, once all have called this as often as this one.
+        """Return the texts (``word``) of all ranks, by rank, once all have called this as often.
 
-        Raises ExchangeTimeout, with ``what`` they do not come to and the ranks that are missing,
-        and what ``check`` and the store raise.
+        Raises ExchangeTimeout, with the missing ranks and ``what`` they are missing at, and what
+        ``check`` and the store raise.
         """
         self._meeting += 1
         started = time.monotonic()
@@ -55,13 +55,13 @@ class Fence:
             waited = time.monotonic() - started
             raise _late(waited, found["missing"], self.ranks, what)
         if len(found["words"]) != self.ranks:
-            raise CollectiveError(f"rank 0 tells {len(found['words'])} words of {self.ranks} ranks")
+            raise CollectiveError(f"rank 0 sent {len(found['words'])} texts of {self.ranks} ranks")
         return list(found["words"])
 
     def leave(self, limit_seconds: float) -> bool:
-        """Tell rank 0 that this one needs the store no more; rank 0 stays until all have.
+        """Tell rank 0 that this rank needs the store no more; rank 0 waits for all others.
 
-        Return whether they have within the limit.
+        Return False if others have not told it within the limit.
         """
         self._meeting += 1
         if self.rank != 0:
@@ -98,14 +98,14 @@ class Fence:
 
 
 def _read(told: str) -> dict[str, Any]:
-    """What rank 0 has left; CollectiveError where it is something else."""
+    """Return the result that rank 0 has put; CollectiveError if it is malformed."""
     try:
         found = checked(json.loads(told), {"missing": (list,)})
         words = found.setdefault("words", [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise MessageError("words that are no texts")
+            raise MessageError("values that are no texts")
     except (ValueError, RecursionError) as error:
-        raise CollectiveError(f"rank 0 has left what is no list of words: {error}") from None
+        raise CollectiveError(f"rank 0 has sent what is no list of texts: {error}") from None
     return found
 
 

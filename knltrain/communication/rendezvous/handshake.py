@@ -1,9 +1,9 @@
-"""How both ends of a connection prove that they know the same secret, without saying it.
+"""The handshake: both ends of a connection prove that they know the same secret, unsaid.
 
-Who comes says its rank and a nonce. Rank 0 answers with a nonce of its own and a proof, the other
-one with a proof in turn. A proof is an HMAC-SHA256, under the secret, of all that was said and of
-the role of who gives it: none can be played back, on this connection or on another. All of it has
-a fixed length, so that nothing of a stranger's is parsed.
+The client sends its rank and a nonce. Rank 0 answers with a nonce of its own and a proof; the
+client answers with a proof in turn. A proof is an HMAC-SHA256, keyed by the secret, of all bytes
+sent before and of the role of its sender. So none can be replayed, on this connection or another.
+All messages have a fixed length, so nothing from a stranger is parsed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, final
 
 FIRST: Final = b"first"
 OTHER: Final = b"other"
-"""The roles: rank 0, and who comes to it."""
+"""The roles: rank 0, and the client that connects to it."""
 
 _MAGIC = b"knltrain control 1\n"
 _RANK = struct.Struct(">I")
@@ -28,12 +28,12 @@ CODE_BYTES: Final = 16
 
 
 class HandshakeError(Exception):
-    """The other end is a stranger; the message says by what that is known."""
+    """The other end is a stranger; the message gives the reason."""
 
 
 @final
 class Seal:
-    """Codes for the frames that one end sends, in their order: what nobody else can have sent."""
+    """Authentication codes of the frames that one end sends, in their order."""
 
     def __init__(self, key: bytes) -> None:
         self._key, self._number = key, 0
@@ -46,32 +46,32 @@ class Seal:
 
 @final
 class Handshake:
-    """What follows from the secret and what both ends have said, the same at both."""
+    """The keys that both ends derive from the secret and from the bytes that they have sent."""
 
     def __init__(self, secret: bytes, hello: bytes, nonce: bytes) -> None:
         self._key = _mac(secret, hello + nonce)
 
     def proof(self, role: bytes) -> bytes:
-        """Return what only an end with the secret can say in this role."""
+        """Return the proof of an end in this role; only one with the secret can compute it."""
         return _mac(self._key, b"proof of " + role)
 
     def check(self, role: bytes, said: bytes) -> None:
-        """HandshakeError unless the other end has proved itself in its role."""
+        """Raise HandshakeError unless ``said`` is the proof of the other end in its role."""
         if not hmac.compare_digest(said, self.proof(role)):
             raise HandshakeError("it does not know the secret of this job")
 
     def seal(self, role: bytes) -> Seal:
-        """The seal of the frames of one end."""
+        """Return the seal of the frames of one end."""
         return Seal(_mac(self._key, b"frames of " + role))
 
 
 def hello(rank: int) -> bytes:
-    """What the one says first that comes as ``rank``."""
+    """Return the first message of the client that connects as ``rank``."""
     return _MAGIC + _RANK.pack(rank) + secrets.token_bytes(_NONCE_BYTES)
 
 
 def rank_in(said: bytes) -> int:
-    """The rank in a hello; HandshakeError where it is none."""
+    """Return the rank in a hello; HandshakeError if it is no hello."""
     if not said.startswith(_MAGIC):
         raise HandshakeError("it does not speak the protocol of this version of knltrain")
     return int(_RANK.unpack_from(said, len(_MAGIC))[0])
@@ -85,9 +85,9 @@ def answered(secret: bytes, said: bytes) -> tuple[Handshake, bytes]:
 
 
 def confirmed(secret: bytes, said: bytes, answer: bytes) -> tuple[Handshake, bytes]:
-    """Return the handshake for a hello and its answer, and what to say to that.
+    """Return the handshake for a hello and its answer, and the confirmation to send.
 
-    HandshakeError if it was a stranger that answered.
+    Raises HandshakeError if a stranger has answered.
     """
     handshake = Handshake(secret, said, answer[:_NONCE_BYTES])
     handshake.check(FIRST, answer[_NONCE_BYTES:])

@@ -1,7 +1,7 @@
-"""Signs of life: who gives none for longer than others would wait for it stands still.
+"""Heartbeats: a process that sends none for longer than the time limit counts as stopped.
 
-The kernel of a computer keeps the connections of a process that is stopped. So each process says
-now and then that it runs, by a thread that its work does not hold up.
+The kernel keeps the connections of a stopped process open. So each process sends a heartbeat now
+and then, by a thread that its work does not hold up.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from typing import Final, final
 from knltrain.communication.shared_memory.stillness import Stillness
 
 _BEATS: Final = 8
-"""In a time limit, at least."""
+"""The least number of heartbeats in a time limit."""
 
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 
 
 @final
 class Heartbeat:
-    """Calls ``beat()`` now and then, and ``silent(rank)`` for one that lets hear nothing for long.
+    """Calls ``beat()`` now and then, and ``silent(rank)`` for a rank without heartbeats for long.
 
-    That is for ``limit_seconds`` in which this process itself was not stopped, and a beat more, so
-    that nobody is named that has stood still for less. Only those of the ``ranks()`` that are there
-    count that have been `heard` before. Both are called by a thread of its own, until `close`.
+    A rank is silent after ``limit_seconds`` plus one interval between heartbeats, so that no rank
+    is reported that was stopped for less. Time in which this process itself was stopped does not
+    count. Only those of ``ranks()`` count that have been `heard` before. A thread of its own calls
+    both, until `close`.
     """
 
     def __init__(
@@ -45,11 +46,11 @@ class Heartbeat:
         self._thread.start()
 
     def heard(self, rank: int) -> None:
-        """Note that a rank has given a sign of life; any thread may."""
+        """Record a heartbeat of a rank; any thread may call this."""
         self._heard.add(rank)
 
     def close(self) -> None:
-        """Give no more signs, and expect none."""
+        """Send no more heartbeats, and expect none."""
         self._ends.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()

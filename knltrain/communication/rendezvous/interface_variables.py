@@ -1,7 +1,7 @@
-"""Network interfaces that the user names to libraries in the environment: whether they lead on.
+"""Checks of the network interfaces that the user names to libraries by environment variables.
 
-Libraries do not say that they do not: oneCCL and MPI wait for ever behind the loopback, gloo until
-its time is up, and libfabric goes past a name that it does not find.
+Libraries do not report a wrong one. With the loopback, oneCCL and MPI wait for ever, and gloo until
+its timeout. libfabric ignores a name that it does not find.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from knltrain.communication.rendezvous.network_interface import interfaces, is_l
 from knltrain.errors import ConfigError
 
 ONECCL = ("FI_TCP_IFACE", "CCL_KVS_IFACE")
-"""What oneCCL and the libfabric below it read: a whole name, and a part of one."""
+"""Variables of oneCCL (a whole name) and of the libfabric below it (a part of a name)."""
 
 MPI = ("FI_TCP_IFACE",)
-"""What libfabric reads below MPI: a whole name; it goes past one that it does not find."""
+"""Variable of libfabric below MPI: a whole name; libfabric ignores one that it does not find."""
 
 GLOO = ("GLOO_SOCKET_IFNAME",)
-"""What torch reads for gloo: whole names, with commas between them."""
+"""Variable of torch for gloo: whole names, separated by commas."""
 
 _OF_A_PART = "CCL_KVS_IFACE"
 
 
 def check_named(variables: Sequence[str], between_hosts: bool) -> None:
-    """Raise ConfigError if one of ``variables`` is set to what cannot be used (see `problem`)."""
+    """Raise ConfigError if one of ``variables`` has an unusable value (see `problem`)."""
     found = problem(variables, between_hosts)
     if found is not None:
         raise ConfigError(found)
 
 
 def problem(variables: Sequence[str], between_hosts: bool) -> str | None:
-    """Return why what the user has set one of ``variables`` to cannot be used; None if all can be.
+    """Return why the value of one of ``variables`` cannot be used; None if all can be.
 
-    Every name must be one of this computer's interfaces that have an address of IPv4, and where
-    ranks are on several hosts, not the loopback.
+    Every name must be an interface of this computer with an IPv4 address. If the ranks are on
+    several hosts, it must not be the loopback.
     """
     for variable in variables:
         value = value_of(variable)
@@ -65,5 +65,5 @@ def _wrong(name: str, variable: str, between_hosts: bool) -> str | None:
 
 
 def _is_among(known: Iterable[str], name: str, variable: str) -> bool:
-    """Whether a library finds an interface by this name."""
+    """Tell whether a library finds an interface by this name."""
     return any(name in each if variable == _OF_A_PART else name == each for each in known)

@@ -1,4 +1,4 @@
-"""The seam by which ranks that do not know each other's addresses leave words for each other."""
+"""The interface of key-value stores, for ranks that do not know each other's addresses."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import final
 
 
 class KeyValueStore(ABC):
-    """Words by key, which all ranks of a run write and read; no key is written twice.
+    """Texts by key, written and read by all ranks of a run; no key is written twice.
 
-    Both raise PeerLost where the store is gone.
+    Both methods raise PeerLost if the store is gone.
     """
 
     @abstractmethod
     def put(self, key: str, value: str) -> None:
-        """Leave a word, which others find soon: maybe not in the moment after."""
+        """Write a value; others see it soon, perhaps not at once."""
 
     @abstractmethod
     def get(self, key: str) -> str | None:
-        """Return a word; None, without waiting, where there is none yet."""
+        """Return a value; None, without waiting, if there is none yet."""
 
 
 @final
 class InMemoryStore(KeyValueStore):
-    """The store of ranks in one process: of a run's only rank, or of threads."""
+    """The store of ranks in one process: the only rank of a run, or threads."""
 
     def __init__(self) -> None:
         self._words: dict[str, str] = {}
 
     def put(self, key: str, value: str) -> None:
-        """Leave a word."""
+        """Write a value."""
         self._words[key] = value
 
     def get(self, key: str) -> str | None:
-        """Return a word, or None."""
+        """Return a value, or None."""
         return self._words.get(key)

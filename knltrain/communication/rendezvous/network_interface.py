@@ -45,7 +45,7 @@ def address_towards(host: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether an address leads nowhere but to this computer."""
+    """Tell whether an address is that of the loopback."""
     return ipaddress.ip_address(address).is_loopback
 
 

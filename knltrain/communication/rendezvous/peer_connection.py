@@ -28,13 +28,13 @@ _HEAD_BYTES = _LENGTH.size + CODE_BYTES
 
 @final
 class PeerConnection:
-    """A TCP connection that carries messages, each in a frame: its length, its code, itself.
+    """A TCP connection that carries messages in frames: length, authentication code, message.
 
-    Both ends have proved who they are: ``own`` and ``others`` are the seals of their frames.
-    `own_address` and `other_address` are those of the ends; `rank`, `where` and `identity` (of a
-    process) are what the user knows of the other one. One that has not answered the kernel for
-    ``silence_seconds`` counts as gone; `given_up` is why this end has given it up. Raises OSError
-    if the other end has gone already.
+    Both ends have proved themselves: ``own`` and ``others`` are the seals of their frames.
+    `own_address` and `other_address` are the addresses of the ends. `rank`, `where` and `identity`
+    (of a process) describe the other end. It counts as gone if its kernel has not answered for
+    ``silence_seconds``; `given_up` is the reason if this end has given it up. Raises OSError if the
+    other end has gone already.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class PeerConnection:
         close_in_forked_processes(connection)
 
     def tell(self, message: Any) -> None:
-        """Send a message, if the other end is still there; any thread may."""
+        """Send a message, if the other end is still there; any thread may call this."""
         text = encoded(message)
         with self._telling, suppress(OSError):
             self.connection.sendall(_LENGTH.pack(len(text)) + self._own.code(text) + text)
 
     def tell_in_passing(self, message: Any) -> None:
-        """The same, unless that would have to wait until the other end reads."""
+        """Send a message, or drop it if that would block until the other end reads."""
         writable = select.poll()
         with suppress(OSError, ValueError):
             writable.register(self.connection, select.POLLOUT)
@@ -74,13 +74,13 @@ class PeerConnection:
                 self.tell(message)
 
     def give_up(self, why: str) -> None:
-        """Have `messages` end: the other end is no use any more; any thread may."""
+        """Make `messages` end, and record ``why``; any thread may call this."""
         self.given_up = why
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def messages(self) -> list[Any] | None:
-        """Wait for messages; None when the connection has ended, or carries something else."""
+        """Wait for messages; None if the connection has ended, or a frame is invalid."""
         try:
             received = self.connection.recv(_BYTES_AT_A_TIME)
             if not received:
@@ -95,7 +95,7 @@ class PeerConnection:
         self.connection.close()
 
     def _whole(self) -> Iterator[Any]:
-        """The messages that have come to their end; MessageError for what is none."""
+        """Yield the messages that have arrived completely; MessageError for an invalid frame."""
         while len(self._received) >= _HEAD_BYTES:
             (length,) = _LENGTH.unpack_from(self._received)
             if length > LONGEST_BYTES:
@@ -114,7 +114,7 @@ _OPEN: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
 def close_in_forked_processes(connection: socket.socket) -> None:
-    """Have forked processes close their copy: it would keep the connection of a dead one alive."""
+    """Close the copy in forked processes: it would keep the connection of a dead parent open."""
     _OPEN.add(connection)
 
 

@@ -1,4 +1,4 @@
-"""What ranks tell each other of themselves: that one has left, or why it is gone."""
+"""Messages about a rank: that it has left, or why it is gone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from knltrain.communication.rendezvous.control_message import MessageError, chec
 from knltrain.communication.shared_memory import process_identity
 
 LONGEST_WHY: Final = 2**14
-"""Characters of a reason that others are told: a message has room for these, whatever they are."""
+"""The most characters of a reason: so many, whatever they are, fit in a message."""
 
 _NEWS: Final = {"rank": (int,), "where": (str,), "left": (bool,)}
 
 
 def news_in(said: Any, ranks: int) -> dict[str, Any]:
-    """What was said, if that is news of one of so many ranks; else MessageError."""
+    """Return the message if it is news of one of ``ranks``; else MessageError."""
     rank = checked(said, _NEWS)["rank"]
     if not 0 <= rank < ranks or type(said.get("why")) not in (str, type(None)):
         raise MessageError(f"news of rank {rank}: expected one of {ranks}")
@@ -24,24 +24,24 @@ def news_in(said: Any, ranks: int) -> dict[str, Any]:
 
 
 def is_note(said: Any) -> bool:
-    """Whether that is a note, of which the watch itself knows nothing."""
+    """Tell whether a message is a note, which the failure detector only passes on."""
     return isinstance(said, dict) and isinstance(said.get("note"), dict)
 
 
 def last_words(rank: int, in_peace: bool, why: str | None) -> dict[str, Any]:
-    """News of this process, which any other end takes, whatever text ``why`` is."""
+    """Return the news that this process leaves or fails; valid whatever text ``why`` is."""
     if why is not None:
         why = why[:LONGEST_WHY].encode("utf-8", "backslashreplace").decode("utf-8")
     return {"rank": rank, "where": whereabouts(), "left": in_peace, "why": why}
 
 
 def whereabouts() -> str:
-    """This process, for those elsewhere."""
+    """Return the name of this process in messages to other computers."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def silent_for(limit_seconds: float, identity: int) -> str:
-    """Why a process is given up; how it stands still is known if it is on this computer."""
+    """Return why a silent process is given up; says how it is stopped if it is on this computer."""
     how = process_identity.standstill(identity)
     known = "" if how is None else f"is {how}, and "
     return (

@@ -1,9 +1,9 @@
-"""How the processes that a launcher has started for one run find each other, and stay in touch.
+"""The rendezvous of the processes that a launcher has started for one run.
 
-Every process knows from its launcher which one it is, of how many, and where the first one is
-(`knltrain.cluster.Task`). The first listens at one of a few ports that follow from the job's name,
-the first that is free; the others try them all. Ports and names are no secret: both sides prove
-that they know that of the job (`knltrain.cluster.JobSecret`).
+Every process knows from its launcher its rank, the number of processes, and the host of the first
+one (`knltrain.cluster.Task`). The first process listens at the first free one of a few ports, which
+follow from the job's name; the others try them all. Ports and names are public, so both sides prove
+that they know the job's secret (`knltrain.cluster.JobSecret`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from knltrain.communication.rendezvous.network_interface import (
 from knltrain.errors import CollectiveError, ConfigError, ExchangeTimeout, PeerLost
 
 _FIRST_PORT, _PORTS, _TRIED = 16000, 16000, 8
-"""Below those that Linux gives to connections that ask for none."""
+"""Below Linux's ephemeral ports."""
 
 _LEAST_BACKLOG = 128
-"""Connections that wait to be taken: a few strangers at once are to keep nobody out."""
+"""The length of the listen queue: a few strangers at once must not keep ranks out."""
 
 _ATTEMPT_SECONDS = 2.0
 _PAUSE_SECONDS = 0.1
@@ -41,16 +41,19 @@ _PAUSE_SECONDS = 0.1
 
 @final
 class Rendezvous:
-    """This process among all of ``task``'s, from when all are there until it leaves.
+    """The connections of this process to the others of ``task``, until it leaves.
 
-    Each brings a ``card``, which JSON can carry. The first one has ``agree`` look at all of them,
-    by rank; ``agreed`` is what comes of that, for all. ``first_address`` is that by which the first
-    one can be reached from here, ``address`` that of this computer from which it is; ``token`` is a
-    name that no other gathering has had. ``on_lost`` is called, by another thread, with the first
-    process that is gone, ``on_note`` with each note that comes once all are there.
+    Each process brings a ``card``, a JSON value. The first process calls ``agree`` with the cards
+    of all, by rank; all processes get the result as ``agreed``.
 
-    Raises ExchangeTimeout, with the names of those that do not come within ``limit_seconds``, and
-    ConfigError if nothing leads to the first one, ``agree`` raises it, or others may know the
+    - ``first_address``: the address at which the first process is reached from here
+    - ``address``: the address of this computer from which it is reached
+    - ``token``: a name that no other rendezvous has had
+    - ``on_lost``: called, by another thread, for the first process that is gone
+    - ``on_note``: called for each note that arrives once all are there
+
+    Raises ExchangeTimeout, with the names of processes missing after ``limit_seconds``, and
+    ConfigError if the first process has no route, ``agree`` raises it, or other users may know the
     job's secret.
     """
 
@@ -86,7 +89,7 @@ class Rendezvous:
             self._secret.withdraw()
 
     def share(self, word: Any = None) -> Any:
-        """Tell all others something, if this is the first; return what the first one tells."""
+        """Broadcast ``word`` of the first process; return it."""
         if self._first_rank is not None:
             self._first_rank.say(word)
             return word
@@ -97,9 +100,9 @@ class Rendezvous:
         return told
 
     def listener(self) -> socket.socket:
-        """A listener of the first one's for whatever the others are to come to, at a free port.
+        """Return a listener of the first process for further connections, at a free port.
 
-        It listens where they have come, and nowhere else as far as that was at one address.
+        If the others have connected to one address of this computer, it listens at that one alone.
         """
         assert self._first_rank is not None
         addresses = self._first_rank.own_addresses
@@ -113,13 +116,13 @@ class Rendezvous:
             watch.note(note)
 
     def show_life(self, limit_seconds: float) -> None:
-        """Give signs of life from now on; who ceases to for so long counts as gone."""
+        """Send heartbeats from now on; a process that stops doing so for so long is lost."""
         watch = self._watch()
         if watch is not None:
             watch.show_life(limit_seconds)
 
     def leave(self, in_peace: bool = True, why: str | None = None) -> None:
-        """End the connections; the others are told ``why`` where this is not in peace."""
+        """End the connections; if not in peace, the others learn ``why``."""
         watch = self._watch()
         if watch is not None:
             watch.close(in_peace, why)
@@ -151,7 +154,7 @@ class Rendezvous:
         return told
 
     def _address_for_others(self, first: RootDetector) -> str:
-        """The address by which others have come, not the loopback's if some are elsewhere."""
+        """Return an address that others have connected to; no loopback if hosts differ."""
         found = sorted(first.own_addresses, key=is_loopback)
         return found[0] if found else self.address
 
@@ -167,7 +170,7 @@ class Rendezvous:
         return RootDetector(listener, key, _names(task), self._take_lost, self._take_left)
 
     def _come(self, card: Mapping[str, Any]) -> MemberDetector:
-        """Come to the first process, which may be starting yet."""
+        """Connect to the first process, which may still be starting."""
         task, host = self.task, str(self.task.first_host)
         deadline = time.monotonic() + self._limit_seconds
         while True:
@@ -182,7 +185,7 @@ class Rendezvous:
                 if time.monotonic() > deadline:
                     raise ExchangeTimeout(
                         f"task {task.rank} waited {self._limit_seconds:g} s in vain for task 0 on "
-                        f"{host} ({error}); from here the way goes by {own}; if that is the wrong "
+                        f"{host} ({error}); the route from here is by {own}; if that is the wrong "
                         "computer or network, name the right address of task 0 by "
                         f"{task.way_to_name_first}"
                     ) from None
@@ -192,7 +195,7 @@ class Rendezvous:
             return other
 
     def _attempt(self, address: str, card: Mapping[str, Any]) -> MemberDetector:
-        """Come to the first process with the secret that is there by now; else ExchangeTimeout."""
+        """Connect to the first process with the secret, read anew; else ExchangeTimeout."""
         key = self._secret.found()
         if key is None:
             raise ExchangeTimeout(
@@ -216,11 +219,11 @@ class Rendezvous:
         self._on_lost(error)
 
     def _take_left(self, error: PeerLost) -> None:
-        """Who has left in peace has done its work."""
+        """Ignore it: a process that has left in peace has done its work."""
 
 
 def _names(task: Task) -> list[str]:
-    """How the processes are called before it is known where they are."""
+    """Return the names of the processes before their hosts are known."""
     return [f"task {rank}" for rank in range(task.tasks)]
 
 
@@ -241,7 +244,7 @@ def _listener(task: Task) -> socket.socket:
 
 
 def _own_address(task: Task) -> str:
-    """The address of the first task's computer, which must be this one."""
+    """Return the address of the first task's computer; ConfigError if that is not this one."""
     host = str(task.first_host)
     try:
         found = {

@@ -1,4 +1,4 @@
-"""A store of torch.distributed, as that by which ranks of MPI find each other."""
+"""A store of torch.distributed as the key-value store by which ranks of MPI find each other."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from knltrain.errors import PeerLost
 
 
 def meeting_store(meeting_point: MeetingPoint, timeout_seconds: float) -> Any:
-    """Return the TCPStore that all workers of a run reach at its meeting point.
+    """Return the TCPStore of a run, which the worker at ``meeting_point`` serves.
 
-    It lives in the worker that listens there, for as long as that one keeps it; the others wait
-    for it until the time limit. Raises PeerLost where it is not reached.
+    It lives as long as that worker keeps it; the others wait for it until the time limit. Raises
+    PeerLost if it is not reached.
     """
     try:
         return dist.TCPStore(  # type: ignore[attr-defined, unused-ignore]
@@ -35,20 +35,20 @@ def meeting_store(meeting_point: MeetingPoint, timeout_seconds: float) -> Any:
 
 @final
 class TorchStore(KeyValueStore):
-    """Words in a ``store``, such as a TCPStore, under keys that begin with ``prefix``."""
+    """Texts in a ``store``, such as a TCPStore, under keys that begin with ``prefix``."""
 
     def __init__(self, store: Store, prefix: str = "knltrain mpi ") -> None:
         self._store, self._prefix = store, prefix
 
     def put(self, key: str, value: str) -> None:
-        """Leave a word; PeerLost where the store is gone."""
+        """Write a value; PeerLost if the store is gone."""
         try:
             self._store.set(self._prefix + key, value)
         except RuntimeError as error:
             raise _gone(error) from error
 
     def get(self, key: str) -> str | None:
-        """Return a word, or None; PeerLost where the store is gone."""
+        """Return a value, or None; PeerLost if the store is gone."""
         name = self._prefix + key
         try:
             return str(self._store.get(name), "utf-8") if self._store.check([name]) else None
@@ -58,4 +58,4 @@ class TorchStore(KeyValueStore):
 
 def _gone(error: RuntimeError) -> PeerLost:
     reason = str(error).strip().partition("\n")[0]
-    return PeerLost(f"the process that keeps the words of all ranks does not answer: {reason}")
+    return PeerLost(f"the process with the key-value store of all ranks does not answer: {reason}")

@@ -1,4 +1,4 @@
-"""Who comes to the door of rank 0, before it is known who that is."""
+"""Visitors: connections to the door of rank 0 that have not proved themselves yet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 class Visitor:
     """A connection whose other end has not yet proved to know ``secret``.
 
-    It may say 71 bytes in all until it has, and has until ``deadline``.
+    Until it has, it may send 71 bytes in all; its time ends at ``deadline``.
     """
 
     def __init__(self, connection: socket.socket, secret: bytes) -> None:
@@ -50,10 +50,10 @@ class Visitor:
             self.address = str(connection.getpeername()[0])
 
     def hear(self, awaited: Container[int], silence_seconds: int) -> PeerConnection | None:
-        """Take in what it says; return a link to it as soon as it has proved itself.
+        """Read what it has sent; return a link to it as soon as it has proved itself.
 
-        Raises HandshakeError for a stranger, and for a rank that is not ``awaited``; OSError,
-        EOFError if it has gone.
+        Raises HandshakeError for a stranger, or for a rank that is not ``awaited``; OSError or
+        EOFError if the connection has ended.
         """
         wanted = HELLO_BYTES if self._handshake is None else PROOF_BYTES
         try:
@@ -86,7 +86,7 @@ class Visitor:
 
 
 def crowding(visitors: Iterable[Visitor], most: int) -> Visitor | None:
-    """Who has to go where too many have proved nothing: the oldest from the busiest address."""
+    """Return the visitor to close if there are too many: the oldest from the busiest address."""
     strangers = [visitor for visitor in visitors if not visitor.has_proved]
     if len(strangers) <= most:
         return None
@@ -96,7 +96,7 @@ def crowding(visitors: Iterable[Visitor], most: int) -> Visitor | None:
 
 @final
 class VisitorLog:
-    """Tells the log of strangers, and then for ``REPORT_SECONDS`` only counts them."""
+    """Logs a stranger, then only counts further ones for ``REPORT_SECONDS``."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -104,7 +104,7 @@ class VisitorLog:
         self._untold = 0
 
     def turned_away(self, visitor: Visitor, why: str) -> None:
-        """Tell of a connection that was closed."""
+        """Log or count a connection that was closed."""
         if self._clock() < self._silent_until:
             self._untold += 1
             return

@@ -1,1 +1,1 @@
-"""Memory that processes of a node share: pages, atomics, waiting, and who is alive."""
+"""Memory that processes of a node share: pages, atomics, polling, and liveness of processes."""

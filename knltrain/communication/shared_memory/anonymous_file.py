@@ -1,4 +1,4 @@
-"""Shared memory without a name: nobody else can open it, and no end can leave it behind."""
+"""Shared memory without a name: no other process can open it, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _HUGE_PAGE_POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 def create(kind: FileKind, directory: Path, bytes_: int) -> int:
     """Return the descriptor of a new file of ``bytes_`` zeros that holds no memory yet.
 
-    ``shm`` lies in ``directory`` (a tmpfs) under no name, ``memfd`` outside every mounted file
-    system, ``hugetlb`` as well but in the pool of huge pages. Raises SegmentError, before anything
-    is written, if the file system (``shm``), the machine (``memfd``) or the pool (``hugetlb``) has
-    less than that free.
+    - ``shm`` is an unlinked file in ``directory``, a tmpfs.
+    - ``memfd`` is in no mounted file system.
+    - ``hugetlb`` is a memfd in the pool of huge pages.
+
+    Raises SegmentError, before anything is written, if the file system (``shm``), the machine
+    (``memfd``) or the pool (``hugetlb``) has less than ``bytes_`` free.
     """
     try:
         free_bytes = _free_bytes(kind, directory)
@@ -40,9 +42,9 @@ def create(kind: FileKind, directory: Path, bytes_: int) -> int:
 
 
 def reserve(fd: int, offset: int, bytes_: int) -> None:
-    """Take the memory of a part of the file now, from the NUMA node of the calling thread.
+    """Allocate the pages of a part of the file now, on the NUMA node of the calling thread.
 
-    Raises SegmentError if there is none, where a first write would end in SIGBUS.
+    Raises SegmentError if there are none left. Without this a first write would raise SIGBUS.
     """
     try:
         os.posix_fallocate(fd, offset, bytes_)
@@ -53,7 +55,7 @@ def reserve(fd: int, offset: int, bytes_: int) -> None:
 
 
 def way_to_more(fd: int) -> str:
-    """What to do if there is no memory for the file although there was when it was made."""
+    """Return advice for when memory runs out that was free when the file was made."""
     place = "the pool of huge pages" if is_in_huge_pages(fd) else "/dev/shm"
     return (
         f"another program may have taken what was free; give back shared memory, or enlarge {place}"
@@ -70,7 +72,7 @@ def _free_bytes(kind: FileKind, directory: Path) -> int:
         system = os.statvfs(directory)
         return system.f_bavail * system.f_frsize
     if kind == "hugetlb":
-        # Pages that were promised to other mappings still count as free.
+        # Pages reserved for other mappings still count as free.
         free, promised = (
             int((_HUGE_PAGE_POOL / name).read_text())
             for name in ("free_hugepages", "resv_hugepages")

@@ -1,7 +1,7 @@
-"""Words that several processes read and write at once: ordered loads and stores, polite polling.
+"""Atomics on words that several processes share: acquire loads, release stores, locks, polling.
 
-x86 keeps the order of plain loads and of plain stores; other processors do not, and no compiler
-promises to look at memory twice. Acquire and release say what is needed on each of them.
+x86 keeps the order of plain loads and of plain stores. Other processors do not, and a compiler may
+drop a repeated load. Acquire and release state the order that every processor must keep.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from vectorized_ops.numba.compiling.compiler import kernel
 Words = npt.NDArray[np.int64]
 
 PATIENT_LOOKS = 600
-"""At a lock that another has, before who wants it goes to sleep: some seventy microseconds."""
+"""Polls of a lock that another process holds before the caller sleeps: some 70 microseconds."""
 
 _PAUSED_LOOKS = 300
-"""As many of them with a pause between two, the others give the core away."""
+"""The first of them, with a pause instruction after each; after each of the others a yield."""
 
 ABORTED = -1
-"""What ``watch`` returns when the abort word is set."""
+"""The result of `watch` when the abort word is set."""
 
 _ALIGNMENT = 8
 _PAUSE_INSTRUCTIONS = {
@@ -107,12 +107,12 @@ _compare_exchange: Any = intrinsic(_emit_exchange)
 _fetch_add: Any = intrinsic(_emit_add)
 _fence: Any = intrinsic(_emit_fence)
 _pause: Any = intrinsic(_emit_pause)
-"""Leaves the core to its other hardware threads for some cycles."""
+"""The pause instruction: gives the core to its other hardware threads for some cycles."""
 
 
 @kernel
 def publish(sequences: Words, rank: int, sequence: int) -> None:
-    """Say that worker ``rank`` has reached ``sequence``, and everything that it wrote before."""
+    """Publish that worker ``rank`` has reached ``sequence``, and all that it wrote before."""
     _store_release(sequences, rank, sequence)
 
 
@@ -120,7 +120,7 @@ def publish(sequences: Words, rank: int, sequence: int) -> None:
 def publish_and_read(words: Words, rank: int, value: int, found: Words) -> None:
     """Write the word of worker ``rank``, then copy the words of all into ``found`` (P,).
 
-    Of two workers that do so at once, one at least finds what the other wrote.
+    Of two workers that do so at the same time, at least one finds what the other wrote.
     """
     _store_release(words, rank, value)
     _fence()
@@ -130,11 +130,11 @@ def publish_and_read(words: Words, rank: int, value: int, found: Words) -> None:
 
 @kernel
 def watch(sequences: Words, abort_word: Words, sequence: int, pauses: int, yields: int) -> int:
-    """Look until all workers have reached ``sequence``, at most ``pauses`` + ``yields`` times.
+    """Poll until all workers have reached ``sequence``, at most ``pauses`` + ``yields`` times.
 
     ``sequences`` has shape (P,) with any stride, ``abort_word`` (1,). Pauses after each of the
-    first looks, gives the core away after each of the others. Returns P if all are there, ABORTED
-    if the abort word is not 0, else the first rank missing.
+    first polls, yields the core after each of the others. Returns P if all are there, ABORTED if
+    the abort word is not 0, else the first missing rank.
     """
     workers = sequences.shape[0]
     rank = 0
@@ -154,24 +154,24 @@ def watch(sequences: Words, abort_word: Words, sequence: int, pauses: int, yield
 
 @kernel
 def read(words: Words, index: int) -> int:
-    """Return a word, and let what its writer wrote before be seen."""
+    """Load a word with acquire order: what its writer wrote before is visible afterwards."""
     value: int = _load_acquire(words, index)
     return value
 
 
 @kernel
 def add(words: Words, index: int, value: int) -> int:
-    """Add to a word, whole even where others do the same at once; return what it was."""
+    """Add to a word atomically (fetch-and-add); return its old value."""
     before: int = _fetch_add(words, index, value)
     return before
 
 
 @kernel
 def take(locks: Words, index: int, holder: int, looks: int) -> int:
-    """Take a lock whose word is 0 for ``holder``, looking at most so many times.
+    """Acquire a lock (its word is 0 when free) for ``holder``, with at most ``looks`` polls.
 
-    Returns 0 if it was taken, else who has it. Pauses after each of the first looks, gives the core
-    away after each of the others.
+    Returns 0 if it was acquired, else its holder. Pauses after each of the first polls, yields the
+    core after each of the others.
     """
     found = 0
     for look in range(looks):
@@ -189,9 +189,9 @@ def take(locks: Words, index: int, holder: int, looks: int) -> int:
 
 @kernel
 def take_over(locks: Words, index: int, ended: int, holder: int) -> int:
-    """Take a lock for ``holder`` from a process that has ``ended`` with it.
+    """Take a lock over for ``holder`` from the process ``ended``, which died while it held it.
 
-    Returns ``ended`` if it was taken, else who has it by now.
+    Returns ``ended`` if it was taken over, else its holder by now.
     """
     found: int = _compare_exchange(locks, index, ended, holder)
     return found
@@ -199,5 +199,5 @@ def take_over(locks: Words, index: int, ended: int, holder: int) -> int:
 
 @kernel
 def give_back(locks: Words, index: int) -> None:
-    """Give a lock back, and everything that was written under it."""
+    """Release a lock, and publish everything that was written under it."""
     _store_release(locks, index, 0)

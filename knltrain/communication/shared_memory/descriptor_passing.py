@@ -1,8 +1,9 @@
-"""How a process comes to shared memory that another has made: by an address, which is no file.
+"""File descriptors of shared memory, passed to other processes that know an address.
 
-The maker listens on a socket in Linux's abstract namespace, which vanishes with its process, and
-hands the memory's file descriptor to every process of the same user that connects. Anybody may
-take a name there first: so who asks looks, too, who answers, and what has come.
+The maker of the memory listens on a socket in Linux's abstract namespace, which vanishes with its
+process. It sends the memory's file descriptor to every process of the same user that connects. Any
+user may take a name in that namespace first, so the client checks, too, who answers and what it
+receives.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _ROOT = 0
 
 @final
 class DescriptorServer:
-    """Hands a file descriptor to those who ask at ``address``, until it is closed.
+    """Sends a file descriptor to every process that connects to ``address``, until it is closed.
 
-    The address is a new one, or one that nobody else on this computer uses.
+    By default the address is a new one. A given one must be unused on this computer.
     """
 
     def __init__(self, fd: int, address: str | None = None) -> None:
@@ -47,10 +48,10 @@ class DescriptorServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Accept no connections any more."""
         if self._pid == os.getpid():  # a forked process would shut its parent's door
             self._closing = True
-            # A blocked accept does not notice that its socket is closed, but that it is shut down.
+            # A blocked accept does not return when its socket is closed, only when it is shut down.
             self._socket.shutdown(socket.SHUT_RDWR)
             self._thread.join()
         self._socket.close()
@@ -76,7 +77,7 @@ class DescriptorServer:
 
 
 def user_behind(connection: socket.socket) -> int:
-    """The effective user of the process at the other end, as the kernel knows it (unix(7))."""
+    """Return the effective user id of the process at the other end, by the kernel (unix(7))."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(found)[1])
 
@@ -84,8 +85,7 @@ def user_behind(connection: socket.socket) -> int:
 def fd_behind(address: str) -> int:
     """Return a descriptor of the memory at ``address``; SegmentError if there is none for us.
 
-    There is none if a process of another user answers, root's excepted, or hands out something that
-    is no memory.
+    Refuses a process of another user (except root), and a descriptor that is not shared memory.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as door:
         door.settimeout(_ANSWER_SECONDS)
@@ -111,9 +111,9 @@ def fd_behind(address: str) -> int:
 
 
 def _checked(fd: int, address: str) -> int:
-    """The descriptor, if it is a file of ours that has a size; else SegmentError, and it is closed.
+    """Return the descriptor if it is a file of ours that has a size; else close it, SegmentError.
 
-    What lies in it, and whether that is all of it, who maps it asks.
+    Whoever maps the file checks its contents and size.
     """
     os.set_inheritable(fd, False)
     found = os.fstat(fd)

@@ -1,4 +1,4 @@
-"""What those are at that a worker waits for: standing still, starved of cores, or at work."""
+"""The state of processes that a worker waits for: stopped, starved of cores, or at work."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from knltrain.communication.shared_memory.stillness import Stillness
 
 _LOOK_SECONDS = 0.25
 _STARVED_SHARE = 0.25
-"""Of the time that others wait for it, in which a process has been ready, but had no core."""
+"""A process is starved if it was ready but without a core for this share of the waiting time."""
 
 
 @final
 class Lateness:
-    """Looks at the processes of ranks that are late; ``holder(rank)`` is the identity of one."""
+    """Observes the processes of ranks that are late; ``holder(rank)`` is the identity of one."""
 
     def __init__(self, holder: Callable[[int], int]) -> None:
         self._holder = holder
@@ -25,7 +25,7 @@ class Lateness:
         self._delays: dict[int, float] = {}
 
     def look(self, ranks: Sequence[int]) -> None:
-        """See how the ranks are now, now and then, however often this is called."""
+        """Observe the ranks' processes; may be called often, most calls return at once."""
         now = time.monotonic()
         if now < self._due:
             return
@@ -36,11 +36,11 @@ class Lateness:
                 self._delays[rank] = self._delay_seconds(rank)
 
     def still_for(self, seconds: float) -> list[int]:
-        """The ranks that have stood still for so long, as far as this process has not."""
+        """Return the ranks stopped for so long, not counting time when this process was stopped."""
         return self._stillness.still_for(seconds)
 
     def starved(self, ranks: Sequence[int], seconds: float) -> list[int]:
-        """Those ranks that have lacked cores in the ``seconds`` since they were last asked for."""
+        """Return the ranks starved of cores in the ``seconds`` since the last call for them."""
         found = []
         for rank in ranks:
             delay_seconds = self._delay_seconds(rank)
@@ -50,7 +50,7 @@ class Lateness:
         return found
 
     def standstill(self, rank: int) -> str | None:
-        """How a rank's process stands still; None if it does not, or has not come yet."""
+        """Return how a rank's process is stopped; None if it is not, or has not come yet."""
         holder = self._holder(rank)
         return process_identity.standstill(holder) if holder else None
 

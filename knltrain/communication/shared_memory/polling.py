@@ -1,4 +1,4 @@
-"""Waiting for what another process does, in naps."""
+"""Waiting for another process by polling, with sleeps in between."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def nap_until(
     check_alive: Callable[[], None],
     limit_seconds: float,
 ) -> bool:
-    """Look and sleep in turn until ``look()`` is true; tell whether it was before the time limit.
+    """Poll ``look()`` until it is true, with sleeps in between; return False at the time limit.
 
-    ``check`` is called before every nap, ``check_alive``, which may cost more, about ten times a
-    second; both may raise.
+    ``check`` is called before every sleep. ``check_alive``, which may cost more, is called about
+    ten times a second. Both may raise.
     """
     nap_seconds = _SHORTEST_NAP_SECONDS
     late_seconds = checked_seconds = 0.0

@@ -1,6 +1,6 @@
-"""Who a process is, and how it is: at work, standing still, without a core, or ending.
+"""The identity of a process, and its state: running, stopped, without a core, or ending.
 
-So that a peer's end is noticed, and a reused process id is not taken for it.
+By these a worker notices the end of a peer, and does not take a reused process id for the peer.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _ID_BITS = 22
 """Linux gives process ids below 2^22 only (PID_MAX_LIMIT)."""
 
 _ENDED = ("Z", "X", "x")
-"""States of a process that runs no more, though its parent has not asked for its end yet."""
+"""States of a process that has ended, though its parent has not reaped it yet (zombie)."""
 
 _LEAVING = 0x4 | 0x400
-"""PF_EXITING, PF_SIGNALED: the kernel is ending a thread, which returns to its program no more.
+"""PF_EXITING, PF_SIGNALED: the kernel is ending a thread, which never runs its program again.
 
-Its memory is freed only after that, which takes seconds for gigabytes of small pages, or written to
-a core file; and nobody else is told of the end before.
+The kernel then frees the memory of the process, or writes a core file, which takes seconds for
+gigabytes of small pages. It reports the end to other processes only after that.
 """
 
 _STOPPED = ("T", "t")
 _ASLEEP = ("S", "D")
 _FREEZERS = ("__refrigerator", "do_freezer_trap", "get_signal")
-"""Where in the kernel a frozen thread stands, if it was not asleep before."""
+"""The kernel function that a frozen thread waits in, if it was not asleep before."""
 
 _ROOT = Path("/")
 
@@ -44,9 +44,9 @@ def own_identity() -> int:
 
 
 def identity_of(process_id: int) -> int | None:
-    """Return one number, never 0, made of a process's id and its start; None if it has ended.
+    """Return one number, never 0, of a process's id and its start time; None if it has ended.
 
-    The start is in clock ticks from boot, field 22 of /proc/<pid>/stat, see proc(5).
+    The start time is in clock ticks from boot, field 22 of /proc/<pid>/stat, see proc(5).
     """
     fields = _fields(_read(f"/proc/{process_id}/stat"))
     if not fields or _is_ending(process_id, fields):
@@ -60,17 +60,17 @@ def process_id(identity: int) -> int:
 
 
 def is_alive(identity: int) -> bool:
-    """Tell whether this very process still runs, or stands still, and will go on.
+    """Tell whether this very process runs or is stopped.
 
-    Not from when all of its threads are ending, however long the kernel takes for that.
+    False as soon as all of its threads are ending, however long the kernel takes for that.
     """
     return identity_of(process_id(identity)) == identity
 
 
 def standstill(identity: int) -> str | None:
-    """How a process stands still from outside, as in ``stopped (state T)``; None if it does not.
+    """Return how a process is stopped, as in ``stopped (state T)``; None if it is not.
 
-    By a signal, a debugger, or the freezer of its control group.
+    A signal, a debugger, or the freezer of its control group may have stopped it.
     """
     number = process_id(identity)
     fields = _fields(_read(f"/proc/{number}/stat"))
@@ -80,21 +80,21 @@ def standstill(identity: int) -> str | None:
 
 
 def named(identity: int) -> str:
-    """What a process is called in messages; all that are asked for are on this host."""
+    """Return the name of a process in messages; it must be on this host."""
     return f"process {process_id(identity)} on host {socket.gethostname()}"
 
 
 def run_delay_seconds(identity: int) -> float:
-    """How long the threads of a process have been ready to run, all in all, but had no core."""
+    """Return how long the threads of a process, summed, were ready to run but had no core."""
     told = (_read(task / "schedstat").split() for task in _tasks(process_id(identity)))
     return sum(int(numbers[1]) for numbers in told if len(numbers) > 1) * 1e-9
 
 
 @final
 class Sight:
-    """A child of this process, seen through an open file: what is read there is never another's.
+    """A child of this process, observed through an open file of /proc until `close`.
 
-    Ends with `close`.
+    The open file never shows another process with the same process id.
     """
 
     def __init__(self, process_id: int) -> None:
@@ -108,7 +108,7 @@ class Sight:
         return not fields or _is_ending(self._process_id, fields)
 
     def standstill(self) -> str | None:
-        """How it stands still, as `standstill` tells it."""
+        """Return how it is stopped, as the function `standstill` does."""
         fields = self._look()
         busy, self._busy = self._busy, fields[11:13]
         if not fields or (fields[0] in _ASLEEP and fields[11:13] != busy):
@@ -116,15 +116,15 @@ class Sight:
         return _standstill(self._process_id, fields[0])
 
     def exit_code(self) -> int | None:
-        """Of one that is ending: its exit code, or a negative signal; None if it is not told yet.
+        """Return the exit code, or a negative signal, of an ending process; None if not known yet.
 
-        Nor is it if all has gone well, as it might.
+        None also if the code is 0: the kernel shows 0 as well before it knows the code.
         """
         status = (self._look()[49:50] or ["0"])[0]  # field 52
         return os.waitstatus_to_exitcode(int(status)) if int(status) else None
 
     def close(self) -> None:
-        """Look no more."""
+        """Close the file."""
         os.close(self._fd)
 
     def _look(self) -> list[str]:
@@ -149,7 +149,7 @@ def _standstill(process_id: int, state: str) -> str | None:
 
 
 def _is_ending(process_id: int, fields: list[str]) -> bool:
-    """Whether no thread is left that may return to its program."""
+    """Tell whether no thread is left that may run its program again."""
     return _is_leaving(fields) and all(
         _is_leaving(_fields(_read(task / "stat"))) for task in _tasks(process_id)
     )
@@ -165,12 +165,12 @@ def _tasks(process_id: int) -> Iterator[Path]:
 
 
 def _read(path: str | Path) -> bytes:
-    """What the kernel tells there; nothing of a process that is gone, or that it keeps secret."""
+    """Return the contents of a file of /proc; b"" if the process is gone, or access is denied."""
     with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
         return Path(path).read_bytes()
     return b""
 
 
 def _fields(stat: bytes) -> list[str]:
-    """Fields from the third (state) on: the second, the name, may hold blanks and brackets."""
+    """Return the fields from the third (state) on; the second, the name, may have blanks and )."""
     return stat.rpartition(b")")[2].decode("ascii").split()

@@ -1,1 +1,1 @@
-"""What an exchange does to a local and the center, method by method."""
+"""Exchange rules: the arithmetic between a local and the center, one module for each method."""

@@ -1,4 +1,4 @@
-"""Averages of the center over time, which are evaluated in its place."""
+"""Averages of the center over time, which are evaluated instead of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class AverageKernels(Protocol):
     """The arithmetic of averages over time: ``vectorized_ops.<implementation>.averages``."""
 
     def moving_average(self, average: FloatArray, moved: FloatArray, rate: float, /) -> None:
-        """Let an average follow by a constant rate."""
+        """Update an exponential moving average at a constant rate."""
 
     def running_average(self, average: FloatArray, count: FloatArray, moved: FloatArray, /) -> None:
-        """Take one more vector into the mean of all so far."""
+        """Add one more vector to the mean of all so far."""
 
 
 @final
@@ -27,9 +27,10 @@ class AveragedCenter(ExchangeRule):
 
         z_{t+1} = (1 − a) z_t + a x_t,  a constant, or 1 / (t + 1) if ``rate`` is None
 
-    Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015: around
-    DOWNPOUR that is MVADOWNPOUR, or ADOWNPOUR; with one worker MVASGD, or ASGD. Beside the center
-    come what ``rule`` keeps, z, and without a rate the count, which goes with every element.
+    Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015: with DOWNPOUR
+    as the ``rule`` this is MVADOWNPOUR, or ADOWNPOUR without a rate; with one worker it is MVASGD,
+    or ASGD. The center keeps beside it what ``rule`` keeps, z, and without a rate the count t of
+    each element.
 
     Raises ConfigError unless 0 < a <= 1.
     """
@@ -49,11 +50,11 @@ class AveragedCenter(ExchangeRule):
         self.remembers = rule.remembers
 
     def prepare(self, step: int) -> None:
-        """Let the rule take note."""
+        """Prepare the rule."""
         self._rule.prepare(step)
 
     def found(self, center: FloatArray, kept: FloatArray) -> None:
-        """Let the average begin as the center, the first vector in it."""
+        """Set the average to the center, its first vector."""
         self._rule.found(center, kept[: self._average])
         np.copyto(kept[self._average], center)
         kept[self._average + 1 :] = 1
@@ -65,7 +66,7 @@ class AveragedCenter(ExchangeRule):
         return average
 
     def begin(self, center: FloatArray, contribution: FloatArray) -> None:
-        """Let the rule set up what it remembers."""
+        """Begin by the rule."""
         self._rule.begin(center, contribution)
 
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
@@ -73,7 +74,7 @@ class AveragedCenter(ExchangeRule):
         self._rule.contribute(local, center, contribution)
 
     def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
-        """Absorb by the rule, and take the center into the average."""
+        """Absorb by the rule, and add the center to the average."""
         self._rule.absorb(center, kept[: self._average], contribution)
         self._take_in(center, kept)
 
@@ -84,7 +85,7 @@ class AveragedCenter(ExchangeRule):
     def visit(
         self, local: FloatArray, center: FloatArray, kept: FloatArray, contribution: FloatArray
     ) -> None:
-        """Visit by the rule, and take the center into the average."""
+        """Visit by the rule, and add the center to the average."""
         self._rule.visit(local, center, kept[: self._average], contribution)
         self._take_in(center, kept)
 

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 (a rule is given all vectors, and needs some)
-"""Averaging: every exchange ends with all locals and the center equal to the mean of the locals."""
+"""Averaging: an exchange sets all locals and the center to the mean (or sum) of the locals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knltrain.vectors import FloatArray
 
 
 class DifferenceRule(SynchronousRule):
-    """A rule after which every local is the center, which has moved by the mean of all differences.
+    """A rule that moves the center by the mean of all differences, and sets every local to it.
 
     Raises ConfigError for less than one worker.
     """
@@ -41,13 +41,13 @@ class DifferenceRule(SynchronousRule):
 class ModelAveraging(DifferenceRule):
     """Replace every local and the center by the mean of the P locals.
 
-    This is model averaging (local SGD). An exchange keeps Σ_i local_i, leaves all replicas equal to
-    the last bit, and with one worker changes nothing but the center.
+    This is model averaging (local SGD). An exchange preserves Σ_i local_i, and leaves all replicas
+    equal to the last bit. With one worker it changes only the center.
 
     ``kernel`` does one exchange of all workers on one stripe:
-    ``vectorized_ops.<implementation>.elastic.synchronous_average``. The three verbs move the center
-    by differences, Σ_i (local_i − center) / P, and so reach the mean up to rounding at the size of
-    the old center; ``synchronise`` adds up the locals themselves.
+    ``vectorized_ops.<implementation>.elastic.synchronous_average``. `contribute`, `absorb` and
+    `follow` move the center by differences, Σ_i (local_i − center) / P. So they reach the mean up
+    to a rounding error relative to the old center; `synchronise` adds up the locals themselves.
     Raises ConfigError for less than one worker.
     """
 
@@ -61,9 +61,9 @@ class ModelAveraging(DifferenceRule):
 
 
 class GradientRule(SynchronousRule):
-    """A rule for gradients: each exchange is of its own, whatever the center was before.
+    """A rule for gradients: an exchange does not depend on the old center.
 
-    The center becomes the sum of all contributions, and every local takes it over. ``kernel`` does
+    The center becomes the sum of all contributions, and every local is set to it. ``kernel`` does
     one exchange of all workers on one stripe. Raises ConfigError for less than one worker.
     """
 
@@ -76,7 +76,7 @@ class GradientRule(SynchronousRule):
         self._kernel = kernel
 
     def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
-        """Let the center be the sum of all contributions."""
+        """Set the center to the sum of all contributions."""
         np.copyto(center, contribution)
 
     def follow(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
@@ -92,9 +92,9 @@ class GradientRule(SynchronousRule):
 class GradientMean(GradientRule):
     """Replace every local and the center by the mean of the P locals: synchronous SGD.
 
-    Unlike those of `ModelAveraging`, contributions are no differences from the center: what one of
-    them loses on its way over a link, and is added to the next (error feedback), is a gradient's
-    share and no more, where a difference would bring it up again by itself.
+    Unlike those of `ModelAveraging`, contributions are not differences from the center. So what a
+    wire format leaves out of one is a share of a gradient, and error feedback must add it to the
+    next. A difference would contain it again by itself.
 
     ``kernel``: ``vectorized_ops.<implementation>.elastic.synchronous_average``.
     """
@@ -108,15 +108,15 @@ class GradientMean(GradientRule):
 class GradientSum(GradientRule):
     """Replace every local and the center by the sum of the P locals.
 
-    This is the partition of one chip into P core groups by You, Buluc, Demmel, "Scaling deep
-    learning on GPU and Knights Landing clusters", SC17: each group has weights and data of its own
-    in near memory, gets the sum of all gradients, and updates its own weights.
+    This partitions one chip into P core groups as You, Buluc, Demmel do, "Scaling deep learning on
+    GPU and Knights Landing clusters", SC17. Each group has its own weights and data in near memory,
+    gets the sum of all gradients, and updates its own weights.
 
     ``kernel``: ``vectorized_ops.<implementation>.elastic.synchronous_sum``.
     """
 
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
-        """Write the local as it is."""
+        """Write the local unchanged."""
         np.copyto(contribution, local)
 
 

@@ -1,4 +1,4 @@
-"""What rules whose center has a velocity ask of its momentum."""
+"""The check of the momentum of rules whose center has a velocity."""
 
 from __future__ import annotations
 

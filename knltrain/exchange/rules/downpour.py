@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 (a rule is given all vectors, and needs some)
-"""DOWNPOUR: workers push what they have moved by, and take over what the center has become."""
+"""DOWNPOUR: a worker pushes its progress to the center, and pulls the center."""
 
 from __future__ import annotations
 
@@ -28,20 +28,23 @@ class DownpourKernels(Protocol):
         nesterov: bool,
         /,
     ) -> None:
-        """Push and pull, where the center has a velocity."""
+        """Push and pull, with a center that has a velocity."""
 
 
 @final
 class Downpour(ExchangeRule):
-    """A local's progress since it was last pulled moves the center, and the local is pulled again.
+    """Move the center by a local's progress since its last pull, then pull the center again.
 
         center <- center + (local − pulled);   local, pulled <- center
 
-    With plain gradient steps in between, and a period of one step, the progress is −η g and this is
-    asynchronous SGD: W <- W − η g at the master of You, Buluc, Demmel, SC17. With ``momentum`` μ
-    the master has a velocity, v <- μ v − η g: their asynchronous MSGD; with ``nesterov`` it is
-    MDOWNPOUR of Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015,
-    the center being where they take their gradients, x + μ v. Longer periods are their DOWNPOUR.
+    With plain gradient steps and a period of one step the progress is −η g, and the rule is
+
+    - asynchronous SGD without momentum: W <- W − η g at the master (You, Buluc, Demmel, SC17),
+    - their asynchronous MSGD with ``momentum`` μ: v <- μ v − η g at the master,
+    - MDOWNPOUR with ``nesterov`` (Zhang, Choromanska, LeCun, "Deep learning with elastic averaging
+      SGD", NIPS 2015); the center is then where they take their gradients, x + μ v.
+
+    Longer periods are their DOWNPOUR.
 
     ``kernels`` are those of ``vectorized_ops.<implementation>.downpour``. Raises ConfigError
     unless 0 <= μ < 1, and μ > 0 with ``nesterov``.
@@ -60,15 +63,15 @@ class Downpour(ExchangeRule):
         self._kernels = kernels
 
     def begin(self, center: FloatArray, contribution: FloatArray) -> None:
-        """Remember the center as pulled."""
+        """Store the center as pulled."""
         np.copyto(contribution, center)
 
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
-        """Write local − pulled, where ``contribution`` was pulled."""
+        """Write local − pulled; ``contribution`` holds what was pulled."""
         np.subtract(local, contribution, out=contribution)
 
     def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
-        """Move the center by the contribution, or by the velocity that it gives."""
+        """Move the center by the contribution, or by the velocity updated with it."""
         if not self.momentum:
             np.add(center, contribution, out=center)
             return
@@ -78,7 +81,7 @@ class Downpour(ExchangeRule):
         center += rate * velocity + contribution if self.nesterov else velocity
 
     def follow(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
-        """Take over the center, and remember it as pulled."""
+        """Set the local to the center, and store the center as pulled."""
         np.copyto(local, center)
         np.copyto(contribution, center)
 

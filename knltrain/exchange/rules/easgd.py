@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 (a rule is given all vectors, and needs some)
-"""Elastic averaging SGD: every local is pulled to the center, and the center to all locals."""
+"""Elastic averaging SGD: locals are pulled towards the center, and the center towards them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class ElasticKernels(Protocol):
     def elastic_increment(
         self, local: FloatArray, center: FloatArray, increment: FloatArray, moving_rate: float, /
     ) -> None:
-        """Pull one local, and write what the center is to be given."""
+        """Pull one local, and write the increment for the center."""
 
 
 @final
 class EASGD(SynchronousRule):
-    """The elastic terms of EASGD; the gradient step is the optimizer's.
+    """The elastic terms of EASGD; the optimizer takes the gradient step.
 
-    The loss's gradient is that at W_t, which the pull starts from, too. Weight decay is not: the
-    optimizer steps after the pull, and takes the decay at the parameters as that left them.
+    The gradient is taken at W_t, where the pull also starts. Weight decay is not: the optimizer
+    steps after the pull, and decays the pulled parameters.
 
     With moving rate α = η ρ, P workers, and every value taken before the exchange:
 
@@ -49,18 +49,17 @@ class EASGD(SynchronousRule):
 
     Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, equations (5)
     and (6); You, Buluc, Demmel, "Scaling deep learning on GPU and Knights Landing clusters", SC17,
-    equations (1) and (2), whose Sync EASGD this is. What leaves the locals enters the center: an
-    exchange keeps Σ_i local_i + center, up to one rounding each of the P locals and the center
-    and P − 1 roundings of the sum of the pulls.
+    equations (1) and (2): this is their Sync EASGD. An exchange preserves Σ_i local_i + center, up
+    to one rounding each of the P locals and the center and P − 1 roundings of the sum of the pulls.
 
-    A worker that comes to the center alone exchanges with it what the center is then: Zhang's
-    Algorithm 1, and equation (2') of SC17.
+    A worker that visits the center uses the center of that moment: Zhang's Algorithm 1, and
+    equation (2') of SC17.
 
-    What does not get through to the center is still the local's, which it has left: the local takes
-    it back. Kept for later, it would be pulled again and again until it is there.
+    The local takes back what a wire format leaves out of its contribution. If that were kept as a
+    residual, it would be pulled again and again until it is sent.
 
     ``kernels`` are those of ``vectorized_ops.<implementation>.elastic``. Zhang uses β = 0.9, a
-    moving rate of 0.9 / P; `knltrain.exchange.rules.stability` tells where it becomes doubtful.
+    moving rate of 0.9 / P; `knltrain.exchange.rules.stability` has the bounds of stability.
     Raises ConfigError unless 0 < α < 1.
     """
 
@@ -82,7 +81,7 @@ class EASGD(SynchronousRule):
         self._kernels = kernels
 
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
-        """Write e = α (local − center), and take it from ``local``; 4 memory accesses."""
+        """Write e = α (local − center), and subtract it from ``local``; 4 memory accesses."""
         self._kernels.elastic_increment(local, center, contribution, self.moving_rate)
 
     def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
@@ -95,7 +94,7 @@ class EASGD(SynchronousRule):
     def visit(
         self, local: FloatArray, center: FloatArray, kept: FloatArray, contribution: FloatArray
     ) -> None:
-        """Pull one local and the center, as both are now; 4 memory accesses per element."""
+        """Pull one local and the current center; 4 memory accesses per element."""
         self._kernels.elastic_update(local, center, self.moving_rate)
 
     def synchronise(self, locals_: FloatArray, center: FloatArray, kept: FloatArray) -> None:

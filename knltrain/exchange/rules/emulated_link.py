@@ -1,4 +1,4 @@
-"""An emulated link: exchanges that take at least as long as they would over a slower one."""
+"""An emulated link: exchanges take at least as long as they would over a slower link."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What one worker is connected by, in each direction at the same time."""
+    """The link of one worker: full duplex, with bandwidth and latency in each direction."""
 
     bytes_per_second: float
     latency_seconds: float
-    """Of a message."""
+    """The latency of a message."""
 
     def seconds(self, floats: float) -> float:
-        """Time that so many float32 values take, without the latency."""
+        """Return the transfer time of so many float32 values, without the latency."""
         return floats * _FLOAT_BYTES / self.bytes_per_second
 
 
 @final
 class SlowLink(SynchronousRule):
-    """A rule whose values pass a link between each worker and the others; emulated by sleeping.
+    """A rule whose exchanges take the time of a link between each worker and the others.
 
-    Nothing is sent: what is faster waits until the link's time is over. With P workers and n values
+    Nothing is sent: an exchange that is faster sleeps until the link's time is over. With P workers
+    and n values it takes the time of
 
-    - a worker that comes alone takes the center and then gives its contribution, 2 n values in 2
-      messages. In turn, as by "round_robin", that is the time of a master with one link; otherwise
-      each has a link of its own to its piece of the center;
-    - workers that share an exchange scatter their parts of the sum and gather the results, 2 n
-      (P − 1) / P values by each link, and the latency of 2 messages;
-    - at a master, center and sum go along a tree, 2 n values and 2 messages on each of its
-      ceil(log2 P) levels. All of them count before the master's update.
+    - 2 n values and 2 messages for a visit: the worker reads the center, then sends its
+      contribution. With "round_robin" this is a master with one link; otherwise each worker has a
+      link of its own to the center;
+    - 2 n (P − 1) / P values and 2 messages on each link for an exchange of all workers: a
+      reduce-scatter and an all-gather;
+    - 2 n values and 2 messages on each of the ceil(log2 P) levels of a tree for an exchange at a
+      master. All levels count before the master's update.
 
-    It costs a worker no work, as a network card would not. All else is that of ``rule``.
+    As with a network card, a transfer takes no core. All else is that of ``rule``.
     """
 
     def __init__(self, rule: SynchronousRule, link: Link, workers: int) -> None:
@@ -56,7 +57,7 @@ class SlowLink(SynchronousRule):
         self._latency = self._overslept = 0.0
 
     def found(self, center: FloatArray, kept: FloatArray) -> None:
-        """Set up what the rule keeps."""
+        """Set up the vectors that the rule keeps."""
         self._rule.found(center, kept)
 
     def model(self, center: FloatArray, kept: FloatArray) -> FloatArray:
@@ -64,17 +65,17 @@ class SlowLink(SynchronousRule):
         return self._rule.model(center, kept)
 
     def prepare(self, step: int) -> None:
-        """Let the next values pass with the latency of their messages."""
+        """Prepare the rule, and count the latency of messages for the next transfer."""
         self._latency = 2 * self._link.latency_seconds
         self._overslept = 0.0
         self._rule.prepare(step)
 
     def begin(self, center: FloatArray, contribution: FloatArray) -> None:
-        """Let the rule set up what it remembers."""
+        """Begin by the rule."""
         self._rule.begin(center, contribution)
 
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
-        """Contribute by the rule, in the time of the tree."""
+        """Contribute by the rule; takes the time of the tree."""
         with self._passing(2 * local.size, levels=(self._workers - 1).bit_length()):
             self._rule.contribute(local, center, contribution)
 
@@ -89,18 +90,18 @@ class SlowLink(SynchronousRule):
     def visit(
         self, local: FloatArray, center: FloatArray, kept: FloatArray, contribution: FloatArray
     ) -> None:
-        """Visit by the rule, in the time of both ways."""
+        """Visit by the rule; takes the time of both directions."""
         with self._passing(2 * local.size):
             self._rule.visit(local, center, kept, contribution)
 
     def synchronise(self, locals_: FloatArray, center: FloatArray, kept: FloatArray) -> None:
-        """Do the rule's exchange of a stripe, in the time that each link needs for it."""
+        """Do the rule's exchange of a stripe; takes the time of each link for it."""
         with self._passing(2 * (self._workers - 1) * center.size):
             self._rule.synchronise(locals_, center, kept)
 
     @contextmanager
     def _passing(self, floats: int, levels: int = 1) -> Iterator[None]:
-        """Let the block take as long; what one oversleeps, the next of an exchange makes up for."""
+        """Make the block take the link's time; oversleeping is subtracted from the next block."""
         begin = time.perf_counter() - self._overslept
         due = begin + levels * (self._latency + self._link.seconds(floats))
         self._latency = 0.0

@@ -1,4 +1,4 @@
-"""Outer steps: the center moves by an optimizer of its own, and all locals take it over."""
+"""Outer steps: the center moves by an optimizer of its own, and all locals are set to it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class OuterKernel(Protocol):
         rate: float,
         /,
     ) -> None:
-        """Move the center by what all locals have moved by, and set all locals to it."""
+        """Move the center by the progress of all locals, and set all locals to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """What one outer step makes of d = mean of the locals − center.
+    """The coefficients of one outer step for d = mean of the locals − center.
 
     velocity <- decay velocity + gain d;  center <- center + velocity_rate velocity + rate d
     """
@@ -45,13 +45,13 @@ class Coefficients:
 
 
 OuterOptimizer: TypeAlias = Callable[[int], Coefficients]
-"""The coefficients of the exchange in a step, from 0."""
+"""Returns the coefficients of the exchange in a step, counted from 0."""
 
 
 def gradient_descent(learning_rate: float, momentum: float, nesterov: bool) -> OuterOptimizer:
     """SGD on the outer gradient −d, DiLoCo's outer optimizer.
 
-    v <- μ v + d;  center <- center + lr (d + μ v) with Nesterov's form, or + lr v without.
+    v <- μ v + d;  center <- center + lr (d + μ v) in Nesterov's form, else + lr v.
     Douillard et al., "DiLoCo: Distributed low-communication training of language models",
     arXiv 2311.08105. Raises ConfigError unless the learning rate is above 0 and 0 <= μ < 1, and
     μ > 0 with Nesterov's form.
@@ -66,11 +66,11 @@ def gradient_descent(learning_rate: float, momentum: float, nesterov: bool) -> O
 def slow_momentum(
     slow_rate: float, momentum: float, learning_rate: Callable[[int], float]
 ) -> OuterOptimizer:
-    """SlowMo: u <- β u − d / γ;  center <- center − α γ u, γ being the step's learning rate.
+    """SlowMo: u <- β u − d / γ;  center <- center − α γ u, with the step's learning rate γ.
 
     The velocity kept is −u. Wang et al., "SlowMo: Improving communication-efficient distributed SGD
     with slow momentum", arXiv 1910.00643, Algorithm 1. Raises ConfigError unless α is above 0 and
-    0 <= β < 1. A step whose learning rate is 0 has moved no local, and moves no center.
+    0 <= β < 1. A step with learning rate 0 has moved no local, and does not move the center.
     """
     check_center_momentum(momentum)
     _check_rate(slow_rate)
@@ -84,10 +84,10 @@ def slow_momentum(
 
 @final
 class OuterStep(DifferenceRule):
-    """Replace every local by the center, which has moved by an optimizer of its own.
+    """Move the center by an optimizer of its own, and set every local to it.
 
-    The optimizer's gradient is how far the mean of the locals has come from the center since they
-    set out from it. With learning rate 1 and no momentum this is model averaging.
+    The optimizer's gradient is center − mean of the locals. With learning rate 1 and no momentum
+    this is model averaging.
     """
 
     center_vectors = 2
@@ -99,7 +99,7 @@ class OuterStep(DifferenceRule):
         self._now = optimizer(0)
 
     def prepare(self, step: int) -> None:
-        """Take the coefficients of this step."""
+        """Set the coefficients of this step."""
         self._now = self._optimizer(step)
 
     def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:

@@ -1,17 +1,17 @@
-"""Which choices of a method may not be stable: the bounds, and how a choice lies to them."""
+"""Warnings about options for which a method may be unstable, with the published bounds."""
 
 from __future__ import annotations
 
 LONGEST_DOWNPOUR = 4
-"""Steps: the longest period with which Zhang, Choromanska and LeCun found DOWNPOUR stable."""
+"""The longest period, in steps, with which Zhang, Choromanska and LeCun found DOWNPOUR stable."""
 
 
 def elastic_doubts(moving_rate: float, workers: int, learning_rate: float) -> list[str]:
-    """Tell which bounds of elastic averaging a moving rate α is past, with P workers and rate η.
+    """Return a warning for each bound that a moving rate α exceeds, with P workers and rate η.
 
     Zhang, Choromanska, LeCun 2015: on a quadratic of curvature 1, workers that take turns are
-    stable for 0 <= η <= 2 and 0 <= α <= (4 - 2 η) / (4 - η), whatever P is; their center is no
-    longer between itself and the workers' mean past β = P α = 1.
+    stable for 0 <= η <= 2 and 0 <= α <= (4 - 2 η) / (4 - η), for any P. Past β = P α = 1 the
+    center overshoots the mean of the workers.
     """
     doubts = []
     bound = (4 - 2 * learning_rate) / (4 - learning_rate) if learning_rate < 2 else 0.0
@@ -21,7 +21,7 @@ def elastic_doubts(moving_rate: float, workers: int, learning_rate: float) -> li
             f"(4 - 2 η) / (4 - η) = {bound:.4g}, up to which elastic averaging is stable on a "
             "quadratic of curvature 1"
         )
-    if moving_rate * workers > 1 + 1e-6:  # 1 / P times P may come out above 1 by a rounding
+    if moving_rate * workers > 1 + 1e-6:  # 1 / P times P may exceed 1 by a rounding error
         doubts.append(
             f"exchange.moving_rate = {moving_rate:g} with {workers} workers: past 1 / workers = "
             f"{1 / workers:.4g} the center overshoots the mean of the workers (β = P α <= 1); "
@@ -31,7 +31,7 @@ def elastic_doubts(moving_rate: float, workers: int, learning_rate: float) -> li
 
 
 def downpour_doubts(period: int) -> list[str]:
-    """Tell if workers drift too far apart between two pushes."""
+    """Return a warning if workers drift too far apart between two pushes."""
     if period <= LONGEST_DOWNPOUR:
         return []
     return [

@@ -1,4 +1,4 @@
-"""Exchanges of one worker with the center, whatever the others do."""
+"""Asynchronous strategies: a worker visits the center, whatever the others do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CenterStrategy(ThroughTransport[VisitedCenter]):
-    """Exchanges with the center alone, when its own steps say so."""
+    """Visits the center after its own steps, without the other workers."""
 
     schedules: ClassVar[tuple[Schedule, ...]] = ("first_come", "round_robin", "lock_free")
 
@@ -32,18 +32,18 @@ class CenterStrategy(ThroughTransport[VisitedCenter]):
 
     @classmethod
     def of(cls, method: Method, team: Team, step_layer: StepLayer) -> CenterStrategy:  # noqa: ARG003
-        """The part of a worker by its transport; ConfigError for one without a center for all."""
+        """Make a worker's strategy; ConfigError for a transport without one center for all."""
         if not isinstance(team, VisitedCenter):
             raise ConfigError(
-                f"the order '{method.schedule}' is for workers that come to the center alone, "
-                "which has a replica on every node here: expected a method whose workers exchange "
-                "all at once, such as sync_easgd"
+                f"the order '{method.schedule}' is for workers that visit one center, but here it "
+                "has a replica on every node: expected a method whose workers exchange all at "
+                "once, such as sync_easgd"
             )
         return cls(method, team)
 
     @classmethod
     def check(cls, method: Method) -> None:
-        """Refuse gradients, which are a step's own."""
+        """Refuse gradients: they belong to one step of all workers."""
         if method.moves == "gradient":
             raise ConfigError(
                 f"{method.name}: gradients are exchanged by all workers at once; expected the "
@@ -52,44 +52,44 @@ class CenterStrategy(ThroughTransport[VisitedCenter]):
 
     @classmethod
     def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Refuse what cannot be done at a center on another computer."""
+        """Refuse what does not work with a center on another computer."""
         if config.total_nodes == 1:
             return
         where = f"exchange.method = '{method.name}' on {config.total_nodes} computers"
         if method.schedule == "round_robin" or not method.rule.adds:
             raise ConfigError(
-                f"{where}: its workers come to the center in turn, or with more than a sum, which "
-                "they can within one computer; expected 'seasgd', 'shmcaffe_h', 'easgd', "
-                "'downpour' or another whose center adds up what comes, or a method whose workers "
-                "exchange all at once, such as 'hierarchical_easgd'"
+                f"{where}: its workers visit the center in turn, or its center does more than add "
+                "up, which works only within one computer; expected 'seasgd', 'shmcaffe_h', "
+                "'easgd', 'downpour' or another whose center adds up contributions, or a method "
+                "whose workers exchange all at once, such as 'hierarchical_easgd'"
             )
         if (chosen := config.exchange.wire_format) != "float32":
             raise ConfigError(
-                f"{where}, exchange.wire_format = '{chosen}': what comes alone is added where the "
+                f"{where}, exchange.wire_format = '{chosen}': a contribution is added where the "
                 "center lies, in float32: expected 'float32'"
             )
 
     @classmethod
     def vectors(cls, method: Method) -> int:
-        """A contribution, and at most what the rule keeps beside the center."""
+        """Return 1 for the contribution, plus at most the vectors kept beside the center."""
         return 1 + super().vectors(method)
 
     @classmethod
     def sent_bytes(cls, method: Method, exchanged: int) -> int | None:
-        """Who follows the center reads it once more."""
+        """Return the bytes; a worker that follows the center reads it once more."""
         return exchanged + (exchanged // 2 if method.rule.follows else 0)
 
     def begin(self) -> None:
-        """Let the rule remember the center."""
+        """Let the rule store the center."""
         self.method.rule.begin(self.transport.center, self._contribution)
 
     def state(self) -> dict[str, FloatArray]:
-        """What the rule remembers, and at rank 0 what belongs to the center."""
+        """Return what the rule stores, and at rank 0 what belongs to the center."""
         found = {"contribution": self._contribution} if self.method.rule.remembers else {}
         return {**found, **super().state()}
 
     def close(self) -> None:
-        """Let go of all vectors."""
+        """Release all vectors."""
         self._contribution = np.zeros(0, np.float32)
         super().close()
 
@@ -100,7 +100,7 @@ class CenterStrategy(ThroughTransport[VisitedCenter]):
 
 @final
 class AsynchronousStrategy(CenterStrategy):
-    """Exchanges with the center when its own steps say so."""
+    """Visits the center after its own steps."""
 
     def exchange(self, step: int) -> None:
         """Exchange with the center."""
@@ -109,7 +109,7 @@ class AsynchronousStrategy(CenterStrategy):
 
 @final
 class InTurnStrategy(CenterStrategy):
-    """Computes the gradient of a step with an exchange when it is its turn, and then exchanges.
+    """Waits for its turn in a step with an exchange, computes the gradient, then exchanges.
 
     Original EASGD* of You, Buluc, Demmel, SC17: one worker after the other.
     """
@@ -128,13 +128,17 @@ class InTurnStrategy(CenterStrategy):
 
 @final
 class OverlappedPushStrategy(CenterStrategy):
-    """Contributes against the center as it is, and computes on while the center absorbs that.
+    """Contributes against the current center; a thread pushes while the worker computes.
 
-    ShmCaffe's SEASGD: a worker reads the center (T1), never overlapped, since an older one would
-    hurt; moves its local and writes the increment (T2, T.A1), all three in one pass over memory;
-    and wakes its update thread (T3), which has the increment accumulated (T.A2 to T.A4) while the
-    worker computes its next gradient (T4). The worker waits for it before the next T1, where the
-    paper waits before T2: no later, and what it reads then has all that it has contributed itself.
+    ShmCaffe's SEASGD:
+
+    1. A worker reads the center (T1), which is never overlapped: a stale center would hurt. It
+       moves its local and writes the increment (T2, T.A1), all in one pass over memory.
+    2. It wakes its update thread (T3), which accumulates the increment in the center (T.A2 to
+       T.A4) while the worker computes its next gradient (T4).
+
+    The worker waits for the thread before the next T1; the paper waits before T2. That costs no
+    time, and the center read then has all contributions of this worker.
     """
 
     after = "step"
@@ -146,17 +150,17 @@ class OverlappedPushStrategy(CenterStrategy):
 
     @classmethod
     def check(cls, method: Method) -> None:
-        """Refuse rules whose locals wait for what the center becomes."""
+        """Refuse rules whose locals depend on the updated center."""
         super().check(method)
         if method.rule.follows:
             raise ConfigError(
-                f"{method.name}: only workers that come to the center alone, by a rule that does "
-                "not wait for what it becomes, write behind; expected EASGD"
+                f"{method.name}: only workers that visit the center, by a rule whose locals do not "
+                "depend on the updated center, can push in the background; expected EASGD"
             )
 
     @classmethod
     def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
-        """The update thread's pushes do."""
+        """Return True: the update thread's pushes overlap."""
         return True
 
     def exchange(self, step: int) -> None:
@@ -170,10 +174,10 @@ class OverlappedPushStrategy(CenterStrategy):
         self._update_thread.begin(lambda: transport.push(rule, self._contribution, self._order))
 
     def settle(self) -> None:
-        """Wait for the update thread; raise what it could not do."""
+        """Wait for the update thread; raise its error if it failed."""
         self._update_thread.wait()
 
     def close(self) -> None:
-        """End the update thread, and let go of all vectors."""
+        """End the update thread, and release all vectors."""
         self._update_thread.close()
         super().close()

@@ -1,4 +1,4 @@
-"""A thread beside the computing ones, which does one thing of a worker at a time."""
+"""A background thread of a worker, which does one task after another."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from knltrain.communication.communication_cores import take_place
 
 @final
 class Background:
-    """Does what it is given in a thread of this name, one after another, while ``clock`` runs.
+    """Does tasks in a thread of this name, one after another; ``clock`` runs meanwhile.
 
-    The thread runs on the cores that the worker's place keeps for communication, or else on all of
-    its cpus, in the gaps of the computing threads.
+    The thread runs on the cores that the worker's placement reserves for communication. Without
+    them it runs on all CPUs of the worker, while computing threads are idle.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -24,13 +24,13 @@ class Background:
         self._thread = ThreadPoolExecutor(1, name, initializer=take_place)
 
     def begin(self, work: Callable[[], None]) -> None:
-        """Let the thread do ``work`` after what it was given before."""
+        """Queue ``work`` for the thread."""
         self._doing.append(self._thread.submit(self._timed, work))
 
     def wait(self) -> None:
-        """Return when nothing is left to do; raise what the thread could not do.
+        """Return when all tasks are done; raise the error of the first that failed.
 
-        What was to come after that is left undone.
+        The tasks after that one are cancelled.
         """
         doing, self._doing = self._doing, []
         try:

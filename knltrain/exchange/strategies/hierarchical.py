@@ -1,4 +1,4 @@
-"""Exchanges on two levels: of the workers of a group, and of the groups."""
+"""Exchanges on two levels: inside groups of workers, and between the roots of groups."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from knltrain.vectors import FloatArray
 
 @final
 class HierarchicalStrategy(TwoLevelStrategy):
-    """Exchanges inside its group, for which the group's root exchanges with the other groups.
+    """Exchanges inside its group; the group's root also exchanges with the other groups.
 
-    ShmCaffe-H: inside a group, synchronous SGD; the roots come to the center by SEASGD, and what
-    that leaves is broadcast in the group (Ahn, Kim, Kang, Lim, ICDCS 2018). Hierarchical SGD:
-    averages inside the group, and now and then among the groups.
+    - ShmCaffe-H (Ahn, Kim, Kang, Lim, ICDCS 2018): synchronous SGD inside a group. The roots visit
+      the center by SEASGD, and broadcast the resulting parameters in their groups.
+    - Hierarchical SGD: averages inside the group, and less often between groups.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class HierarchicalStrategy(TwoLevelStrategy):
 
     @property
     def parameters(self) -> FloatArray:
-        """Those of the group's exchanges; at a root whose group moves gradients, of the groups'."""
+        """The group's local; at a root whose group moves gradients, the local between groups."""
         if self._moves_gradient and self._outside is not None:
             return self._outside.parameters
         return self._inside.parameters
 
     def start_from(self, values: FloatArray) -> None:
-        """Give the center and all parameters the values of rank 0 (collective)."""
+        """Set the center and all parameters to the values of rank 0 (collective)."""
         if self._outside is not None:
             self._outside.start_from(values)
         self._broadcast(self._team.center)
@@ -62,12 +62,12 @@ class HierarchicalStrategy(TwoLevelStrategy):
         self._exchange_outside(step)
 
     def settle(self) -> None:
-        """Wait for what the root has under way."""
+        """Wait for the root's pending exchange."""
         if self._outside is not None:
             self._outside.settle()
 
     def state(self) -> dict[str, FloatArray]:
-        """What the root's exchanges have to keep."""
+        """Return the state of the root's exchanges."""
         return {} if self._outside is None else self._outside.state()
 
     def _exchange_outside(self, step: int) -> None:
@@ -79,7 +79,7 @@ class HierarchicalStrategy(TwoLevelStrategy):
         self._broadcast(None if outside is None else outside.parameters)
 
     def _broadcast(self, values: FloatArray | None) -> None:
-        """Give all parameters of the group those of its root."""
+        """Set all parameters of the group to those of its root."""
         inside = self._team.inside
         inside.start_from(values if inside.rank == 0 else None)
         if self._moves_gradient and self._outside is None:

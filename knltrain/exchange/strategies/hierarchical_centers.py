@@ -1,4 +1,4 @@
-"""Exchanges on two levels, where the center of a group is the local of the level above."""
+"""Exchanges on two levels: the center of a group is a local of the upper level."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from knltrain.vectors import FloatArray
 
 @final
 class CenterHierarchyStrategy(TwoLevelStrategy):
-    """Exchanges with its group's center, which exchanges in its turn with those of other groups.
+    """Exchanges with its group's center; group centers exchange with the center of all.
 
-    The same rule on two levels: workers pull on their group's center, and these on the center of
-    all, which is the model. The upper exchange needs nothing of the workers, so that it goes on,
-    by a thread of the group's root, while all compute the gradient of the next step (Sync EASGD3 of
-    You, Buluc, Demmel, SC17, one level up), and ends before the next exchange of the group. The
-    result is the same to the last bit as without overlap.
+    Both levels use the same rule. The center of all is the model. The upper exchange needs nothing
+    of the workers. So a thread of the group's root does it while all compute the gradient of the
+    next step (Sync EASGD3 of You, Buluc, Demmel, SC17, one level up). It ends before the next
+    exchange of the group, with the same bits as without overlap.
     """
 
     @classmethod
     def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
-        """All of the upper exchange does."""
+        """Return True: the whole upper exchange overlaps."""
         return True
 
     def __init__(
@@ -47,17 +46,17 @@ class CenterHierarchyStrategy(TwoLevelStrategy):
 
     @property
     def parameters(self) -> FloatArray:
-        """Those of the group's exchanges."""
+        """The local of the group's exchanges."""
         return self._inside.parameters
 
     def start_from(self, values: FloatArray) -> None:
-        """Give all centers and all parameters the values of rank 0 (collective)."""
+        """Set all centers and all parameters to the values of rank 0 (collective)."""
         if self._outside is not None:
             self._outside.start_from(values)
         self._inside.start_from(self._team.center)
 
     def step_begins(self, step: int) -> None:
-        """Begin what the group exchanges while it computes."""
+        """Begin the group's exchange if it overlaps with computing."""
         self._inside.step_begins(step)
 
     def gradient_ready(self, step: int) -> None:
@@ -69,7 +68,7 @@ class CenterHierarchyStrategy(TwoLevelStrategy):
             self._exchange_outside(step)
 
     def stepped(self, step: int) -> None:
-        """Nothing is due then."""
+        """Do nothing: no exchange is due at this moment."""
 
     def exchange(self, step: int) -> None:
         """Exchange inside the group and between groups."""
@@ -78,18 +77,18 @@ class CenterHierarchyStrategy(TwoLevelStrategy):
         self._exchange_outside(step)
 
     def settle(self) -> None:
-        """Wait for what the root has under way."""
+        """Wait for the root's pending exchange."""
         if self._background is not None:
             self._background.wait()
 
     def state(self) -> dict[str, FloatArray]:
-        """At a root, the center of its group, and what its exchanges have to keep."""
+        """Return, at a root, the center of its group and the state of its exchanges."""
         if self._outside is None:
             return {}
         return {"center": self._team.inside.center, **self._outside.state()}
 
     def close(self) -> None:
-        """End the thread, and let go of all vectors."""
+        """End the thread, and release all vectors."""
         if self._background is not None:
             self._background.close()
         super().close()

@@ -1,4 +1,4 @@
-"""Exchanges along trees, layer by layer: gradients up, and the weights that come of them down."""
+"""Exchanges along trees, layer by layer: gradients up, updated weights down."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 class LayerTreeStrategy(Strategy):
     """CaffeGPI's training (Kuehn, Keuper, Pfreundt, arXiv 1706.00095) by a `TreeExchange`.
 
-    A layer's gradient sets out when its backward pass is done; rank 0 takes the step of each layer
-    with the mean over all workers, by ``step_layer``, in the exchange's thread, and sends the
-    weights. A worker waits for them before its next step, for all at once: they come in the order
-    of the backward pass, the first layer last, and without that no forward pass can begin.
+    A layer's gradient is sent when its backward pass is done. Rank 0 updates each layer with the
+    mean gradient of all workers, by ``step_layer``, in the exchange's thread, and sends the
+    weights. A worker waits for the weights of all layers before its next step: they arrive in the
+    order of the backward pass, and the forward pass begins with the layer that arrives last.
     """
 
     emulates_links = False
@@ -63,7 +63,7 @@ class LayerTreeStrategy(Strategy):
 
     @classmethod
     def of(cls, method: Method, team: Team, step_layer: StepLayer) -> LayerTreeStrategy:
-        """The part of a worker of the job."""
+        """Make the strategy of a worker of the job."""
         from knltrain.exchange.transports.tree_team import TreeTeam
 
         assert isinstance(team, TreeTeam)
@@ -71,12 +71,12 @@ class LayerTreeStrategy(Strategy):
 
     @classmethod
     def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:  # noqa: ARG003
-        """All are ranks of one job."""
+        """Join the team: all workers are ranks of one MPI job."""
         return teams.along_trees()
 
     @classmethod
     def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:  # noqa: ARG003
-        """Each layer goes by itself, however the vectors are packed."""
+        """Return the layers: each is exchanged by itself, however the vectors are packed."""
         return {"layers": layer_sizes(network)}
 
     @classmethod
@@ -86,7 +86,7 @@ class LayerTreeStrategy(Strategy):
 
     @classmethod
     def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Refuse what cannot be done a layer at a time."""
+        """Refuse options that need the gradients of all layers at once."""
         chosen, why = (
             config.optimizer,
             f"by exchange.method = '{method.name}' rank 0 takes the step",
@@ -109,45 +109,45 @@ class LayerTreeStrategy(Strategy):
 
     @classmethod
     def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
-        """All of it does."""
+        """Return True: the whole exchange overlaps."""
         return True
 
     @classmethod
     def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
-        """Another number for each node, by its place in the trees."""
+        """Return None: the number depends on a node's place in the trees."""
         return None
 
     @property
     def parameters(self) -> FloatArray:
-        """The weights that have come."""
+        """The weights that have arrived."""
         return self._weights
 
     @property
     def gradient(self) -> FloatArray:
-        """This worker's gradient; when it is given, also sums of others."""
+        """This worker's gradient; once it is sent, partial sums with those of others."""
         return self._gradient
 
     @property
     def model(self) -> FloatArray:
-        """The weights, which are the same at all workers."""
+        """The weights, the same at all workers."""
         return self._weights
 
     def start_from(self, values: FloatArray) -> None:
-        """Give all the weights of rank 0 (collective)."""
-        self._team.barrier()  # rank 0 may not write while another one still computes
+        """Set all weights to those of rank 0 (collective)."""
+        self._team.barrier()  # rank 0 must not write while another rank still computes
         self._exchange.start_from(values if self._team.rank == 0 else None)
         self._exchange.measure(self._team.clocks.beside)
         self._set_out = True
 
     def step_begins(self, step: int) -> None:
-        """Wait for the weights that the last step has led to."""
+        """Wait for the weights after the last step."""
         with self._team.clocks.waiting:
             self._exchange.await_all_weights()
         self._step, self._given = step, 0
         self._team.at_peace = False
 
     def gradient_done_from(self, offset: int) -> None:
-        """Let all layers set out that are done, the last one first."""
+        """Send all layers that are done, the last one first."""
         while self._given < len(self._parts):
             layer = len(self._parts) - 1 - self._given
             if self._parts[layer].start < offset:
@@ -156,14 +156,14 @@ class LayerTreeStrategy(Strategy):
             self._exchange.gradient_ready(self._names[layer])
 
     def gradient_ready(self, step: int) -> None:  # noqa: ARG002
-        """Let the rest set out."""
+        """Send the remaining layers."""
         self.gradient_done_from(0)
 
     def stepped(self, step: int) -> None:
-        """Nothing is left to do."""
+        """Do nothing: rank 0 takes the step."""
 
     def exchange(self, step: int) -> None:
-        """Take the step at rank 0, by its own gradient: all that can be before the start."""
+        """Take the step at rank 0 with its own gradient, before a run starts."""
         if self._team.rank == 0:
             for layer, part in enumerate(self._parts):
                 self._step_layer(step, layer, self._weights[part], self._gradient[part])
@@ -174,11 +174,11 @@ class LayerTreeStrategy(Strategy):
             self._exchange.await_all_weights()
 
     def state(self) -> dict[str, FloatArray]:
-        """Nothing: between two steps all is in the weights."""
+        """Return nothing: between two steps the weights are the whole state."""
         return {}
 
     def close(self) -> None:
-        """End the exchange, together where all have met, and let go of all vectors."""
+        """End the exchange and release all vectors; collective if nothing is under way."""
         self._weights = self._gradient = np.zeros(0, np.float32)
         try:
             if self._team.at_peace and self._set_out:

@@ -1,4 +1,4 @@
-"""What is exchanged by which rule, when, and by which strategy."""
+"""A method: a rule, a strategy, their schedule and options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from knltrain.network.network import Network
 
 Schedule: TypeAlias = Literal["synchronous"] | Order
-"""All workers at once, or each when it comes, in one of the orders of `VisitedCenter.visit`."""
+"""All workers at once, or each worker alone in one of the orders of `VisitedCenter.visit`."""
 
 SYNCHRONOUS: tuple[Schedule, ...] = ("synchronous",)
 
@@ -34,7 +34,7 @@ class OwnSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SegmentNeed:
-    """A segment of a node's memory: of how many workers, with which vectors."""
+    """What a node's segment must have room for: workers and vectors."""
 
     workers: int
     center_vectors: int
@@ -42,13 +42,13 @@ class SegmentNeed:
 
 
 class StrategyTraits:
-    """What a class of strategies says of the methods that name it, before a worker is there."""
+    """The traits of a strategy class that are known before a worker exists."""
 
     schedules: ClassVar[tuple[Schedule, ...]] = SYNCHRONOUS
-    """When its workers may come."""
+    """The schedules that it supports."""
 
     after: ClassVar[Moment | None] = None
-    """The moment of a step at which its exchanges happen; None where the rule says it."""
+    """The moment of a step when it exchanges; None for that of the rule."""
 
     takes_parts: ClassVar[bool] = False
     """Whether the vectors can be exchanged in parts, one after another."""
@@ -57,68 +57,68 @@ class StrategyTraits:
     """Whether the transport's workers need a spare vector each."""
 
     emulates_links: ClassVar[bool] = True
-    """Whether its exchanges can go by an emulated link."""
+    """Whether its exchanges can use an emulated link."""
 
     steps_by_layer: ClassVar[bool] = False
-    """Whether rank 0 takes the step of one layer after another, while exchanges go on."""
+    """Whether rank 0 takes the step layer by layer, while exchanges go on."""
 
     is_one_mpi_job: ClassVar[bool] = False
-    """Whether all workers of a run are ranks of one MPI job, whose memory has their vectors."""
+    """Whether all workers are ranks of one MPI job, which allocates their vectors."""
 
     @classmethod
     def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:
-        """What a method by this strategy takes from its configuration and network."""
+        """Return the fields of a method that this strategy derives from the configuration."""
         from knltrain.network.layer_slices import layer_parts
 
         return {} if chosen.packing == "packed" else {"parts": layer_parts(network)}
 
     @classmethod
     def check(cls, method: Method) -> None:
-        """Raise ConfigError for parts of a method that do not fit each other."""
+        """Raise ConfigError if parts of a method do not fit each other."""
 
     @classmethod
     def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Raise ConfigError for what a run asks of it that it cannot do."""
+        """Raise ConfigError if it does not support an option of a run."""
 
     @classmethod
     def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
-        """Whether something of an exchange goes on while the worker computes."""
+        """Tell whether a part of an exchange overlaps with computing."""
         return False
 
     @classmethod
     def vectors(cls, method: Method) -> int:
-        """Packed vectors that a worker holds for exchanges besides local, gradient and center.
+        """Return how many packed vectors a worker holds besides local, gradient and center.
 
-        A spare, and at most what the rule keeps beside the center.
+        A spare, and at most the vectors that the rule keeps beside the center.
         """
         return cls.needs_spares + method.rule.center_vectors - 1
 
     @classmethod
     def segments(cls, method: Method, workers: int, nodes: int) -> tuple[SegmentNeed, ...]:
-        """The segments of a node with so many workers; the last one has the method's center.
+        """Return the segments of a node with ``workers``; the last one has the method's center.
 
-        On each of several ``nodes`` there is a replica of the center, with a vector more for what
-        the node's workers contribute.
+        With several ``nodes`` each has a replica of the center, and one more vector for the
+        contributions of its workers.
         """
         return (SegmentNeed(workers, method.rule.center_vectors + (nodes > 1), cls.needs_spares),)
 
     @classmethod
     def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
-        """Bytes that a node sends in an exchange, of which all vectors at once take ``exchanged``.
+        """Return the bytes that a node sends in an exchange; a plain one sends ``exchanged``.
 
-        None where each node sends another number of them.
+        None if the number differs between nodes.
         """
         return exchanged
 
     @classmethod
     def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:
-        """How a worker becomes one of the others."""
+        """Make the team of a worker."""
         return teams.visiting() if comes_alone else teams.meeting_all()
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Workers in groups of ``group_size``: one method inside each, one for their roots."""
+    """Groups of ``group_size`` workers: a method inside each group, and one between the roots."""
 
     group_size: int
     inside: Method
@@ -127,20 +127,18 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way of training together: a composition of parts that know nothing of each other.
+    """A method of distributed training, composed of independent parts.
 
-    ``period`` is the communication period τ in steps; None means never. A gradient is exchanged in
-    every step, or the replicas would drift apart. Before step ``every_step_until`` the period is 1
-    (post-local SGD).
-
-    ``after`` is the moment of a step at which the exchange happens: when its gradient is ready and
-    the local has not moved by it yet, so that gradient and pull are both taken at W_t (EASGD), or
-    when the local has moved (those who push what it has moved by, SEASGD).
-
-    ``parts`` are exchanged one after another: the whole, or the parameters of each layer. Some
-    strategies have settings of their own: a ``stream`` of fragments; ``layers``, (name, parameters)
-    of each in the order of the forward pass; the methods of two ``levels``, where that of the outer
-    one says when.
+    - ``period``: the communication period τ in steps; None means never. Gradients are exchanged in
+      every step, or the replicas would drift apart. Before step ``every_step_until`` the period is
+      1 (post-local SGD).
+    - ``after``: the moment of a step when the exchange happens. At "gradient" the gradient is ready
+      and the local has not moved yet, so gradient and pull are both taken at W_t (EASGD). At "step"
+      the local has moved; needed by workers that push their progress (SEASGD).
+    - ``parts``: exchanged one after another: the whole vector, or the parameters of each layer.
+    - ``stream``, ``layers``, ``levels``: settings of some strategies: fragments; (name, parameters)
+      of each layer in the order of the forward pass; the methods of two levels, where the outer one
+      sets the period.
 
     Raises ConfigError for parts that do not fit each other.
     """
@@ -160,8 +158,8 @@ class Method:
     def __post_init__(self) -> None:
         if not self.comes_alone and not isinstance(self.rule, SynchronousRule):
             raise ConfigError(
-                f"{self.name}: {type(self.rule).__name__} is for workers that come to the center "
-                "alone; expected the schedule 'first_come', 'round_robin' or 'lock_free', got "
+                f"{self.name}: {type(self.rule).__name__} is for workers that visit the center; "
+                "expected the schedule 'first_come', 'round_robin' or 'lock_free', got "
                 "'synchronous'"
             )
         if self.schedule not in self.strategy.schedules:
@@ -184,30 +182,30 @@ class Method:
 
     @property
     def comes_alone(self) -> bool:
-        """Whether each worker, or the root of its group, comes to the center alone."""
+        """Whether each worker, or the root of its group, visits the center (asynchronous)."""
         return self.schedule != "synchronous"
 
     @property
     def comes_at_any_time(self) -> bool:
-        """Whether no worker, or no group of them, needs another one's next step for its own."""
+        """Whether no worker (or group) has to wait for another one's next step."""
         return self.period is None or self.schedule in ("first_come", "lock_free")
 
     @property
     def meets_seldom(self) -> bool:
-        """Whether all workers take steps between exchanges, which the model does not have."""
+        """Whether all workers take steps between exchanges that the model does not contain."""
         together = not self.comes_alone and self.after == "step"
         return together and self.period is not None and self.period > 1
 
     @property
     def group_size(self) -> int:
-        """Workers of a group, or 0 where there are none."""
+        """Workers of a group, or 0 if there are no groups."""
         return 0 if self.levels is None else self.levels.group_size
 
     def due(self, step: int) -> bool:
         """Tell whether ``step``, from 0, has an exchange.
 
-        One after the gradient is due if t mod τ = 0, Zhang's Algorithm 1; one after the step if
-        t + 1 steps since the start are a multiple of τ.
+        After the gradient: if t mod τ = 0, Zhang's Algorithm 1. After the step: if t + 1, the
+        number of steps since the start, is a multiple of τ.
         """
         if self.period is None:
             return False

@@ -1,4 +1,4 @@
-"""From the name of a strategy, as the table of methods has it, to its class."""
+"""Finds a strategy class by its name in the table of methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from knltrain.exchange.strategies.strategy import Strategy
 
 
 def strategy_named(name: str) -> type[Strategy]:
-    """The class MODULE.CLASS of this package: "synchronous.SynchronousStrategy"."""
+    """Return the class MODULE.CLASS of this package, as "synchronous.SynchronousStrategy"."""
     module, _, kind = name.partition(".")
     found: object = getattr(import_module(f"{__package__}.{module}"), kind)
     assert isinstance(found, type)

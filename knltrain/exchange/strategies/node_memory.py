@@ -14,11 +14,11 @@ from knltrain.exchange.transports.segment import Segment
 
 @final
 class NodeMemory:
-    """The segments that ``workers`` workers need: one, or one for each group and one for the roots.
+    """The segments of a node's ``workers``: one, or one for each group and one for the roots.
 
-    The first ones are those of the groups, the last one holds the method's center. There are that
-    many workers on each of ``nodes`` nodes; where groups meet, those of a node are one. Raises
-    SegmentError if there is no room.
+    The first ones are those of the groups; the last one holds the method's center. Each of
+    ``nodes`` nodes has as many workers. On several nodes, with groups, those of a node are one
+    group. Raises SegmentError if there is no room.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class NodeMemory:
 
     @classmethod
     def attach(cls, fds: Sequence[int], method: Method, kind: FileKind = "shm") -> NodeMemory:
-        """Another process's memory, by all of its files; raises SegmentError if it is none."""
+        """Map another process's segments by their files; SegmentError if one is none."""
         memory = cls.__new__(cls)
         memory._group_size = method.group_size
         memory._segments = []
@@ -63,22 +63,22 @@ class NodeMemory:
 
     @staticmethod
     def segments_for(method: Method, workers: int) -> int:
-        """How many segments so many workers of a node have."""
+        """Return how many segments a node with ``workers`` has."""
         return len(method.strategy.segments(method, workers, nodes=1))
 
     @property
     def all_fds(self) -> tuple[int, ...]:
-        """The files of all segments."""
+        """The file descriptors of all segments."""
         return tuple(segment.fd for segment in self._segments)
 
     def fds_of(self, rank: int) -> tuple[int, ...]:
-        """The files that worker ``rank`` is to inherit: its group's, if any, and the center's."""
+        """Return the file descriptors for worker ``rank``: its group's, if any, the center's."""
         return tuple(segment.fd for segment in self._segments_of(rank))
 
     def place(self, placements: Sequence[Placement]) -> tuple[str, ...]:
-        """Have the pages of every worker come from where its placement says.
+        """Set the NUMA nodes of every worker's pages as its placement says.
 
-        Returns what could not be had as asked; raises SegmentError as ``Segment.place`` does.
+        Returns remarks on what was not possible; raises SegmentError as `Segment.place` does.
         """
         notes: list[str] = []
         for place in placements:
@@ -92,7 +92,7 @@ class NodeMemory:
         return tuple(dict.fromkeys(notes))
 
     def abort(self, code: int) -> None:
-        """Tell every worker to give up, see ``Segment.abort``."""
+        """Abort every worker, see `Segment.abort`."""
         for segment in self._segments:
             segment.abort(code)
 

@@ -1,4 +1,4 @@
-"""Exchanges of all workers at once that go on while the workers compute."""
+"""Exchanges of all workers at once that overlap with computing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from knltrain.network.network import Network
 
 PART_FLOATS = 2**20
-"""Smaller layers go together with those that are done before them: each exchange has its cost."""
+"""Smaller layers are exchanged with those done before them: each exchange has a fixed cost."""
 
 
 def check_gradients(method: Method) -> None:
@@ -30,7 +30,7 @@ def check_gradients(method: Method) -> None:
 
 
 class BackgroundStrategy(CollectiveStrategy):
-    """Exchanges with all workers at once by a thread beside the computing ones."""
+    """Exchanges with all workers at once in a background thread."""
 
     needs_spares = True
 
@@ -40,11 +40,11 @@ class BackgroundStrategy(CollectiveStrategy):
 
     @classmethod
     def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
-        """All of it does."""
+        """Return True: the whole exchange overlaps."""
         return True
 
     def close(self) -> None:
-        """End the thread, and let go of all vectors."""
+        """End the thread, and release all vectors."""
         self._background.close()
         super().close()
 
@@ -55,17 +55,17 @@ class BackgroundStrategy(CollectiveStrategy):
 
 @final
 class OverlappedStrategy(BackgroundStrategy):
-    """Exchanges while the gradient is computed, which needs the locals as they were.
+    """Exchanges while the gradient is computed from the unchanged locals (double buffering).
 
-    Sync EASGD3 of You, Buluc, Demmel, SC17: the exchange of step t takes W_t and the center only,
-    so that a thread beside the computing ones can do it. What it leaves are the locals of which the
-    gradient step is taken, the same to the last bit as without overlap. A worker that is late by
-    less than a gradient's time keeps nobody waiting.
+    Sync EASGD3 of You, Buluc, Demmel, SC17: the exchange of step t needs only W_t and the center,
+    so a background thread can do it. The gradient step then starts from the exchanged locals, with
+    the same bits as without overlap. A worker that is late by less than the time of a gradient
+    delays no other.
     """
 
     @classmethod
     def check(cls, method: Method) -> None:
-        """Refuse exchanges of what is not there yet when a step begins."""
+        """Refuse exchanges of vectors that are not ready when a step begins."""
         if method.moves != "parameters" or method.after != "gradient":
             raise ConfigError(
                 f"{method.name}: only exchanges of all workers' parameters at once, from before a "
@@ -73,13 +73,13 @@ class OverlappedStrategy(BackgroundStrategy):
             )
 
     def step_begins(self, step: int) -> None:
-        """Let the exchange of this step begin if it is due."""
+        """Begin the exchange of this step if it is due."""
         if self.method.due(step):
             self._rule.prepare(step)
             self._background.begin(lambda: self.transport.exchange_beside(self._rule))
 
     def gradient_ready(self, step: int) -> None:
-        """Wait for the exchange, and take over the locals that it leaves."""
+        """Wait for the exchange, and switch to the locals that it has computed."""
         if self.method.due(step):
             self._await_exchange()
             self.transport.swap()
@@ -96,16 +96,16 @@ class LayerwiseStrategy(BackgroundStrategy):
     """Exchanges the gradient layer by layer, while the layers before are computed.
 
     The overlap of CaffeGPI (Kuehn, Keuper, Pfreundt, arXiv 1706.00095) and of the SNU thesis
-    (Kim, 2020). All workers exchange the same parts in the same order, from the last one to the
-    first, each when it is done at all of them, to the bits of an exchange of these parts at the
-    end.
+    (Kim, 2020). All workers exchange the same parts in the same order, from the last to the first.
+    A part is exchanged when all workers have computed it. The result has the same bits as an
+    exchange of these parts after the backward pass.
     """
 
     takes_parts = True
 
     @classmethod
     def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:
-        """Each layer is a part, or small ones go together with those that are done before them."""
+        """Return the parts: each layer, or small layers together with those done before them."""
         parts = layer_parts(network)
         return {
             "parts": parts if chosen.packing == "per_layer" else of_least_size(parts, PART_FLOATS)
@@ -122,11 +122,11 @@ class LayerwiseStrategy(BackgroundStrategy):
         self._begun = 0
 
     def step_begins(self, step: int) -> None:
-        """Make the rule ready for the exchanges of this step."""
+        """Prepare the rule for the exchanges of this step."""
         self._rule.prepare(step)
 
     def gradient_done_from(self, offset: int) -> None:
-        """Let the exchanges of all parts begin that are done."""
+        """Begin the exchanges of all parts that are done."""
         for part in self._parts[self._begun :]:
             if (part.start or 0) < offset:
                 break
@@ -134,13 +134,13 @@ class LayerwiseStrategy(BackgroundStrategy):
             self._background.begin(partial(self.transport.exchange_beside, self._rule, part))
 
     def gradient_ready(self, step: int) -> None:  # noqa: ARG002
-        """Wait for the exchanges, and take over what they leave."""
+        """Wait for the exchanges, and switch to the gradient that they have computed."""
         self.gradient_done_from(0)
         self._begun = 0
         self._await_exchange()
         self.transport.swap()
 
     def exchange(self, step: int) -> None:
-        """Exchange the gradient as it is."""
+        """Exchange the current gradient."""
         self.step_begins(step)
         self.gradient_ready(step)

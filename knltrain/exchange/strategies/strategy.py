@@ -1,4 +1,4 @@
-"""What the loop over the steps calls, so that it need not know how a method's workers meet."""
+"""The interface of strategies, which the training loop calls at the moments of a step."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from knltrain.exchange.transports.team import Team
 from knltrain.vectors import FloatArray
 
 StepLayer: TypeAlias = Callable[[int, int, FloatArray, FloatArray], None]
-"""Takes step t, from 0, of layer l, from 0: moves its weights (k,) by its mean gradient (k,)."""
+"""Takes step t of layer l (both from 0): moves its weights (k,) by its mean gradient (k,)."""
 
 
 class Strategy(StrategyTraits, ABC):
     """One worker's part in the exchanges of its run.
 
-    A step has the moments `step_begins` and `gradient_ready`, until the end of which the local is
-    W_t, and `stepped`, when it has moved by the gradient. All take the number of the step, from 0.
-    Between the first two, `gradient_done_from` follows the gradient from its end to its beginning.
+    A step t has these moments; all but the second take its number, from 0.
+
+    1. `step_begins`: the local is W_t.
+    2. `gradient_done_from`, several times: the gradient is done from the end to an offset.
+    3. `gradient_ready`: the whole gradient is done; the local is still W_t.
+    4. `stepped`: the local has moved by the gradient.
     """
 
     method: Method
@@ -29,15 +32,15 @@ class Strategy(StrategyTraits, ABC):
     @classmethod
     @abstractmethod
     def of(cls, method: Method, team: Team, step_layer: StepLayer) -> Strategy:
-        """The part of a worker of ``team``, which was made as `StrategyTraits.join` says.
+        """Make the strategy of a worker of ``team``, which `StrategyTraits.join` has made.
 
-        ``step_layer`` is for those that take the step of one layer after another.
+        ``step_layer`` is for strategies that take the step layer by layer.
         """
 
     @property
     @abstractmethod
     def parameters(self) -> FloatArray:
-        """This worker's parameters, (n,) float32; an exchange may make it another array."""
+        """This worker's parameters, (n,) float32; another array after some exchanges."""
 
     @property
     @abstractmethod
@@ -47,20 +50,20 @@ class Strategy(StrategyTraits, ABC):
     @property
     @abstractmethod
     def model(self) -> FloatArray:
-        """The parameters that are evaluated and kept, (n,) float32."""
+        """The parameters that are evaluated and saved, (n,) float32."""
 
     @abstractmethod
     def start_from(self, values: FloatArray) -> None:
-        """Give every vector of parameters the values (n,) of rank 0 (collective)."""
+        """Set every vector of parameters to the values (n,) of rank 0 (collective)."""
 
     def begin(self) -> None:
-        """Set out from the center that all workers have been given: the rule may remember it."""
+        """Begin the run from the common center; the rule may store it."""
 
     def step_begins(self, step: int) -> None:
-        """Begin an exchange that is due, and needs no gradient."""
+        """Begin an exchange that is due and needs no gradient."""
 
     def gradient_done_from(self, offset: int) -> None:
-        """Begin to exchange what is done of the gradient: all from ``offset`` on."""
+        """Begin to exchange the part of the gradient that is done: all from ``offset`` on."""
 
     @abstractmethod
     def gradient_ready(self, step: int) -> None:
@@ -72,22 +75,22 @@ class Strategy(StrategyTraits, ABC):
 
     @abstractmethod
     def exchange(self, step: int) -> None:
-        """Do now what an exchange that is due does."""
+        """Do an exchange now, whether or not it is due."""
 
     def settle(self) -> None:
-        """Return when nothing of this worker is under way to the center any more."""
+        """Return when this worker has no pending exchanges or pushes."""
 
     @abstractmethod
     def state(self) -> dict[str, FloatArray]:
-        """What has to be kept of a run between two steps, besides locals and model; views."""
+        """Return views of what a checkpoint needs besides locals and model."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of all vectors, and of the memory that the workers share."""
+        """Release all vectors, and the memory that the workers share."""
 
 
 def strategy_in(method: Method, team: Team, step_layer: StepLayer | None = None) -> Strategy:
-    """How a worker of ``team`` takes part in the exchanges of ``method``."""
+    """Make the strategy of ``method`` for a worker of ``team``."""
     kind = method.strategy
     assert issubclass(kind, Strategy)
     return kind.of(method, team, step_layer or _stays)

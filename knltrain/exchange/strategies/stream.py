@@ -9,11 +9,11 @@ from knltrain.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """How exchanges go by fragments of the vectors, F in turn, each once in every period τ.
+    """Exchanges by F fragments of the vectors in turn, each once in a period τ.
 
-    A fragment's exchange begins ``delay`` steps before the end of its slot of τ / F steps. At the
-    end, the local becomes mixing · local + (1 − mixing) · center. Douillard et al., "Streaming
-    DiLoCo with overlapping communication", arXiv 2501.18512.
+    Each fragment has a slot of τ / F steps. Its exchange begins ``delay`` steps before the end of
+    the slot. At the end, the local becomes mixing · local + (1 − mixing) · center. Douillard et
+    al., "Streaming DiLoCo with overlapping communication", arXiv 2501.18512.
     """
 
     fragments: tuple[slice, ...]
@@ -21,7 +21,7 @@ class Stream:
     mixing: float = 0.0
 
     def fragment_after(self, steps: int, period: int) -> slice | None:
-        """The fragment whose slot ends when ``steps`` steps are done, if one does."""
+        """Return the fragment whose slot ends after ``steps`` steps; None if none does."""
         slot = period // len(self.fragments)
         number, rest = divmod(steps, slot)
         return self.fragments[(number - 1) % len(self.fragments)] if number and not rest else None

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 @final
 class StreamingStrategy(BackgroundStrategy):
-    """Exchanges one fragment of the vectors after another, each while some more steps are taken.
+    """Exchanges one fragment of the vectors after another, overlapped with some more steps.
 
-    Streaming DiLoCo: of a period, each fragment has a slot of its own. The worker notes where the
-    fragment has come to ``delay`` steps before the end of its slot, lets a thread exchange that
-    with the others, and at the end mixes what came of it into the local, which has moved on.
+    Streaming DiLoCo: each fragment has a slot in a period. ``delay`` steps before its end the
+    worker copies the fragment, and a thread exchanges the copy with the others. At the end of the
+    slot the worker mixes the result into the local, which has moved on.
     """
 
     @classmethod
     def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:
-        """The fragments that the configuration asks for."""
+        """Return the fragments of the configuration."""
         count, delay, mixing = chosen.fragments, chosen.delay_steps, chosen.mixing
         assert count is not None  # RunConfig has filled them in
         assert delay is not None
@@ -41,14 +41,14 @@ class StreamingStrategy(BackgroundStrategy):
 
     @classmethod
     def check(cls, method: Method) -> None:
-        """Refuse fragments that have no slots of whole steps."""
+        """Refuse fragments whose slots are not whole steps."""
         if method.stream is None or method.period is None:
             raise ConfigError(f"{method.name}: expected a stream of fragments, and a period")
         method.stream.check(method.period)
 
     @classmethod
     def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Refuse to keep twice what a format does not send."""
+        """Refuse top_k with mixing: what the format leaves out would be kept twice."""
         assert method.stream is not None
         if config.exchange.wire_format == "top_k" and method.stream.mixing:
             raise ConfigError(
@@ -79,7 +79,7 @@ class StreamingStrategy(BackgroundStrategy):
             self._mix(fragment)
 
     def settle(self) -> None:
-        """Wait for the fragment that is under way; what comes of it is mixed in when it is due."""
+        """Wait for the pending fragment; its result is mixed in when it is due."""
         self._background.wait()
 
     def _begin(self, fragment: slice, step: int) -> None:

@@ -26,19 +26,18 @@ class CollectiveStrategy(ThroughTransport[CollectiveTransport]):
 
     @classmethod
     def of(cls, method: Method, team: Team, step_layer: StepLayer) -> CollectiveStrategy:  # noqa: ARG003
-        """The part of a worker by its transport; ConfigError for one that all cannot meet at."""
+        """Make a worker's strategy; ConfigError for a transport without exchanges of all."""
         if not isinstance(team, CollectiveTransport):
             raise ConfigError(
                 f"the schedule '{method.schedule}' is for workers that exchange all at once: "
-                "expected one whose workers come to the center alone, as they come, such as that "
-                "of 'seasgd'"
+                "expected one whose workers visit the center in any order, such as that of 'seasgd'"
             )
         return cls(method, team)
 
 
 @final
 class SynchronousStrategy(CollectiveStrategy):
-    """Exchanges with all workers at once, which share the work."""
+    """Exchanges with all workers at once, each doing its share of the work."""
 
     takes_parts = True
 
@@ -51,13 +50,13 @@ class SynchronousStrategy(CollectiveStrategy):
 
 @final
 class MasterStrategy(CollectiveStrategy):
-    """Exchanges with all workers at once, of which rank 0 alone moves the center."""
+    """Exchanges with all workers at once; rank 0 alone moves the center."""
 
     needs_spares = True
 
     @classmethod
     def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Refuse to write what a master sends in another format."""
+        """Refuse wire formats other than float32 for a master's center."""
         if (chosen := config.exchange.wire_format) != "float32":
             raise ConfigError(
                 f"exchange.wire_format = '{chosen}': by {method.name} the center is sent to all as "

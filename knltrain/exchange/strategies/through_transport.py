@@ -1,4 +1,4 @@
-"""Exchanges through one transport."""
+"""The base of strategies with one transport."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AnyTransport = TypeVar("AnyTransport", bound=Transport, covariant=True)
 
 
 class ThroughTransport(Strategy, Generic[AnyTransport]):
-    """Exchanges through one transport, whose local is what the method moves."""
+    """Exchanges through one transport; its local is the vector that the method moves."""
 
     def __init__(self, method: Method, transport: AnyTransport) -> None:
         self.method = method
@@ -24,23 +24,23 @@ class ThroughTransport(Strategy, Generic[AnyTransport]):
 
     @property
     def parameters(self) -> FloatArray:
-        """The transport's local, or a vector beside it."""
+        """The transport's local, or a vector of its own if the method moves gradients."""
         return self.transport.local if self.method.moves == "parameters" else self._own
 
     @property
     def gradient(self) -> FloatArray:
-        """The other one."""
+        """A vector of its own, or the transport's local if the method moves gradients."""
         return self._own if self.method.moves == "parameters" else self.transport.local
 
     @property
     def model(self) -> FloatArray:
-        """The center or what the rule has in its place; where gradients move, any replica."""
+        """The rule's model, usually the center; if gradients move, this worker's parameters."""
         if self.method.moves == "gradient":
             return self._own
         return self.method.rule.model(self.transport.center, self.transport.kept)
 
     def start_from(self, values: FloatArray) -> None:
-        """Give the center and every local the values of rank 0 (collective)."""
+        """Set the center and every local to the values of rank 0 (collective)."""
         leads = self.transport.rank == 0
         self.transport.start_from(values if leads else None)
         if self.transport.keeps_center:
@@ -59,7 +59,10 @@ class ThroughTransport(Strategy, Generic[AnyTransport]):
             self.exchange(step)
 
     def state(self) -> dict[str, FloatArray]:
-        """At who keeps it, what is beside the center, and the center where that is no model."""
+        """Return, at a worker that keeps the center, the vectors beside it and the residual.
+
+        Also the center itself, if it is not the model.
+        """
         if not self.transport.keeps_center:
             return {}
         found = {f"kept{number}": each for number, each in enumerate(self.transport.kept)}
@@ -73,6 +76,6 @@ class ThroughTransport(Strategy, Generic[AnyTransport]):
         return {**found, "center": self.transport.center}
 
     def close(self) -> None:
-        """Let go of all vectors."""
+        """Release all vectors."""
         self._own = np.zeros(0, np.float32)
         self.transport.close()

@@ -1,4 +1,4 @@
-"""Exchanges on two levels: of the workers of a group, and of the groups."""
+"""The base of strategies on two levels: inside groups, and between their roots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TwoLevelStrategy(Strategy):
-    """Exchanges inside a group, and between groups by their roots, which alone have ``outside``."""
+    """Exchanges inside a group, and between groups by their roots; only roots have ``outside``."""
 
     schedules = ("synchronous", "first_come", "round_robin", "lock_free")
     emulates_links = False
@@ -38,7 +38,7 @@ class TwoLevelStrategy(Strategy):
 
     @classmethod
     def of(cls, method: Method, team: Team, step_layer: StepLayer) -> TwoLevelStrategy:
-        """The part of a worker in its group, and at a root that of its group among the others."""
+        """Make a worker's strategy in its group, and at a root also that between groups."""
         assert isinstance(team, GroupedTeam)
         assert method.levels is not None
         inside = strategy_in(method.levels.inside, team.inside, step_layer)
@@ -51,38 +51,38 @@ class TwoLevelStrategy(Strategy):
 
     @classmethod
     def check(cls, method: Method) -> None:
-        """Refuse groups that would meet when their workers do not."""
+        """Refuse an outer period that is no multiple of the group's period."""
         inner = _levels(method).inside.period
         if method.period is not None and inner is not None and method.period % inner:
             raise ConfigError(
                 f"exchange.communication_period = {method.period}: expected a multiple of "
-                f"exchange.group_period = {inner}, so that groups meet when their workers do"
+                f"exchange.group_period = {inner}, so that groups exchange when their workers do"
             )
 
     @classmethod
     def check_run(cls, method: Method, config: RunConfig) -> None:
-        """What goes between computers are the exchanges of groups."""
+        """Check the exchanges between groups: only they go between computers."""
         outside = _levels(method).outside
         outside.strategy.check_run(outside, config)
 
     @classmethod
     def overlaps(cls, method: Method) -> bool:
-        """Where exchanges of groups do."""
+        """Tell whether exchanges between groups overlap."""
         outside = _levels(method).outside
         return outside.strategy.overlaps(outside)
 
     @classmethod
     def vectors(cls, method: Method) -> int:
-        """Those of both levels, and the two of a root."""
+        """Return the vectors of both levels, plus two of a root."""
         levels = (_levels(method).inside, _levels(method).outside)
         return 2 + sum(each.strategy.vectors(each) for each in levels)
 
     @classmethod
     def segments(cls, method: Method, workers: int, nodes: int) -> tuple[SegmentNeed, ...]:
-        """One for each group, and one for the roots.
+        """Return one segment for each group, and one for the roots.
 
-        On several nodes the workers of each are one group. Where groups come to the center alone,
-        which then is no replica, each root has a spare for its copy, where its group reads it.
+        On several nodes the workers of each are one group. If groups visit the center there are no
+        replicas; each root then has a spare for a copy of the center, which its group reads.
         """
         levels = _levels(method)
         groups, inside, outside = workers // levels.group_size, levels.inside, levels.outside
@@ -93,28 +93,28 @@ class TwoLevelStrategy(Strategy):
 
     @classmethod
     def sent_bytes(cls, method: Method, exchanged: int) -> int | None:
-        """What the exchanges of groups send."""
+        """Return the bytes of the exchanges between groups."""
         outside = _levels(method).outside
         return outside.strategy.sent_bytes(outside, exchanged)
 
     @property
     def gradient(self) -> FloatArray:
-        """The gradient that the group's exchanges move, or do not."""
+        """The gradient of the strategy inside the group."""
         return self._inside.gradient
 
     @property
     def model(self) -> FloatArray:
-        """The center of the groups."""
+        """The center of all groups."""
         return self._team.center
 
     def begin(self) -> None:
-        """Set out from the center of the groups."""
+        """Begin on both levels."""
         self._inside.begin()
         if self._outside is not None:
             self._outside.begin()
 
     def close(self) -> None:
-        """Let go of all vectors."""
+        """Release all vectors."""
         self._inside.close()
         if self._outside is not None:
             self._outside.close()

@@ -19,24 +19,25 @@ from knltrain.exchange.transports.team import check_sum_values
 from knltrain.vectors import FloatArray
 
 _BLOCK_FLOATS = 2**15
-"""At a time: a local, the center and what is contributed stay in a second-level cache. Of smaller
-blocks there are so many that what it takes to begin one is seen."""
+"""The block size: local, center and contribution of a block fit a second-level cache. Smaller
+blocks would have a visible overhead each."""
 
 
 @final
 class AcrossNodes(CollectiveTransport):
     """Worker ``rank`` of a node's ``segment``; the center has a replica on every node.
 
-    The contributions of a node are added up in its segment, each worker doing a stripe, those sums
-    over all nodes by the ``collective``, which the first worker of a node has; every node moves its
-    replica by the total. All replicas stay equal to the last bit, since all absorb the same bits.
+    1. The workers of a node add up their contributions in its segment, each worker a stripe.
+    2. The first worker of each node adds up these sums over all nodes by the ``collective``.
+    3. Every node moves its replica by the total. All absorb the same bits, so all replicas stay
+       equal to the last bit.
 
-    While the first worker waits for other nodes, it does not see that the run is being aborted: the
-    process that has started it ends it then.
+    While the first worker waits for other nodes it does not notice an abort of the run; the process
+    that has started it ends it then.
 
-    The last vector that the segment keeps beside the center takes the sums. ``local`` may be
-    another vector than the segment's, where the node has one worker. ``nodes`` is how many there
-    are, ``node`` which one this is; the other arguments are those of ``NodeShared``.
+    The last vector that the segment keeps beside the center takes the sums. ``local`` may be a
+    vector outside the segment if the node has one worker. ``nodes`` is the number of nodes,
+    ``node`` the number of this one; the other arguments are those of `NodeShared`.
     """
 
     def __init__(
@@ -68,12 +69,12 @@ class AcrossNodes(CollectiveTransport):
 
     @property
     def residual(self) -> FloatArray:
-        """What the collective has kept of this node's contributions, at its first worker."""
+        """The residual of this node's contributions in the collective, at its first worker."""
         return super().residual if self._collective is None else self._collective.residual
 
     @property
     def keeps_center(self) -> bool:
-        """Whether this is the first worker of its node, and so of its replica."""
+        """Whether this is the first worker of its node, which keeps the node's replica."""
         return self._inside.rank == 0
 
     def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
@@ -89,12 +90,12 @@ class AcrossNodes(CollectiveTransport):
         self._meet(rule, part, self._spares, nullcontext())  # these clocks are another thread's
 
     def swap(self) -> None:
-        """Let spares be locals, and locals spares."""
+        """Swap locals and spares."""
         self._locals, self._spares = self._spares, self._locals
         self._take_rows()
 
     def exchange_at_master(self, rule: SynchronousRule) -> None:
-        """Apply ``rule`` once, as one where rank 0 moves the center (collective)."""
+        """Apply ``rule`` once; rank 0 moves the center (collective)."""
         self._contribute(rule, WHOLE, self._locals, self.clocks.waiting)
         if self._collective is not None:
             self._collective.reduce(self._sum)
@@ -106,7 +107,7 @@ class AcrossNodes(CollectiveTransport):
         rule.follow(self.local, self.center, self._sum)
 
     def start_from(self, values: FloatArray | None = None) -> None:
-        """Give the center and every local the values of rank 0 (collective)."""
+        """Set the center and every local to the values of rank 0 (collective)."""
         if self._collective is not None:
             if self.rank == 0:
                 np.copyto(self.center, check_start_values(values, self.center.size))
@@ -139,9 +140,9 @@ class AcrossNodes(CollectiveTransport):
         self._inside.barrier(timeout_seconds)
 
     def progress(self, steps: int) -> npt.NDArray[np.int64]:
-        """Say that this worker has done ``steps`` steps; return what all have said, (P,) int64.
+        """Publish that this worker has done ``steps`` steps; return those of all, (P,) int64.
 
-        Collective: workers that exchange so take every step together.
+        Collective: these workers take every step together.
         """
         found = np.zeros(self.workers, np.float64)
         found[self.rank] = steps
@@ -152,7 +153,7 @@ class AcrossNodes(CollectiveTransport):
         self._inside.check()
 
     def close(self) -> None:
-        """Leave the other nodes, and let go of the segment."""
+        """Leave the other nodes, and release the segment."""
         self.local = self.spare = self.center = self._sum = np.zeros(0, np.float32)
         self._locals = self._spares = self.kept = np.zeros((0, 0), np.float32)
         collective, self._collective = self._collective, None  # a team is closed more than once
@@ -180,7 +181,7 @@ class AcrossNodes(CollectiveTransport):
         self._await_all(waiting)
 
     def _take_back(self, rows: FloatArray, part: slice) -> None:
-        """Give the locals of this node what has not got through, in equal shares."""
+        """Add the residual to the locals of this node, in equal shares."""
         share = np.float32(len(rows))
         for block in _blocks(part.indices(self._sum.size)):
             rest = self.residual[block]
@@ -196,7 +197,7 @@ class AcrossNodes(CollectiveTransport):
         rows: FloatArray,
         waiting: AbstractContextManager[object],
     ) -> None:
-        """Leave the sum of what the workers of this node contribute, in rank order."""
+        """Compute the sum of this node's contributions, in rank order."""
         self._await_all(waiting)
         for block in self._blocks(part):
             total = self._sum[block]
@@ -208,7 +209,7 @@ class AcrossNodes(CollectiveTransport):
         self._await_all(waiting)
 
     def _blocks(self, part: slice) -> Iterator[slice]:
-        """Cut this worker's stripe into what fits into its cache."""
+        """Cut this worker's stripe into blocks that fit its cache."""
         stripe = self._stripe_of(part)
         return _blocks((stripe.start, stripe.stop))
 

@@ -1,9 +1,8 @@
-"""Waiting for the other workers: cheap when they are nearly there, patient when they are not.
+"""The barrier of the workers of a segment: busy-waits at first, then yields, then sleeps.
 
-A worker publishes how many barriers it has reached in its own word of the segment, and waits until
-every other word has reached the same number. It looks again after some idle cycles, for about ten
-microseconds; then gives its core away between two looks, for about a millisecond; then sleeps
-(`peer_wait`).
+A worker publishes in its own word of the segment how many barriers it has reached, and waits until
+every other word has the same number. It polls with pauses for about ten microseconds, then yields
+its core between polls for about a millisecond, then sleeps (`peer_wait`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _YIELDS = 2000
 
 @final
 class Barrier:
-    """The place where the workers of a segment wait for each other, again and again."""
+    """A reusable barrier of the workers of a segment."""
 
     def __init__(self, segment: Segment, rank: int, peer_wait: PeerWait) -> None:
         self._rank = rank
@@ -31,9 +30,9 @@ class Barrier:
         self._sequence = int(self._sequences[rank])
 
     def wait(self, timeout_seconds: float | None = None) -> None:
-        """Return when every worker has called this as often as this one has.
+        """Return when every worker has called this as often as this one.
 
-        `timeout_seconds` is a longer time limit for this once. Raises what `PeerWait.wait` does.
+        ``timeout_seconds`` is a longer time limit for this call. Raises what `PeerWait.wait` does.
         """
         self._sequence += 1
         publish(self._sequences, self._rank, self._sequence)

@@ -1,8 +1,8 @@
-"""Coming to the center alone, piece by piece, while other workers compute or are there as well.
+"""Visits to the center, piece by piece, while other workers compute or visit it too.
 
-Each piece of the center has a lock, a word that holds rank + 1 of whoever works on it. A worker
-never waits for a piece as long as another one is free, and begins at a piece of its own, so that
-workers who come at the same time seldom meet.
+Each piece of the center has a lock, a word that holds rank + 1 of its holder. A worker never waits
+for a piece while another one is free. It begins at a piece of its own, so workers that visit at the
+same time seldom contend for a lock.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.visited_center import Order
 
 Work: TypeAlias = Callable[[slice], None]
-"""What is done with a piece of the center: the elements of it."""
+"""work(piece): called with the elements of a piece of the center."""
 
 _LOOKS_AT_TURN = 50
-"""Calls from here: about as many microseconds."""
+"""Polls with a yield after each: about as many microseconds."""
 
 
 @final
@@ -40,7 +40,7 @@ class CenterLocks:
         self._lock_words = [layout.lock_word(number) for number in range(layout.pieces)]
         self._pieces = [layout.piece(number) for number in range(layout.pieces)]
         self._first = rank * layout.pieces // segment.workers
-        read(self._words, self._turn_word)  # so that it is compiled before anyone waits
+        read(self._words, self._turn_word)  # compile it before any worker waits
 
     def make(self, work: Work, order: Order, waiting: Clock) -> None:
         """Do the work on every piece of the center, in an order of `VisitedCenter.visit`."""
@@ -55,12 +55,12 @@ class CenterLocks:
             add(self._words, self._turn_word, 1)
 
     def close(self) -> None:
-        """Let go of the segment's memory."""
+        """Release the segment's memory."""
         self._words = np.zeros(0, np.int64)
         self._pieces = []
 
     def _by_locks(self, work: Work, waiting: Clock) -> None:
-        """Take the lock of each piece, those that others have at the moment last."""
+        """Take the lock of each piece; those that others hold come last."""
         pending, refused = deque(self._route()), 0
         while pending:
             piece = pending.popleft()
@@ -85,7 +85,7 @@ class CenterLocks:
         return pieces[self._first :] + pieces[: self._first]
 
     def _wait_for(self, pending: deque[int]) -> None:
-        """Sleep until a piece is free, as far as one can see."""
+        """Sleep until a piece looks free."""
 
         def holders() -> list[int]:
             return sorted({word - 1 for word in map(self._holder_word, pending) if word})
@@ -113,5 +113,5 @@ class CenterLocks:
         return self._turn_now() != turn
 
     def _who_has(self, turn: int) -> list[int]:
-        """Nobody once the turn has gone on: who had it may have ended well since."""
+        """Return the holder of a turn; none once the turn has passed: it may have ended since."""
         return [] if self._is_past(turn) else [turn % self._workers]

@@ -12,7 +12,7 @@ WHOLE = slice(None)
 
 
 class CollectiveTransport(Transport):
-    """Through which all workers exchange at once: every exchange is collective."""
+    """A transport by which all workers exchange at once: every exchange is collective."""
 
     @abstractmethod
     def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
@@ -22,21 +22,21 @@ class CollectiveTransport(Transport):
     def exchange_beside(
         self, rule: SynchronousRule, part: slice = WHOLE, *, of_locals: bool = True
     ) -> None:
-        """Apply ``rule`` to the spares in place of the locals; these may be read meanwhile.
+        """Apply ``rule`` to the spares instead of the locals, which may be read meanwhile.
 
-        With ``of_locals`` the spares begin as copies of the locals, which nobody may write
-        meanwhile. Can be called by another thread, as the only collective call of this worker.
+        With ``of_locals`` the spares begin as copies of the locals, which must not be written
+        meanwhile. Another thread may call this, as the only collective call of this worker.
         """
 
     @abstractmethod
     def swap(self) -> None:
-        """Let spares be locals, and locals spares; all workers must do so between exchanges."""
+        """Swap locals and spares; all workers must do so between the same exchanges."""
 
     @abstractmethod
     def exchange_at_master(self, rule: SynchronousRule) -> None:
-        """Apply ``rule`` once, as one where rank 0 moves the center.
+        """Apply ``rule`` once; rank 0 moves the center.
 
-        Contributions are made by the workers, into their spares, and added up along a binomial
-        tree, which leaves parts of the sum in them; it is absorbed by rank 0 alone. For rules that
-        follow the center without a look at their contribution.
+        The workers write their contributions into their spares. These are added up along a binomial
+        tree, which leaves partial sums in the spares. Rank 0 alone absorbs the sum. For rules whose
+        `follow` does not read the contribution.
         """

@@ -14,11 +14,11 @@ from knltrain.vectors import FloatArray
 
 @final
 class GroupedTeam(Team):
-    """All workers of a run that go in groups, S of them each; rank 0 of a group is its root.
+    """All workers of a run in A groups of S workers each; rank 0 of a group is its root.
 
-    ``inside`` connects the workers of this worker's group, ``outside``, which only roots have, the
-    A roots; rank r of the run is rank r mod S of group r // S. ``center`` (n,) float32 is the
-    center of ``outside``, which every worker can read.
+    ``inside`` connects the workers of this worker's group. ``outside``, which only roots have,
+    connects the A roots. Rank r of the run is rank r mod S of group r // S. ``center`` (n,) float32
+    is the center of ``outside``, which every worker can read.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class GroupedTeam(Team):
         self.inside.barrier(timeout_seconds)
 
     def progress(self, steps: int) -> npt.NDArray[np.int64]:
-        """Say that this group has done ``steps`` steps; return what all have said, (P,).
+        """Publish that this group has done ``steps`` steps; return those of all, (P,).
 
-        Collective in the group, whose workers are level: all get what the root has found, so that
-        they go by the same numbers.
+        Collective in the group, whose workers are all at the same step. All get the numbers that
+        the root has read, so that they act on the same ones.
         """
         groups = self.workers // self.inside.workers
         found = np.zeros(groups, np.float64)
@@ -71,7 +71,7 @@ class GroupedTeam(Team):
             self.outside.check()
 
     def close(self) -> None:
-        """Let go of the memory of the group, and of that between groups."""
+        """Release the memory of the group, and of that between groups."""
         self.center = np.zeros(0, np.float32)
         self.inside.close()
         if self.outside is not None:

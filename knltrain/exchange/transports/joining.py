@@ -1,4 +1,4 @@
-"""A worker's way into the segments that the process which starts the workers has made."""
+"""How a worker joins the segments that the process that starts workers has made."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from knltrain.exchange.transports.one_sided_center import OneSidedCenter
 
 JoinJob: TypeAlias = Callable[[int, int, Callable[[], None]], Any]
-"""Makes this process a rank of so many ranks of MPI, and returns `mpi4py.MPI`; it calls what it is
-given while it waits, and raises what that raises."""
+"""join_job(rank, ranks, check): makes this process a rank of MPI, and returns `mpi4py.MPI`. It
+calls ``check`` while it waits, which may raise."""
 
 
 def join(fds: Sequence[int], rank: int, timeout_seconds: float) -> Team:
-    """Become worker ``rank`` of the segments behind the files that ``NodeMemory.fds_of`` names.
+    """Become worker ``rank`` of the segments with the file descriptors of `NodeMemory.fds_of`.
 
-    The team closes them. Raises SegmentError as ``Segment.attach`` and ``Segment.claim`` do.
+    The team closes them. Raises SegmentError as `Segment.attach` and `Segment.claim` do.
     """
     with _attached(fds) as segments:
         if len(segments) == 1:
@@ -41,7 +41,7 @@ def join_across_nodes(
     nodes: int,
     collective: NodeCollective | None,
 ) -> Team:
-    """Become worker ``rank`` of this node, as `join` does; its first one has the ``collective``.
+    """Become worker ``rank`` of this node as by `join`; its first worker has the ``collective``.
 
     The team closes that, too.
     """
@@ -53,7 +53,7 @@ def join_across_nodes(
         center = last.center
         inside = NodeShared(mine, rank, timeout_seconds, of_node)
         if collective is None:
-            last.close()  # the center stays mapped for as long as somebody holds it
+            last.close()  # the center stays mapped as long as an array uses it
             return GroupedTeam(node, nodes, inside, None, center)
         name = (of_node.start,)
         outside = AcrossNodes(
@@ -70,11 +70,11 @@ def join_for_one_sided(
     timeout_seconds: float,
     longest_seconds: float,
 ) -> Team:
-    """Become worker ``rank`` of ``workers`` on all nodes, who come to the center by MPI.
+    """Become worker ``rank`` of ``workers`` on all nodes, which visit the center by MPI.
 
-    Who comes to the center becomes a rank of MPI by ``join_job``: each worker, or, where there are
-    groups, their roots, for which the others wait up to ``longest_seconds``. Raises as `join`, and
-    as that does.
+    A worker that visits the center becomes a rank of MPI by ``join_job``. With groups these are
+    only their roots; the others wait for them up to ``longest_seconds``. Raises what `join` and
+    ``join_job`` do.
     """
     with _attached(fds) as segments:
         mine, comers = segments[0], segments[-1]
@@ -89,7 +89,7 @@ def join_for_one_sided(
         if inside_rank == 0:
             outside = _comer(comers, number, size, groups, join_job, timeout_seconds)
         else:
-            comers.close()  # the copy of the center stays mapped for as long as somebody holds it
+            comers.close()  # the copy of the center stays mapped as long as an array uses it
         inside.barrier(longest_seconds)
         return GroupedTeam(number, groups, inside, outside, center)
 
@@ -102,9 +102,9 @@ def _comer(
     join_job: JoinJob,
     timeout_seconds: float,
 ) -> OneSidedCenter:
-    """Who comes to the center as rank ``number`` of ``comers``, each for ``size`` workers.
+    """Return rank ``number`` of the visitors of the center, each for ``size`` workers.
 
-    ``segment`` is that of those on the same node.
+    ``segment`` is that of the visitors (``comers``) on the same node.
     """
     from knltrain.exchange.transports.one_sided_center import OneSidedCenter
 
@@ -122,9 +122,9 @@ def join_for_trees(
     join_job: JoinJob,
     timeout_seconds: float,
 ) -> Team:
-    """Become worker ``rank`` of ``workers`` on all nodes, whose exchanges go along trees, by MPI.
+    """Become worker ``rank`` of ``workers`` on all nodes, which exchange along trees by MPI.
 
-    All of them become ranks by ``join_job``. Raises as `join_for_one_sided`.
+    All of them become ranks of MPI by ``join_job``. Raises what `join_for_one_sided` does.
     """
     with _attached(fds) as (mine,):
         node, local_rank = divmod(rank, mine.workers)
@@ -137,7 +137,7 @@ def join_for_trees(
 def _attached(
     fds: Sequence[int], collective: NodeCollective | None = None
 ) -> Iterator[list[Segment]]:
-    """The segments behind the files; these are closed, as ``collective``, if something fails."""
+    """Map the segments of the files; closes them and ``collective`` after an error."""
     segments: list[Segment] = []
     try:
         for fd in fds:
@@ -159,5 +159,5 @@ def _in_group(mine: Segment, roots: Segment, rank: int, timeout_seconds: float) 
     if inside_rank == 0:
         outside = NodeShared(roots, group, timeout_seconds, range(0, groups * size, size))
         return GroupedTeam(group, groups, inside, outside, center)
-    roots.close()  # the center stays mapped for as long as somebody holds it
+    roots.close()  # the center stays mapped as long as an array uses it
     return GroupedTeam(group, groups, inside, None, center)

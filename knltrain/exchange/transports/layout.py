@@ -1,4 +1,4 @@
-"""Where everything sits inside a shared segment; numbers only, no memory.
+"""The layout of a segment; numbers only, no memory.
 
     page-aligned
     0      header          magic, layout version, workers, size, bytes in all, bytes of a page
@@ -9,12 +9,12 @@
     ...    locks of the center's pieces, 128 bytes each, then the turn
     pages  local of rank 0, padded to whole pages
     pages  local of rank 1 ...
-    pages  spare of rank 0 ..., where exchanges go on beside the locals
+    pages  spare of rank 0 ..., if there are spares
     pages  center, then the vectors that a rule keeps beside it
 
-Words that one worker writes and others poll have 128 bytes to themselves, because processors fetch
-cache lines in pairs. Long vectors begin at huge pages, so that the kernel can use these; what is
-left between them is never touched and takes no memory.
+Words that one worker writes and others poll have 128 bytes to themselves, because processors
+prefetch cache lines in pairs. Long vectors begin at huge pages, so that the kernel can use these.
+The gaps between vectors are never touched and take no memory.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ SEQUENCE, HOLDER, STEPS_DONE, SCRATCH = 0, 1, 2, 16
 """Words inside a worker's state; two sets of SUMS sums begin at SCRATCH."""
 SUMS = 8
 LOCK_WORDS = 16
-"""From one lock to the next."""
+"""Words from one lock to the next."""
 
 PIECE_FLOATS = 2**16
-"""Of the center under one lock: 256 KiB stay in a second-level cache while a worker has them, and
-to take a lock costs some percent of the time to move them."""
+"""The size of the center's pieces: 256 KiB fit a second-level cache, and a lock costs some percent
+of the time to move them."""
 _MOST_PIECES = 1024
 
 _CACHE_LINE_FLOATS = 16
 _PAGES_PER_STRIPE = 8
-"""Stripes of fewer pages than this are cut at smaller ones, or at cache lines, to be even."""
+"""Stripes of fewer pages than this are cut at smaller pages or at cache lines, to balance them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The places of the parts of a segment for ``workers`` vectors of ``size`` float32 elements.
+    """The offsets of the parts of a segment, with vectors of ``size`` float32 elements.
 
-    The center has ``center_vectors`` of them: itself, and what a rule keeps beside it. With
-    ``spares`` each worker has two: its local, and another one. Every part begins at a multiple of
+    The center has ``center_vectors``: itself, and those that a rule keeps beside it. Each of the
+    ``workers`` has a local, and with ``spares`` also a spare. Every part begins at a multiple of
     ``page_bytes``. Raises ValueError unless ``size``, ``workers`` and ``center_vectors`` are at
-    least 1 and ``page_bytes`` is the kernel's page or a huge one.
+    least 1 and ``page_bytes`` is the size of the kernel's pages or of huge pages.
     """
 
     size: int
@@ -73,7 +73,7 @@ class Layout:
 
     @property
     def used_header_bytes(self) -> int:
-        """Bytes of header and states that hold something."""
+        """Bytes of header and states that are in use."""
         return (self.lock_word(self.pieces) + LOCK_WORDS) * WORD_BYTES
 
     @property
@@ -88,7 +88,7 @@ class Layout:
 
     @property
     def center_row(self) -> int:
-        """Which of the rows is the center: one for each local and spare come before it."""
+        """The row of the center, after the rows of all locals and spares."""
         return self.workers * (1 + self.spares)
 
     def rows_of(self, rank: int) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class Layout:
 
     @property
     def pieces(self) -> int:
-        """How many pieces the center has for those who come to it alone; a lock for each."""
+        """The number of pieces of the center for visits; each has a lock."""
         return min(max(1, self.size // PIECE_FLOATS), _MOST_PIECES)
 
     def piece(self, number: int) -> slice:
@@ -124,8 +124,8 @@ class Layout:
     def stripe(self, rank: int, part: slice = slice(None)) -> slice:
         """Elements that ``rank`` works on in an exchange; the P stripes cover all, in rank order.
 
-        Stripes begin at whole pages, so that each page of the center has one owner, or at smaller
-        ones or cache lines where the vector is too short for that. Those at the end may be empty.
+        Stripes begin at pages, so that each page of the center has one owner. If the vector is too
+        short for that, they begin at smaller pages or cache lines. The last ones may be empty.
         Stripes of a ``part`` of the vectors begin at cache lines.
         """
         first, last, _ = part.indices(self.size)
@@ -149,7 +149,7 @@ class Layout:
 
 
 def _share(rank: int, workers: int, units: range, unit: int, first: int, last: int) -> slice:
-    """The elements from ``first`` to ``last`` in ``rank``'s share of the units of that size."""
+    """Return the elements from ``first`` to ``last`` in ``rank``'s share of ``units``."""
     ends = (units.start + len(units) * r // workers for r in (rank, rank + 1))
     begin, end = (min(max(number * unit, first), last) for number in ends)
     return slice(begin, end)

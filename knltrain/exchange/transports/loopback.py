@@ -1,4 +1,4 @@
-"""The transport of a run with one worker: the center is next door, nobody is waited for."""
+"""The transport of a run with one worker: the center is in its own memory, and nothing waits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from knltrain.vectors import FloatArray
 class Loopback(CollectiveTransport, VisitedCenter):
     """One worker, its local and its center, page-aligned float32 vectors of ``size`` elements.
 
-    ``center_vectors`` is that of the rule, ``spares`` says whether there is a spare.
+    ``center_vectors`` is that of the rule; with ``spares`` there is a spare.
     """
 
     def __init__(self, size: int, center_vectors: int = 1, spares: bool = False) -> None:
@@ -42,24 +42,24 @@ class Loopback(CollectiveTransport, VisitedCenter):
     def exchange_beside(
         self, rule: SynchronousRule, part: slice = WHOLE, *, of_locals: bool = True
     ) -> None:
-        """Apply ``rule`` to the spare in place of the local."""
+        """Apply ``rule`` to the spare instead of the local."""
         if of_locals:
             np.copyto(self.spare[part], self.local[part])
         rule.synchronise(self.spare[np.newaxis, part], self.center[part], self.kept[:, part])
 
     def swap(self) -> None:
-        """Let the spare be the local, and the local the spare."""
+        """Swap local and spare."""
         self.local, self.spare = self.spare, self.local
 
     def exchange_at_master(self, rule: SynchronousRule) -> None:
-        """Apply ``rule`` by its verbs to the one local and the center."""
+        """Apply ``rule`` in its three steps to the one local and the center."""
         rule.contribute(self.local, self.center, self.spare)
         with self.clocks.center:
             rule.absorb(self.center, self.kept, self.spare)
         rule.follow(self.local, self.center, self.spare)
 
     def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:  # noqa: ARG002
-        """Apply ``rule`` to the one local and the center; nobody else is there in any order."""
+        """Apply ``rule`` to the one local and the center; the order does not matter."""
         rule.visit(self.local, self.center, self.kept, contribution)
 
     def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:  # noqa: ARG002
@@ -70,7 +70,7 @@ class Loopback(CollectiveTransport, VisitedCenter):
         """Return at once."""
 
     def start_from(self, values: FloatArray | None = None) -> None:
-        """Give the center and the local ``values``."""
+        """Set the center and the local to ``values``."""
         np.copyto(self.center, check_start_values(values, self.center.size))
         np.copyto(self.local, self.center)
         self.kept.fill(0)
@@ -88,10 +88,10 @@ class Loopback(CollectiveTransport, VisitedCenter):
         """Return at once."""
 
     def check(self) -> None:
-        """Return at once: nobody else could abort the run."""
+        """Return at once: no other process can abort the run."""
 
     def close(self) -> None:
-        """Let go of all vectors."""
+        """Release all vectors."""
         self.local = self.spare = self.center = np.zeros(0, np.float32)
         self.kept = np.zeros((0, 0), np.float32)
 
@@ -99,5 +99,5 @@ class Loopback(CollectiveTransport, VisitedCenter):
 def _page_aligned(size: int) -> FloatArray:
     if size == 0:
         return np.zeros(0, np.float32)
-    # An anonymous map is zero, starts at a page as a shared segment does, and dies with its views.
+    # An anonymous map is zero, begins at a page as a segment does, and is freed with its views.
     return np.frombuffer(mmap.mmap(-1, size * 4), np.float32)

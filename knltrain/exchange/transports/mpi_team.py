@@ -1,4 +1,4 @@
-"""What all workers of a run do together when they are one MPI job: meet, and add up numbers."""
+"""Barriers, sums, gathers and broadcasts of the workers of a run that are one MPI job."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _AWAITED = "the other workers; if they can be so late, raise exchange.timeout_se
 class MpiTeam:
     """The collective calls of the ranks of ``mpi``.COMM_WORLD, with a deadline each.
 
-    Nobody may be later than ``timeout_seconds``; ``check`` is called about every 0.1 s by who
-    waits, and may raise. All raise what `Completion.of` does.
+    Ranks may be late by ``timeout_seconds``. ``check`` is called about every 0.1 s during waiting,
+    and may raise. All methods raise what `Completion.of` does.
     """
 
     def __init__(self, mpi: Any, timeout_seconds: float, check: Callable[[], None]) -> None:
@@ -46,13 +46,13 @@ class MpiTeam:
         return total
 
     def gathered(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return what all have given, (P, k), by rank (collective); all give as much."""
+        """Gather ``values`` of all ranks, (P, k), by rank (collective); all have the same size."""
         found = np.zeros((self.workers, values.size), values.dtype)
         self.finish(self._world.Iallgather(values, found))
         return found
 
     def broadcast(self, values: npt.NDArray[Any]) -> None:
-        """Give all the values of rank 0 (collective)."""
+        """Replace ``values`` by those of rank 0 (collective)."""
         self.finish(self._world.Ibcast(values))
 
     def finish(self, request: Any, limit_seconds: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The transport between the workers of one node: every vector in one shared segment."""
+"""The transport between the workers of one node: all vectors lie in one segment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from knltrain.exchange.transports.visited_center import Order, VisitedCenter
 from knltrain.vectors import FloatArray
 
 _BLOCK_FLOATS = 2**16
-"""Of all locals at a time: they, their spares and the center stay in a second-level cache."""
+"""The size of a block of all locals: with spares and center it fits a second-level cache."""
 _LEAST_BLOCK = 2**12
 
 
@@ -31,12 +31,13 @@ _LEAST_BLOCK = 2**12
 class NodeShared(CollectiveTransport, VisitedCenter):
     """Worker ``rank`` of a segment; each worker does the exchange of its own stripe of all vectors.
 
-    An exchange is: wait until all locals are ready, apply the rule to one P-th of the columns, wait
-    until all stripes are done. Between two exchanges nobody touches another's local or the center.
+    In an exchange a worker waits until all locals are ready, applies the rule to one P-th of the
+    columns, and waits until all stripes are done. Between two exchanges no worker touches the local
+    of another or the center.
 
-    Claims the rank in the segment (SegmentError, see ``Segment.claim``); ``timeout_seconds`` is how
-    long a peer may be late, ``names`` what ranks are called in messages. Keeps the segment open
-    until ``close``.
+    Claims the rank in the segment (SegmentError, see `Segment.claim`). ``timeout_seconds`` is how
+    long a peer may be late; ``names`` are the names of ranks in errors. Keeps the segment open
+    until `close`.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class NodeShared(CollectiveTransport, VisitedCenter):
     def exchange_beside(
         self, rule: SynchronousRule, part: slice = WHOLE, *, of_locals: bool = True
     ) -> None:
-        """Apply ``rule`` to the spares in place of the locals (collective)."""
+        """Apply ``rule`` to the spares instead of the locals (collective)."""
         stripe = self._stripe_of(part)
         step = max(_LEAST_BLOCK, _BLOCK_FLOATS // self.workers)
         self._barrier.wait()
@@ -84,12 +85,12 @@ class NodeShared(CollectiveTransport, VisitedCenter):
         self._barrier.wait()
 
     def swap(self) -> None:
-        """Let spares be locals, and locals spares."""
+        """Swap locals and spares."""
         self._locals, self._spares = self._spares, self._locals
         self._take_rows()
 
     def exchange_at_master(self, rule: SynchronousRule) -> None:
-        """Apply ``rule`` once, as one where rank 0 moves the center (collective)."""
+        """Apply ``rule`` once; rank 0 moves the center (collective)."""
         self._await_all()
         rule.contribute(self.local, self.center, self.spare)
         distance = 1
@@ -120,7 +121,7 @@ class NodeShared(CollectiveTransport, VisitedCenter):
         self._center_locks.make(
             lambda piece: rule.absorb(self.center[piece], self.kept[:, piece], contribution[piece]),
             order,
-            Clock(),  # of a thread beside the worker, whose time is not the worker's
+            Clock(),  # a background thread's time is not the worker's
         )
 
     def await_turn(self) -> None:
@@ -128,9 +129,9 @@ class NodeShared(CollectiveTransport, VisitedCenter):
         self._center_locks.await_turn(self.clocks.waiting)
 
     def start_from(self, values: FloatArray | None = None) -> None:
-        """Give the center and every local the values of rank 0 (collective).
+        """Set the center and every local to the values of rank 0 (collective).
 
-        Goes by stripes as an exchange does, so that afterwards all pages it needs are mapped.
+        Works by stripes as an exchange does, so that afterwards all pages it needs are mapped.
         """
         if self.rank == 0:
             np.copyto(self.local, check_start_values(values, self.local.size))
@@ -149,7 +150,7 @@ class NodeShared(CollectiveTransport, VisitedCenter):
         return np.concatenate([self._sum_of(each) for each in few])
 
     def progress(self, steps: int) -> npt.NDArray[np.int64]:
-        """Say that this worker has done ``steps`` steps; return what all have said."""
+        """Publish that this worker has done ``steps`` steps; return those of all."""
         return self._board.share(steps)
 
     def barrier(self, timeout_seconds: float | None = None) -> None:
@@ -161,7 +162,7 @@ class NodeShared(CollectiveTransport, VisitedCenter):
         self._peer_wait.check()
 
     def close(self) -> None:
-        """Let go of the segment; the memory goes when nobody holds it any more."""
+        """Release the segment; the last process that releases it frees the memory."""
         self.local = self.spare = self.center = np.zeros(0, np.float32)
         self._locals = self._spares = self.kept = np.zeros((0, 0), np.float32)
         self._sums = []
@@ -170,8 +171,8 @@ class NodeShared(CollectiveTransport, VisitedCenter):
         self._segment.close()
 
     def _sum_of(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        # Two sets in turn: who is at the next sum may write while others still read this one's,
-        # and cannot get to the sum after that before they have read.
+        # Two sets in turn: a worker at the next sum may write while others still read this one's.
+        # It cannot reach the sum after that before they have read.
         turn, self._sums_turn = self._sums_turn, 1 - self._sums_turn
         self._sums[self.rank][turn, : values.size] = values
         self._barrier.wait()

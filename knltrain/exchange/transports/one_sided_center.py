@@ -1,5 +1,5 @@
-# ruff: noqa: ARG002 (an order is a matter of locks, and what is added needs none)
-"""The transport of workers on several nodes who come to the center alone: one-sided MPI."""
+# ruff: noqa: ARG002 (an order is for locks, and atomic adds need none)
+"""The transport of workers on several nodes that visit the center: one-sided MPI."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ from knltrain.vectors import FloatArray, aligned_zeros
 _LEAVE_SECONDS = 5.0
 _FLOAT_BYTES, _WORD_BYTES = 4, 8
 _ROOM_BYTES = 2**16
-"""More than buffers lose to whole pages."""
+"""More bytes than buffers lose by rounding to pages."""
 
 
 @final
 class OneSidedCenter(VisitedCenter):
     """A worker of the MPI job ``mpi``.COMM_WORLD, which has as many ranks as there are workers.
 
-    The center is a buffer of a `RemoteBox`, of which the first worker of each node has a shard:
-    ShmCaffe's parameter server, sharded over the nodes. ``center`` is a copy of it, as this worker
-    has read it last. A visit reads, contributes against what was read, and has the contribution
-    added where the center lies, which nobody can get between for a single element; what others add
-    meanwhile is not in what was read. So of each contribution all arrives, in any order.
+    The center is a buffer of a `RemoteBox`; the first worker of each node has a shard of it. This
+    is ShmCaffe's parameter server, sharded over the nodes. ``center`` is this worker's copy, as it
+    was last read. A visit reads the center, contributes against the copy, and has the contribution
+    added where the center lies, each element atomically. So every contribution arrives whole, in
+    any order; the copy does not have what others add meanwhile.
 
-    ``inside`` is the worker in the memory of its node, which has its local and says if the run is
-    aborted. If it has a spare, that is ``center``, so that others can read it: all workers of a
-    group do, whose root comes to the center. Nobody may be later than ``timeout_seconds``. For
-    rules whose center is a sum (`adds`).
+    ``inside`` is the worker in its node's segment, which has its local, and reports an abort of the
+    run. If it has a spare, that is ``center``, so that all workers of its group can read it. Others
+    may be late by ``timeout_seconds``. For rules whose center is a sum (`adds`).
     """
 
     def __init__(self, inside: NodeShared, mpi: Any, timeout_seconds: float) -> None:
@@ -59,7 +58,7 @@ class OneSidedCenter(VisitedCenter):
         self._at_peace = True
 
     def read_center(self) -> None:
-        """Bring ``center`` up to date."""
+        """Update the copy ``center``."""
         self._shared.read(self.center)
 
     def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
@@ -72,21 +71,21 @@ class OneSidedCenter(VisitedCenter):
             rule.follow(self.local, self.center, contribution)
 
     def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
-        """Have a contribution added to the center where it lies."""
+        """Add a contribution to the center where it lies."""
         self._at_peace = False
         self._own.write(contribution)
         self._shared.accumulate(self._own)
 
     def await_turn(self) -> None:
-        """Refuse: nobody keeps turns."""
+        """Raise ConfigError: there are no turns."""
         raise ConfigError(
             "the schedule 'round_robin' is for workers that share the memory of one computer: "
-            "expected one whose workers come to the center as they come, such as that of 'seasgd'"
+            "expected one whose workers visit the center in any order, such as that of 'seasgd'"
         )
 
     def start_from(self, values: FloatArray | None = None) -> None:
-        """Give the center and every local the values of rank 0 (collective)."""
-        self.barrier()  # whoever is late has come to the center before
+        """Set the center and every local to the values of rank 0 (collective)."""
+        self.barrier()  # all visits of late workers end before
         if self.rank == 0:
             self._shared.write(check_start_values(values, self.center.size))
         self.barrier()
@@ -99,15 +98,15 @@ class OneSidedCenter(VisitedCenter):
     def barrier(self, timeout_seconds: float | None = None) -> None:
         """Wait until every worker is here, and then read the center (collective).
 
-        It is the same for all as long as nobody goes on to visit it before all have read: where it
-        is to be measured or kept, they meet once more after that.
+        All read the same values only if no worker visits the center before all have read. To
+        evaluate or save it, call the barrier once more after that.
         """
         self._meetings.barrier(self._meetings.later(timeout_seconds))
         self.read_center()
         self._at_peace = True
 
     def progress(self, steps: int) -> npt.NDArray[np.int64]:
-        """Say that this worker has done ``steps`` steps; return what all have said."""
+        """Publish that this worker has done ``steps`` steps; return those of all."""
         return self._steps.announce(steps, self.rank)
 
     def check(self) -> None:
@@ -115,9 +114,10 @@ class OneSidedCenter(VisitedCenter):
         self._inside.check()
 
     def close(self) -> None:
-        """Leave the job, if all others do so in a few seconds; and let go of the node's memory.
+        """Leave the job, if all others do so in a few seconds; release the node's memory.
 
-        Who has been at the center since all last met leaves alone: the run has not ended well.
+        A worker that has visited the center since the last barrier leaves without the others: the
+        run has failed then.
         """
         self.local = self.spare = self.center = np.zeros(0, np.float32)
         self.kept = np.zeros((0, 0), np.float32)
@@ -135,7 +135,7 @@ class OneSidedCenter(VisitedCenter):
             self._inside.close()
 
     def _opened(self, create: Callable[[], Vector]) -> Vector:
-        """Have rank 0 make a buffer, and open it."""
+        """Open a buffer that rank 0 makes (collective)."""
         key = np.zeros(1, np.int64)
         made = create() if self.rank == 0 else None
         if made is not None:
@@ -151,12 +151,12 @@ def _box(
     timeout_seconds: float,
     check: Callable[[], None],
 ) -> RemoteBox:
-    """Make the box; SegmentError in words of a run where a node has no room for its share."""
+    """Make the box; SegmentError with advice if a node has no room for its share."""
     try:
         return RemoteBox.create(world, bytes_per_server, servers, timeout_seconds, check)
     except SegmentError as error:
         raise SegmentError(
-            f"the center has no room, of which the first worker of each computer keeps a share in "
+            f"no room for the center; the first worker of each computer keeps a share of it in "
             f"/dev/shm: {error}; enlarge /dev/shm there (of a container: --shm-size), or take more "
             "computers"
         ) from error

@@ -1,8 +1,8 @@
-"""How a worker waits for others once it has looked for long: asleep, but with an eye on its peers.
+"""How a worker waits for others after busy-waiting: it sleeps, and checks on its peers.
 
-It sleeps between two looks, and now and then asks whether those it waits for still exist, whether
-the run is being aborted, and for how long they are late. Who is stopped or frozen has no more time
-than the run's limit, also where others may take longer; who is starved of cores has more.
+Between two sleeps it checks whether the awaited processes still run, whether the run is being
+aborted, and how late they are. A stopped or frozen process has only the run's time limit, even if
+others may take longer. A process that is starved of cores has more time.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost, RunAborted
 from knltrain.exchange.transports.segment import Segment, lost_worker
 
 _MORE_LIMITS = 3
-"""How often the time limit begins anew for those that are starved of cores."""
+"""How often the time limit starts anew for processes that are starved of cores."""
 
 _SIGNALLED = 128
 
 
 @final
 class PeerWait:
-    """Waits for what other workers of a segment are to do, for ``timeout_seconds`` at most.
+    """Waits for other workers of a segment, for ``timeout_seconds`` at most.
 
-    ``names`` are what its ranks are called in messages: those of the run, where not all of it share
-    the segment.
+    ``names`` are the names of its ranks in errors: ranks of the run if it has several segments.
     """
 
     def __init__(
@@ -45,12 +44,12 @@ class PeerWait:
         awaited: Callable[[], list[int]],
         timeout_seconds: float | None = None,
     ) -> None:
-        """Return when ``look()`` is true; ``awaited()`` are the ranks whose doing it needs.
+        """Return when ``look()`` is true; ``awaited()`` are the ranks that it depends on.
 
-        ``timeout_seconds`` is a longer time limit for this once.
+        ``timeout_seconds`` is a longer time limit for this call.
         Raises RunAborted or PeerLost if the run is being aborted, PeerLost if an awaited process is
-        gone, ExchangeTimeout if one lets wait longer than the time limit, or stands still for
-        longer than the usual one.
+        gone, ExchangeTimeout if one is later than the time limit, or is stopped for longer than the
+        usual limit.
         """
         late = Lateness(self._segment.holder)
         waited_seconds, limit_seconds = 0.0, max(timeout_seconds or 0.0, self._timeout_seconds)
@@ -82,7 +81,7 @@ class PeerWait:
             holder = self._segment.holder(rank)
             if not holder or process_identity.is_alive(holder):
                 continue
-            # It may have done its part and then ended well between the two looks.
+            # Look again: the process may have done its part and then ended well in between.
             if rank in awaited():
                 self._segment.abort(lost_worker(self._names[rank]))
                 ended, name = process_identity.process_id(holder), self._names[rank]

@@ -1,4 +1,4 @@
-"""How many steps each worker of a segment has done, for all of them to read."""
+"""The progress board of a segment: how many steps each worker has done."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from knltrain.exchange.transports.segment import Segment
 
 @final
 class ProgressBoard:
-    """The board as worker ``rank`` uses it: it writes its own word, and reads those of all.
+    """The board of worker ``rank``, which writes its own word and reads those of all.
 
-    ShmCaffe's progress buffer (Ahn, Kim, Kang, Lim, ICDCS 2018). Nobody waits for anybody here.
+    ShmCaffe's progress buffer (Ahn, Kim, Kang, Lim, ICDCS 2018). No call waits.
     """
 
     def __init__(self, segment: Segment, rank: int) -> None:
@@ -23,14 +23,14 @@ class ProgressBoard:
         self._rank = rank
 
     def share(self, steps: int) -> npt.NDArray[np.int64]:
-        """Write that this worker has done ``steps`` steps; return what all have written, (P,).
+        """Publish that this worker has done ``steps`` steps; return those of all, (P,).
 
-        Of two workers that call this at once, one at least finds what the other writes.
+        Of two workers that call this at once, at least one finds what the other writes.
         """
         found = np.empty(self._steps_done.size, np.int64)
         publish_and_read(self._steps_done, self._rank, steps, found)
         return found
 
     def close(self) -> None:
-        """Let go of the segment's memory."""
+        """Release the segment's memory."""
         self._steps_done = np.zeros(0, np.int64)

@@ -1,14 +1,18 @@
-"""Where workers find what is asked of all of them between two steps, and after which step.
+"""The request board: rounds that ask all workers to act after the same step.
 
-What is asked for comes in rounds, one after another. Who asks cannot know how far the workers are,
-and those that wait for each other in their steps must all do it after the same step, which none
-of them has passed. So a round is held first: from then on nobody sets out for a step. Who had set
-out before has said so, and who had not waits; the most steps that anybody has said is the step that
-all can still come to. When that is known, of the workers of all nodes, the round is open.
+Rounds come one after another. Workers that wait for each other in their steps must all act after
+the same step, which none of them has passed. The process that asks does not know how far they are.
+So it proceeds in two phases:
 
-- Nobody passes it: a worker says that it sets out before it looks whether a round is held, and
-  who holds one does so before it looks who has set out. One of the two finds what the other wrote.
-- Nobody waits for long: a held round is opened by the processes that start workers alone.
+1. It *holds* the round. From then on no worker begins a step: one that has begun has published its
+   number before, the others wait. The largest published number, over the workers of all nodes, is a
+   step that all can still reach.
+2. It *opens* the round with that step, and the workers go on.
+
+- No worker passes the step: a worker publishes that it begins a step before it reads whether a
+  round is held, and the other process holds a round before it reads these numbers. One of the two
+  finds what the other wrote.
+- No worker waits for long: only the processes that start workers take part in opening a round.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 LINE_WORDS = 16
-"""Words that one process writes and others read have 128 bytes to themselves."""
+"""Each word that one process writes and others read has 128 bytes to itself."""
 
 _WORD_BYTES = 8
 _ROUND, _STEP, _STOPS = 0, 1, 2
@@ -40,10 +44,11 @@ class OpenRound(NamedTuple):
 
 @final
 class RequestBoard:
-    """The board of one process and the workers that it starts; both have it open.
+    """The board of one process and the workers that it starts; all have it mapped.
 
-    ``lines`` are its words (1 + P,) int64: that of the round, which is odd while it is held, then
-    the step for which each worker has set out. Beside these is how many rounds it has answered.
+    ``lines`` are its words (1 + P,) int64: first that of the round, which is odd while it is held,
+    then the step that each worker has begun. Beside each of these is the number of rounds that the
+    worker has answered.
     """
 
     def __init__(self, fd: int, workers: int) -> None:
@@ -55,47 +60,47 @@ class RequestBoard:
 
     @classmethod
     def create(cls, workers: int) -> RequestBoard:
-        """Make one for so many workers, which are to inherit ``fd``."""
+        """Make a board for ``workers``, which are to inherit ``fd``."""
         fd = os.memfd_create("knltrain-requests", os.MFD_CLOEXEC)
         os.ftruncate(fd, (1 + workers) * LINE_WORDS * _WORD_BYTES)
         return cls(fd, workers)
 
     @classmethod
     def attach(cls, fd: int) -> RequestBoard:
-        """The board behind an inherited descriptor."""
+        """Map the board of an inherited file descriptor."""
         return cls(fd, os.fstat(fd).st_size // (LINE_WORDS * _WORD_BYTES) - 1)
 
     def hold(self, number: int) -> int:
-        """Have workers wait where they next are between two steps, until round ``number`` is open.
+        """Make workers wait before their next step, until round ``number`` is open.
 
-        Returns the most steps for which one of them has set out.
+        Returns the largest step that one of them has begun.
         """
         self._words[_ROUND] = 2 * number - 1
-        # Asleep the kernel orders memory: the word is seen before others are looked at.
+        # The kernel orders memory during a sleep: the word is visible before others are read.
         time.sleep(_SETTLE_SECONDS)
         return int(self.lines[1:].max())
 
     def open(self, asked: OpenRound) -> None:
-        """Let workers go on, to the step of the round."""
+        """Let workers go on to the step of the round."""
         self._words[_STEP : _STOPS + 1] = asked.step, asked.stops
         self._words[_ROUND] = 2 * asked.number
 
     def open_round(self, word: int) -> OpenRound | None:
-        """The round whose word a worker has read, which no other follows before all are done."""
+        """Return the round of the word that a worker has read; the next one follows only later."""
         if word % 2 or not word:
             return None
         return OpenRound(word // 2, int(self._words[_STEP]), bool(self._words[_STOPS]))
 
     def answer(self, slot: int, number: int) -> None:
-        """Say that worker ``slot`` knows what round ``number`` asks for, as all others do."""
+        """Publish that worker ``slot`` knows the request of round ``number``."""
         self._answers[slot] = number
 
     def answered(self, number: int) -> bool:
-        """Whether all workers here know it, and another round can follow."""
+        """Tell whether all workers here know it, so that another round can follow."""
         return bool(self._answers.min() >= number)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the board."""
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1

@@ -1,7 +1,7 @@
-"""The memory that the workers of a node share: their locals, the center, and who has come how far.
+"""The segment: memory that the workers of a node share, with locals, center and progress.
 
-A segment has no name. It is created by the process that starts the workers, which inherit it as
-an open file, and it vanishes with the last process that holds it, whatever way that one ended.
+A segment has no name. The process that starts the workers creates it, and they inherit it as an
+open file. It vanishes with the last process that has it, however that one ends.
 """
 
 from __future__ import annotations
@@ -41,16 +41,21 @@ _HEADER_WORDS = 8
 class Segment:
     """One node's shared memory, mapped into this process.
 
-    ``locals_`` has shape (P, n) with contiguous rows at whole pages, ``spares`` the same or, if
-    there are none, (0, n), ``center`` (n,), ``kept`` (C − 1, n) what a rule keeps beside the
-    center, all float32. ``words`` are the int64 words of
-    header, states and locks (see ``layout``), ``sequences`` (P,) those of them that say how many
-    barriers a worker has reached, ``steps_done`` (P,) how many steps it has done, ``abort_word``
-    (1,) why the run is being aborted, 0 if it is not.
+    All vectors are float32:
+
+    - ``locals_`` (P, n): contiguous rows at whole pages
+    - ``spares`` (P, n), or (0, n) if there are none
+    - ``center`` (n,), and ``kept`` (C − 1, n), which a rule keeps beside it
+
+    ``words`` are the int64 words of header, states and locks (see ``layout``). Among them are:
+
+    - ``sequences`` (P,): how many barriers each worker has reached
+    - ``steps_done`` (P,): how many steps each worker has done
+    - ``abort_word`` (1,): the code of why the run is being aborted, 0 if it is not
     """
 
     def __init__(self, fd: int, layout: Layout) -> None:
-        """Map an open file that has ``layout``: ``create`` and ``attach`` make sure that it has."""
+        """Map an open file that has ``layout``; `create` and `attach` check that it has."""
         self.fd = fd
         self.layout = layout
         self.size = layout.size
@@ -87,17 +92,19 @@ class Segment:
     ) -> Segment:
         """Make a segment for ``workers`` vectors of ``size`` elements, all zero.
 
-        The center takes ``center_vectors`` of that size, and with ``spares`` each worker another.
+        The center has ``center_vectors`` of that size; with ``spares`` each worker has one more.
 
-        ``shm`` is a file without a name in ``directory``, ``memfd`` one outside every file system,
-        which the size of /dev/shm does not limit, ``hugetlb`` such a one made of huge pages that
-        were set aside. Hand ``fd`` to the workers (``pass_fds``).
-        Raises SegmentError if there is no room, before anything is written.
+        - ``shm`` is an unlinked file in ``directory``.
+        - ``memfd`` is outside every file system; the size of /dev/shm does not limit it.
+        - ``hugetlb`` is a memfd of reserved huge pages.
+
+        Pass ``fd`` to the workers (``pass_fds``). Raises SegmentError if there is no room, before
+        anything is written.
         """
         page_bytes = HUGE_PAGE_BYTES if kind == "hugetlb" else page_bytes_for(size)
         layout = Layout(size, workers, page_bytes, center_vectors, spares)
         fd = anonymous_file.create(kind, directory, layout.total_bytes)
-        # Only the header: each worker reserves its own pages, to have them near its cores.
+        # Only the header: each worker allocates its own pages, to have them near its cores.
         try:
             anonymous_file.reserve(fd, 0, layout.used_header_bytes)
             segment = cls(fd, layout)
@@ -112,7 +119,7 @@ class Segment:
     def attach(cls, fd: int, keeps_policy: bool = True) -> Segment:
         """Map the segment behind an inherited file descriptor; raise SegmentError if it is none.
 
-        ``keeps_policy`` says whether ``place`` can do anything: not for kind ``hugetlb``.
+        Without ``keeps_policy``, as for kind ``hugetlb``, `place` does nothing.
         """
         try:
             status = os.fstat(fd)
@@ -131,14 +138,14 @@ class Segment:
         return segment
 
     def place(self, rank: int, memory: MemoryPlan) -> tuple[str, ...]:
-        """Have the pages of worker ``rank`` come from the memory that its placement names.
+        """Set the NUMA nodes of the pages of worker ``rank`` as its placement says.
 
-        Those are the pages of its local and its spare, and of its stripe of the center where that
-        has pages of its own. Done by the process that creates the segment, before any worker claims
-        its rank, it holds in all processes; for ``hugetlb``, where it would not, the workers' own
-        policies hold. Vectors are part of the arena "model", where the placement has arenas.
-        Returns what could not be had as asked; raises SegmentError if a ``strict`` place cannot be
-        had.
+        These are the pages of its local and its spare, and those of its stripe of the center that
+        no other stripe shares. The process that creates the segment calls this before any worker
+        claims its rank; it then holds in all processes. It does not for ``hugetlb``, where the
+        workers' own memory policies apply. If the placement has arenas, vectors belong to the arena
+        "model". Returns remarks on what was not possible; raises SegmentError if a ``strict``
+        placement is not possible.
         """
         wanted = memory.arena("model") or memory
         if wanted.mode == "default" or not self._keeps_policy:
@@ -155,11 +162,11 @@ class Segment:
         return tuple(dict.fromkeys(note for applied in done for note in applied.notes))
 
     def claim(self, rank: int) -> None:
-        """Become worker ``rank``: reserve and touch its pages from here, note who this process is.
+        """Become worker ``rank``: allocate and touch its pages, publish this process's identity.
 
-        The pages of its local, its spare and its stripe of the center come from where ``place``
-        said, or else from the NUMA node that this process runs on. Raises SegmentError if there is
-        no memory left, if a living process has this rank, or if there is no such rank.
+        The pages of its local, its spare and its stripe of the center come from the NUMA nodes that
+        `place` has set, or else from that of this process. Raises SegmentError if there is no
+        memory left, if a living process has this rank, or if the rank is out of range.
         """
         if not 0 <= rank < self.workers:
             raise SegmentError(f"rank {rank}: expected 0 to {self.workers - 1}")
@@ -186,7 +193,7 @@ class Segment:
         return self.words[begin : begin + 2 * SUMS].view(np.float64).reshape(2, SUMS)
 
     def abort(self, code: int) -> None:
-        """Tell every worker that waits or checks to give up; the first code stands.
+        """Abort every worker that waits or checks; the first code is kept.
 
         ``code`` is the status that the run will end with: 1 if a worker failed, 128 + number if a
         signal stopped it; or ``lost_worker(rank)``.
@@ -197,7 +204,7 @@ class Segment:
             self.abort_word[0] = code
 
     def close(self) -> None:
-        """Close the file; the memory goes when the last view of it does."""
+        """Close the file; the memory is freed with the last view of it."""
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1
@@ -212,12 +219,12 @@ class Segment:
                 anonymous_file.reserve(self.fd, begin, end - begin)
 
     def _row_bytes(self, rank: int) -> list[tuple[int, int]]:
-        """Where a worker's local and its spare begin and end, in bytes."""
+        """Return where a worker's local and its spare begin and end, in bytes."""
         begins = [self.layout.row_offset(row) for row in self.layout.rows_of(rank)]
         return [(begin, begin + self.layout.row_bytes) for begin in begins]
 
     def _stripe_bytes(self, rank: int) -> list[tuple[int, int]]:
-        """Where a worker's stripe of each vector of the center begins and ends, in bytes."""
+        """Return where a worker's stripe of each center vector begins and ends, in bytes."""
         stripe, found = self.layout.stripe(rank), []
         for vector in range(self.layout.center_vectors):
             center = self.layout.row_offset(self.layout.center_row + vector)
@@ -225,18 +232,18 @@ class Segment:
         return found
 
     def _own_stripe_pages(self, rank: int) -> list[memoryview]:
-        """The pages of the center that begin in a worker's stripe; empty where it has none."""
+        """Return the pages of the center that begin in a worker's stripe."""
         return [
             self._memory[slice(*(-(-at // mmap.PAGESIZE) * mmap.PAGESIZE for at in ends))]
             for ends in self._stripe_bytes(rank)
         ]
 
     def _huge_parts(self, rank: int) -> tuple[memoryview, ...]:
-        """A worker's rows and the whole huge pages of its stripe, if vectors begin at such."""
+        """Return a worker's rows and the whole huge pages of its stripe, if there are any."""
         unit = self.layout.page_bytes
         if unit == mmap.PAGESIZE or anonymous_file.is_in_huge_pages(self.fd):
             return ()
-        # A huge page that two stripes share stays in small ones, each near its own worker.
+        # Where two stripes share a huge page, small pages stay near the worker of each.
         ranges = self._row_bytes(rank) + [
             (-(-begin // unit) * unit, end // unit * unit)
             for begin, end in self._stripe_bytes(rank)
@@ -245,7 +252,7 @@ class Segment:
 
 
 def lost_worker(rank: int) -> int:
-    """Abort code that says that the process of worker ``rank`` is gone."""
+    """Return the abort code for a worker ``rank`` whose process is gone."""
     return -1 - rank
 
 

@@ -1,4 +1,4 @@
-"""The values from which a run starts."""
+"""The check of the values that a run starts from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workers of a run as one of them sees them."""
+"""The team: all workers of a run, as one of them uses it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from knltrain.clocks import ExchangeClocks
 class Team(ABC):
     """The workers of a run, and what they do together besides exchanges.
 
-    The collective calls return after every worker has made the same call; the workers must make
-    them in the same order. While a worker waits, it notices within about a millisecond that the run
-    was aborted, within about a tenth of a second that a peer's process is gone, and after the time
-    limit that a peer is alive but does not come. It raises what ``check`` raises, PeerLost or
-    ExchangeTimeout.
+    A collective call returns after every worker has made the same call. All workers must make
+    them in the same order. While it waits a worker notices
+
+    - an abort of the run within about a millisecond, and raises what `check` raises,
+    - the end of a peer's process within about a tenth of a second: PeerLost,
+    - a living peer that does not come, after the time limit: ExchangeTimeout.
     """
 
     rank: int
     """This worker's number, 0 <= rank < workers."""
 
     workers: int
-    """How many workers take part, P."""
+    """The number of workers, P."""
 
     clocks: ExchangeClocks
-    """What the worker itself spends in exchanges, waiting and as a master."""
+    """The time that this worker itself spends in exchanges, waiting, and as a master."""
 
     @abstractmethod
     def all_sum(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -42,11 +43,11 @@ class Team(ABC):
 
     @abstractmethod
     def progress(self, steps: int) -> npt.NDArray[np.int64]:
-        """Say that this worker has done ``steps`` steps; return what all have said, (P,) int64.
+        """Publish that this worker has done ``steps`` steps; return those of all, (P,) int64.
 
-        Waits for nobody, except for those that it takes every step with: they call it together, and
-        all get the same. Who has said nothing yet has done 0. Of two workers that call it at once,
-        one at least finds what the other says.
+        Collective among workers that take every step together: all of them get the same numbers.
+        Waits for no others. A worker that has published nothing counts as 0. Of two workers that
+        call it at once, at least one finds what the other publishes.
         """
 
     @abstractmethod
@@ -55,11 +56,11 @@ class Team(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the memory that the workers share; views of it must not be used afterwards."""
+        """Release the memory that the workers share; views of it must not be used afterwards."""
 
 
 def check_sum_values(values: npt.NDArray[np.float64]) -> None:
-    """Raise ValueError unless ``values`` is something that ``all_sum`` can add up."""
+    """Raise ValueError unless `all_sum` can add up ``values``."""
     if values.ndim != 1 or not values.size or values.dtype != np.float64:
         raise ValueError(
             f"all_sum: got {values.dtype} of shape {values.shape}, expected float64 of (k,), k >= 1"

@@ -1,4 +1,4 @@
-"""The ways in which a worker becomes one of its run's."""
+"""The interface by which a strategy makes the team of a worker."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from knltrain.exchange.transports.team import Team
 
 
 class TeamFactory(ABC):
-    """Makes one worker's team, in the way that the strategy of its method asks for."""
+    """Makes the team of one worker, in the way that its strategy needs."""
 
     @abstractmethod
     def meeting_all(self) -> Team:
-        """Workers that exchange all at once, in groups or not."""
+        """Make a team whose workers exchange all at once, in groups or not."""
 
     @abstractmethod
     def visiting(self) -> Team:
-        """Workers, or roots of groups, that come to a center alone."""
+        """Make a team whose workers, or roots of groups, visit a center."""
 
     @abstractmethod
     def along_trees(self) -> Team:
-        """Workers whose vectors go along trees, layer by layer."""
+        """Make a team whose workers exchange along trees, layer by layer."""

@@ -1,4 +1,4 @@
-"""Workers who exchange along trees: one MPI job, on one node or several, or one worker alone."""
+"""The team of workers that exchange along trees: one MPI job, or one worker alone."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from knltrain.exchange.transports.team import Team
 
 _LEAVE_SECONDS = 5.0
 _ALONE_SECONDS = 60.0
-"""For a worker that nobody else keeps waiting."""
+"""The time limit of a worker alone, which waits for no other."""
 
 
 @final
 class TreeTeam(Team):
     """A worker with an address ``space``, in which a `TreeExchange` goes on.
 
-    ``inside`` are the workers of its node, by whose memory they hear that the run is being aborted.
-    ``meetings`` are those of the job; None where the workers of the node are all. ``at_peace`` says
-    whether nothing was begun since all last met: who leaves without that leaves alone.
-    ``timeout_seconds`` is how late others may be.
+    ``inside`` is the worker in its node's segment, by which it notices an abort of the run.
+    ``meetings`` has the collective calls of the job; None for a worker alone. ``at_peace`` tells
+    whether nothing was begun since the last barrier; a worker that leaves without that leaves
+    without the others. ``timeout_seconds`` is how late others may be.
     """
 
     def __init__(
@@ -42,15 +42,15 @@ class TreeTeam(Team):
 
     @classmethod
     def of_one(cls) -> TreeTeam:
-        """A worker alone, who needs no MPI."""
+        """Make the team of a worker alone, which needs no MPI."""
         (rank,) = thread_ranks(1)
         return cls(Loopback(1), AddressSpace(rank), None, _ALONE_SECONDS)
 
     @classmethod
     def of_job(cls, inside: NodeShared, mpi: Any, timeout_seconds: float) -> TreeTeam:
-        """A worker of the MPI job ``mpi``.COMM_WORLD, which is all of the run (collective).
+        """Make the team of a worker of the MPI job ``mpi``.COMM_WORLD, the whole run (collective).
 
-        Raises ExchangeTimeout for ranks that do not come.
+        Raises ExchangeTimeout if ranks are missing.
         """
         meetings = MpiTeam(mpi, timeout_seconds, inside.check)
         space = made_there(
@@ -73,9 +73,9 @@ class TreeTeam(Team):
         self.at_peace = True
 
     def progress(self, steps: int) -> npt.NDArray[np.int64]:
-        """Say that this worker has done ``steps`` steps; return what all have said.
+        """Publish that this worker has done ``steps`` steps; return those of all (collective).
 
-        All take every step together, and call this together.
+        All workers take every step together.
         """
         if self._meetings is None:
             return self._inside.progress(steps)
@@ -86,7 +86,7 @@ class TreeTeam(Team):
         self._inside.check()
 
     def close(self) -> None:
-        """Leave the job, if all others do so in a few seconds; and let go of the node's memory."""
+        """Leave the job, if all others do so in a few seconds; release the node's memory."""
         at_peace, self.at_peace = self.at_peace, False
         try:
             if at_peace and self._meetings is not None:

@@ -1,4 +1,4 @@
-"""A look whether all ranks mean the same exchange, before any of them writes into another."""
+"""A check that all ranks describe the same exchange, before any rank writes to another."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from knltrain.errors import CollectiveError, ExchangeTimeout
 def agree(space: AddressSpace, described: str, timeout_seconds: float) -> None:
     """Return when all ranks have called this with the same text (collective).
 
-    Raises CollectiveError with the ranks that have called it with another, ExchangeTimeout with
-    those that have not.
+    Raises CollectiveError with the ranks that gave another text, ExchangeTimeout with those that
+    have not called it.
     """
     segment = space.create_segment(0, space.size)
     own = 1 + zlib.crc32(described.encode())

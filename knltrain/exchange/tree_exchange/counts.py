@@ -1,4 +1,4 @@
-"""Notifications that count: how far another rank has come, as its last notification says."""
+"""Notifications as counters: the last value says how far another rank has come."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from knltrain.communication.gaspi import Segment
 
 @final
 class Counts:
-    """The last value of each of the first ``count`` own notifications of a segment; 0 before it.
+    """The last value of each of the first ``count`` own notifications of a segment; 0 at first.
 
-    Values only grow, so that one which takes the place of another before it was read is no loss:
-    it says all that the other did.
+    Values only grow. So nothing is lost if a value overwrites another that was not read yet.
     """
 
     def __init__(self, segment: Segment, count: int) -> None:
@@ -23,7 +22,7 @@ class Counts:
         return self._last[notification]
 
     def look(self) -> bool:
-        """Take what has come; tell whether anything has."""
+        """Read the notifications that have arrived; tell whether there are any."""
         arrived = self._segment.arrived(0, len(self._last))
         for notification in arrived:
             self._last[notification] = self._segment.notify_reset(notification)

@@ -1,4 +1,4 @@
-"""Where things are in the segment of a rank: weights, rings, and what each notification counts."""
+"""The layout of a rank's GASPI segment: weights, ring buffers, and the notifications' counters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WEIGHTS_CAME = 0
 """Counts the chunks of weights that the parent has written."""
 
 ROOM = 1
-"""Counts the chunks of gradients that the parent has taken out of its ring: the credits."""
+"""Counts the chunks of gradients that the parent has taken out of its ring buffer: the credits."""
 
 _FIRST_OF_CHILDREN = 2
 
@@ -22,9 +22,10 @@ _FIRST_OF_CHILDREN = 2
 class Edges:
     """The edges of ``rank`` in both trees, and the layout of its segment.
 
-    A segment has the weights, and after them a ring of ``slots`` chunks for each child in the
-    reduction. Its notifications count, after the two above, chunks of gradients by child, then
-    turns that are released, by child in the broadcast.
+    A segment has the weights, and after them a ring buffer of ``slots`` chunks for each child in
+    the reduction. After the two notifications above there is one for each child of the reduction,
+    which counts chunks of gradients, then one for each child of the broadcast, which counts
+    released turns.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Edges:
         return _FIRST_OF_CHILDREN + len(self.reduction.children) + place
 
     def slot(self, child: int, chunk: int) -> int:
-        """Return where, in floats, a chunk of a child's gradients has its place in the segment."""
+        """Return the offset in floats of a chunk of a child's gradients in the segment."""
         ring = self.reduction.children.index(child)
         place = ring * self.slots + chunk % self.slots
         return self.schedule.size + place * self.schedule.chunk_floats
@@ -64,5 +65,5 @@ class Edges:
         return _FLOAT_BYTES * self.slot(child, chunk)
 
     def weight_bytes(self, chunk: slice) -> int:
-        """Return where, in bytes, a part of the weights begins."""
+        """Return the offset in bytes of a part of the weights."""
         return _FLOAT_BYTES * int(chunk.start)

@@ -1,4 +1,4 @@
-"""Gradients added up along the binomial tree, chunk by chunk, through a ring on each edge."""
+"""Reduction of gradients along the binomial tree, chunk by chunk, by a ring buffer on each edge."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ QUEUE = 0
 
 @final
 class GradientReduction:
-    """A rank's part in the sum of all ``gradient`` vectors (n,); its own takes its subtree's sum.
+    """A rank's part in the sum of all ``gradient`` vectors (n,); its own becomes its subtree's sum.
 
-    A child writes a chunk into a free slot of its ring at the parent; the parent adds it straight
-    out of the ring to its own gradient and gives the slot back (CaffeGPI, ring buffers with credit
-    notifications). Children are added in ascending order, whoever comes first, so that sums have
-    the same bits in every run.
+    A child writes a chunk into a free slot of its ring buffer at the parent. The parent adds it
+    from there to its own gradient, and frees the slot (CaffeGPI, ring buffers with credit
+    notifications). Children are added in ascending order, whichever arrives first, so sums have the
+    same bits in every run.
     """
 
     def __init__(self, member: Member, gradient: FloatArray) -> None:
@@ -34,20 +34,20 @@ class GradientReduction:
         self._chunk = 0
         self._added = 0
         self.ready = 0
-        """Turns whose gradient this rank has."""
+        """Turns whose gradient this rank has computed."""
 
     @property
     def summed(self) -> int:
-        """How many chunks have got all that they get at this rank, and are sent on."""
+        """The number of chunks that are completely added up at this rank, and sent on."""
         return self._chunk
 
     @property
     def settled(self) -> int:
-        """How many of them are sent, so that the gradient there may be overwritten."""
+        """The number of chunks whose gradient may be overwritten: they have been sent."""
         return self._chunk if self._above is None else self._lane.settled
 
     def step(self) -> bool:
-        """Do what can be done for the next chunk; tell whether anything could."""
+        """Advance the next chunk if possible; tell whether it was."""
         settled = self._lane.settle()
         if self._chunk >= self._schedule.chunks_until(self.ready):
             return settled
@@ -64,7 +64,7 @@ class GradientReduction:
         return True
 
     def awaited(self) -> str | None:
-        """Say which rank keeps the next chunk waiting, and with what."""
+        """Describe which rank the next chunk waits for, and why; None if it waits for none."""
         if self._chunk >= self._schedule.chunks_until(self.ready):
             return None
         turn = self._schedule.chunk(self._chunk).turn

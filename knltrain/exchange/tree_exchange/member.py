@@ -1,4 +1,4 @@
-"""One rank's part in the trees: its segment, and how it writes to its neighbours."""
+"""One rank of the trees: its GASPI segment, and its writes to neighbours."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Member:
         return self.floats[begin : begin + size]
 
     def lane(self, queue: int) -> Lane:
-        """Return a way to write chunks on a queue."""
+        """Return a lane that writes chunks on a queue."""
         return Lane(self, queue)
 
 
 @final
 class Lane:
-    """Chunks that are written one after another on a queue, and how many of them are done.
+    """Chunks that are written one after another on a queue, and counters of them.
 
-    ``sent`` counts those that are posted, ``settled`` those whose values may be changed again, as
-    `settle` last found it.
+    ``sent`` counts the posted chunks; ``settled`` counts those whose values may be changed again,
+    as of the last `settle`.
     """
 
     def __init__(self, member: Member, queue: int) -> None:
@@ -53,7 +53,7 @@ class Lane:
         self.sent = self.settled = 0
 
     def settle(self) -> bool:
-        """Look which chunks are done; tell whether there are more than before."""
+        """Update ``settled``; tell whether it has grown."""
         before = self.settled
         while self._posts and self._member.space.is_done(self._posts[0], self._queue):
             self._posts.popleft()
@@ -61,7 +61,7 @@ class Lane:
         return self.settled > before
 
     def send(self, values: FloatArray, rank: int, offset_bytes: int, notification: int) -> None:
-        """Write the next chunk, and let ``rank`` know how many there are now."""
+        """Write the next chunk to ``rank``, and notify it of the new number of chunks."""
         post = self._member.segment.write_notify(
             values, rank, offset_bytes, notification, self.sent + 1, self._queue
         )

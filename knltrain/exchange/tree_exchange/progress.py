@@ -1,4 +1,4 @@
-"""The thread that moves an exchange on while its worker computes."""
+"""The progress thread of an exchange, which runs while its worker computes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ LONGEST_NAP_SECONDS = 500e-6
 
 @final
 class Progress:
-    """Calls ``step`` until it does nothing, and again when something may have come.
+    """Calls ``step`` repeatedly as long as there is work.
 
-    With nothing left to do (``is_idle``) it sleeps until ``changed`` is notified. Where a step
-    waits for other ranks it gives its core away between two, then sleeps, for longer each time. It
-    notifies ``changed`` after each step that did something; ``failure`` is what a step raised,
-    after which there are no more. ``clock`` runs while there is something left to do; another
-    may take its place.
+    - When ``is_idle``, it sleeps until ``changed`` is notified.
+    - When a step has to wait for other ranks, it yields its core between steps, then sleeps, with
+      exponential backoff.
+    - It notifies ``changed`` after each step that did something.
+    - ``failure`` is the error of a step; no steps follow it.
+
+    ``clock`` runs while there is work; it may be replaced.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class Progress:
         self._thread.start()
 
     def end(self) -> None:
-        """End the thread; a step that is under way is finished."""
+        """End the thread after the current step."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -53,19 +55,19 @@ class Progress:
                 clock = self.clock
                 with clock:
                     self._work(clock)
-        except Exception as error:  # noqa: BLE001 (raised in whoever waits for the exchange)
+        except Exception as error:  # noqa: BLE001 (raised by the calls that wait for the exchange)
             with self._changed:
                 self.failure = error
                 self._changed.notify_all()
 
     def _is_wanted(self) -> bool:
-        """Wait until there is something to do; tell whether this is not the end."""
+        """Wait for work; return False at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or not self._is_idle())
             return not self._ended
 
     def _work(self, clock: Clock) -> None:
-        """Take steps until nothing is left to do, or another clock is to run."""
+        """Take steps until there is no work, or the clock is replaced."""
         idle_steps = 0
         while not self._ended and self.clock is clock:
             if self._step():

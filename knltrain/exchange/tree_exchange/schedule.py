@@ -1,7 +1,7 @@
-"""What travels in which order: layers from the last to the first, each in chunks, again and again.
+"""The order of transfers: in each iteration the layers from last to first, each in chunks.
 
-Everything is counted from the begin of a run, so that one number says which layer, of which
-iteration, is meant; a number that has been reached says that all before it were.
+Turns and chunks are counted from the begin of a run. So one number identifies a layer and an
+iteration, and a counter that has reached a number has passed all before it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from knltrain.errors import CollectiveError
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of the parameters that travels at once: ``part`` of the vector, within one layer.
+    """A part of the parameters that is sent at once: ``part`` of the vector, within one layer.
 
-    ``turn`` is the number of the layer's turn that it belongs to, ``is_last`` whether it ends it.
+    ``turn`` is the number of its turn; ``is_last`` tells whether it is the last chunk of the turn.
     """
 
     turn: int
@@ -29,9 +29,9 @@ class Chunk:
 class Schedule:
     """Layers in the order of their forward pass, with the number of parameters of each.
 
-    A *turn* is one layer of one iteration: turn t·L + p is that of the p-th of L layers of
-    iteration t, where p counts from the last layer, as backward does.
-    Raises CollectiveError for no layers, or one without parameters.
+    A *turn* is one layer of one iteration. Turn t·L + p is the p-th of L layers in iteration t,
+    where p counts from the last layer, as in the backward pass.
+    Raises CollectiveError if there are no layers, or one has no parameters.
     """
 
     def __init__(self, layer_sizes: Mapping[str, int], chunk_floats: int) -> None:
@@ -63,17 +63,17 @@ class Schedule:
         return self._parts[layer]
 
     def position(self, layer: str) -> int:
-        """Return p, the place of a layer in backward; CollectiveError if there is none such."""
+        """Return p, a layer's position in the backward pass; CollectiveError if it is unknown."""
         if layer not in self._positions:
             raise CollectiveError(f"layer {layer!r}: expected one of {', '.join(self._parts)}")
         return self._positions[layer]
 
     def layer(self, turn: int) -> str:
-        """Return whose turn it is."""
+        """Return the layer of a turn."""
         return self._order[turn % self.layers]
 
     def iteration(self, turn: int) -> int:
-        """Return in which iteration it is."""
+        """Return the iteration of a turn."""
         return turn // self.layers
 
     def chunk(self, number: int) -> Chunk:

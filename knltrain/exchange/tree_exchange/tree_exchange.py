@@ -1,4 +1,4 @@
-"""Synchronous training by CaffeGPI's protocol: layer by layer, beside the backward pass."""
+"""Synchronous training by CaffeGPI's protocol: layer by layer, overlapped with backward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from knltrain.exchange.tree_exchange.weight_broadcast import WeightBroadcast
 from knltrain.vectors import FloatArray, aligned_zeros
 
 Update = Callable[[str, FloatArray], None]
-"""Gets a layer and the sum of its gradients, (k,), and changes the weights of that layer."""
+"""update(layer, sum): changes the weights of a layer by the sum of its gradients, (k,)."""
 
 _QUEUES = 2
 _CHECK_SECONDS = 0.1
@@ -33,23 +33,22 @@ class TreeExchange:
     """Sums of gradients up a tree, an update at rank 0, and weights down another (collective).
 
     ``weights`` (n,) and ``gradient`` (n,), float32, have the layers in the order of
-    ``layer_sizes``, that of the forward pass. A training step reads the weights of a layer after
-    `await_weights`, until it calls `gradient_ready`; it writes the gradient of a layer between the
-    two. In the rest of the time both belong to the exchange, which leaves sums of others in the
-    gradient. At rank 0, ``update`` is called with each layer's sum, by the exchange's thread, in
-    backward order, and changes ``weights`` in place; it is not called at other ranks.
+    ``layer_sizes``, that of the forward pass. Between `await_weights` and `gradient_ready` of a
+    layer a training step may read its weights and write its gradient. At other times both belong to
+    the exchange, which leaves partial sums in the gradient. At rank 0 alone, the exchange's thread
+    calls ``update`` with each layer's sum, in backward order; it changes ``weights`` in place.
 
-    With the same gradients, all ranks have the bits that one update of the sum over all ranks
-    gives, added up in the order of the binomial tree, for an update that treats elements apart.
+    The sum is added up in the order of the binomial tree. For an elementwise update all ranks get
+    the bits of one update with this sum.
 
-    Layers travel in backward order, in chunks of ``chunk_floats``; ``slots`` is how many of them a
-    rank may be ahead of its parent. ``branches`` is the broadcast tree's, by default what makes it
-    shortest. Nothing is waited for longer than ``timeout_seconds``, unless a call says so;
-    ``check`` is called about every 0.1 s by who waits, and may raise.
+    Layers are sent in backward order, in chunks of ``chunk_floats``. A rank may be ``slots`` chunks
+    ahead of its parent. ``branches`` is that of the broadcast tree, by default the value for the
+    shortest one. No call waits longer than ``timeout_seconds``, or the limit it is given;
+    ``check`` is called about every 0.1 s during waiting, and may raise.
 
     Source: CaffeGPI (Kuehn, Keuper, Pfreundt 2017, arXiv:1706.00095).
-    Raises CollectiveError if arguments do not fit, or differ between ranks; ExchangeTimeout for
-    ranks that do not come.
+    Raises CollectiveError if arguments do not fit, or differ between ranks; ExchangeTimeout if
+    ranks are missing.
     """
 
     def __init__(
@@ -84,15 +83,15 @@ class TreeExchange:
         self._progress = Progress(self._step, self._is_idle, self._changed, name)
 
     def measure(self, clock: Clock) -> None:
-        """Let ``clock`` run, from the next gradient on, until what came of those given is out."""
+        """Run ``clock`` from the next gradient until its weights have been passed on."""
         self._progress.clock = clock
 
     def part(self, layer: str) -> slice:
-        """Return where a layer is in ``weights`` and ``gradient``."""
+        """Return the slice of a layer in ``weights`` and ``gradient``."""
         return self._schedule.part(layer)
 
     def start_from(self, values: FloatArray | None = None) -> None:
-        """Give all ranks the weights of rank 0, (n,), which is version 0 (collective)."""
+        """Set the weights of all ranks to ``values`` of rank 0, (n,): version 0 (collective)."""
         if self._rank == 0:
             if values is None or values.shape != self.weights.shape:
                 given = "none" if values is None else f"shape {values.shape}"
@@ -106,11 +105,11 @@ class TreeExchange:
         self.await_all_weights()
 
     def gradient_ready(self, layer: str) -> None:
-        """Say that the backward pass through ``layer`` is done: its gradient is there.
+        """Hand over the gradient of ``layer``; its backward pass is done.
 
-        The layer's weights are needed no more. It travels when the layers behind it have been
-        called too, in any order. Raises CollectiveError if the weights of this iteration have not
-        come yet.
+        The layer's weights are no longer needed. Its gradient is sent when those of the layers
+        behind it were handed over too, in any order. Raises CollectiveError if the weights of this
+        iteration have not arrived yet.
         """
         position = self._schedule.position(layer)
         with self._changed:
@@ -129,7 +128,7 @@ class TreeExchange:
             self._changed.notify_all()
 
     def weights_ready(self, layer: str) -> bool:
-        """Tell whether the weights are there which the last gradients of ``layer`` have led to."""
+        """Tell whether the weights after the last gradients of ``layer`` have arrived."""
         position = self._schedule.position(layer)
         with self._changed:
             self._raise_failure()
@@ -138,8 +137,8 @@ class TreeExchange:
     def await_weights(self, layer: str, timeout_seconds: float | None = None) -> None:
         """Return when `weights_ready`; the layer's gradient may be written again, too.
 
-        Raises ExchangeTimeout with the rank that it waits for, the edge, layer and version; what
-        ``update`` raised, at rank 0; CollectiveError if MPI failed.
+        Raises ExchangeTimeout with the rank that it waits for, the edge, layer and version; at rank
+        0 the error of ``update``; CollectiveError if MPI failed.
         """
         position = self._schedule.position(layer)
         self._await(
@@ -149,7 +148,7 @@ class TreeExchange:
         )
 
     def await_all_weights(self, timeout_seconds: float | None = None) -> None:
-        """Do so for all layers."""
+        """Return when `weights_ready` for all layers; see `await_weights`."""
         self._await(
             lambda: all(map(self._has_come, range(self._schedule.layers))),
             lambda: "all weights",
@@ -157,11 +156,10 @@ class TreeExchange:
         )
 
     def close(self) -> None:
-        """Hand on what others wait for, and end the thread (collective).
+        """Send what other ranks wait for, and end the thread (collective).
 
-        All ranks have to come to the end of the same iteration; weights may be read until the
-        address space is closed, which frees them. Raises what `await_weights` does; the thread is
-        ended all the same.
+        All ranks must have finished the same iteration. Weights may be read until the address space
+        is closed, which frees them. Raises what `await_weights` does; the thread ends in any case.
         """
         try:
             self._await(self._is_idle, lambda: "the end of its exchange")
@@ -169,7 +167,7 @@ class TreeExchange:
             self.abandon()
 
     def abandon(self) -> None:
-        """End the thread, alone, where others do not come any more."""
+        """End the thread without the others, after a failure (not collective)."""
         self._progress.end()
 
     def _step(self) -> bool:
@@ -179,7 +177,7 @@ class TreeExchange:
         return any([looked, summed, updated, self._broadcast.step()])
 
     def _update_layer(self) -> bool:
-        """Update a layer whose sum is there, once its old weights are out of this rank."""
+        """Update a layer whose sum is complete, once its old weights have been sent."""
         turn = self._updated
         complete = self._reduction.summed >= self._schedule.chunks_until(turn + 1)
         if not complete or self._broadcast.released <= turn:
@@ -198,7 +196,7 @@ class TreeExchange:
         return came and self._reduction.settled >= self._schedule.chunks_until(before)
 
     def _is_idle(self) -> bool:
-        """Tell whether nobody waits for this rank, nor this rank for others."""
+        """Tell whether no rank waits for this one, nor this one for others."""
         ready = self._reduction.ready
         due = self._schedule.chunks_until(ready + self._schedule.layers)
         return (
@@ -232,7 +230,7 @@ class TreeExchange:
             min(left_seconds, _CHECK_SECONDS),
         ):
             self._check()
-            left_seconds -= _CHECK_SECONDS  # by no clock: it may have been stopped, as others were
+            left_seconds -= _CHECK_SECONDS  # not by a clock: the whole job may have been stopped
             if left_seconds <= 0:
                 return False
         return True
@@ -242,7 +240,7 @@ class TreeExchange:
         return [each for each in found if each] or ["this rank was too slow itself"]
 
     def _own_debt(self) -> str | None:
-        """Name the layer that this rank itself has not given, where it has given another."""
+        """Describe the layer that this rank itself has not handed over, if it has another."""
         turn = self._reduction.ready
         if max(self._given) <= self._schedule.iteration(turn):
             return None

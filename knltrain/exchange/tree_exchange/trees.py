@@ -18,8 +18,8 @@ class Place:
 def binomial(rank: int, ranks: int) -> Place:
     """Return the place of ``rank`` in the binomial tree (CaffeGPI, ``CommunicatorDiff``).
 
-    The parent is the rank without its highest bit, children, in ascending order, are those with one
-    higher bit more: of 8 ranks, 0 adds up 1, 2 and 4, 1 adds 3 and 5, 2 adds 6, 3 adds 7.
+    The parent is the rank without its highest bit. The children, in ascending order, are those with
+    one more, higher bit: of 8 ranks, 0 adds up 1, 2 and 4; 1 adds 3 and 5; 2 adds 6; 3 adds 7.
     """
     bits = range(rank.bit_length(), ranks.bit_length())
     children = [rank + (1 << bit) for bit in bits if rank + (1 << bit) < ranks]
@@ -37,9 +37,10 @@ def k_ary(rank: int, ranks: int, branches: int) -> Place:
 
 
 def best_branches(ranks: int) -> int:
-    """Return how many branches make the k-ary tree shortest: ``branches`` × levels is least.
+    """Return the number of branches with the least ``branches`` × levels of the k-ary tree.
 
-    That is the time of a broadcast if a rank sends to its children one after another (CaffeGPI).
+    This product is the time of a broadcast if a rank sends to its children one after another
+    (CaffeGPI).
     """
     return min(
         range(2, _MOST_BRANCHES + 1), key=lambda branches: branches * _levels(ranks, branches)

@@ -1,4 +1,4 @@
-"""Weights handed down the k-ary tree, from memory to memory, by versions and acknowledgements."""
+"""Broadcast of weights down the k-ary tree by one-sided writes, versions and acknowledgements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ QUEUE = 1
 
 @final
 class WeightBroadcast:
-    """A rank's part in the broadcast of weights, each version written over the one before.
+    """A rank's part in the broadcast of weights; each version overwrites the one before.
 
-    No rank writes version v of a layer to a child before the child has released version v − 1: its
-    backward pass through that layer is done, and what it had to hand on of it is out (CaffeGPI,
-    versioned weights with acknowledgements). So nothing is overwritten that is still read, without
-    a barrier.
+    A child releases version v − 1 of a layer when its backward pass through the layer is done, and
+    it has sent that version on. Only then does its parent write version v to it (CaffeGPI,
+    versioned weights with acknowledgements). So no barrier is needed, and weights that are still
+    read are not overwritten.
     """
 
     def __init__(self, member: Member) -> None:
@@ -32,28 +32,28 @@ class WeightBroadcast:
         self.finished = 0
         """Turns whose backward pass is done at this rank."""
         self.released = 0
-        """Turns whose weights may be overwritten here."""
+        """Turns whose weights may be overwritten at this rank."""
         self.produced = 0
-        """Chunks that the root has."""
+        """Chunks that are ready at the root."""
 
     @property
     def came(self) -> int:
-        """How many chunks are in the memory of this rank."""
+        """The number of chunks that have arrived at this rank."""
         return self.produced if self._parent is None else self._member.counts[WEIGHTS_CAME]
 
     @property
     def forwarded(self) -> int:
-        """How many chunks all children have got, as far as this rank is concerned."""
+        """The number of chunks that this rank has sent to all its children."""
         return min([lane.settled for lane in self._lanes], default=self.came)
 
     def step(self) -> bool:
-        """Hand a chunk on to each child that may get one, and release what is done with."""
+        """Send a chunk to each child that may get one, and release turns that are done."""
         settled = [lane.settle() for lane in self._lanes]
         handed = [self._hand_on(place, lane) for place, lane in enumerate(self._lanes)]
         return self._release() or any(settled) or any(handed)
 
     def awaited(self) -> str | None:
-        """Say which rank keeps the next chunk waiting, and with what, at this rank or below it."""
+        """Describe which rank (a child or the parent) the next chunk waits for, and why."""
         for place, child in enumerate(self._children):
             if self._lanes[place].sent < self.came and not self._may_write(place):
                 turn = self._schedule.chunk(self._lanes[place].sent).turn - self._schedule.layers

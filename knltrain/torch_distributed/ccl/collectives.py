@@ -1,4 +1,4 @@
-"""Collective operations by oneCCL, and by gloo those that oneCCL's C interface has not."""
+"""Collective operations by oneCCL, and by gloo those that oneCCL's C interface lacks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _BITWISE = (AND, OR, XOR)
 
 @final
 class OnecclCollectives(GlooCollectives):
-    """See `Collectives`; ``gloo`` and ``failure`` as in `GlooCollectives`, of the same ranks.
+    """See `Collectives`; ``gloo`` and ``failure`` are those of `GlooCollectives`, same ranks.
 
-    Gather, scatter, exchanges of parts of different sizes and bitwise reductions stay with gloo.
-    Limits are for others to keep: a call of oneCCL may never return.
+    Gather, scatter, exchanges of parts of different sizes and bitwise reductions are done by gloo.
+    Time limits are enforced by the `Lane`: a call of oneCCL may never return.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class OnecclCollectives(GlooCollectives):
         if operation in _BITWISE:
             super().all_reduce(address, count, kind, operation, limit)
             return
-        if operation in (MIN, MAX) and "float" in kind:  # of NaNs each rank makes its own
+        if operation in (MIN, MAX) and "float" in kind:  # with NaNs ranks get different results
             self._communicator.reduce(address, address, count, kind, operation, 0)
             self._communicator.broadcast(address, count * STORED[kind].itemsize, 0)
             return
@@ -99,7 +99,7 @@ class OnecclCollectives(GlooCollectives):
     ) -> None:
         """See `Collectives`."""
         if len({bytes_ for _, bytes_ in targets}) > 1:
-            super().all_gather(source, targets, limit)  # by broadcasts, which are ours
+            super().all_gather(source, targets, limit)  # by broadcasts of this class
             return
         begin, whole = row_for(targets)
         self._communicator.all_gather(source[0], begin, source[1])
@@ -121,13 +121,13 @@ class OnecclCollectives(GlooCollectives):
         take_apart(whole, targets)
 
     def _finish(self, address: int, count: int, kind: str, operation: int) -> None:
-        """Make of a sum what was asked for."""
+        """Turn a sum into the requested result."""
         if operation == MEAN:
             tensor_at(address, count, kind).div_(self.ranks)
 
 
 def _summing(operation: int) -> int:
-    """What oneCCL is asked for: it has no mean."""
+    """Return the operation to call in oneCCL, which has no mean."""
     return SUM if operation == MEAN else operation
 
 

@@ -1,4 +1,4 @@
-"""Collective operations by gloo: what oneCCL has not, and what cannot wait for its turn there."""
+"""Collective operations by gloo: those that oneCCL lacks, or that cannot be queued for it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _OPERATIONS: dict[int, Any] = {
 class GlooCollectives(Collectives):
     """See `Collectives`; ``gloo`` is a process group of the same ranks.
 
-    ``failure()`` is what the group has failed with, as far as that is known. Threads may call
-    operations at the same time if all ranks agree on which comes first.
+    ``failure()`` is the error of the group, if one is known. Threads may call operations at the
+    same time if they are in the same order at all ranks.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class GlooCollectives(Collectives):
     def _do(
         self, method: str, limit: float | None, options: Any, *arguments: Any, **wanted: Any
     ) -> None:
-        """Call gloo with the ``options`` that are ``wanted``, and have it give up before others."""
+        """Call gloo with the ``wanted`` options, and let it time out before others do."""
         seconds = self.timeout_seconds if limit is None else limit
         options.timeout = timedelta(seconds=max(seconds - _EARLIER_SECONDS, seconds / 2))
         for name, value in wanted.items():
@@ -145,7 +145,7 @@ class GlooCollectives(Collectives):
         try:
             getattr(self._gloo, method)(*arguments, options).wait()
         except RuntimeError as error:
-            time.sleep(_EARLIER_SECONDS)  # the watch may know more
+            time.sleep(_EARLIER_SECONDS)  # the failure detector may know the reason
             failure = self._failure()
             if failure is not None:
                 raise failure from error

@@ -1,8 +1,8 @@
-"""The one thread in which a process calls oneCCL, and what becomes of calls that never return.
+"""The lane: the one thread in which a process calls oneCCL, and a watchdog for its calls.
 
 oneCCL works in the calling thread, in one communicator at a time, and waits for ever for a peer
-that is gone. So all groups of a process share a lane: a thread that makes the calls in the order in
-which the program asked for them, and one that ends the waiting for a call that takes too long.
+that is gone. So all groups of a process share a lane. One thread makes the calls in the order of
+the program's requests; a watchdog thread fails a call that takes too long.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class _Entry:
     begun: float = 0.0
 
     def left(self) -> float:
-        """Seconds until others have let wait too long; a rank that left comes no more."""
+        """Return the seconds until the timeout; few if a rank has left the group."""
         if self.operation.is_foreign:
             return self.begun + peer_wait(self.limit) - time.monotonic()
         limit = min(self.limit, LAST_WORK_SECONDS) if self.share.departure else self.limit
         return min(self.begun + limit - time.monotonic(), threading.TIMEOUT_MAX)
 
     def lateness(self) -> KnltrainError:
-        """Return what to say of it when there is no time left."""
+        """Return the error to raise at the timeout."""
         return self.share.departure or ExchangeTimeout(
             f"waited {self.limit:g} s in vain for the other ranks of {self.share.group}: expected "
             "all of them to call the same operations in the same order; if they can be so much "
@@ -47,10 +47,10 @@ class _Entry:
 
 @final
 class Share:
-    """A group's share in the lane; ``group`` is what it is called in messages.
+    """A group's share in the lane; ``group`` is its name in errors.
 
-    `error` is what the group has failed with, `departure` that a rank has left it: what that rank
-    had its part in may still come to its end, within a few seconds.
+    `error` is the error that the group has failed with. `departure` says that a rank has left it;
+    operations in which that rank has done its part may still end, within a few seconds.
     """
 
     def __init__(self, lane: Lane, group: str) -> None:
@@ -61,9 +61,9 @@ class Share:
         lane.open()
 
     def put(self, operation: Operation, is_awaited: bool, limit: float) -> Operation:  # noqa: ARG002
-        """Have an operation done behind those before; ``limit`` counts from when it begins.
+        """Queue an operation; ``limit`` counts from when it begins.
 
-        Raises what the group has failed with.
+        Raises the error that the group has failed with.
         """
         operation.behind = partial(self._announce, limit)
         self._lane.put(_Entry(operation, self, limit))
@@ -76,19 +76,19 @@ class Share:
             announcement.finish()
 
     def is_at_home(self) -> bool:
-        """Tell whether the calling thread is one whose operations all ranks have in one order."""
+        """Tell whether all ranks have the calling thread's operations in the same order."""
         return self._lane.is_at_home()
 
     def fail(self, error: KnltrainError) -> None:
-        """Have the group's operations under way fail, and all later ones."""
+        """Fail the group's pending operations, and all later ones."""
         self._lane.fail(self, error)
 
     def depart(self, error: KnltrainError) -> None:
-        """Say that a rank has left the group."""
+        """Record that a rank has left the group."""
         self._lane.depart(self, error)
 
     def close(self, limit_seconds: float) -> None:
-        """Take no more; what was taken fails unless it is done in time."""
+        """Accept no more operations; pending ones fail unless they end in time."""
         self._lane.close(self, limit_seconds)
 
 
@@ -96,8 +96,8 @@ class Share:
 class Lane:
     """The calls of all groups of a process, one after the other.
 
-    What a future calls has its turn among them, and is left to itself once it waits, or lets them
-    wait.
+    Callbacks of futures run in the same order. If one blocks, or delays the operations, another
+    thread takes over, and the callback's thread is left alone.
     """
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Lane:
         self._timekeeper: threading.Thread | None = None
 
     def open(self) -> None:
-        """Count a share more; CollectiveError in a forked process, which has no threads."""
+        """Add a share; CollectiveError in a forked process, which has no threads."""
         if self._pid != os.getpid():
             raise CollectiveError(
                 f"process {self._pid} has used oneCCL, and this one was forked of it: expected a "
@@ -126,8 +126,8 @@ class Lane:
     def is_at_home(self) -> bool:
         """Tell whether this thread made the first of the groups, or does their operations.
 
-        Of what other threads ask for, nobody knows the order among the operations of all groups. A
-        thread that has ended, as where it made a group in its place, leaves that to the next one.
+        Operations of other threads have no known order among those of all groups. If the first
+        thread has ended (it only made a group), the next one takes its place.
         """
         me = threading.current_thread()
         with self._changed:
@@ -136,7 +136,7 @@ class Lane:
             return me in (self._home, self._server)
 
     def put(self, entry: _Entry) -> None:
-        """Take an operation."""
+        """Queue an operation."""
         with self._changed:
             error = entry.share.error or self._stuck
             if error is not None:
@@ -157,14 +157,14 @@ class Lane:
             self._changed.notify_all()
 
     def fail(self, share: Share, error: KnltrainError) -> None:
-        """End the waiting for a share's operations, and for those behind one that is stuck."""
+        """Fail a share's operations, and those behind a stuck one."""
         with self._changed:
             failed = self._failed(share, error)
         for entry in failed:
             entry.operation.finish(error)
 
     def depart(self, share: Share, error: KnltrainError) -> None:
-        """Give the operations of a share some seconds from now on."""
+        """Limit the operations of a share to some seconds from now on."""
         with self._changed:
             share.departure = share.departure or error
             if self._running is not None and self._running.share is share:
@@ -172,7 +172,7 @@ class Lane:
             self._changed.notify_all()
 
     def close(self, share: Share, limit_seconds: float) -> None:
-        """Take no more of a share; with the last one the threads end."""
+        """Remove a share; with the last one the threads end."""
         error = CollectiveError(DESTROYED)
         with self._changed:
             share.error = share.error or error
@@ -198,7 +198,7 @@ class Lane:
             self._timekeeper.start()
 
     def _replace(self) -> None:
-        """Leave the calling thread to what it waits for."""
+        """Replace the calling thread, which is about to block."""
         with self._changed:
             if threading.current_thread() is self._server:
                 self._succeed()
@@ -212,7 +212,7 @@ class Lane:
         return self._stuck is None and any(entry.share is share for entry in entries)
 
     def _failed(self, share: Share, error: KnltrainError) -> list[_Entry]:
-        """Take out what fails with a share, under the lock."""
+        """Remove and return the operations that fail with a share; needs the lock."""
         share.error = share.error or error
         running = self._running
         if running is None or running.share is not share or running.operation.is_foreign:

@@ -1,4 +1,4 @@
-"""Memory by its address as tensors, and pieces of it one behind the other."""
+"""Memory by its address as tensors, and concatenation of pieces of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tensor_at(address: int, count: int, kind: str) -> Tensor:
 
 
 def in_a_row(memories: Sequence[Memory]) -> tuple[int, Tensor | None]:
-    """Return where pieces of memory lie one behind the other, and the copy if they did not."""
+    """Return the address of contiguous pieces; if they are not, that of a copy, and the copy."""
     if _are_in_a_row(memories):
         return memories[0][0], None
     copied = torch.cat([bytes_at(memory) for memory in memories])
@@ -34,7 +34,7 @@ def in_a_row(memories: Sequence[Memory]) -> tuple[int, Tensor | None]:
 
 
 def row_for(memories: Sequence[Memory]) -> tuple[int, Tensor | None]:
-    """Return where pieces of memory can be written one behind the other, and what to take apart."""
+    """Return an address to write all pieces at, and the buffer there if they are not contiguous."""
     if _are_in_a_row(memories):
         return memories[0][0], None
     size = sum(bytes_ for _, bytes_ in memories)
@@ -43,7 +43,7 @@ def row_for(memories: Sequence[Memory]) -> tuple[int, Tensor | None]:
 
 
 def take_apart(whole: Tensor | None, memories: Sequence[Memory]) -> None:
-    """Copy what was written one behind the other to where it belongs."""
+    """Copy the contents of the buffer of `row_for` to the pieces."""
     if whole is not None:
         sizes = [bytes_ for _, bytes_ in memories]
         for memory, part in zip(memories, torch.split(whole, sizes), strict=True):

@@ -1,4 +1,4 @@
-"""The process group that torch gets from the backend ``ccl``."""
+"""The process group of the backend ``ccl``."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ _TITLES = {"recv_anysource": "recvAnySource"}
 class CclProcessGroup(Movements, Reductions):
     """Ranks of any computers that exchange tensors by oneCCL.
 
-    Operations of all such groups of a process are done one after the other, in the order of their
-    calls, in a thread beside the program's. Ranks that are in several groups must call their
-    operations in the same order. Those that are called in other threads than that which made the
-    first of the groups go ``beside``, by gloo, in an order of this group's own, and so do messages
-    to single ranks.
+    One background thread does the operations of all these groups of a process, in the order of
+    their calls. Ranks that are in several groups must call operations in the same order. gloo does,
+    in an order of this group's own (``beside``), messages to single ranks, and operations called in
+    other threads than the one that made the first group.
     """
 
     def __init__(
@@ -61,22 +60,22 @@ class CclProcessGroup(Movements, Reductions):
         return self._message("recv_anysource", tensors, tag)
 
     def way(self) -> tuple[Collectives, Queue]:
-        """Return what does operations that this thread asks for, and in which order."""
+        """Return the collectives and the queue for operations of the calling thread."""
         by_oneccl = super().way()
         return by_oneccl if self._share.is_at_home() else (self._beside, self._order)
 
     def queues(self) -> Sequence[Queue]:
-        """Return all that keep operations in order; CollectiveError if the group is left."""
+        """Return all queues of operations; CollectiveError after the group was left."""
         super().way()
         return [self._share, self._order]
 
     def shutdown(self) -> None:
-        """Leave the group; what is under way has some seconds to finish."""
+        """Leave the group; pending operations have some seconds to finish."""
         self._gloo = None
         super().shutdown()
 
     def break_off(self) -> None:
-        """Have this rank's operations under way fail."""
+        """Fail this rank's pending operations."""
         self._share.fail(CollectiveError("the process group was aborted by this rank"))
 
     def _message(self, method: str, tensors: list[Tensor], *rest: int) -> Any:
@@ -96,7 +95,7 @@ class CclProcessGroup(Movements, Reductions):
 
 
 def _follow(operation: Operation, work: Any, has_source: bool) -> None:
-    """Have an operation end when gloo's does."""
+    """Finish an operation when gloo's ends."""
     try:
         work.wait()
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""How the ranks of a new group find each other: by what rank 0 writes to the group's store."""
+"""The rendezvous of the ranks of a new group: rank 0 writes its addresses to the group's store."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _TOKEN_BYTES = 16
 _SAID = {"boot": (str,), "addresses": (list,), "port": (int,), "token": (str,), "id": (str,)}
 _ATTEMPT_SECONDS = 5.0
 _WORK_SECONDS = 30.0
-"""What oneCCL may take at least to make something, which is work: a group's limit, of a second
-perhaps, is for ranks that are late."""
+"""The least time limit for making a communicator, which takes work; a group's limit, perhaps one
+second, is only for late ranks."""
 
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """What ranks agreed on: a name for it that no other group has had, and oneCCL's id.
+    """What the ranks have agreed on: a name that no other group has had, and oneCCL's id.
 
-    `own` is the address by which this rank came, where the program's store says which to take.
+    `own` is the address from which this rank connected, if the program's store determines it.
     """
 
     token: str
@@ -66,12 +66,12 @@ class _Meeting:
 
 
 def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup:
-    """Meet the other ranks of a group and make a communicator with them; torch calls this.
+    """Find the other ranks of a group and make a communicator with them; torch calls this.
 
-    oneCCL and gloo go by the interface that leads to the store of the program, unless
-    CCL_KVS_IFACE, FI_TCP_IFACE or GLOO_SOCKET_IFNAME say otherwise. Raises ConfigError if what they
-    say leads nowhere, CollectiveError if oneCCL is not there or refuses, ExchangeTimeout if a rank
-    does not come within the group's timeout, PeerLost if one came and is gone.
+    oneCCL and gloo use the network interface that leads to the program's store, unless
+    CCL_KVS_IFACE, FI_TCP_IFACE or GLOO_SOCKET_IFNAME name another. Raises ConfigError if that one
+    leads nowhere, CollectiveError if oneCCL is missing or fails, ExchangeTimeout if a rank does not
+    come within the group's timeout, PeerLost if one came and is gone.
     """
     library()
     rank, ranks = options.group_rank, options.group_size
@@ -103,7 +103,7 @@ def create_process_group(options: Any, _backend_options: Any) -> CclProcessGroup
 def _let_in(
     store: Store, names: Sequence[str], share: Share, limit_seconds: float
 ) -> tuple[RootDetector, _Meeting]:
-    """Tell all others where to come, and wait for them."""
+    """Publish the addresses of rank 0 in the store, and wait for all others."""
     host = _host_of(store)
     own = address_towards(host) if host else None
     _take_interface(own)
@@ -130,7 +130,7 @@ def _let_in(
 def _join(
     store: Store, rank: int, names: Sequence[str], share: Share, limit_seconds: float
 ) -> tuple[MemberDetector, _Meeting]:
-    """Come to rank 0, once it answers: what is said may still be that of an earlier group."""
+    """Connect to rank 0 once it answers; the store may still have the entry of an earlier group."""
     deadline = time.monotonic() + limit_seconds
     while True:
         said = _said(heard(store, _KEY, deadline, limit_seconds))
@@ -158,7 +158,7 @@ def _join(
 
 
 def _said(text: str) -> dict[str, Any]:
-    """What rank 0 has written; CollectiveError where somebody else has."""
+    """Return what rank 0 has written; CollectiveError if another program has written it."""
     try:
         said = checked(decoded(text.encode()), _SAID)
         addresses = checked(dict(enumerate(said["addresses"])), {})
@@ -175,7 +175,7 @@ def _said(text: str) -> dict[str, Any]:
 
 
 def _reachable(said: dict[str, Any]) -> list[str]:
-    """The addresses of rank 0 that may lead there from here, the likeliest first."""
+    """Return the addresses at which rank 0 may be reached, the likeliest first."""
     addresses: list[str] = said["addresses"]
     if said["boot"] == boot_id():
         return sorted(addresses, key=is_loopback, reverse=True)
@@ -190,23 +190,23 @@ def _reachable(said: dict[str, Any]) -> list[str]:
 
 
 def _take_interface(address: str | None) -> None:
-    """Have oneCCL go by the interface of an address, rather than by the first it finds."""
+    """Make oneCCL use the interface of an address, not the first that it finds."""
     name = interface_of(address) if address else None
     if name is not None:
         set_unless_set({"CCL_KVS_IFACE": name, "FI_TCP_IFACE": name})
 
 
 def _interface_problems() -> list[str | None]:
-    """What is wrong with what the user names, for ranks of one host, and of several."""
+    """Return the problems with the user's interfaces, for ranks on one host and on several."""
     return [problem((*ONECCL, *GLOO), between_hosts) for between_hosts in (False, True)]
 
 
 def _check_interfaces(
     watch: RootDetector | MemberDetector, names: Sequence[str], share: Share, limit_seconds: float
 ) -> None:
-    """Refuse what the user of any rank names if it does not lead to all ranks; all hear of it.
+    """Raise ConfigError at all ranks if an interface named at one does not lead to all of them.
 
-    Rank 0 has seen whether one of them is on another host.
+    Rank 0 has seen whether ranks are on other hosts.
     """
     if isinstance(watch, RootDetector):
         here = set(interfaces().values())
@@ -242,7 +242,7 @@ def _gloo(store: Store, rank: int, ranks: int, timeout: timedelta, meeting: _Mee
 
 
 def _in_turn(share: Share, make: Callable[[], Made], limit_seconds: float) -> Made:
-    """Make something with oneCCL, in turn with the operations of this process's other groups."""
+    """Call ``make`` with oneCCL, in the queue of operations of all groups of this process."""
     made: list[Made] = []
     making = Operation([], lambda: made.append(make()))
     share.put(making, is_awaited=True, limit=max(limit_seconds, _WORK_SECONDS)).wait()
@@ -250,7 +250,7 @@ def _in_turn(share: Share, make: Callable[[], Made], limit_seconds: float) -> Ma
 
 
 def _beside(share: Share, make: Callable[[], Made]) -> Made:
-    """Make something that waits for the other ranks; raise what the group fails with meanwhile."""
+    """Call ``make``, which waits for the other ranks; raise the group's error if it fails."""
     made: list[Made] = []
     making = Operation([], lambda: made.append(make()))
     threading.Thread(target=making.run, name="gloo", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Messages from one rank to another, in the words torch calls them by."""
+"""Point-to-point messages, by torch's method names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knltrain.torch_distributed.work import Operation, is_profiled
 
 
 class Messages(Member):
-    """Send and receive; neither waits, so a rank may ask for both in any order."""
+    """Send and receive; neither blocks, so a rank may call both in any order."""
 
     @abstractmethod
     def mail(self) -> PointToPoint:

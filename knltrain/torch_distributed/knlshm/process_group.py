@@ -1,4 +1,4 @@
-"""The process group that torch gets from the backend ``knlshm``."""
+"""The process group of the backend ``knlshm``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BACKEND = "knlshm"
 class KnlshmProcessGroup(Movements, Reductions, Messages):
     """Ranks of one computer that exchange tensors through shared memory.
 
-    Operations are done in the order of their calls, those that torch does not wait for in a thread
-    of the group's own; several groups do theirs at the same time. All ranks get the same bits, and
-    the same in every run. Methods have the names that torch of any supported version calls.
+    Operations are done in the order of their calls; a thread of the group does asynchronous ones.
+    Several groups work at the same time. All ranks get the same bits, in every run. Methods have
+    the names that torch calls, in all supported versions.
     """
 
     def __init__(self, segment: GroupSegment, group: Group, mail: PointToPoint) -> None:
@@ -39,12 +39,12 @@ class KnlshmProcessGroup(Movements, Reductions, Messages):
         return self._mail
 
     def shutdown(self) -> None:
-        """Leave the group; what is under way has some seconds to finish."""
+        """Leave the group; pending operations have some seconds to finish."""
         self._mail = self._peer_wait = None
         super().shutdown()
 
     def break_off(self) -> None:
-        """Have operations under way fail, here and at the other ranks."""
+        """Fail pending operations, here and at the other ranks."""
         if self._peer_wait is not None:
             self._peer_wait.end()
 

@@ -1,4 +1,4 @@
-"""How the ranks of a new group come to one segment: by an address in the group's store."""
+"""The rendezvous of the ranks of a new group: by the address of its segment in the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY = "knlshm"
 
 
 def create_process_group(options: Any, _backend_options: Any) -> KnlshmProcessGroup:
-    """Meet the other ranks of a group and share memory with them; torch calls this.
+    """Find the other ranks of a group and share a segment with them; torch calls this.
 
     Raises SegmentError if the ranks are not on one computer or there is no memory, ExchangeTimeout
     if a rank does not come within the group's timeout, PeerLost if it came and has ended.
@@ -45,7 +45,7 @@ def create_process_group(options: Any, _backend_options: Any) -> KnlshmProcessGr
 
 
 def _let_in(store: Store, segment: GroupSegment, limit_seconds: float) -> None:
-    """Hand the segment to all other ranks."""
+    """Pass the segment to all other ranks."""
     door = DescriptorServer(segment.fd)
     try:
         with told(store, _KEY, f"{boot_id()} {door.address}"):

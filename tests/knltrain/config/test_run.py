@@ -83,7 +83,7 @@ def test_workers_that_wait_for_each_other_end_each_by_itself(
     assert load(f"exchange.method={method}").exchange.termination == "each"
     load(f"exchange.method={method}", "exchange.termination=each")
     message = refusal(f"exchange.method={method}", "exchange.termination=fastest")
-    assert "exchange.termination = 'fastest' is for methods whose workers come" in message
+    assert "exchange.termination = 'fastest' is for methods whose workers visit" in message
     assert message.endswith(f"not for {method}: leave it out, or set it to 'each'")
 
 

@@ -130,7 +130,7 @@ def test_first_chunk_is_under_way_before_the_second_is_computed(
 
 @pytest.mark.parametrize("chunks", [0, 9])
 def test_chunks_that_cannot_be_are_refused(chunks: int) -> None:
-    with pytest.raises(NetworkError, match=f"'conv' was to reduce its gradient in {chunks} chunks"):
+    with pytest.raises(NetworkError, match=f"'conv' cannot reduce its gradient in {chunks} chunks"):
         Convolution("conv", PLAIN, Alone(), Options("reference"), chunks=chunks)
 
 

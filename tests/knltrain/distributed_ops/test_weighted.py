@@ -143,12 +143,12 @@ def test_gradient_under_way_is_neither_used_nor_overwritten(
     holding: Any, random: Callable[..., Any]
 ) -> None:
     layer, values = layers_of(holding, 1)[0], random(4, 20)
-    with pytest.raises(NetworkError, match=r"'dense0' was to step .* none was computed"):
+    with pytest.raises(NetworkError, match=r"'dense0' cannot step .* none was computed"):
         layer.step(0.1)
     handle = layer.backward_weights(values, values)
-    with pytest.raises(NetworkError, match="it is still under way: call backward_weights, and wai"):
+    with pytest.raises(NetworkError, match="it is still under way; call backward_weights, and wai"):
         layer.step(0.1)
-    with pytest.raises(NetworkError, match="while the last one is under way"):
+    with pytest.raises(NetworkError, match="while the last sum is under way"):
         layer.backward_weights(values, values)
     holding.release()
     handle.wait()

@@ -231,10 +231,10 @@ def test_way_between_nodes_that_is_not_there_is_refused(
     ("overrides", "says"),
     [
         (["nodes=4", "train.batch=8"], "nodes = 4, but this process is started on 2"),
-        (["exchange.method=original_easgd"], "its workers come to the center in turn, or with"),
+        (["exchange.method=original_easgd"], "its workers visit the center in turn, or its"),
         (
             ["exchange.method=original_easgd", "exchange.between_nodes=gloo"],
-            "its workers come to the center in turn, or with",
+            "its workers visit the center in turn, or its",
         ),
         (["exchange.method=async_msgd"], "expected 'seasgd', 'shmcaffe_h', 'easgd', 'downpour' or"),
         (
@@ -244,11 +244,11 @@ def test_way_between_nodes_that_is_not_there_is_refused(
         ),
         (
             ["exchange.method=shmcaffe_h", "exchange.wire_format=int8"],
-            "what comes alone is added where the center lies, in float32",
+            "a contribution is added where the center lies, in float32",
         ),
         (
             ["exchange.method=seasgd", "exchange.wire_format=int8"],
-            "what comes alone is added where the center lies, in float32",
+            "a contribution is added where the center lies, in float32",
         ),
         (
             ["exchange.method=seasgd", "exchange.between_nodes=gloo"],

@@ -1,4 +1,4 @@
-"""How what nodes send each other is written: fewer bytes for slow links."""
+"""Wire formats of vectors between nodes: fewer bytes for slow links."""
 
 from knltrain.communication.internode.wire.compressed import Compressed
 from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK, WireKernels

@@ -1,4 +1,4 @@
-"""A collective of nodes whose sums go over the wire in fewer bytes."""
+"""A collective between nodes that sends sums in a wire format of fewer bytes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _FLOAT_BYTES = 4
 class Compressed(NodeCollective):
     """Sums of vectors of up to ``size`` values by ``inner``, encoded by ``wire_format``.
 
-    Two nodes send each other all they have, and both add up what the two have sent. Of more, each
-    owns a piece of the vector: it adds what the others send of that to what it has itself, and
-    sends the sum to all. So every node decodes the same bytes, and has the same bits. What encoding
-    loses stays in ``residual``, at its place in the vector, with the node that has encoded it, and
-    goes with what that encodes next: the values and residuals of all nodes before add up to the
-    sum that all get and the residuals after, up to rounding. Formats that keep no residual lose
-    what they round. All but sums over all nodes is float32, by ``inner``. Memory is made here.
+    Two nodes send each other the whole vector, and each adds up both. Of three or more, each node
+    owns a piece of the vector: it receives that piece from the others, adds it up, and sends the
+    sum to all. So every node decodes the same bytes, and has the same bits.
+
+    The encoding error stays in ``residual`` of the node that encoded, at its place in the vector,
+    and is added to what that node encodes next (error feedback). Up to rounding, values plus
+    residuals of all nodes before a sum equal the sum plus the residuals after it. Formats that keep
+    no residual lose the error. Only `all_reduce` is encoded; all else is float32 by ``inner``.
+    Buffers are allocated here.
     """
 
     def __init__(self, inner: NodeCollective, wire_format: WireFormat, size: int) -> None:
@@ -39,7 +41,7 @@ class Compressed(NodeCollective):
         self._found = _bytes(self.nodes * row_bytes)
 
     def all_reduce(self, values: FloatArray, at: int = 0) -> None:
-        """Replace ``values`` (n,) by their sum, as it was encoded, to the same bits everywhere."""
+        """Replace ``values`` (n,) by their decoded sum, to the same bits everywhere."""
         if not values.size:
             return
         residual = self.residual[at : at + values.size]
@@ -63,11 +65,11 @@ class Compressed(NodeCollective):
         return self._inner.gather(values, timeout_seconds)
 
     def all_gather(self, given: ByteArray, found: ByteArray) -> None:
-        """Write what all nodes have ``given`` to ``found``."""
+        """Gather the ``given`` bytes of all nodes to ``found``."""
         self._inner.all_gather(given, found)
 
     def all_to_all(self, given: ByteArray, found: ByteArray) -> None:
-        """Write what all nodes have ``given`` for this one to ``found``."""
+        """Send row r of ``given`` to node r; receive into ``found``."""
         self._inner.all_to_all(given, found)
 
     def close(self) -> None:
@@ -111,12 +113,12 @@ class Compressed(NodeCollective):
             self._format.decode_add(row[: self._format.bytes_for(total.size)], total)
 
     def _rows(self, row_bytes: int, given_rows: int) -> tuple[ByteArray, ByteArray]:
-        """View the memory as what this node gives, (R, row_bytes), and what it finds, (P, ...)."""
+        """View the buffers as what this node sends, (R, row_bytes), and receives, (P, ...)."""
         given = self._given[: given_rows * row_bytes].reshape(given_rows, row_bytes)
         found = self._found[: self.nodes * row_bytes].reshape(self.nodes, row_bytes)
         return given, found
 
 
 def _bytes(count: int) -> ByteArray:
-    """Zeros that begin at a cache line, touched by the calling thread."""
+    """Return zeros that begin at a cache line, touched first by the calling thread."""
     return aligned_zeros(count // _FLOAT_BYTES).view(np.uint8)

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 (a format is given a residual, and may need none)
-"""The ways to write a vector in fewer bytes: bfloat16, blocks of int8, and the largest values."""
+"""The wire formats: bfloat16, blocks of int8, and top-k (the largest values)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RoundingKernels(Protocol):
         """Write values as bfloat16."""
 
     def add_bfloat16(self, codes: npt.NDArray[np.uint16], total: FloatArray, /) -> None:
-        """Add values written so."""
+        """Decode bfloat16 values and add them."""
 
     def encode_int8(
         self,
@@ -42,14 +42,14 @@ class RoundingKernels(Protocol):
     def add_int8(
         self, scales: FloatArray, codes: npt.NDArray[np.int8], total: FloatArray, /
     ) -> None:
-        """Add values written so."""
+        """Decode blocks of int8 and add them."""
 
 
 class ChoosingKernels(Protocol):
     """The largest values instead of all: ``vectorized_ops.<implementation>.largest``."""
 
     def candidates_for(self, count: int, /) -> int:
-        """Return the length of the scratch memory to choose so many."""
+        """Return the length of the scratch memory to choose ``count`` values."""
 
     def encode_largest(
         self,
@@ -65,7 +65,7 @@ class ChoosingKernels(Protocol):
     def add_largest(
         self, places: npt.NDArray[np.int32], chosen: FloatArray, total: FloatArray, /
     ) -> None:
-        """Add values chosen so."""
+        """Decode the chosen values and add them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class WireKernels:
 
 @final
 class Bfloat16(WireFormat):
-    """2 bytes for each value: its upper half, rounded to nearest even; nothing of the rest is kept.
+    """2 bytes for each value: its upper half, rounded to nearest even; no residual is kept.
 
-    What is beyond the largest bfloat16, 3.39e38, becomes infinite.
+    Values beyond the largest bfloat16, 3.39e38, become infinite.
     """
 
     name = "bfloat16"
@@ -104,9 +104,9 @@ class Bfloat16(WireFormat):
 
 @final
 class Int8(WireFormat):
-    """A byte for each value, and a scale for each 256 of them; the rest is kept for the next time.
+    """A byte for each value, and a scale for each block of 256; the residual is kept.
 
-    What is encoded is off by at most half a step, 1/254 of the largest magnitude in its block. A
+    The error of a value is at most half a step, 1/254 of the largest magnitude in its block. A
     block with a NaN or an infinity is decoded as NaN. Seide et al., Interspeech 2014; Alistarh et
     al., NIPS 2017; Karimireddy et al., ICML 2019: `vectorized_ops.reference.wire`.
     """
@@ -132,12 +132,12 @@ class Int8(WireFormat):
 
 @final
 class TopK(WireFormat):
-    """The ``share`` of largest magnitudes, 8 bytes for each; the others are kept for the next time.
+    """The ``share`` of largest magnitudes, 8 bytes for each; the others are kept as the residual.
 
-    At least one value is sent; of equal ones the first. NaN counts as larger than infinity, and
-    goes before all others. ``most`` is the number of values that are encoded at a time. Aji,
-    Heafield, EMNLP 2017; Stich et al., NeurIPS 2018: `vectorized_ops.reference.top_k`. Raises
-    ConfigError unless 0 < share <= 0.5: with more, float32 takes less.
+    At least one value is sent. Of equal values the first is sent. NaN counts as larger than
+    infinity. ``most`` is the largest number of values that are encoded at a time. Aji, Heafield,
+    EMNLP 2017; Stich et al., NeurIPS 2018: `vectorized_ops.reference.top_k`. Raises ConfigError
+    unless 0 < share <= 0.5: a larger share takes more bytes than float32.
     """
 
     name = "top_k"

@@ -1,4 +1,4 @@
-"""How vectors are cut for an exchange of nodes, and how many bytes each of them sends."""
+"""How vectors are cut for an exchange between nodes, and how many bytes each node sends."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def pieces(size: int, nodes: int) -> Iterator[slice]:
 
 
 def goes_at_once(nodes: int) -> bool:
-    """Whether every node sends the whole vector to all others, rather than pieces to their owners.
+    """Tell whether every node sends the whole vector to all others, not pieces to their owners.
 
-    Between two both take as many bytes, and the former one message less.
+    Between two nodes both ways send as many bytes, and the whole vector needs one message less.
     """
     return nodes <= 2
 
 
 def sent_bytes(wire_format: WireFormat | None, size: int, nodes: int) -> int:
-    """Return what a node sends in an exchange of ``size`` values; None stands for float32.
+    """Return how many bytes a node sends in an exchange of ``size`` values; None is float32.
 
     For float32 it is 2 (P − 1) / P of the vector, the least that an all-reduce needs.
     """

@@ -1,4 +1,4 @@
-"""The seam between an exchange of nodes and the way in which vectors are written to be sent."""
+"""The interface of wire formats: how vectors are encoded between nodes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from knltrain.communication.internode.collective import ByteArray
 from knltrain.vectors import FloatArray
 
 ALIGNMENT = 64
-"""What is encoded takes a multiple of so many bytes, a cache line, and begins at one."""
+"""Encoded vectors begin at a cache line, and take a multiple of it; in bytes."""
 
 
 class WireFormat(ABC):
-    """A way to write a vector of float32 in fewer bytes.
+    """An encoding of a vector of float32 in fewer bytes.
 
-    All vectors are contiguous, nothing overlaps. The same bytes are decoded to the same bits by
-    everyone. A NaN or an infinity does not get lost: where one was encoded, NaN or an infinity is
-    decoded.
+    All vectors are contiguous, and none overlap. Every node decodes the same bytes to the same
+    bits. A NaN or an infinity is decoded as NaN or an infinity, never as a finite value.
     """
 
     name: str
-    """As `exchange.wire_format` has it."""
+    """Its name in `exchange.wire_format`."""
 
     keeps_residual: bool
-    """Whether what is lost is kept and goes with what is encoded next (error feedback)."""
+    """Whether the encoding error is kept and added to the next vector (error feedback)."""
 
     @abstractmethod
     def bytes_for(self, count: int) -> int:
@@ -33,7 +32,7 @@ class WireFormat(ABC):
     def encode(self, values: FloatArray, residual: FloatArray, out: ByteArray) -> None:
         """Write ``values`` (n,), n >= 1, plus ``residual`` (n,) to ``out`` (`bytes_for` (n),).
 
-        ``residual`` becomes what was lost; it has no elements where the format keeps none.
+        ``residual`` becomes the encoding error; it has no elements if the format keeps none.
         """
 
     @abstractmethod

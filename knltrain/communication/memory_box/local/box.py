@@ -1,4 +1,4 @@
-"""The box itself: its memory, and which buffers lie in it."""
+"""The memory box of one node: its memory, and the directory of its buffers."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ _SECRET_BITS = 52
 
 @final
 class SoftMemoryBox(Box[Buffer]):
-    """Shared memory of ``bytes`` in all, for buffers that are known by keys.
+    """Shared memory of ``bytes`` in all, for buffers that are found by keys.
 
-    Buffers take memory when they are made, from the NUMA node of the process that makes them.
-    ``timeout_seconds`` is how long another process may keep this one waiting. The memory goes with
-    the last process that has the box. A forked process opens it anew.
+    A buffer's pages are allocated when it is made, on the NUMA node of the process that makes it.
+    ``timeout_seconds`` is how long another process may keep this one waiting. The last process that
+    has the box frees the memory. A forked process must open it anew.
     """
 
     def __init__(self, fd: int, bytes_: int, timeout_seconds: float) -> None:
-        """Map an open box: `create`, `attach` and `connect` make sure that it is one."""
+        """Map an open box; `create`, `attach` and `connect` check that it is one."""
         self.fd = fd
         self.bytes = bytes_
         self._timeout_seconds = timeout_seconds
@@ -115,7 +115,7 @@ class SoftMemoryBox(Box[Buffer]):
 
     @classmethod
     def connect(cls, address: str, timeout_seconds: float = 60.0) -> SoftMemoryBox:
-        """Come to the box that another process of this user has made, by its ``address``."""
+        """Connect to the box that another process of this user has made, by its ``address``."""
         fd = fd_behind(address)
         try:
             return cls.attach(fd, timeout_seconds)
@@ -125,7 +125,7 @@ class SoftMemoryBox(Box[Buffer]):
 
     @property
     def address(self) -> str:
-        """Where other processes of this computer find the box, as long as this process runs."""
+        """The address by which other processes of this computer connect while this one runs."""
         self._check_open()
         if self._doorkeeper is None:
             self._doorkeeper = DescriptorServer(self.fd)
@@ -139,7 +139,7 @@ class SoftMemoryBox(Box[Buffer]):
     ) -> Buffer:
         """Make a buffer of ``size`` zeros of float32 or int64; its key lets others open it.
 
-        One that is ``private`` lies in the box like all others: there is no nearer place. Raises
+        A ``private`` one lies in the box like all others: there is no nearer memory. Raises
         SegmentError if the box has no room, or no memory is left.
         """
         kind = np.dtype(dtype)
@@ -153,7 +153,7 @@ class SoftMemoryBox(Box[Buffer]):
             slot, offset = self._free_slot(), self._gap(bytes_)
             anonymous_file.reserve(self.fd, offset, bytes_)
             words = self._slot(slot)
-            # Not the locks: who has an old handle may be about to give one back.
+            # Not the locks: a process with an old handle may be about to release one.
             for event in range(EVENTS):
                 publish(words, EVENTS_BEGIN + event * APART_WORDS, 0)
             publish(words, OFFSET, offset)
@@ -171,7 +171,7 @@ class SoftMemoryBox(Box[Buffer]):
         words = self._slot(key % SLOTS)
         known = key > 0 and read(words, KEY) == key
         number, bytes_, offset = (read(words, field) for field in (KIND, BYTES, OFFSET))
-        # Asked again, lest they be those of a buffer that another process has made here since.
+        # Read the key again: another process may have made a buffer here since.
         if not known or read(words, KEY) != key:
             raise SegmentError(
                 f"key {key} opens no buffer of this box: expected one that create_buffer has given "
@@ -182,7 +182,7 @@ class SoftMemoryBox(Box[Buffer]):
         return Buffer(key, values, words, self._timeout_seconds, self._free)
 
     def close(self) -> None:
-        """Let go of the box; buffers that are still used keep their memory."""
+        """Release the box; buffers that are still used keep their memory."""
         if self._doorkeeper is not None:
             self._doorkeeper.close()
             self._doorkeeper = None
@@ -229,7 +229,7 @@ class SoftMemoryBox(Box[Buffer]):
         return offset
 
     def _free(self, key: int) -> None:
-        """Forget a buffer, and give its memory back; the next one finds zeros there.
+        """Remove a buffer, and free its memory; the next buffer finds zeros there.
 
         The caller holds all of its locks.
         """
@@ -244,7 +244,7 @@ class SoftMemoryBox(Box[Buffer]):
 
     @contextmanager
     def _directory(self) -> Iterator[None]:
-        """Be the only process that makes or frees buffers."""
+        """Hold the lock under which buffers are made and freed."""
         lock = self._words[DIRECTORY_LOCK_WORD:]
 
         def taken() -> bool:

@@ -49,15 +49,17 @@ _LOOKS = 300
 class Buffer(SharedBuffer["Buffer"]):
     """``size`` elements of ``dtype`` that every process with the ``key`` can work on.
 
-    ``read`` and ``write`` go past all locks, as a network adapter would: who reads while another
-    writes finds some of either. Nobody may free the buffer meanwhile, nor during a ``notify``, or
-    the next one that is made in its place may be written or notified instead. The vector operations
-    exclude one another at their target: each takes it stripe by stripe, so that N processes that
-    accumulate at once add up exactly, and to work on it from two sides at once costs neither of
-    them much. Their source is only read, past its locks. All of them return when they are done.
+    - `read` and `write` take no locks, as a network adapter would not: a read during a write gets
+      some elements of either.
+    - Vector operations take the locks of their target, stripe by stripe. So N processes that
+      accumulate at once add up exactly, and two that work on one target hardly wait for each
+      other. They read their source without locks.
+    - The buffer must not be freed during `read`, `write` or `notify`: they might act on the next
+      buffer in its place.
 
-    Made by `SoftMemoryBox.create_buffer` and `SoftMemoryBox.open`, not to be used across a fork.
-    Once a buffer is freed all its methods raise SegmentError, in every process.
+    All of them return when they are done. Made by `SoftMemoryBox.create_buffer` and
+    `SoftMemoryBox.open`, not to be used across a fork. Once a buffer is freed, all its methods
+    raise SegmentError in every process.
     """
 
     def __init__(
@@ -79,12 +81,12 @@ class Buffer(SharedBuffer["Buffer"]):
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return self._values.size
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What they are: float32 or int64."""
+        """The dtype of the elements: float32 or int64."""
         return self._values.dtype
 
     def read(self, out: AnyArray, offset: int = 0) -> None:
@@ -109,15 +111,15 @@ class Buffer(SharedBuffer["Buffer"]):
         self._by_stripes(SCALE, float(a))
 
     def notify(self, event: int = 0) -> None:
-        """Tell all who wait for ``event`` of this buffer, 0 <= event < 8, that it has happened."""
+        """Signal ``event`` of this buffer, 0 <= event < 8, to all who wait for it."""
         self._check_event(event)
         add(self._events, event, 1)
 
     def wait(self, event: int = 0, timeout_seconds: float | None = None) -> int:
-        """Wait until ``event`` has happened since this was last asked; return how often it has.
+        """Wait until ``event`` was signalled since the last call; return how often it was.
 
-        Asked for the first time, since the buffer was made.
-        What the notifying process wrote before is seen afterwards. Raises ExchangeTimeout.
+        The first call counts from when the buffer was made. What the notifying process wrote
+        before is visible afterwards. Raises ExchangeTimeout.
         """
         self._check_event(event)
         limit = self._timeout_seconds if timeout_seconds is None else timeout_seconds
@@ -139,9 +141,9 @@ class Buffer(SharedBuffer["Buffer"]):
         return self._seen[event] - before
 
     def free(self) -> None:
-        """Give its memory back to the box; its key opens nothing any more.
+        """Return its memory to the box; its key is invalid afterwards.
 
-        Waits for those that work on it, unless they have ended.
+        Waits for processes that work on it, unless they have ended.
         """
         self._check_open()
         held: list[int] = []
@@ -156,7 +158,7 @@ class Buffer(SharedBuffer["Buffer"]):
         self._values = self._values[:0].copy()
 
     def _take_from_any(self, number: int) -> None:
-        """Take a lock, also that of a process that has ended with it."""
+        """Acquire a lock, also from a process that has ended while it held it."""
         while take(self._locks, number, self._identity, PATIENT_LOOKS) != 0:
             try:
                 self._wait_for(number)
@@ -194,7 +196,7 @@ class Buffer(SharedBuffer["Buffer"]):
     def _by_stripes(
         self, operation: int, a: float = 1.0, source: FloatArray | None = None, b: float = 1.0
     ) -> None:
-        """Do an operation of `stripes` on all of the buffer."""
+        """Apply an operation of `stripes` to the whole buffer."""
         target = self._values
         source = target if source is None else source
         pending = self._stripes

@@ -1,10 +1,11 @@
-"""Where everything sits inside a box; numbers only, no memory.
+"""The layout of a box; numbers only, no memory.
 
     page      header: magic, layout version, bytes in all | lock of the directory
     slots     one for each buffer: what it is | its events | its locks
     pages     the buffers, wherever there is room
 
-A slot's events and locks have 128 bytes to themselves each, as processors fetch lines in pairs.
+Each event and lock of a slot has 128 bytes to itself, because processors prefetch cache lines in
+pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ VERSION = 1
 DIRECTORY_LOCK_WORD = APART_WORDS
 
 SLOTS = 1024
-"""Buffers that a box can hold: a shared one, and one for each worker of the largest Xeon Phi."""
+"""The most buffers of a box: a shared one, and one for each worker of the largest Xeon Phi."""
 EVENTS = 8
 LOCKS = 16
 """Stripes of a buffer that different processes can work on at once."""

@@ -1,7 +1,7 @@
 """Vector operations on a buffer: all of its stripes, each under its lock, in one compiled call.
 
-To call a kernel takes longer than to work on a stripe of a small buffer: taking a lock, working and
-giving it back are one call for all stripes that are free. Who finds none waits outside.
+A kernel call takes longer than the work on a stripe of a small buffer. So one call locks, works on
+and unlocks all stripes that are free. If none is free the caller waits outside the kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ACCUMULATE, AXPBY, SCALE = range(3)
 """Operations: target + source, a target + b source, a target."""
 
 FREED = -1
-"""What `work_on_stripes` returns when it finds that the buffer is another one by now."""
+"""The result of `work_on_stripes` if the buffer was freed, or another one is in its place."""
 
 
 @kernel
@@ -34,12 +34,12 @@ def work_on_stripes(
     pending: int,
     looks: int,
 ) -> int:
-    """Do an operation on all ``pending`` stripes, those that others have at the moment last.
+    """Apply an operation to all ``pending`` stripes; those that others have locked come last.
 
-    Bit n of ``pending`` is stripe n, whose elements end at ``ends[n]``, (stripes,) int64; ``first``
-    is where this process, ``holder``, begins. ``source`` is as long as ``target``. The buffer is
-    that of ``key`` as long as its ``slot`` says so. Returns the stripes that others would not give
-    back in ``looks`` looks at one of them, 0 if all is done, or FREED.
+    Bit n of ``pending`` is stripe n, whose elements end at ``ends[n]``, (stripes,) int64. This
+    process, ``holder``, begins at stripe ``first``. ``source`` is as long as ``target``. ``key`` is
+    the buffer's key, compared with that in its ``slot``. Returns 0 if all is done, FREED if the
+    key differs, else the stripes that are left after ``looks`` polls of one lock.
     """
     patient = False
     while pending:

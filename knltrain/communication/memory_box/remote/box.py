@@ -1,4 +1,4 @@
-"""The box across nodes: which buffers lie on its servers, and how they come and go."""
+"""The box across nodes: the directory of buffers on its servers; making and freeing buffers."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _KINDS: tuple[np.dtype[Any], ...] = (np.dtype(np.float32), np.dtype(np.int64))
 
 @final
 class RemoteBox(Box[Vector]):
-    """Memory at some ranks of a communicator, for buffers that are known by keys.
+    """Memory at some ranks of a communicator, for buffers that are found by keys.
 
-    Made by `create`. After that nothing but `close` is collective. Every server has a thread that
-    lets MPI go on while its process computes.
+    Made by `create`. After that only `close` is collective. Every server has a thread that
+    progresses MPI while its process computes.
     """
 
     def __init__(self, window: Window) -> None:
@@ -58,13 +58,14 @@ class RemoteBox(Box[Vector]):
         timeout_seconds: float = 60.0,
         check: Callable[[], None] = lambda: None,
     ) -> RemoteBox:
-        """Make a box with room for so many bytes of buffers at each server (collective).
+        """Make a box with room for ``bytes_per_server`` of buffers at each server (collective).
 
-        ``comm`` is a communicator of mpi4py, ``servers`` which of its ranks have the memory, all by
-        default. ``timeout_seconds`` is how long another process may keep this one waiting, which
-        calls ``check`` meanwhile, now and then, and raises what that raises. Raises SegmentError if
-        a server has no room, or ranks ask for different boxes; ExchangeTimeout if some do not come;
-        ConfigError if there is no MPI with threads.
+        ``comm`` is a communicator of mpi4py; ``servers`` are those of its ranks that have the
+        memory, by default all. ``timeout_seconds`` is how long another process may keep this one
+        waiting. While it waits it calls ``check`` now and then, which may raise.
+
+        Raises SegmentError if a server has no room, or if ranks ask for different boxes;
+        ExchangeTimeout if ranks are missing; ConfigError if there is no MPI with threads.
         """
         if bytes_per_server < 1:
             raise SegmentError(f"bytes_per_server = {bytes_per_server}: expected 1 at least")
@@ -75,8 +76,8 @@ class RemoteBox(Box[Vector]):
     ) -> Vector:
         """Make a buffer of ``size`` zeros of float32 or int64, cut into equal shards.
 
-        Its key lets others open it. One that is ``private`` lies in this process's own memory, and
-        nobody else can open it. Raises SegmentError if the servers have no room.
+        Its key lets others open it. A ``private`` one lies in this process's own memory, and no
+        other process can open it. Raises SegmentError if the servers have no room.
         """
         kind = np.dtype(dtype)
         if kind not in _KINDS:
@@ -100,7 +101,7 @@ class RemoteBox(Box[Vector]):
         self._window.check_open()
         word, number = slot_word(key % SLOTS), key // SLOTS
         found = self._window.words(0, word, SLOT_WORDS)
-        # Asked again, lest it be what another process has made here since.
+        # Read the key again: another process may have made a buffer here since.
         locks = (found[LOCK], self._window.words(0, word + LOCK)[0])
         if key <= 0 or number == 0 or any(generation(lock) != number for lock in locks):
             raise SegmentError(
@@ -111,19 +112,19 @@ class RemoteBox(Box[Vector]):
         return RemoteBuffer(key, found[SIZE], kind, found[OFFSET], self._window, self._free)
 
     def close(self) -> None:
-        """Give the memory of all buffers back (collective); a second time it does nothing."""
+        """Free the memory of all buffers (collective); a second call does nothing."""
         if self._window.is_open:
             self._window.close()
 
     def abandon(self) -> None:
-        """Let go of this process's part alone, where others may not come any more."""
+        """Release this process's part without the others, after a failure (not collective)."""
         self._window.abandon()
 
     def __enter__(self) -> RemoteBox:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """Close it; after an error, for which the others may not come, only this process's part."""
+        """Close it; after an error, when others may be missing, only release this rank's part."""
         if error is None:
             self.close()
         else:
@@ -161,14 +162,14 @@ class RemoteBox(Box[Vector]):
         self._window.replace((0, word + field, value) for field, value in fields)
 
     def _change_generation(self, slot: int, by: int) -> None:
-        """Add to what the locks of a slot say, beside whoever looks at them just now."""
+        """Add to the generation in the locks of a slot, atomically beside other processes."""
         self._window.add(
             (server, slot_word(slot) + LOCK, by * GENERATION)
             for server in range(len(self._window.ranks))
         )
 
     def _free(self, buffer: RemoteBuffer) -> None:
-        """Forget a buffer; the caller has all of its shards alone."""
+        """Remove a buffer; the caller holds all of its shards exclusively."""
         with directory(self._window):
             self._change_generation(buffer.key % SLOTS, -(buffer.key // SLOTS))
 

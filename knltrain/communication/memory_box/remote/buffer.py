@@ -36,11 +36,13 @@ Free = Callable[["RemoteBuffer"], None]
 class RemoteBuffer(Vector):
     """``size`` elements that every process with the ``key`` can work on, from any node.
 
-    `read` and `write` go past all locks: who reads while another writes finds some of either.
-    Nobody may free the buffer meanwhile. `accumulate` adds each element in one piece where it lies,
-    so that N processes that do so at once add up exactly; `axpby` and `scale` have a shard for
-    themselves while they work on it. Sources are only read, past their locks. All of them return
-    when they are done at the owners.
+    - `read` and `write` take no locks: a read during a write gets some elements of either. The
+      buffer must not be freed meanwhile.
+    - `accumulate` adds each element atomically at its owner, so N processes that accumulate at once
+      add up exactly.
+    - `axpby` and `scale` hold a shard exclusively while they work on it.
+
+    Sources are read without locks. All operations return when they are done at the owners.
 
     Made by `RemoteBox.create_buffer` and `RemoteBox.open`. Several threads may work on it.
     """
@@ -56,7 +58,7 @@ class RemoteBuffer(Vector):
         self.servers = [n for n, shard in enumerate(self.shards) if shard.stop > shard.start]
 
     def read(self, out: AnyArray, offset: int = 0) -> None:
-        """Copy elements from ``offset`` on to ``out`` (k,), which is contiguous or copied once."""
+        """Copy elements from ``offset`` on to ``out`` (k,); one more copy if not contiguous."""
         check_part(self, out, offset)
         found = out if out.flags.c_contiguous else np.empty(out.size, self.dtype)
         lock = np.zeros(1, np.int64)
@@ -72,7 +74,7 @@ class RemoteBuffer(Vector):
         self._put(offset, np.ascontiguousarray(values))
 
     def announce(self, value: int, place: int) -> AnyArray:
-        """See `Vector`: in one trip where all elements lie at one owner, in two else."""
+        """See `Vector`: one round trip if all elements lie at one owner, else two."""
         found = np.zeros(self.size, np.int64)
         check_part(self, found[:1], place)
         parts = [(server, at // WORD_BYTES, part) for server, at, part in self._parts(0, found)]
@@ -109,25 +111,25 @@ class RemoteBuffer(Vector):
         self._alone(lambda _, target: vectors.scale(target, float(a)))
 
     def notify(self, event: int = 0) -> None:
-        """Tell all who wait for ``event`` of this buffer, 0 <= event < 8, that it has happened."""
+        """Signal ``event`` of this buffer, 0 <= event < 8, to all who wait for it."""
         check_event(event)
         self.check_open()
         self._window.add([(0, self._events_word + event, 1)])
 
     def happened(self, event: int) -> int:
-        """Return how often an event has happened since the buffer was made."""
+        """Return how often an event was signalled since the buffer was made."""
         return self._window.words(0, self._events_word + event)[0]
 
     def free(self) -> None:
-        """Give its memory back to the box; its key opens nothing any more.
+        """Return its memory to the box; its key is invalid afterwards.
 
-        Waits for those that do vector operations on it.
+        Waits for vector operations on it to end.
         """
         with ExitStack() as alone:
             for server in range(len(self.shards)):
                 alone.enter_context(self._locks.alone(server))
             for begin, count in _blocks(0, self.size, _BLOCK):
-                self._put(begin, np.zeros(count, self.dtype))  # as the next one is to find it
+                self._put(begin, np.zeros(count, self.dtype))  # the next buffer must find zeros
             self._give_back(self)
 
     def check_open(self) -> None:
@@ -141,7 +143,7 @@ class RemoteBuffer(Vector):
         return found
 
     def _get(self, begin: int, out: AnyArray, asked: Sequence[Any] = ()) -> None:
-        """Read elements into ``out``, which is contiguous, and finish what was asked before."""
+        """Read elements into the contiguous ``out``, and finish the requests ``asked`` before."""
         requests, servers = [*asked], []
         for server, at, part in self._parts(begin, out):
             requests += self._window.get(server, at, part)
@@ -156,7 +158,7 @@ class RemoteBuffer(Vector):
         self._window.settle(servers)
 
     def _add(self, begin: int, values: AnyArray) -> None:
-        """Add at all owners at once; done when `settle` has returned."""
+        """Begin to add at all owners; complete when `settle` has returned."""
         requests, servers = [], []
         for server, at, part in self._parts(begin, values):
             requests += self._window.accumulate(server, at, part)
@@ -164,7 +166,7 @@ class RemoteBuffer(Vector):
         self._window.finish(servers, requests)
 
     def _alone(self, work: Callable[[int, AnyArray], None]) -> None:
-        """Have ``work(begin, target)`` done on all of the buffer, shard after shard."""
+        """Call ``work(begin, target)`` on the whole buffer, one shard after the other."""
         scratch = np.empty(min(self.size, _BLOCK), self.dtype)
         for server in self.servers:
             shard = self.shards[server]
@@ -175,7 +177,7 @@ class RemoteBuffer(Vector):
                     self._put(begin, target)
 
     def _parts(self, begin: int, values: AnyArray) -> Iterator[tuple[int, int, AnyArray]]:
-        """Cut values into what lies at each server: its number, the bytes where, the values."""
+        """Cut values by server: its number, the offset in bytes there, the values."""
         for server in self.servers:
             shard = self.shards[server]
             first, last = max(shard.start, begin), min(shard.stop, begin + values.size)

@@ -1,10 +1,10 @@
-"""Where everything sits in the memory of each server; numbers only, no memory.
+"""The layout of the memory of each server; numbers only, no memory.
 
     words     lock of the directory | slots, one for each buffer
     pages     this server's shard of every buffer, at the same offset in all servers
 
-What a buffer is, and its events, stand in its slot at the first server. Its lock is in the slot of
-every server, for the shard that lies there.
+A buffer's description and events are in its slot at the first server. Every server has a lock in
+that slot for its shard.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SLOT_WORDS = 16
 EVENTS = 8
 
 LOCK, OFFSET, SIZE, KIND, HOLDER = range(5)
-"""Words at the begin of a slot; HOLDER is the rank that has the shard alone, for messages."""
+"""Words at the begin of a slot; HOLDER is the rank that holds the shard exclusively, for errors."""
 EVENTS_BEGIN = SLOT_WORDS - EVENTS
 
 DIRECTORY_LOCK_WORD = 0
@@ -28,8 +28,8 @@ WORDS = _FIRST_SLOT_WORD + SLOTS * SLOT_WORDS
 DATA_BEGIN = -(-WORDS * WORD_BYTES // PAGE_BYTES) * PAGE_BYTES
 
 USER, GATE, GENERATION = 1, 1 << 16, 1 << 32
-"""Units of a lock's word: processes that add to the shard, processes that want it alone, and which
-buffer it is (the key tells), 0 for none."""
+"""Units of the three counters in a lock's word: processes that add to the shard, processes that
+want it exclusively, and the generation of the buffer (part of its key), 0 for none."""
 GENERATION_BITS = 30
 
 _SHARD_ALIGNMENT = 64
@@ -41,17 +41,17 @@ def slot_word(slot: int) -> int:
 
 
 def users(lock: int) -> int:
-    """How many processes add to the shard."""
+    """Return how many processes add to the shard."""
     return lock % GATE
 
 
 def gates(lock: int) -> int:
-    """How many want it alone; one of them has it, or waits for the users to leave."""
+    """Return how many want it exclusively; one of them has it, or waits for users to finish."""
     return lock % GENERATION // GATE
 
 
 def generation(lock: int) -> int:
-    """Which buffer the shard belongs to; 0 for none."""
+    """Return the generation of the buffer that the shard belongs to; 0 for none."""
     return lock // GENERATION
 
 

@@ -1,8 +1,8 @@
-"""Locks of shards, one word at each owner: for many who add, or one who has the shard alone.
+"""Readers-writer locks of shards, one word at each owner: many processes add, or one is alone.
 
-A process adds to the word to say what it wants, and finds in what the word was whether it has it.
-If not it takes that back and comes again later: so nobody waits for one lock while it has another
-of that kind, and one operation of MPI is enough, which can be waited for with a deadline.
+A process requests a lock by a fetch-and-add on its word, and sees from the old value whether it has
+the lock. If not, it subtracts again and retries later. So no process waits for one lock of a kind
+while it holds another, and one MPI operation suffices, which can be waited for with a deadline.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class ShardLocks:
 
     @contextmanager
     def shared(self, servers: Sequence[int]) -> Iterator[None]:
-        """Be one of those who add to shards at these servers."""
+        """Hold the locks of shards at these servers, shared with others that add."""
         self._until(lambda: self._took(servers, USER), servers)
         yield from self._held(servers, USER)
 
     @contextmanager
     def alone(self, server: int) -> Iterator[None]:
-        """Be the only one who works on the shard of a server."""
+        """Hold the lock of the shard of a server exclusively."""
         self._until(lambda: self._took([server], GATE), [server])
         try:
             self._window.replace([(server, self._word + HOLDER, self._window.rank)])
@@ -114,7 +114,7 @@ class ShardLocks:
 
 @contextmanager
 def directory(window: Window) -> Iterator[None]:
-    """Be the only process that makes or frees buffers."""
+    """Hold the lock under which buffers are made and freed."""
 
     def took() -> bool:
         found = window.add([(0, DIRECTORY_LOCK_WORD, 1)])

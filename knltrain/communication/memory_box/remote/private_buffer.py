@@ -25,7 +25,7 @@ _BLOCK = 2**20
 
 @final
 class PrivateBuffer(Vector):
-    """``size`` elements that no other process can reach; its key is 0, which opens nothing.
+    """``size`` elements that no other process can reach; its key is 0, which is never valid.
 
     Only one thread at a time may work on it; events go from thread to thread.
     """
@@ -33,7 +33,7 @@ class PrivateBuffer(Vector):
     def __init__(self, size: int, dtype: np.dtype[Any], timeout_seconds: float) -> None:
         super().__init__(0, size, dtype, timeout_seconds)
         self._values: AnyArray | None = np.zeros(size, dtype)
-        self._values.fill(0)  # touched now, not in the first exchange
+        self._values.fill(0)  # first touch now, not in the first exchange
         self._events = np.zeros(EVENTS, np.int64)
 
     def read(self, out: AnyArray, offset: int = 0) -> None:
@@ -72,13 +72,13 @@ class PrivateBuffer(Vector):
         vectors.scale(self._own(), float(a))
 
     def notify(self, event: int = 0) -> None:
-        """Tell the threads of this process that wait for ``event``, 0 <= event < 8."""
+        """Signal ``event``, 0 <= event < 8, to the threads of this process that wait for it."""
         check_event(event)
         self._own()
         add(self._events, event, 1)
 
     def free(self) -> None:
-        """Give its memory back."""
+        """Free its memory."""
         self._own()
         self._values = None
 
@@ -96,7 +96,7 @@ class PrivateBuffer(Vector):
         self._own()
 
     def happened(self, event: int) -> int:
-        """Return how often an event has happened."""
+        """Return how often an event was signalled."""
         self._own()
         return read(self._events, event)
 
@@ -106,7 +106,7 @@ class PrivateBuffer(Vector):
         return self._values
 
     def _beside(self, source: Vector) -> Iterator[tuple[AnyArray, AnyArray]]:
-        """Yield this buffer and another by blocks, of which the other's are read in turn."""
+        """Yield blocks of this buffer and of another; those of the other are read in turn."""
         scratch = np.empty(min(self.size, _BLOCK), self.dtype)
         for begin in range(0, self.size, _BLOCK):
             target = self._own()[begin : begin + _BLOCK]

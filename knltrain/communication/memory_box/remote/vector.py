@@ -1,4 +1,4 @@
-"""What the two kinds of buffers have in common: their form, and which ones fit together."""
+"""The base class of both kinds of buffers, and checks of their operands."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ class Vector(SharedBuffer["Vector"]):
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return self._size
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What they are: float32 or int64."""
+        """The dtype of the elements: float32 or int64."""
         return self._dtype
 
     @abstractmethod
     def announce(self, value: int, place: int) -> AnyArray:
-        """Set an element of int64, and return all of them, without looking whether it was freed.
+        """Set an element of an int64 buffer, and return all elements.
 
-        Of two that call this at once, one at least finds what the other sets.
+        Of two processes that call this at once, at least one finds what the other sets. Does not
+        check whether the buffer was freed.
         """
 
     @abstractmethod
     def lend(self, begin: int, count: int, scratch: AnyArray | None = None) -> AnyArray:
-        """Return ``count`` elements from ``begin`` on, to be read: perhaps in ``scratch`` (count,).
+        """Return ``count`` elements from ``begin`` on, read only; may use ``scratch`` (count,).
 
-        Past all locks, and without looking whether the buffer was freed.
+        Takes no locks, and does not check whether the buffer was freed.
         """
 
     @abstractmethod
@@ -55,13 +56,13 @@ class Vector(SharedBuffer["Vector"]):
 
     @abstractmethod
     def happened(self, event: int) -> int:
-        """Return how often an event has happened since the buffer was made."""
+        """Return how often an event was signalled since the buffer was made."""
 
     def wait(self, event: int = 0, timeout_seconds: float | None = None) -> int:
-        """Wait until ``event`` has happened since this was last asked; return how often it has.
+        """Wait until ``event`` was signalled since the last call; return how often it was.
 
-        Asked for the first time, since the buffer was made. What the notifying process wrote before
-        is seen afterwards. Raises ExchangeTimeout.
+        The first call counts from when the buffer was made. What the notifying process wrote
+        before is visible afterwards. Raises ExchangeTimeout.
         """
         check_event(event)
         limit = self._timeout_seconds if timeout_seconds is None else timeout_seconds
@@ -81,13 +82,13 @@ class Vector(SharedBuffer["Vector"]):
 
 
 def check_event(event: int) -> None:
-    """Raise SegmentError for an event that there is not."""
+    """Raise SegmentError for an event that does not exist."""
     if not 0 <= event < EVENTS:
         raise SegmentError(f"event {event}: expected 0 to {EVENTS - 1}")
 
 
 def check_part(of: Vector, like: AnyArray, offset: int) -> None:
-    """Raise SegmentError unless ``like`` (k,) is as k elements of a buffer from ``offset`` on."""
+    """Raise SegmentError unless ``like`` (k,) fits k elements of a buffer from ``offset`` on."""
     if like.dtype != of.dtype or like.ndim != 1:
         raise SegmentError(
             f"got {like.dtype} of shape {like.shape}, expected {of.dtype} of shape (k,)"

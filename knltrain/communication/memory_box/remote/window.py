@@ -1,7 +1,7 @@
-"""The MPI window under a box: words that are changed in one piece, and elements that are moved.
+"""The MPI window under a box: atomics on its words, and transfers of its elements.
 
-All waiting is for requests, with a deadline. MPI's Flush has none, so it is called when an owner
-has just answered, which shows that it is there and lets MPI go on.
+All waiting is for requests, with a deadline. MPI_Win_flush has no deadline, so it is called only
+when an owner has just answered, which shows that it runs and progresses MPI.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost, SegmentErr
 AnyArray = npt.NDArray[Any]
 
 _PIECE_BYTES = 2**22
-"""Of a long transfer at a time: while one is on its way the owner adds up another."""
+"""The piece size of long transfers: while one piece is in transit the owner adds up another."""
 
 
 @final
 class Window:
     """``bytes_`` of memory for shards at each of ``servers``, ranks of ``comm`` (collective).
 
-    Servers are numbered from 0 below, in the order given. ``check`` is called now and then by who
-    waits, and may raise.
+    Methods number the servers from 0, in the order given. ``check`` is called now and then during
+    waiting, and may raise.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Window:
         self.meet()
 
     def add(self, changes: Iterable[tuple[int, int, int]]) -> list[int]:
-        """Add to words, (server, word, value) each; return what they were."""
+        """Add to words atomically, (server, word, value) each; return their old values."""
         return [int(found[0]) for found in self._change(changes, self._mpi.SUM)]
 
     def replace(self, changes: Iterable[tuple[int, int, int]]) -> None:
@@ -89,8 +89,8 @@ class Window:
     ) -> None:
         """Set a word, and then read it and others, (server, word, out) each.
 
-        In one trip to the server of the word, which keeps the order of what one rank does there
-        (MPI 3.1, 11.7.2), and in another one to all other servers, which do not.
+        The change and the reads at the same server take one round trip together: operations of a
+        rank at one server keep their order (MPI 3.1, 11.7.2). Reads at others take a second one.
         """
         (server, word, value), parts = change, list(parts)
         given, before = np.array([value]), np.zeros(1, np.int64)
@@ -101,7 +101,7 @@ class Window:
             self._await([part[0] for part in elsewhere], [self.ask(*part) for part in elsewhere])
 
     def get(self, server: int, offset: int, out: AnyArray) -> list[Any]:
-        """Begin to read elements at so many bytes of a server; return the requests."""
+        """Begin to read elements at ``offset`` bytes of a server; return the requests."""
         with self._begun():
             return [
                 self._window.Rget(self._spec(part), self.ranks[server], self._target(at, part))
@@ -109,7 +109,7 @@ class Window:
             ]
 
     def put(self, server: int, offset: int, values: AnyArray) -> list[Any]:
-        """Begin to write; done when the requests are complete and `settle` has returned."""
+        """Begin to write; complete when the requests are and `settle` has returned."""
         with self._begun():
             return [
                 self._window.Rput(self._spec(part), self.ranks[server], self._target(at, part))
@@ -117,7 +117,7 @@ class Window:
             ]
 
     def accumulate(self, server: int, offset: int, values: AnyArray) -> list[Any]:
-        """Begin to add, each element in one piece; done as `put`."""
+        """Begin to add, each element atomically; complete as `put` is."""
         with self._begun():
             return [
                 self._window.Raccumulate(
@@ -131,7 +131,7 @@ class Window:
         self._await(list(servers), requests)
 
     def settle(self, servers: Iterable[int]) -> None:
-        """Return when all that was begun at these servers is done there."""
+        """Return when all operations begun at these servers are complete there (flush)."""
         asked = list(servers)
         self._await(asked, [self.ask(server, 0, np.zeros(1, np.int64)) for server in asked])
         for server in asked:
@@ -143,7 +143,7 @@ class Window:
         self._complete([self._group.Ibarrier()], "the other ranks of the box")
 
     def check_open(self) -> None:
-        """Raise SegmentError if it is closed, and again what ended an operation before."""
+        """Raise SegmentError if it is closed, and any error that has ended an operation before."""
         if not self.is_open:
             raise SegmentError("the box is closed: expected an open one")
         if self._failure is not None:
@@ -155,11 +155,11 @@ class Window:
 
     @property
     def lost(self) -> bool:
-        """Whether an operation was given up, or has failed."""
+        """Whether an operation has timed out or failed."""
         return self._failure is not None
 
     def close(self) -> None:
-        """Give the memory back (collective)."""
+        """Free the memory (collective)."""
         self.is_open = False
         self.meet()
         self._window.Unlock_all()
@@ -168,7 +168,7 @@ class Window:
         self._group.Free()
 
     def abandon(self) -> None:
-        """Stop the thread, and leave the rest to the end of the process."""
+        """Stop the thread; the end of the process frees the rest."""
         self.is_open = False
         if self._progress is not None:
             self._progress.stop()
@@ -184,7 +184,7 @@ class Window:
         return found
 
     def _ask(self, server: int, word: int, values: AnyArray, found: AnyArray, op: Any) -> Any:
-        """Read and change words in one piece each; what is read shows that it is done."""
+        """Fetch and change words, each atomically; the fetched values show that it is complete."""
         self.check_open()
         target = (word * WORD_BYTES, found.size, self._mpi.INT64_T)
         given, taken = self._spec(values), self._spec(found)
@@ -204,7 +204,7 @@ class Window:
 
     @contextmanager
     def _begun(self) -> Iterator[None]:
-        """Put what MPI raises at once into words of ours."""
+        """Translate errors that MPI raises at once into errors of knltrain."""
         try:
             yield
         except self._mpi.Exception as error:
@@ -247,7 +247,7 @@ def _checked(comm: Any, servers: Sequence[int] | None) -> list[int]:
 
 
 def _room_bytes() -> int:
-    """What MPI can share within a node: windows lie there where others of the node have them."""
+    """Return the free bytes that MPI can share within a node, where it allocates windows."""
     try:
         found = os.statvfs("/dev/shm")
     except OSError:

@@ -129,5 +129,5 @@ def test_backend_that_torch_was_built_without_is_refused() -> None:
     status, lines = started("torch's mpi", "operations", 1)[0]
     assert status == 1
     assert lines[-1][0] == "CollectiveError"
-    assert "cannot meet the others by 'mpi'" in lines[-1][1]
+    assert "cannot reach the others by 'mpi'" in lines[-1][1]
     assert "exchange.between_nodes names another way" in lines[-1][1]

@@ -115,5 +115,5 @@ def test_status_that_is_none_is_that_of_a_failure(code):
     "word", ["[" * 20_000, "", "[]", '{"K": 1}', '{"K": "a", "K": "b"}', "\ud800", "{"]
 )
 def test_what_another_rank_brings_that_is_no_word_of_pmi_is_told(word):
-    with pytest.raises(CollectiveError, match="rank 1 of MPI has put what is no word of PMI"):
+    with pytest.raises(CollectiveError, match="rank 1 of MPI has put what PMI does not allow"):
         manager(others=[word]).answer("cmd=barrier_in")

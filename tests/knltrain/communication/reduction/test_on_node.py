@@ -153,7 +153,7 @@ def test_closed_reducer_starts_nothing() -> None:
     reducer = NodeReducer.meet(f"test-{secrets.token_hex(6)}", 0, 1, 20.0)
     reducer.close()
     reducer.close()
-    with pytest.raises(CollectiveError, match="a reducer that is closed"):
+    with pytest.raises(CollectiveError, match="a closed reducer"):
         reducer.start(np.ones(3, np.float32))
 
 
@@ -177,5 +177,5 @@ def test_sums_that_had_not_begun_are_given_up_when_it_closes() -> None:
     go_on.set()
     closer.join(20)
     running.wait()
-    with pytest.raises(CollectiveError, match="was closed before it began"):
+    with pytest.raises(CollectiveError, match="was closed before this sum began"):
         waiting.wait()

@@ -331,7 +331,7 @@ def test_ranks_bring_cards_and_hear_the_words_of_the_first(watched: Watched) -> 
     for rank in (other, third):
         assert rank.word(10) == ["a word", "y" * 10_000]
         assert rank.word(10) == "another"
-        with pytest.raises(ExchangeTimeout, match=r"0\.01 s in vain for a word of rank 3"):
+        with pytest.raises(ExchangeTimeout, match=r"0\.01 s in vain for an answer of rank 3"):
             rank.word(0.01)
     watched.first.close()
     assert other.word(10) is None

@@ -78,5 +78,5 @@ def test_rank_0_does_not_wait_for_ever_for_others_to_leave():
 def test_what_is_no_list_of_words_is_told(told):
     store = InMemoryStore()
     store.put("fence 1 all", told)
-    with pytest.raises(CollectiveError, match="rank 0 has left what is no list of words"):
+    with pytest.raises(CollectiveError, match="rank 0 has sent what is no list of texts"):
         Fence(1, 2, store).gather("a", 1, "a meeting")

@@ -233,7 +233,7 @@ def test_others_say_where_they_have_looked_for_the_first_one(
     with pytest.raises(ExchangeTimeout) as error:
         Rendezvous(task(1, 2, "nobody's"), card(0), 0.2, print, hosts)
     assert "in vain for task 0 on 127.0.0.1" in str(error.value)
-    assert "from here the way goes by 127.0.0.1" in str(error.value)
+    assert "the route from here is by 127.0.0.1" in str(error.value)
     assert "MASTER_ADDR" in str(error.value)
 
 

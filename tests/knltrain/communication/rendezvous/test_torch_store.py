@@ -57,7 +57,7 @@ def test_a_store_that_is_gone_is_told_as_a_lost_peer():
         port = int(other.stdout.readline())
         client = dist.TCPStore("127.0.0.1", port, None, False, timedelta(seconds=20), False)
         TorchStore(client).put("a", "1")
-    with pytest.raises(PeerLost, match="keeps the words of all ranks does not answer"):
+    with pytest.raises(PeerLost, match="key-value store of all ranks does not answer"):
         for _ in range(3):
             TorchStore(client).get("a")
     with pytest.raises(PeerLost):

@@ -102,7 +102,7 @@ def refusals(transport: OneSidedCenter) -> None:
         try:
             refused()
         except ConfigError as error:
-            tell(transport, "workers come to the center" in str(error))
+            tell(transport, "workers visit the center" in str(error))
 
 
 def team(transport: OneSidedCenter) -> None:
