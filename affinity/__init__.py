@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         remarks,
     )
     from affinity.topology import Cache, Core, HugePages, Modes, NumaNode, SideCache, Topology
+    from affinity.wording import OptionNames, options_named
 
 _MODULE_OF = {
     **dict.fromkeys(("format_cpulist", "parse_cpulist"), "cpulist"),
@@ -64,6 +65,7 @@ _MODULE_OF = {
     **dict.fromkeys(("read_machine", "read_topology"), "machine.read"),
     **dict.fromkeys(("HbmWord", "parse_hbm"), "machine.user_override"),
     **dict.fromkeys(("physical_cores", "place_workers"), "placement.place"),
+    **dict.fromkeys(("OptionNames", "options_named"), "wording"),
     **dict.fromkeys(("Arena", "MemoryPlan", "Placement", "Plan"), "placement.plan"),
     **dict.fromkeys(("Need", "Request", "Reserve"), "placement.request"),
     "tiles_of": "placement.tiles",
@@ -103,6 +105,7 @@ __all__ = [
     "Need",
     "NumaNode",
     "ObservedBinding",
+    "OptionNames",
     "Placement",
     "PlacementError",
     "Plan",
@@ -127,6 +130,7 @@ __all__ = [
     "map_shared",
     "memory_problems",
     "observed_binding",
+    "options_named",
     "own_placement",
     "parse_cpulist",
     "parse_hbm",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from affinity import wording
 from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
 from affinity.machine.description import Description, NodeFacts, Processor, ThreadPlace
@@ -161,7 +162,8 @@ def _notes(
     if lost_hbm := [node for node in kinds if _is_anybodys(kinds[node], near[node], owners)]:
         notes.append(
             f"nothing tells whose HBM is at NUMA node {format_cpulist(lost_hbm)}, so all cores "
-            f"use all of it: if you know, say it as in --hbm {lost_hbm[0]}@{owners[0]}"
+            f"use all of it: if you know, say it as in "
+            f"{wording.hbm(f'{lost_hbm[0]}@{owners[0]}')}"
         )
     return tuple(notes)
 

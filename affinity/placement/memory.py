@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from affinity import wording
 from affinity.errors import PlacementError
 from affinity.placement.memories import Memories
 from affinity.placement.plan import Arena, KernelMode, MemoryPlan
@@ -196,11 +197,11 @@ def _no_hbm(memories: Memories, own: tuple[int, ...]) -> str:
     if any(node.side_caches for node in topology.numa_nodes):
         return (
             f"{asked} has none to put it in: a memory-side cache works by itself; "
-            "use policy 'cache' or kind 'best'"
+            f"use {wording.policy('cache')} or {wording.kind('best')}"
         )
     return (
         f"memory in HBM asked for, but this machine has {_all(memories)} only: "
-        "use kind 'best', or --hbm to say which nodes are HBM"
+        f"use {wording.kind('best')}, or {wording.hbm()} to say which nodes are HBM"
     )
 
 
@@ -209,8 +210,9 @@ def _no_dram(memories: Memories, own: tuple[int, ...]) -> str:
     topology, asked = memories.topology, "memory in DRAM asked for, but"
     everywhere = [node.id for node in topology.numa_nodes if node.cpus]
     if hidden := memories.hidden(own, ["dram"]) or memories.hidden(everywhere, ["dram"]):
-        return f"{asked} {named(topology, hidden)} {forbidden(memories)}; or use kind 'best'"
-    return f"{asked} this machine has {_all(memories)} only: use kind 'best'"
+        hidden_where = f"{named(topology, hidden)} {forbidden(memories)}"
+        return f"{asked} {hidden_where}; or use {wording.kind('best')}"
+    return f"{asked} this machine has {_all(memories)} only: use {wording.kind('best')}"
 
 
 def _all(memories: Memories) -> str:

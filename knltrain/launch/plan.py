@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from affinity import (
     Allowed,
+    OptionNames,
     Placement,
-    PlacementError,
     Plan,
     Request,
     Reserve,
-    TooManyWorkers,
     Topology,
     format_cpulist,
+    options_named,
     parse_cpulist,
     parse_hbm,
     physical_cores,
@@ -36,11 +36,13 @@ from knltrain.data.contents import DataContents
 from knltrain.errors import ConfigError
 from knltrain.launch.node_share import ALONE, NodeShare
 
-_KEY_OF_OPTION = {
-    r"policy '(\w+)'": r'placement.memory = "\1"',
-    r"kind '(\w+)'": r'placement.memory_kind = "\1"',
-    r"--hbm\b": "placement.hbm_nodes",
-}
+_KEYS: Final = OptionNames(
+    policy='placement.memory = "{}"',
+    kind='placement.memory_kind = "{}"',
+    hbm="placement.hbm_nodes",
+    hbm_nodes='placement.hbm_nodes = "{}"',
+)
+"""What affinity's messages call the keys of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,8 @@ def plan_run(config: RunConfig, node_share: NodeShare = ALONE) -> RunPlan:
 
     Raises ConfigError, DataError, or TopologyError or PlacementError of affinity.
     """
-    try:
-        plan = _plan(config, node_share)
-    except TooManyWorkers as error:
-        raise TooManyWorkers(_in_words_of_a_run(str(error)), error.most) from None
-    except PlacementError as error:
-        raise PlacementError(_in_words_of_a_run(str(error))) from None
-    return replace(plan, notes=tuple(map(_in_words_of_a_run, plan.notes)))
+    with options_named(_KEYS):
+        return _plan(config, node_share)
 
 
 def _plan(config: RunConfig, node_share: NodeShare) -> RunPlan:
@@ -322,13 +319,6 @@ def _crowded(config: RunConfig, plan: Plan) -> list[str]:
         f"backend.threads = {threads}: they take turns on cpus {format_cpulist(least.cpus)} of "
         f'worker {least.rank}; expected {len(least.cpus)} at most, or "auto"'
     ]
-
-
-def _in_words_of_a_run(text: str) -> str:
-    """A message of affinity, with configuration keys in place of its command-line options."""
-    for option, key in _KEY_OF_OPTION.items():
-        text = re.sub(option, key, text)
-    return text
 
 
 def _at_home_anywhere(config: RunConfig) -> RunConfig:
