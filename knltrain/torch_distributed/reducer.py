@@ -9,12 +9,11 @@ from typing import Any, final
 import torch
 import torch.distributed as dist
 
+from knltrain.communication.internode.torch_failure import first_line, kind_of
 from knltrain.communication.reduction import Reducer, Reduction
 from knltrain.communication.reduction.reducer import check_values
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
 from knltrain.vectors import FloatArray
-
-_SIGNS_OF_LOSS = ("onnection", "Broken pipe", "reset by peer", "is gone")
 
 
 @final
@@ -96,13 +95,11 @@ class _Work(Reduction):
     def _translated(self, error: Exception) -> KnltrainError:
         if isinstance(error, KnltrainError):
             return error
-        lines = str(error).strip().splitlines()
-        text = lines[0] if lines else type(error).__name__
-        if "imed out" in text or "imeout" in text:
+        kind, text = kind_of(error), first_line(error)
+        if kind is ExchangeTimeout:
             return ExchangeTimeout(
                 f"{self._name} took more than {self._limit_seconds:g} s: {text}; if a rank can be "
                 "so much slower than the others, give the reducer a longer timeout_seconds"
             )
-        gone = any(sign in text for sign in _SIGNS_OF_LOSS)
-        kind = PeerLost if gone else CollectiveError
-        return kind(f"{self._name} failed{', another rank is gone' * gone}: {text}")
+        gone = ", another rank is gone" if kind is PeerLost else ""
+        return kind(f"{self._name} failed{gone}: {text}")

@@ -13,9 +13,10 @@ import torch.distributed as dist
 from knltrain.cluster import MeetingPoint, set_unless_set
 from knltrain.communication.communication_cores import made_there, take_place_behind
 from knltrain.communication.internode.collective import ByteArray, NodeCollective
+from knltrain.communication.internode.torch_failure import first_line, kind_of
 from knltrain.communication.rendezvous.interface_variables import GLOO, check_named
 from knltrain.communication.rendezvous.network_interface import interface_of, is_loopback
-from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError, PeerLost
+from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
 from knltrain.vectors import FloatArray
 
 
@@ -67,7 +68,7 @@ class TorchCollective(NodeCollective):
         except (RuntimeError, ValueError) as error:
             raise CollectiveError(
                 f"node {node} cannot reach the others by '{name}' at {meeting_point.host}, port "
-                f"{meeting_point.port}: {_first_line(error)}; exchange.between_nodes names another "
+                f"{meeting_point.port}: {first_line(error)}; exchange.between_nodes names another "
                 "way"
             ) from error
 
@@ -116,15 +117,13 @@ class TorchCollective(NodeCollective):
         except KnltrainError:
             raise
         except RuntimeError as error:
-            text = _first_line(error)
-            if "imed out" in text or "imeout" in text:
+            kind, text = kind_of(error), first_line(error)
+            if kind is ExchangeTimeout:
                 raise ExchangeTimeout(
                     f"{what} between nodes by '{self.name}' took more than {limit_seconds:g} s: "
                     f"{text}; if a node can be so much slower than the others, raise "
                     "exchange.timeout_seconds"
                 ) from error
-            gone = any(word in text for word in ("onnection", "Broken pipe", "reset by peer"))
-            kind = PeerLost if gone else CollectiveError
             raise kind(f"{what} between nodes by '{self.name}' failed: {text}") from error
 
 
@@ -134,7 +133,3 @@ def _take_interface(own_address: str) -> None:
     interface = interface_of(own_address)
     if interface is not None:
         set_unless_set({"GLOO_SOCKET_IFNAME": interface})
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
