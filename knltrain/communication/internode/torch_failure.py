@@ -1,7 +1,7 @@
 """What a failed operation of torch.distributed means.
 
-The backends of PyTorch raise RuntimeError for everything, and tell the cause in words alone. This is
-the one place that reads them; knltrain's own backends raise errors of their own.
+The backends of PyTorch raise RuntimeError for everything, and tell the cause in words alone. This
+is the one place that reads them; knltrain's own backends raise errors of their own.
 """
 
 from __future__ import annotations
