@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from affinity.sizes import format_bytes
+from knltrain.bench.columns import columns
 from knltrain.bench.exchange.sizes import format_size
 
 Report = Mapping[str, Any]
@@ -14,10 +15,6 @@ Report = Mapping[str, Any]
 def format_table(report: Report) -> str:
     """Return a line for each size and contestant, then the gain of packing, and absent peers."""
     compared = list(report["peers"])
-    head = (
-        f"{'vector':>9}  {'':<20}{'time':>12}{'least':>12}{'GB/s':>9}{'of copy':>9}"
-        f"{''.join(f'{name:>14}' for name in compared)}"
-    )
     lines = [
         f"{report['workers']} workers with {cores_each(report)} each on "
         f"{report['machine']['model']}, medians of {report['rounds']} alternating rounds",
@@ -27,7 +24,6 @@ def format_table(report: Report) -> str:
         "GB/s of the vectors; 'of copy' is for the bytes that must move; "
         "under a library's name: how many times as fast as it",
         "",
-        head,
         *_rows(report, compared),
         *_lines_of_fit(report),
         *_packing(report),
@@ -42,18 +38,21 @@ def format_table(report: Report) -> str:
 def _rows(report: Report, compared: list[str]) -> list[str]:
     found, before = [], None
     for row in report["rows"]:
-        size = format_size(row["bytes"])
-        ratios = (
-            f"{row['faster_than'][name]:>13.2f}x" if name in row["faster_than"] else f"{'':>14}"
-            for name in compared
-        )
+        size, fast = format_size(row["bytes"]), row["faster_than"]
         found.append(
-            f"{size if size != before else '':>9}  {row['contestant']:<20}"
-            f"{_time(row['seconds']):>12}{_time(row['least_seconds']):>12}"
-            f"{row['gbytes_per_second']:>9.3g}{row['share_of_copy']:>9.3g}{''.join(ratios)}".rstrip()
+            (
+                size if size != before else "",
+                row["contestant"],
+                _time(row["seconds"]),
+                _time(row["least_seconds"]),
+                f"{row['gbytes_per_second']:.3g}",
+                f"{row['share_of_copy']:.3g}",
+                *(f"{fast[name]:.2f}x" if name in fast else "" for name in compared),
+            )
         )
         before = size
-    return found
+    head = ("vector", "", "time", "least", "GB/s", "of copy", *compared)
+    return columns(head, found, left=(1,))
 
 
 def _lines_of_fit(report: Report) -> list[str]:
@@ -69,20 +68,22 @@ def _packing(report: Report) -> list[str]:
     packing = report["packing"]
     if packing is None:
         return []
-    found = [
+    rows = [
+        (
+            row["contestant"],
+            _time(row["packed_seconds"]),
+            _time(row["layers_seconds"]),
+            f"{row['gain']:.2f}x",
+            f"{row['predicted_gain']:.2f}x" if row["predicted_gain"] else "-",
+        )
+        for row in packing["rows"]
+    ]
+    return [
         "",
         f"{packing['network']}: {format_bytes(packing['bytes'])} packed, "
         f"or its {packing['layers']} parameter tensors one by one",
-        f"  {'':<20}{'packed':>12}{'one by one':>12}{'gain':>9}{'predicted':>11}",
+        *columns(("", "packed", "one by one", "gain", "predicted"), rows),
     ]
-    for row in packing["rows"]:
-        predicted = row["predicted_gain"]
-        found.append(
-            f"  {row['contestant']:<20}{_time(row['packed_seconds']):>12}"
-            f"{_time(row['layers_seconds']):>12}{row['gain']:>8.2f}x"
-            f"{f'{predicted:.2f}x' if predicted else '-':>11}"
-        )
-    return found
 
 
 def cores_each(report: Report) -> str:

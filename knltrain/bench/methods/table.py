@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from knltrain.bench.columns import columns
 from knltrain.bench.methods.entrants import ALONE
 from knltrain.bench.methods.report import ORIGINAL
 
@@ -52,44 +53,48 @@ def _link(report: Report) -> list[str]:
 
 
 def _results(report: Report, whole: list[dict[str, Any]]) -> list[str]:
-    asked = f"to {report['asked_accuracy']:.1%}"
     head = (
-        f"{'':<21}{'accuracy':>9}{'least':>9}{asked:>10}{'epochs':>8}{f'by {ALONE}':>15}"
-        f"{f'by {ORIGINAL}':>19}{'images/s':>10}  settings"
-    )
-    return [head, *map(_result, whole)]
+        "", "accuracy", "least", f"to {report['asked_accuracy']:.1%}", "epochs", f"by {ALONE}",
+        f"by {ORIGINAL}", "images/s", "settings",
+    )  # fmt: skip
+    return columns(head, map(_result, whole), left=(0, len(head) - 1))
 
 
-def _result(row: Mapping[str, Any]) -> str:
+def _result(row: Mapping[str, Any]) -> tuple[str, ...]:
     seconds, epochs = row["seconds_to_accuracy"], row["epochs_to_accuracy"]
-    given = ", ".join(f"{key} {value}" for key, value in row["settings"].items() if value)
     return (
-        f"{row['entrant']:<21}{row['accuracy']:>9.2%}{row['least_accuracy']:>9.2%}"
-        f"{f'{seconds:.2f} s' if seconds is not None else 'never':>10}"
-        f"{f'{epochs:.2f}' if epochs is not None else '-':>8}"
-        f"{_times(row['faster_than_one']):>15}{_times(row['faster_than_original']):>19}"
-        f"{row['images_per_second']:>10,.0f}  {given}"
+        row["entrant"],
+        f"{row['accuracy']:.2%}",
+        f"{row['least_accuracy']:.2%}",
+        f"{seconds:.2f} s" if seconds is not None else "never",
+        f"{epochs:.2f}" if epochs is not None else "-",
+        _times(row["faster_than_one"]),
+        _times(row["faster_than_original"]),
+        f"{row['images_per_second']:,.0f}",
+        ", ".join(f"{key} {value}" for key, value in row["settings"].items() if value),
     )
 
 
 def _costs(whole: list[dict[str, Any]]) -> list[str]:
+    head = ("", "reading", "set-up", "training", *SHOWN_COSTS.values(), "communication")
     return [
         "seconds before the first step; of the training time, the share of each cost, and of "
         "communication: waiting and moving. In moving is the center's update where it is not in "
         "center",
         "",
-        f"{'':<21}{'reading':>9}{'set-up':>9}{'training':>10}"
-        f"{''.join(f'{name:>10}' for name in SHOWN_COSTS.values())}{'communication':>15}",
-        *map(_cost, whole),
+        *columns(head, map(_cost, whole)),
     ]
 
 
-def _cost(row: Mapping[str, Any]) -> str:
+def _cost(row: Mapping[str, Any]) -> tuple[str, ...]:
     costs, training = row["cost_seconds"], row["train_seconds"]
-    shares = "".join(f"{costs[name] / training:>10.1%}" for name in SHOWN_COSTS)
     return (
-        f"{row['entrant']:<21}{costs['reading']:>7.2f} s{costs['set_up']:>7.2f} s{training:>8.2f} s"
-        f"{shares}{row['communication_share']:>15.1%}"
+        row["entrant"],
+        f"{costs['reading']:.2f} s",
+        f"{costs['set_up']:.2f} s",
+        f"{training:.2f} s",
+        *(f"{costs[name] / training:.1%}" for name in SHOWN_COSTS),
+        f"{row['communication_share']:.1%}",
     )
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from knltrain.bench.columns import columns
 from knltrain.bench.exchange.table import cores_each
+
+_HEAD = (
+    "", "images/s", "of one host", "hidden", "in trace", "computing", "communication", "rounds"
+)  # fmt: skip
 
 
 def format_table(report: Mapping[str, Any]) -> str:
@@ -23,17 +28,8 @@ def format_table(report: Mapping[str, Any]) -> str:
         f"rounds of {report['steps']} steps",
         f"{machine['model']}: sgemm and copy {'; '.join(bounds)}",
         "",
-        f"{'':<14}{'images/s':>10}{'of one host':>14}{'hidden':>9}{'in trace':>10}"
-        f"{'computing':>11}{'communication':>22}   rounds",
+        *columns(_HEAD, map(_cells, report["rows"]), left=(0, len(_HEAD) - 1)),
     ]
-    for row in report["rows"]:
-        share = "" if row["efficiency"] is None else f"{row['efficiency']:.3f}"
-        rounds = ", ".join(f"{each:.2f}" for each in row["efficiencies"])
-        hidden = f"{_percent(row['hidden']):>9}{_percent(row['hidden_in_trace']):>10}"
-        rate = f"{row['images_per_second']:>10.2f}"
-        lines.append(
-            f"{row['name']:<14}{rate}{share:>14}{hidden}{_parts_of_step(row)}   {rounds}".rstrip()
-        )
     lines += ["", *_ratio(report)]
     lines += [f"{row['name']}: {row['what']}" for row in report["rows"]]
     return "\n".join(lines)
@@ -56,13 +52,19 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def _parts_of_step(row: Mapping[str, Any]) -> str:
-    """Milliseconds of a step, and the share of communication."""
-    if row["communication_seconds"] is None:
-        return f"{'':>33}"
-    computing = f"{1e3 * row['computing_seconds']:.1f} ms"
-    share = f"{1e3 * row['communication_seconds']:.1f} ms, {row['communication_share']:.1%}"
-    return f"{computing:>11}{share:>22}"
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    computing, communication = row["computing_seconds"], row["communication_seconds"]
+    known = communication is not None
+    return (
+        row["name"],
+        f"{row['images_per_second']:.2f}",
+        "" if row["efficiency"] is None else f"{row['efficiency']:.3f}",
+        _percent(row["hidden"]),
+        _percent(row["hidden_in_trace"]),
+        f"{1e3 * computing:.1f} ms" if known else "",
+        f"{1e3 * communication:.1f} ms, {row['communication_share']:.1%}" if known else "",
+        ", ".join(f"{each:.2f}" for each in row["efficiencies"]),
+    )
 
 
 def _ratio(report: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from affinity import allowed_cpus, pinned_command, read_topology
+from knltrain.bench.columns import columns
 from knltrain.bench.mpiexec import mpiexec
 from knltrain.bench.step.peer_process import PeerError
 
@@ -52,16 +53,17 @@ def format_table(report: dict[str, Any]) -> str:
     """Return a line for each operation."""
     machine, rates, shares = report["machine"], report["bytes_per_second"], report["share_of_copy"]
     doing = {"sleep": "sleeps"}.get(report["owner"], f"computes ({report['owner']})")
+    rows = [
+        (name, f"{rate / 1e9:.2f}", f"{shares[name]:.2f}" if name in shares else "")
+        for name, rate in rates.items()
+    ]
     lines = [
         f"{report['library']}, {report['transport']}, {machine['cpus']} cpus of {machine['model']}",
         f"vectors of {report['bytes'] / 1e6:g} MB, at an owner that {doing}; medians of "
         f"{len(report['seconds']['copy'])} rounds",
         "GB/s of the vectors; 'of copy' is for the bytes that must move",
-        f"  {'':<12}{'GB/s':>8}{'of copy':>9}",
+        *columns(("", "GB/s", "of copy"), rows),
     ]
-    for name, rate in rates.items():
-        share = f"{shares[name]:>9.2f}" if name in shares else ""
-        lines.append(f"  {name:<12}{rate / 1e9:>8.2f}{share}")
     return "\n".join(lines)
 
 

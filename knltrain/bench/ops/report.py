@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import exp, log
 from typing import Any
 
+from knltrain.bench.columns import columns
+
 Row = Mapping[str, Any]
 
 
@@ -78,6 +80,28 @@ def _place(row: Row) -> tuple[str, ...]:
     return row["operation"], row["shape"], row["direction"]
 
 
+_HEAD = (
+    "operation", "shape", "direction", "by", "ms", "GFLOP/s", "of sgemm", "GB/s", "of copy"
+)  # fmt: skip
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    def shown(key: str, digits: int) -> str:
+        return "" if row[key] is None else f"{row[key]:.{digits}f}"
+
+    return (
+        row["operation"],
+        row["shape"],
+        row["direction"],
+        row["implementation"] + (f"/{row['algorithm']}" if row["algorithm"] else ""),
+        shown("milliseconds", 2),
+        shown("gflops", 0),
+        shown("share_of_sgemm", 2),
+        shown("gbytes_per_second", 1),
+        shown("share_of_copy", 2),
+    )
+
+
 def format_table(report: dict[str, Any]) -> str:
     """Return the report as text."""
     lines = [
@@ -87,20 +111,8 @@ def format_table(report: dict[str, Any]) -> str:
         f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
         *(f"{name}={value}" for name, value in report["settings"].items()),
         "",
-        f"{'operation':<20}{'shape':<34}{'direction':<18}{'by':<20}{'ms':>9}{'GFLOP/s':>9}"
-        f"{'of sgemm':>10}{'GB/s':>8}{'of copy':>9}",
+        *columns(_HEAD, map(_cells, report["rows"]), left=range(4)),
     ]
-    for row in report["rows"]:
-        by = row["implementation"] + (f"/{row['algorithm']}" if row["algorithm"] else "")
-        rate = (
-            f"{row['gflops']:>9.0f}{row['share_of_sgemm']:>10.2f}{'':>17}"
-            if row["gflops"]
-            else f"{'':>19}{row['gbytes_per_second']:>8.1f}{row['share_of_copy']:>9.2f}"
-        )
-        lines.append(
-            f"{row['operation']:<20}{row['shape']:<34}{row['direction']:<18}{by:<20}"
-            f"{row['milliseconds']:>9.2f}{rate}"
-        )
     for row in report["comparisons"]:
         lines.append(
             f"{row['operation']} {row['direction']}: {row['implementation']} "

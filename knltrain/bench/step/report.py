@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from knltrain.bench.columns import columns
 from knltrain.bench.step.peers import OTHERS, OURS
 
 
@@ -70,20 +71,16 @@ def best_peer(measured: Measured) -> dict[str, Any] | None:
 
 def format_table(report: dict[str, Any]) -> str:
     """Return the report as text."""
-    shown = report["rows"]
-    width = 2 + max(len(row["implementation"]) for row in shown)
     head = (
-        f"{'':<{width}}{'images/s':>10}{'of sgemm':>10}{'ours to it':>12}{'peak GiB':>10}"
-        f"{'ours to its':>13}{'first loss':>14}  version"
-    )
+        "", "images/s", "of sgemm", "ours to it", "peak GiB", "ours to its", "first loss", "version"
+    )  # fmt: skip
     lines = [
         f"{report['network']}, batch {report['batch']}, {_crew(report)} on "
         f"{report['machine']['model']}, medians of {report['rounds']} alternating rounds",
         f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, "
         f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
         "",
-        head,
-        *(_line(row, width) for row in shown),
+        *columns(head, map(_cells, report["rows"]), left=(0, len(head) - 1)),
     ]
     if report["losses_agree"] is None:
         lines.append("dropout draws differently in each: their first losses cannot agree")
@@ -92,13 +89,17 @@ def format_table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _line(row: Mapping[str, Any], width: int) -> str:
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     rate = row["images_per_second"]
     return (
-        f"{row['implementation']:<{width}}{rate:>10,.{0 if rate >= 100 else 2}f}"
-        f"{row['share_of_sgemm_peak']:>10.2f}{row['ours_to_it']:>11.2f}x"
-        f"{row['peak_bytes'] / 2**30:>10.2f}{row['our_peak_to_its']:>12.2f}x"
-        f"{row['first_loss']:>14.6f}  {row['version']}"
+        row["implementation"],
+        f"{rate:,.{0 if rate >= 100 else 2}f}",
+        f"{row['share_of_sgemm_peak']:.2f}",
+        f"{row['ours_to_it']:.2f}x",
+        f"{row['peak_bytes'] / 2**30:.2f}",
+        f"{row['our_peak_to_its']:.2f}x",
+        f"{row['first_loss']:.6f}",
+        row["version"],
     )
 
 
