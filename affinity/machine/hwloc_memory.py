@@ -3,8 +3,7 @@
 Since 2.0 hwloc gives memory without cpus the cpus that it is near to, so MCDRAM and the DRAM beside
 it have the same set. Other facts must decide which of them owns the cpus.
 
-hwloc's info MemoryTier is ignored; it is not the kernel's tier. hwloc makes a new tier where
-bandwidths differ by more than a tenth, so a tier is no more evidence of HBM than the bandwidths.
+hwloc's MemoryTier is ignored: it only says that bandwidths differ by more than a tenth.
 """
 
 from __future__ import annotations

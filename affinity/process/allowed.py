@@ -17,13 +17,7 @@ from affinity.process.binding import allowed_cpus
 from affinity.process.cgroup import Cpuset, read_cpu_quota, read_cpuset, read_memory_limit
 from affinity.process.memory_policy import memory_policy
 from affinity.process.own import PLACEMENT_VARIABLE
-from affinity.process.slurm import (
-    SlurmWords,
-    bound_by,
-    slurm_notes,
-    slurm_words,
-    way_to_more_cpus,
-)
+from affinity.process.slurm import SlurmWords, bound_by, slurm_notes, slurm_words, way_to_more_cpus
 from affinity.sizes import format_bytes
 
 _ROOT = Path("/")

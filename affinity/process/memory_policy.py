@@ -94,9 +94,7 @@ def bind_memory(
     if any of them cannot be moved. Raises MemoryPolicyError as `set_memory_policy` does.
     """
     policy = _checked(mode, nodes)
-    flags = _MF_MOVE if move else 0
-    if move and mode == "bind":
-        flags |= _MF_STRICT
+    flags = _MF_MOVE | _MF_STRICT * (mode == "bind") if move else 0
     try:
         kernel_call.kernel_call("mbind", address, size, *packed(policy), flags)
     except OSError as error:
@@ -109,8 +107,7 @@ def apply_memory_policy(
 ) -> AppliedPolicy:
     """Do as `set_memory_policy`, in the next weaker mode if this kernel does not know the mode.
 
-    Where policies are forbidden (a container's filter) or unknown this is a note, and an error only
-    if the policy is `required`.
+    Forbidden (by a container's filter) or unknown policies are an error only if `required`.
     """
     return as_far_as_possible(set_memory_policy, mode, nodes, required)
 

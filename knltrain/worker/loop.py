@@ -31,8 +31,7 @@ class Worker:
     the one that the method moves is the transport's own memory, so a plain exchange copies nothing.
 
     `step` counts the steps of this worker, `progress` those of the run; see `termination`. `clocks`
-    are given if they have been running before; otherwise they are those of the team. `requests` are
-    those to all workers between two steps; `stopped` tells whether one has stopped the run.
+    default to those of the team. `stopped` tells whether one of the `requests` has stopped the run.
     """
 
     def __init__(
@@ -51,18 +50,14 @@ class Worker:
         requests: Requests | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
-        self.step = start.step
-        self.stopped = False
+        self.step, self.stopped = start.step, False
         self.requests = NobodyAsks() if requests is None else requests
         apart = strategy.method.comes_at_any_time
         self.progress = RunProgress(termination, total_steps, strategy.team, may_be_apart=apart)
         self.synchronisation = Synchronisation(strategy, self.progress)
-        self.batches = batches
-        self.backend = backend
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.strategy = strategy
-        self.team = strategy.team
+        self.batches, self.learning_rate = batches, learning_rate
+        self.backend, self.optimizer = backend, optimizer
+        self.strategy, self.team = strategy, strategy.team
         self.observers = list(observers)
         self.clocks = Clocks.over(self.team.clocks) if clocks is None else clocks
         self.evaluation: Evaluation | None = None
@@ -130,12 +125,7 @@ class Worker:
         """
         errors: list[Exception] = []
         closing = [observer.close for observer in self.observers]
-        for close in (
-            *closing,
-            self.requests.close,
-            self.backend.close,
-            self.strategy.close,
-        ):
+        for close in (*closing, self.requests.close, self.backend.close, self.strategy.close):
             try:
                 close()
             except Exception as error:  # noqa: BLE001  (the others still hold something)

@@ -20,7 +20,8 @@ from vectorized_ops.torch import _looks as looks
 from vectorized_ops.torch._alterations import stays_whole
 from vectorized_ops.torch._reads import NotTraceableError, Reads, name_of
 from vectorized_ops.torch._snapshots import Same
-from vectorized_ops.torch._values import Tracer, asked_of_values
+from vectorized_ops.torch._tracer import Tracer
+from vectorized_ops.torch._values import asked_of_values
 
 TENSOR = Tensor
 """Stands in a `Call` where a tensor was given."""

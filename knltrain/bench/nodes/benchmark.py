@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,8 @@ def run_nodes_benchmark(
     ("all",). A row of the report has
 
     - the images per second of all workers, median and each round's;
-    - the efficiency: the median, over the rounds, of its speed divided by that of ours, or of
-      DDP's, on one host (ours by `sync_easgd3`, the fastest there, whatever the method between
-      hosts);
+    - the efficiency: the median, over the rounds, of its speed divided by that of ours (by
+      `sync_easgd3`, the fastest there), or of DDP's, on one host;
     - the share of communication that is `hidden`;
     - the seconds of each part of a step (`knltrain.bench.nodes.training.Found`).
 
@@ -65,20 +65,17 @@ def run_nodes_benchmark(
     """
     compared, described = named(chosen), network_of(network)
     groups = _groups(nodes, workers_per_core)
-    found: dict[str, list[Found]] = {each.name: [] for each in compared}
     with signals_raise(), hosts(nodes, gbits, latency_us) as made, temporary_folder() as kept:
         write_job(kept.path, described, batch, SEED)
         ground = Ground(made, groups, network, kept.path, batch, steps, trace_steps)
         link = link_gbytes_per_second(made)
         before = _machine(ground.cpus)
-        for number in range(1, rounds + 1):
-            for each in compared:
-                one = _train(each, ground, kept.path)
-                found[each.name].append(one)
-                _keep(one, each.name, traces)
-                tell(
-                    f"round {number} of {rounds}, {each.name}: {one.images_per_second:.2f} images/s"
-                )
+        found: dict[str, list[Found]] = {each.name: [] for each in compared}
+        for number, each in product(range(1, rounds + 1), compared):
+            one = _train(each, ground, kept.path)
+            found[each.name].append(one)
+            _keep(one, each.name, traces)
+            tell(f"round {number} of {rounds}, {each.name}: {one.images_per_second:.2f} images/s")
         after = _machine(ground.cpus)
     return {
         "machine": {"model": read_topology().model, "before": before, "after": after},

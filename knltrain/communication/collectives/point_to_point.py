@@ -19,8 +19,7 @@ from knltrain.communication.collectives.peer_wait import PeerWait
 from knltrain.communication.collectives.segment import GroupSegment
 from knltrain.errors import CollectiveError, KnltrainError
 
-_LIVENESS_SECONDS = 0.1
-_LOOKS = 50
+_LIVENESS_SECONDS, _LOOKS = 0.1, 50
 _SHORTEST_NAP_SECONDS, _LONGEST_NAP_SECONDS = 20e-6, 500e-6
 
 
@@ -104,10 +103,8 @@ class PointToPoint:
         return True
 
     def _move_on(self) -> int:
-        moved = 0
-        for rank, queue in enumerate(self._outgoing):
-            if queue:
-                moved += self._send_to(rank, queue)
+        queues = enumerate(self._outgoing)
+        moved = sum(self._send_to(rank, queue) for rank, queue in queues if queue)
         for rank in range(self._segment.ranks):
             if self._incoming[rank].has_header or self._asked(rank):
                 moved += self._receive_from(rank)
@@ -127,11 +124,9 @@ class PointToPoint:
 
     def _receive_from(self, rank: int) -> int:
         message, channel = self._incoming[rank], self._from[rank]
-        moved = 0
+        moved = 0 if message.has_header else message.read_header(channel)
         if not message.has_header:
-            moved += message.read_header(channel)
-            if not message.has_header:
-                return moved
+            return moved
         if message.request is None:
             message.request = self._first_wanting(rank, message.tag)
         moved += message.advance(channel)

@@ -1,7 +1,6 @@
 """Atomics on words that several processes share: acquire loads, release stores, locks, polling.
 
-x86 keeps the order of plain loads and of plain stores. Other processors do not, and a compiler may
-drop a repeated load. Acquire and release state the order that every processor must keep.
+Acquire and release state the order for processors other than x86, and for the compiler.
 """
 
 from __future__ import annotations
@@ -136,8 +135,7 @@ def watch(sequences: Words, abort_word: Words, sequence: int, pauses: int, yield
     first polls, yields the core after each of the others. Returns P if all are there, ABORTED if
     the abort word is not 0, else the first missing rank.
     """
-    workers = sequences.shape[0]
-    rank = 0
+    workers, rank = sequences.shape[0], 0
     for look in range(pauses + yields):
         while _load_acquire(sequences, rank) >= sequence:
             rank += 1
@@ -170,8 +168,7 @@ def add(words: Words, index: int, value: int) -> int:
 def take(locks: Words, index: int, holder: int, looks: int) -> int:
     """Acquire a lock (its word is 0 when free) for ``holder``, with at most ``looks`` polls.
 
-    Returns 0 if it was acquired, else its holder. Pauses after each of the first polls, yields the
-    core after each of the others.
+    Returns 0 if it was acquired, else its holder. The first polls pause, the others yield the core.
     """
     found = 0
     for look in range(looks):

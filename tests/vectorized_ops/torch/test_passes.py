@@ -20,8 +20,8 @@ from torch.func import functional_call
 from vectorized_ops.torch import OptimizationWarning, _passes, _reads, fusion_of, optimize
 from vectorized_ops.torch._classes import passes_of
 from vectorized_ops.torch._snapshots import snapshot
+from vectorized_ops.torch._tracer import Tracer
 from vectorized_ops.torch._tracing import trace
-from vectorized_ops.torch._values import Tracer
 
 IMAGES = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 

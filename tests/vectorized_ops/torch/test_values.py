@@ -4,7 +4,6 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -65,17 +64,3 @@ def test_refusals_are_not_kept_from_us() -> None:
 
     with pytest.raises(NotTraceableError, match="asks whether"):
         follow(forward)
-
-
-def test_numbers_of_numpy_are_numbers_of_the_graph() -> None:
-    graph = follow(lambda _, x: np.float64(2) * x + np.int32(3))
-    given = torch.ones(2)
-    assert torch.equal(torch.fx.GraphModule(nn.Module(), graph)(given), given * 5)
-
-
-def test_whether_a_parameter_is_trained_is_read() -> None:
-    reads, model = Reads(), Model()
-    trace(model, lambda m, x: x if m.layer.weight.requires_grad else -x, ONE, reads)
-    assert reads.changed() == []
-    model.layer.weight.requires_grad_(False)
-    assert reads.changed() == ["Linear.weight.requires_grad"]

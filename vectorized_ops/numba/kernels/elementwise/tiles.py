@@ -157,10 +157,7 @@ def kept_tile(
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         target, cut = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
-        source, delivery = (
-            lanes.pointer(4, args[4], args[5]),
-            Delivery(lanes, target, cut, *args[13:]),
-        )
+        source, delivery = lanes.pointer(4, *args[4:6]), Delivery(lanes, target, cut, *args[13:])
         between, key, bound = (lanes.same(args[i]) for i in (9, 10, 11))
         lane_numbers = builder.mul(lanes.lane_numbers(), between)
         factor = lanes.copies(args[12])

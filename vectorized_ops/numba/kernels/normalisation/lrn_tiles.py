@@ -2,8 +2,7 @@
 """Local response normalisation of one pixel over SIZE channels, as Numba intrinsics.
 
 The exponent is 3/4. A column of the pixel, one or two vectors of images, is followed through its
-channels, at least SIZE of them. The window moves with it in registers: a value is read once from
-memory, and once more from the cache. s = bias + factor * sum of x^2 over the window.
+channels, at least SIZE. Its window is in registers: a value is read from memory, then from a cache.
 """
 
 from __future__ import annotations

@@ -1,0 +1,85 @@
+"""The page of measured figures is what its script writes from the files of benchmarks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts/results"
+PAGES = [ROOT / "docs/results.md", ROOT / "docs/results_history.md", ROOT / "README.md"]
+NUMBER = re.compile(r"\d[\d,.]*")
+
+
+def results(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True)
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of all tables."""
+    lines = [line for line in text.splitlines() if re.match(r"\|(?!---)", line)]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_page_is_that_of_the_figures(tmp_path: Path) -> None:
+    done = results("write", "--page", tmp_path / "page.md")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "page.md").read_text() == PAGES[0].read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_cell_of_a_table_has_one_number(page: Path) -> None:
+    cells = [cell for row in rows(page.read_text()) for cell in row[1:]]
+    figures = [cell for cell in cells if re.fullmatch(r"[-+]?[\d,.]+( ?%)?", cell)]
+    assert len(figures) > 5
+    without_words = [cell for cell in cells if cell and not re.search("[A-Za-z]", cell)]
+    assert [cell for cell in without_words if len(NUMBER.findall(cell)) > 1] == []
+
+
+def test_every_figure_of_the_readme_is_on_the_page() -> None:
+    section = PAGES[2].read_text().split("\n## Results\n")[1].split("\n## ")[0]
+    measured = set(NUMBER.findall(PAGES[0].read_text()))
+    found = [row[1] for row in rows(section)[1:]]
+    assert len(found) > 5
+    assert [each for each in found if each not in measured] == []
+
+
+def test_newest_folder_comes_first(tmp_path: Path) -> None:
+    for day in ("2026-01-02", "2026-03-04"):
+        folder = tmp_path / day
+        folder.mkdir()
+        about = {"date": day, "name": "a machine", "what": "It has cores."}
+        (folder / "machine.json").write_text(json.dumps(about))
+        report = {
+            "library": "a library", "bytes": 1_000_000, "bytes_per_second": {"read": 2e9},
+            "share_of_copy": {"read": 0.5},
+        }  # fmt: skip
+        (folder / "one-sided.json").write_text(json.dumps(report))
+    done = results("write", "--figures", tmp_path, "--page", tmp_path / "page.md")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "page.md").read_text()
+    assert re.findall(r"^## (.*)", page, re.M) == [
+        "4 March 2026, a machine",
+        "2 January 2026, a machine",
+    ]
+    assert ["read", "2.00", "0.50"] in rows(page)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("write", "--figures", "nowhere"), "no */machine.json in nowhere"),
+        (("measure", "folder", "step-vgg"), "unknown benchmark step-vgg: expected step-lenet"),
+        ((), "required: command"),
+    ],
+)
+def test_what_cannot_be_done_is_told(words: tuple[str, ...], told: str) -> None:
+    done = results(*words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
