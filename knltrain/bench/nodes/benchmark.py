@@ -52,13 +52,11 @@ def run_nodes_benchmark(
     - the images per second of all workers, median and each round's;
     - the efficiency: the median, over the rounds, of its speed divided by that of ours (by
       `sync_easgd3`, the fastest there), or of DDP's, on one host;
-    - the share of communication that is `hidden`;
-    - the seconds of each part of a step (`knltrain.bench.nodes.training.Found`).
+    - the share of communication that is `hidden`, and the seconds of each part of a step (`Found`).
 
     Of the first `trace_steps` steps our own trainings write traces, and the last round's of each
-    are kept as `traces`/trace-NAME-RANK.json. `workers_per_core` hosts share a core, for more hosts
-    than there are cores; waiting for the core then counts as part of the work that waits.
-    `latency_us` is the delay of messages, which costs a part of a core as well.
+    are kept as `traces`/trace-NAME-RANK.json. `workers_per_core` hosts share a core: waiting for it
+    counts as part of the work that waits. `latency_us` is the delay of messages; it costs cpu time.
 
     Raises ConfigError for impossible settings, NoHosts where there can be none, PeerError when one
     fails, and RunAborted when a signal asks for the end; nothing is left behind then.
@@ -68,8 +66,7 @@ def run_nodes_benchmark(
     with signals_raise(), hosts(nodes, gbits, latency_us) as made, temporary_folder() as kept:
         write_job(kept.path, described, batch, SEED)
         ground = Ground(made, groups, network, kept.path, batch, steps, trace_steps)
-        link = link_gbytes_per_second(made)
-        before = _machine(ground.cpus)
+        link, before = link_gbytes_per_second(made), _machine(ground.cpus)
         found: dict[str, list[Found]] = {each.name: [] for each in compared}
         for number, each in product(range(1, rounds + 1), compared):
             one = _train(each, ground, kept.path)
