@@ -49,8 +49,8 @@ if TYPE_CHECKING:
         observed_binding,
         remarks,
     )
+    from affinity.terms import OptionNames, options_named
     from affinity.topology import Cache, Core, HugePages, Modes, NumaNode, SideCache, Topology
-    from affinity.wording import OptionNames, options_named
 
 _MODULE_OF = {
     **dict.fromkeys(("format_cpulist", "parse_cpulist"), "cpulist"),
@@ -65,7 +65,7 @@ _MODULE_OF = {
     **dict.fromkeys(("read_machine", "read_topology"), "machine.read"),
     **dict.fromkeys(("HbmWord", "parse_hbm"), "machine.user_override"),
     **dict.fromkeys(("physical_cores", "place_workers"), "placement.place"),
-    **dict.fromkeys(("OptionNames", "options_named"), "wording"),
+    **dict.fromkeys(("OptionNames", "options_named"), "terms"),
     **dict.fromkeys(("Arena", "MemoryPlan", "Placement", "Plan"), "placement.plan"),
     **dict.fromkeys(("Need", "Request", "Reserve"), "placement.request"),
     "tiles_of": "placement.tiles",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from affinity import wording
+from affinity import terms
 from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
 from affinity.machine.description import Description, NodeFacts, Processor, ThreadPlace
@@ -163,7 +163,7 @@ def _notes(
         notes.append(
             f"nothing tells whose HBM is at NUMA node {format_cpulist(lost_hbm)}, so all cores "
             f"use all of it: if you know, say it as in "
-            f"{wording.hbm(f'{lost_hbm[0]}@{owners[0]}')}"
+            f"{terms.hbm(f'{lost_hbm[0]}@{owners[0]}')}"
         )
     return tuple(notes)
 

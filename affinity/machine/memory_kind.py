@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from affinity import wording
+from affinity import terms
 from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, NodeFacts
 from affinity.machine.kind import Kind
@@ -61,7 +61,7 @@ def unknown_hbm(kinds: Mapping[int, Kind], description: Description) -> str | No
         return None
     return (
         f"nothing tells what kind of memory is at NUMA node {nodes}, so it is not used as HBM: if "
-        f"it is, say {wording.hbm(nodes)} or AFFINITY_HBM_NODES={nodes}"
+        f"it is, say {terms.hbm(nodes)} or AFFINITY_HBM_NODES={nodes}"
     )
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from affinity import wording
+from affinity import terms
 from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, NodeFacts
 from affinity.machine.kind import HBM_RATIO, Kind, format_ratio
@@ -146,7 +146,7 @@ def _by_bandwidth(
     if ratio > HBM_RATIO:
         sizes = f"{format_bytes(facts.memory_bytes)} beside {format_bytes(dram_bytes)} of DRAM"
         doubt = f", but with {sizes}, and in a slower memory tier, it may be CXL"
-    return Kind("unknown", f"{evidence}{doubt}; if it is HBM, say {wording.hbm(facts.id)}")
+    return Kind("unknown", f"{evidence}{doubt}; if it is HBM, say {terms.hbm(facts.id)}")
 
 
 def _bandwidths(
@@ -238,4 +238,4 @@ def _why_unknown(description: Description, facts: NodeFacts, near: Locality) -> 
         reasons.append("the firmware sets it aside (HBM or CXL)")
     if description.offline_cpus:
         reasons.append("it may be DRAM whose cpus are offline")
-    return f"{', '.join(reasons)}: if it is HBM, say {wording.hbm(facts.id)}"
+    return f"{', '.join(reasons)}: if it is HBM, say {terms.hbm(facts.id)}"

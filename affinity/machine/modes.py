@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from affinity import wording
+from affinity import terms
 from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description
 from affinity.machine.distance_tables import SNC_CLUSTERS
@@ -170,7 +170,7 @@ def _no_hbm_in_sight(description: Description, unknown: str) -> tuple[str, str]:
         return (
             "flat, cache or flat with HBM offline; cannot be told",
             f"a Xeon Max with memory of unknown kind at NUMA node {unknown}: it is flat if that is "
-            f"HBM ({wording.hbm(unknown)}), as nothing else is, nor is there a memory-side cache",
+            f"HBM ({terms.hbm(unknown)}), as nothing else is, nor is there a memory-side cache",
         )
     return (
         "cache or flat with HBM offline; cannot be told",

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from affinity import wording
+from affinity import terms
 from affinity.placement.fitting import Filling
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, aim, forbidden
@@ -80,7 +80,7 @@ def _unknown_notes(memories: Memories, aims: Sequence[Aim], budgets: Sequence[in
     if plan.policy != "strict" or plan.need_bytes is not None:
         return []
     return [
-        f"{wording.policy('strict')}, but what a worker needs is not known, so nothing was "
+        f"{terms.policy('strict')}, but what a worker needs is not known, so nothing was "
         f"checked: the kernel kills one that takes more than {format_bytes(min(budgets))}"
     ]
 
@@ -101,13 +101,11 @@ def _hidden_notes(memories: Memories, seats: Sequence[Placement], request: Reque
 def _idle_policy_notes(memories: Memories, aims: Sequence[Aim], request: Request) -> list[str]:
     """Notes on policies that have no effect on this machine."""
     if request.policy == "cache" and not _side_caches(memories):
-        return [
-            f"{wording.policy('cache')}, but no memory-side cache is known here: it does nothing"
-        ]
+        return [f"{terms.policy('cache')}, but no memory-side cache is known here: it does nothing"]
     if request.policy == "weighted" and (alone := [a for a in aims if a.plan.mode == "default"]):
         where = named(memories.topology, sorted({node for a in alone for node in a.targets}))
         return [
-            f"{wording.policy('weighted')}, but next to the cores there is only {where}: nothing "
+            f"{terms.policy('weighted')}, but next to the cores there is only {where}: nothing "
             "to weigh"
         ]
     return []

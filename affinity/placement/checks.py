@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import get_args
 
-from affinity import wording
+from affinity import terms
 from affinity.errors import PlacementError
 from affinity.placement.request import MemoryPolicy, Request, Strategy, Unit, WantedKind
 from affinity.placement.wording import counted
@@ -22,9 +22,9 @@ def check_request(request: Request) -> None:
         _check_by_hand(request)
     if request.policy in ("none", "cache") and request.kind != "best":
         raise PlacementError(
-            f"memory of {wording.kind(request.kind)} asked for with "
-            f"{wording.policy(request.policy)}, which ties it to nothing: use "
-            f"{wording.policy('spill')} or 'strict'"
+            f"memory of {terms.kind(request.kind)} asked for with "
+            f"{terms.policy(request.policy)}, which ties it to nothing: use "
+            f"{terms.policy('spill')} or 'strict'"
         )
     reserve = request.reserve
     if reserve.communication_on_siblings and not reserve.communication_cores:
@@ -76,8 +76,8 @@ def _check_needs(request: Request) -> None:
         raise PlacementError(f"need {repeated[0]!r} is given more than once: add them up")
     if request.policy == "split" and not request.needs:
         raise PlacementError(
-            f"{wording.policy('split')} puts each need where it asks to be, but no needs are "
-            f"given: name them (weights: hbm, data: dram), or use {wording.policy('spill')}"
+            f"{terms.policy('split')} puts each need where it asks to be, but no needs are "
+            f"given: name them (weights: hbm, data: dram), or use {terms.policy('spill')}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from affinity import wording
+from affinity import terms
 from affinity.errors import PlacementError
 from affinity.placement.memories import Memories
 from affinity.placement.plan import Arena, KernelMode, MemoryPlan
@@ -197,11 +197,11 @@ def _no_hbm(memories: Memories, own: tuple[int, ...]) -> str:
     if any(node.side_caches for node in topology.numa_nodes):
         return (
             f"{asked} has none to put it in: a memory-side cache works by itself; "
-            f"use {wording.policy('cache')} or {wording.kind('best')}"
+            f"use {terms.policy('cache')} or {terms.kind('best')}"
         )
     return (
         f"memory in HBM asked for, but this machine has {_all(memories)} only: "
-        f"use {wording.kind('best')}, or {wording.hbm()} to say which nodes are HBM"
+        f"use {terms.kind('best')}, or {terms.hbm()} to say which nodes are HBM"
     )
 
 
@@ -211,8 +211,8 @@ def _no_dram(memories: Memories, own: tuple[int, ...]) -> str:
     everywhere = [node.id for node in topology.numa_nodes if node.cpus]
     if hidden := memories.hidden(own, ["dram"]) or memories.hidden(everywhere, ["dram"]):
         hidden_where = f"{named(topology, hidden)} {forbidden(memories)}"
-        return f"{asked} {hidden_where}; or use {wording.kind('best')}"
-    return f"{asked} this machine has {_all(memories)} only: use {wording.kind('best')}"
+        return f"{asked} {hidden_where}; or use {terms.kind('best')}"
+    return f"{asked} this machine has {_all(memories)} only: use {terms.kind('best')}"
 
 
 def _all(memories: Memories) -> str:

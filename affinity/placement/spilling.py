@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from affinity import wording
+from affinity import terms
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, Part
 from affinity.placement.plan import MemoryPlan, Placement
@@ -36,7 +36,7 @@ def spill_notes(
     return [
         f"what exceeds the HBM of {numbered('worker', ways)} goes to HBM of other workers, as long "
         f"as that has room, before DRAM: the kernel counts it as nearer (worker {rank}: {order}); "
-        f"use {wording.policy('strict')}, or needs that fit"
+        f"use {terms.policy('strict')}, or needs that fit"
     ]
 
 

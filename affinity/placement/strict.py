@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from affinity import wording
+from affinity import terms
 from affinity.errors import PlacementError
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim
@@ -35,7 +35,7 @@ def check_strict(
     limit, each = memories.allowed.memory_bytes, aims[0].parts[0].bytes
     if over_limit and limit is not None and each:
         raise PlacementError(
-            f"{wording.policy('strict')}: {over_limit}: the kernel would kill one. Way out: "
+            f"{terms.policy('strict')}: {over_limit}: the kernel would kill one. Way out: "
             f"{_fewer(limit // each)}needs of at most {format_bytes(limit // len(aims))}, or a "
             "higher limit"
         )
@@ -55,11 +55,11 @@ def _too_much(memories: Memories, rank: int, aims: Sequence[Aim], budget: int) -
     files = f" and {format_bytes(cached)} of cached files" if cached else ""
     fewer = _fewer((free + cached) // need, " there")
     return (
-        f"{wording.policy('strict')}: worker {rank} needs {format_bytes(need)}, but its share of "
+        f"{terms.policy('strict')}: worker {rank} needs {format_bytes(need)}, but its share of "
         f"{named(memories.topology, part.targets)} is {format_bytes(budget)} "
         f"({format_bytes(free)} free{files}, {counted(sharing, 'worker')} there): the kernel would "
         f"kill it. Way out: {fewer}needs of at most {format_bytes(budget)}, or "
-        f"{wording.policy('spill')}"
+        f"{terms.policy('spill')}"
     )
 
 

@@ -114,7 +114,8 @@ def _mark(config: RunConfig) -> Path:
 
     sources = sorted(Path(*vectorized_ops.numba.__path__).rglob("*.py"))
     states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
-    made_from = repr((config.network, config.backend.winograd, target_name(), states))
+    exchange = config.workers == 1 and config.exchange.method
+    made_from = repr((config.network, config.backend.winograd, exchange, target_name(), states))
     return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
 
 
@@ -144,10 +145,8 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
         try:
             network = build_network(config)
             take_step(config, network, Batch.allocate(images, network.input_shape), threads)
-            if (config.workers, config.total_nodes) == (
-                1,
-                1,
-            ):  # several wait for what kernels write for each other
+            if (config.workers, config.total_nodes) == (1, 1):
+                # Several workers wait for what kernels write for each other.
                 exchange_once(config)
         except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
             print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)

@@ -52,10 +52,10 @@ def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_dif
     assert [again, with_more_images, int(made)] == ["0 0", "0 0", compiled]
     assert with_exchange == "True"
     assert len(list(tmp_path.glob("*/*.kernel"))) == compiled
-    assert run(config(**numba, seed=9), tmp_path) == ["0 0", "0 0", "0 0", "0", "False"]
+    assert run(config(**alone, seed=9), tmp_path) == ["0 0", "0 0", "0 0", "0", "False"]
     (mark,) = tmp_path.glob("*/complete/*")
     mark.unlink()
-    assert run(config(**numba), tmp_path) == ["0 0", "0 0", "0 0", "0", "False"], (
+    assert run(config(**alone), tmp_path) == ["0 0", "0 0", "0 0", "0", "False"], (
         "they are all found"
     )
     assert mark.exists()

@@ -30,7 +30,8 @@ def powers(lanes: Lanes, scale: Value, quarters: int) -> tuple[Value, Value]:
         fourth = lanes.square_root(root)
     power = root
     if quarters != 2:
-        fourth = fourth or lanes.multiply(root, _inverse_root(lanes, root))
+        if fourth is None:
+            fourth = lanes.multiply(root, _inverse_root(lanes, root))
         power = fourth if quarters == 1 else lanes.multiply(root, fourth)
     if not AVX512:
         return power, inverse

@@ -1,8 +1,7 @@
 """Batch normalisation of channels_last arrays: the passes, and what is computed once per channel.
 
 The values are read once for the statistics, and the mask of a ReLU behind the normalisation is
-computed again where its gradient passes. The kernels take arguments as `rows` names
-them.
+computed again where its gradient passes. The kernels take arguments as `rows` names them.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ _sums_pass = pass_over_rows(_gradient_sums, writes=0, reads=2, constants=arithme
 _joint_sums_pass = pass_over_rows(
     _joint_gradient_sums, writes=1, reads=2, constants=(arithmetic.MEAN,), sums=2, summing=True
 )
-_denormalise_pass = pass_over_rows(
+_values_gradient_pass = pass_over_rows(
     _values_gradient, writes=1, reads=2, constants=arithmetic.BACKWARD
 )
 
@@ -220,4 +219,4 @@ def denormalise(arguments: Any) -> None:
 
     The array written may be one of those read.
     """
-    _denormalise_pass(arguments)
+    _values_gradient_pass(arguments)

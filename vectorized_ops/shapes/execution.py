@@ -61,21 +61,23 @@ def _padded(shape: Any) -> OperationShape:
 
 
 def _strassen(shape: ConvolutionShape, direction: str) -> tuple[int, int]:
-    """Operations, and floats of packed weights: 7 products and the quarter for an odd pixel."""
-    pixels = shape.images * shape.lines * shape.pixels
-    sizes = {"weights": shape.filters * shape.channels}
-    ends = {"inputs": shape.channels * pixels, "outputs": shape.filters * pixels}
+    """Operations, and floats of packed weights: 8 quarters' sums. A last odd pixel is direct."""
+    pairs, odd = divmod(shape.lines * shape.pixels, 2)
+    weights, paired = shape.filters * shape.channels, 2 * pairs * shape.images
+    inputs, outputs = shape.channels, shape.filters
     if direction == "backward_data":
-        ends = {"inputs": ends["outputs"], "outputs": ends["inputs"]}
-    sums = sum(STRASSEN_SUMS[what] * size // 4 for what, size in (sizes | ends).items())
-    return int(STRASSEN_PRODUCTS * shape.flops) + sums, 2 * sizes["weights"]
+        inputs, outputs = outputs, inputs
+    sizes = {"weights": weights, "inputs": inputs * paired, "outputs": outputs * paired}
+    sums = sum(STRASSEN_SUMS[what] * size // 4 for what, size in sizes.items())
+    products = STRASSEN_PRODUCTS * paired + odd * shape.images
+    return int(2 * products * weights) + sums, 2 * weights
 
 
 def _winograd(shape: ConvolutionShape, direction: str, outputs: int) -> tuple[int, int]:
     """Operations, and floats of transformed weights.
 
     Tiles at the ends of a map have only the pixels that exist. Backward-weights is the adjoint:
-    the maps of inputs and outputs serve the images and the gradient, that of weights the result.
+    the transposed maps of outputs and weights serve the gradient and the result.
     """
     taps, backward = shape.kernel[0], direction == "backward_data"
     height, width = shape.inputs[1:3] if backward else shape.outputs[1:3]
@@ -83,18 +85,22 @@ def _winograd(shape: ConvolutionShape, direction: str, outputs: int) -> tuple[in
     if backward:
         inputs, results = results, inputs
     pairs = shape.channels * shape.filters // shape.groups
+    adjoint = transposed if direction == "backward_weights" else _same
     flops = 0
     for down, lines in _tiles(height, outputs, taps):
         for across, columns in _tiles(width, outputs, taps):
             tile = 2 * down.points * across.points * pairs
             tile += inputs * _in_two_dimensions(down.input_map, across.input_map)
-            tile += results * _in_two_dimensions(down.output_map, across.output_map)
+            maps = adjoint(down.output_map), adjoint(across.output_map)
+            tile += results * _in_two_dimensions(*maps)
             flops += lines * columns * shape.images * tile
     whole = winograd_transform(outputs, taps)
-    weights_map = whole.weights_map
-    if direction == "backward_weights":
-        weights_map = transposed(weights_map)
+    weights_map = adjoint(whole.weights_map)
     return flops + pairs * _in_two_dimensions(weights_map, weights_map), pairs * whole.points**2
+
+
+def _same(matrix: Matrix) -> Matrix:
+    return matrix
 
 
 def _tiles(side: int, outputs: int, taps: int) -> list[tuple[WinogradTransform, int]]:

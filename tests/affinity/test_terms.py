@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from affinity import OptionNames, options_named, wording
+from affinity import OptionNames, options_named, terms
 
 KEYS = OptionNames('memory = "{}"', 'memory_kind = "{}"', "hbm_nodes", 'hbm_nodes = "{}"')
 
 
 def told() -> list[str]:
-    return [wording.policy("strict"), wording.kind("hbm"), wording.hbm(), wording.hbm(0)]
+    return [terms.policy("strict"), terms.kind("hbm"), terms.hbm(), terms.hbm(0)]
 
 
 def test_messages_name_options_unless_a_program_has_other_names() -> None:

@@ -53,6 +53,23 @@ def test_transforms_of_one_tile_are_counted() -> None:
     assert found == 16 * (products + inputs + outputs) + weights
 
 
+def test_transforms_of_one_tile_are_counted_for_the_weights_too() -> None:
+    """Transposed, A has 4 sums less 4 rows; G's transpose 6 products and 8 terms less 3 rows."""
+    shape = ConvolutionShape(16, 4, 4, 1, 1, (3, 3))
+    products, inputs, gradient = 2 * 16, 4 * (4 + 4), 2 * (2 + 4)
+    weights = 11 * (4 + 3)
+    found = executed(shape, "backward_weights", "winograd2").executed_flops
+    assert found == 16 * (products + inputs + gradient) + weights
+
+
+def test_a_last_odd_pixel_is_not_strassens() -> None:
+    even, odd = (
+        executed(ConvolutionShape(32, 1, pixels, 64, 64, (1, 1)), "forward", "strassen")
+        for pixels in (2, 3)
+    )
+    assert odd.executed_flops - even.executed_flops == 2 * 32 * 64 * 64
+
+
 def test_backward_data_has_tiles_on_the_images() -> None:
     shape = replace(WIDE, padding=(0, 0))
     forward, backward = (
