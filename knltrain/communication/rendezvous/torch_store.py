@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
 from knltrain.cluster import MeetingPoint
+from knltrain.communication.internode.torch_failure import first_line
 from knltrain.communication.rendezvous.key_value_store import KeyValueStore
 from knltrain.errors import PeerLost
 
@@ -57,5 +58,5 @@ class TorchStore(KeyValueStore):
 
 
 def _gone(error: RuntimeError) -> PeerLost:
-    reason = str(error).strip().partition("\n")[0]
+    reason = first_line(error)
     return PeerLost(f"the process with the key-value store of all ranks does not answer: {reason}")
