@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from affinity.placement.request import Need, Request, Reserve
     from affinity.placement.tiles import tiles_of
     from affinity.process.allocation import Allocation, allocate
-    from affinity.process.allowed import Allowed, read_allowed
+    from affinity.process.allowed import AllowedResources, read_allowed
     from affinity.process.arena import allocate_in, arena
     from affinity.process.binding import allowed_cpus, bind_process, bind_thread
     from affinity.process.escaped_memory import bring_back
@@ -70,7 +70,7 @@ _MODULE_OF = {
     **dict.fromkeys(("Need", "Request", "Reserve"), "placement.request"),
     "tiles_of": "placement.tiles",
     **dict.fromkeys(("Allocation", "allocate"), "process.allocation"),
-    **dict.fromkeys(("Allowed", "read_allowed"), "process.allowed"),
+    **dict.fromkeys(("AllowedResources", "read_allowed"), "process.allowed"),
     **dict.fromkeys(("allocate_in", "arena"), "process.arena"),
     **dict.fromkeys(("allowed_cpus", "bind_process", "bind_thread"), "process.binding"),
     **dict.fromkeys(("place_mapping", "touch"), "process.mapping"),
@@ -93,7 +93,7 @@ _MODULE_OF = {
 __all__ = [
     "AffinityError",
     "Allocation",
-    "Allowed",
+    "AllowedResources",
     "Arena",
     "Cache",
     "Core",

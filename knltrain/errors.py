@@ -106,7 +106,7 @@ class PeerLost(KnltrainError):  # noqa: N818
     """Another worker of the run is gone."""
 
 
-class Misplaced(KnltrainError):  # noqa: N818
+class MisplacedMemory(KnltrainError):  # noqa: N818
     """A worker's memory is not where it was to be."""
 
 
@@ -134,7 +134,7 @@ class WorkerFailed(KnltrainError):  # noqa: N818
         self.cause = cause
 
 
-class Incomplete(KnltrainError):  # noqa: N818
+class IncompleteRun(KnltrainError):  # noqa: N818
     """A run that came to its end, but could not keep its model or its result in `run_folder`."""
 
     def __init__(self, message: str, run_folder: Path) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from affinity.cli.checking.finding import Finding
-from affinity.cli.checking.recorded import Recorded
+from affinity.cli.checking.recorded import MachineCheck
 from affinity.placement.plan import Plan
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Core, Topology
 
 
-def machine_json(topology: Topology, allowed: Allowed) -> str:
+def machine_json(topology: Topology, allowed: AllowedResources) -> str:
     """A `Topology`, its tiles and L3 groups as lists of cpus, and the part that is `allowed`."""
     facts = {
         **asdict(topology),
@@ -34,7 +34,7 @@ def findings_json(findings: Sequence[Finding]) -> str:
     return json.dumps([asdict(finding) for finding in findings], indent=1)
 
 
-def recorded_json(machines: Sequence[Recorded]) -> str:
+def recorded_json(machines: Sequence[MachineCheck]) -> str:
     """A list of recorded machines, each with its name, verdict and findings."""
     return json.dumps([asdict(machine) for machine in machines], indent=1)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # Each deed imports what it needs: nobody should wait to see 
 
     from affinity.cli.checking.finding import Finding
     from affinity.placement.plan import Plan
-    from affinity.process.allowed import Allowed
+    from affinity.process.allowed import AllowedResources
     from affinity.topology import Topology
 
 
@@ -127,13 +127,13 @@ def _make_plan(options: argparse.Namespace) -> tuple[Topology, Plan]:
     return topology, place_workers(topology, allowed, request)
 
 
-def _machine(options: argparse.Namespace) -> tuple[Topology, Allowed]:
+def _machine(options: argparse.Namespace) -> tuple[Topology, AllowedResources]:
     from affinity.machine.read import read_machine, read_topology
-    from affinity.process.allowed import Allowed, read_allowed
+    from affinity.process.allowed import AllowedResources, read_allowed
 
     if path := getattr(options, "machine", None):
         topology = read_machine(path, options.hbm or ())
-        return topology, Allowed(cpus=topology.cpus)
+        return topology, AllowedResources(cpus=topology.cpus)
     allowed = read_allowed()
     return read_topology(allowed=allowed.cpus, hbm=options.hbm), allowed
 

@@ -8,11 +8,11 @@ from affinity.errors import PlacementError
 from affinity.placement.place import physical_cores, place_workers
 from affinity.placement.plan import Plan
 from affinity.placement.request import Request
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 
-def place_as_many(topology: Topology, allowed: Allowed, request: Request) -> Plan:
+def place_as_many(topology: Topology, allowed: AllowedResources, request: Request) -> Plan:
     """The plan with most workers of `request.cores_per_worker` cores, none on two NUMA nodes.
 
     If not even one worker fits inside a node, workers may span nodes. Raises PlacementError if no

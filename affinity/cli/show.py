@@ -9,12 +9,12 @@ from affinity.cli.phrases import kind_word, machine_name
 from affinity.cli.tree import machine_tree
 from affinity.cpulist import format_cpulist
 from affinity.placement.wording import counted, listed
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.sizes import format_bytes
 from affinity.topology import Core, NumaNode, Topology
 
 
-def show_machine(topology: Topology, allowed: Allowed | None = None) -> str:
+def show_machine(topology: Topology, allowed: AllowedResources | None = None) -> str:
     """The whole machine as text; with `allowed`, also what this process may use of it."""
     return page(
         (
@@ -47,7 +47,7 @@ def machine_head(topology: Topology) -> str:
     return "\n".join(lines)
 
 
-def allowed_lines(topology: Topology, allowed: Allowed | None) -> list[str]:
+def allowed_lines(topology: Topology, allowed: AllowedResources | None) -> list[str]:
     """Cpus, memory nodes and time that may be used, and who limits them."""
     if allowed is None:
         return []

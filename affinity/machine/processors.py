@@ -42,7 +42,7 @@ _VENDORS: dict[str, Vendor] = {
 }
 
 
-class OnlyHbm(NamedTuple):
+class HbmOnlyProcessors(NamedTuple):
     """Processors that have no memory but HBM: by their numbers, or a part of their name."""
 
     called: str
@@ -55,12 +55,12 @@ class OnlyHbm(NamedTuple):
 
 ONLY_HBM = (
     # All of these models have HBM3 alone: Linux's drivers/edac/amd64_edac.c.
-    OnlyHbm(
+    HbmOnlyProcessors(
         *("AMD Instinct MI300", "HBM3", "AuthenticAMD", 25, range(0x90, 0xA0)),
         names=("Instinct MI300A", "EPYC 9V64H"),
     ),
     # Arm names processors by implementer (0x46: Fujitsu) and part.
-    OnlyHbm("Fujitsu A64FX", "HBM2", "0x46", None, range(0x001, 0x002), names=("A64FX",)),
+    HbmOnlyProcessors("Fujitsu A64FX", "HBM2", "0x46", None, range(0x001, 0x002), names=("A64FX",)),
 )
 
 
@@ -125,7 +125,7 @@ def is_virtual(processor: Processor) -> bool:
     return "hypervisor" in processor.flags or "QEMU" in processor.name
 
 
-def only_hbm(processor: Processor) -> OnlyHbm | None:
+def only_hbm(processor: Processor) -> HbmOnlyProcessors | None:
     """What is known of a processor that has no memory but HBM; None for all others."""
     for known in ONLY_HBM:
         numbered = processor.vendor == known.vendor and processor.family == known.family

@@ -12,12 +12,12 @@ from affinity.placement.wording import by_whom, counted, listed
 from affinity.topology import Core, Topology
 
 if TYPE_CHECKING:
-    from affinity.process.allowed import Allowed
+    from affinity.process.allowed import AllowedResources
 
 
 def cores_by_hand(
     topology: Topology,
-    allowed: Allowed,
+    allowed: AllowedResources,
     kept: frozenset[int],
     cpus: Sequence[tuple[int, ...]],
 ) -> list[tuple[Core, ...]]:
@@ -63,7 +63,11 @@ def notes_by_hand(
 
 
 def _check(
-    topology: Topology, allowed: Allowed, kept: frozenset[int], rank: int, given: tuple[int, ...]
+    topology: Topology,
+    allowed: AllowedResources,
+    kept: frozenset[int],
+    rank: int,
+    given: tuple[int, ...],
 ) -> None:
     if not given:
         raise PlacementError(f"worker {rank} is given no cpus: give each worker at least one")

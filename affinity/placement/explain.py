@@ -14,7 +14,7 @@ from affinity.placement.wording import by_whom, counted, listed, numbered
 from affinity.topology import Core, Topology
 
 if TYPE_CHECKING:
-    from affinity.process.allowed import Allowed
+    from affinity.process.allowed import AllowedResources
 
 UNIT_WORDS = {
     "core": "core",
@@ -101,7 +101,7 @@ def _homes(cores: Sequence[Core]) -> Counter[tuple[int, int]]:
 
 def plan_notes(
     topology: Topology,
-    allowed: Allowed,
+    allowed: AllowedResources,
     request: Request,
     seats: Sequence[Placement],
     idle: Sequence[int],

@@ -18,7 +18,7 @@ from affinity.placement.wording import by_whom, numbered
 from affinity.topology import NumaNode, Topology
 
 if TYPE_CHECKING:
-    from affinity.process.allowed import Allowed
+    from affinity.process.allowed import AllowedResources
 
 
 class Memories:
@@ -28,7 +28,7 @@ class Memories:
     Raises PlacementError if there are none.
     """
 
-    def __init__(self, topology: Topology, allowed: Allowed) -> None:
+    def __init__(self, topology: Topology, allowed: AllowedResources) -> None:
         self.topology, self.allowed = topology, allowed
         nodes = topology.numa_nodes
         holding = [node.id for node in nodes if node.memory_bytes or not node.size_told]

@@ -22,7 +22,7 @@ from affinity.placement.wording import by_whom, counted, numbered
 from affinity.topology import Core, Topology
 
 if TYPE_CHECKING:
-    from affinity.process.allowed import Allowed
+    from affinity.process.allowed import AllowedResources
 
 
 def physical_cores(topology: Topology, allowed_cpus: Iterable[int]) -> tuple[Core, ...]:
@@ -42,7 +42,7 @@ def physical_cores(topology: Topology, allowed_cpus: Iterable[int]) -> tuple[Cor
     return cores
 
 
-def place_workers(topology: Topology, allowed: Allowed, request: Request) -> Plan:
+def place_workers(topology: Topology, allowed: AllowedResources, request: Request) -> Plan:
     """Give every worker its cores and its memory, rank after rank in the order of the machine.
 
     No tile and no core is cut, and hardware threads of a core stay together. Without
@@ -59,7 +59,7 @@ def place_workers(topology: Topology, allowed: Allowed, request: Request) -> Pla
 class _Placer:
     """One request on one machine."""
 
-    def __init__(self, topology: Topology, allowed: Allowed, request: Request) -> None:
+    def __init__(self, topology: Topology, allowed: AllowedResources, request: Request) -> None:
         self.topology, self.allowed, self.request = topology, allowed, request
         self.allowed_cores = physical_cores(topology, allowed.cpus)
         self.kept = kept_for_system(topology, self.allowed_cores, request.reserve)

@@ -14,10 +14,10 @@ from affinity.placement.wording import by_whom, counted, named
 from affinity.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from affinity.process.allowed import Allowed
+    from affinity.process.allowed import AllowedResources
 
 
-def beyond_limit(allowed: Allowed, workers: int, needs: Sequence[Need]) -> str | None:
+def beyond_limit(allowed: AllowedResources, workers: int, needs: Sequence[Need]) -> str | None:
     """An error text if all workers' needs exceed their common limit; else None."""
     limit, each = allowed.memory_bytes, sum(need.bytes or 0 for need in needs)
     if limit is None or workers * each <= limit:

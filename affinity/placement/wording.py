@@ -9,7 +9,7 @@ from affinity.cpulist import format_cpulist
 from affinity.topology import MemoryKind, Topology
 
 if TYPE_CHECKING:
-    from affinity.process.allowed import Allowed
+    from affinity.process.allowed import AllowedResources
 
 _KINDS: dict[MemoryKind, str] = {
     "dram": "DRAM",
@@ -53,6 +53,6 @@ def named(topology: Topology, nodes: Iterable[int]) -> str:
     return listed(numbered(f"{word} node", ids) for word, ids in by_kind.items())
 
 
-def by_whom(allowed: Allowed) -> str:
+def by_whom(allowed: AllowedResources) -> str:
     """Write who restricts the process, in brackets, with a blank before; nothing if nobody does."""
     return f" ({'; '.join(allowed.said_by)})" if allowed.said_by else ""

@@ -24,7 +24,7 @@ _ROOT = Path("/")
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedResources:
     """OS ids of cpus and NUMA nodes that may be used.
 
     - `mems` is None where every memory of the machine may be used (a machine that is only
@@ -45,7 +45,9 @@ class Allowed:
     way_to_more_cpus: str = "widen the cpuset"
 
 
-def read_allowed(root: Path = _ROOT, environment: Mapping[str, str] | None = None) -> Allowed:
+def read_allowed(
+    root: Path = _ROOT, environment: Mapping[str, str] | None = None
+) -> AllowedResources:
     """Cpus and nodes that the kernel allows the calling thread, less the binding by its starter.
 
     The kernel's files are read under `root`; mask and policy are always those of this thread.
@@ -68,7 +70,7 @@ def read_allowed(root: Path = _ROOT, environment: Mapping[str, str] | None = Non
             )
     memory = _memory(root, said, notes)
     notes += slurm_notes(slurm, len(cpus)) if slurm else ()
-    allowed = Allowed(cpus, mems, quota and quota.cpus, tuple(said), tuple(notes), memory)
+    allowed = AllowedResources(cpus, mems, quota and quota.cpus, tuple(said), tuple(notes), memory)
     return replace(allowed, way_to_more_cpus=way_to_more_cpus(slurm)) if slurm else allowed
 
 

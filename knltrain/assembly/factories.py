@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from knltrain.network.parameter_groups import ParameterGroup
     from knltrain.optimizers.adamw import AdamWKernel
     from knltrain.optimizers.lars import LARSKernel
-    from knltrain.optimizers.layerwise import Alone
+    from knltrain.optimizers.layerwise import SingleProcessReducer
     from knltrain.optimizers.optimizer import Optimizer
     from knltrain.optimizers.sgd import SGDKernel
     from vectorized_ops.clipping import Clipping
@@ -100,7 +100,7 @@ class Kernels:
         return WireKernels(self._module("wire"), self._module("top_k"))
 
     @property
-    def alone(self) -> Alone:
+    def alone(self) -> SingleProcessReducer:
         """A context in which kernels use the calling thread alone."""
         if not self._is_compiled:
             return nullcontext
@@ -295,11 +295,13 @@ def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optim
     """As `sgd`, each layer by itself."""
     from knltrain.network.layer_slices import layer_parts
     from knltrain.network.parameter_groups import parameter_groups_within
-    from knltrain.optimizers.layerwise import InParts
+    from knltrain.optimizers.layerwise import LayerwiseOptimizer
 
     parts = layer_parts(network)
     within = (parameter_groups_within(network.parameter_groups, part) for part in parts)
-    return InParts(parts, [_sgd_of(each, config, kernels) for each in within], kernels.alone)
+    return LayerwiseOptimizer(
+        parts, [_sgd_of(each, config, kernels) for each in within], kernels.alone
+    )
 
 
 def _sgd_of(groups: Sequence[ParameterGroup], config: RunConfig, kernels: Kernels) -> Optimizer:

@@ -154,9 +154,9 @@ def written_for_the_wire(
     wire_format = build_wire_format(config, size)
     if wire_format is None:
         return collective
-    from knltrain.communication.internode.wire import Compressed
+    from knltrain.communication.internode.wire import CompressedCollective
 
-    return Compressed(collective, wire_format, size)
+    return CompressedCollective(collective, wire_format, size)
 
 
 def build_wire_format(config: RunConfig, size: int) -> WireFormat | None:

@@ -63,7 +63,7 @@ def build_worker(
     all workers, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
     """
     from knltrain.clocks import Clocks
-    from knltrain.optimizers.layerwise import InParts, StepsMeanwhile
+    from knltrain.optimizers.layerwise import LayerwiseOptimizer, OptimizerPlaceholder
     from knltrain.worker import Worker
 
     clocks = Clocks.over(team.clocks)
@@ -71,8 +71,8 @@ def build_worker(
     network, batches = task.identity.network, task.batches
     optimizer = build_optimizer(config, network)
     strategy = _strategy(config, team, task, optimizer)
-    if isinstance(optimizer, InParts):
-        optimizer = StepsMeanwhile(optimizer if team.rank == 0 else None)
+    if isinstance(optimizer, LayerwiseOptimizer):
+        optimizer = OptimizerPlaceholder(optimizer if team.rank == 0 else None)
     since, start = _start(task, optimizer, strategy, run_folder if resume else None)
     for progress in compile_kernels(config, batches.images_per_worker, threads):
         for observer in observers:
@@ -126,11 +126,11 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
 
 def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
     from knltrain.exchange.strategies.strategy import strategy_in
-    from knltrain.optimizers.layerwise import InParts
+    from knltrain.optimizers.layerwise import LayerwiseOptimizer
     from knltrain.worker.synchronisation import MEETING_SECONDS
 
     method = build_method(config, team.workers, task.learning_rate)
-    if not isinstance(optimizer, InParts):
+    if not isinstance(optimizer, LayerwiseOptimizer):
         return strategy_in(method, team)
 
     def step_layer(step: int, layer: int, weights: FloatArray, gradient: FloatArray) -> None:
@@ -142,10 +142,10 @@ def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) 
 
 def _requests(config: RunConfig, strategy: Strategy, board: tuple[int, int] | None) -> Requests:
     from knltrain.exchange.transports.request_board import RequestBoard
-    from knltrain.worker.requests import BoardRequests, NobodyAsks
+    from knltrain.worker.requests import BoardRequests, NoRequests
 
     if board is None:
-        return NobodyAsks()
+        return NoRequests()
     fd, slot = board
     method, limit = strategy.method, config.exchange.timeout_seconds
     return BoardRequests(RequestBoard.attach(fd), slot, strategy.team, method, limit)

@@ -13,7 +13,7 @@ REMEMBERED_VECTORS = 8
 
 
 @final
-class ByAddress(Generic[Made]):
+class ViewCache(Generic[Made]):
     """Cached results of `make` for the latest vectors, by their addresses.
 
     The vectors are kept alive, so that no other vector can have the same address.

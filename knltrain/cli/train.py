@@ -66,12 +66,12 @@ def _own_overrides(workers: str | None, name: str | None) -> list[str]:
 
 def _carry_out(run: Callable[[], Path]) -> None:
     """Carry out a run, which returns its folder, and report its result."""
-    from knltrain.errors import Incomplete, RunFolderError
+    from knltrain.errors import IncompleteRun, RunFolderError
     from knltrain.launch.signals import run_is_over
 
     try:
         run_folder = run()
-    except Incomplete as error:
+    except IncompleteRun as error:
         # The outcome may say no more than the error itself.
         with run_is_over(), suppress(RunFolderError):
             _tell_outcome(error.run_folder)

@@ -11,7 +11,7 @@ After H. Kim, *Library-level Distributed Processing Method for CNN Training Usin
 No network, worker, configuration or scheduler is needed. docs/library.md has a whole program.
 """
 
-from knltrain.communication.reduction import Alone, NodeReducer, Reducer, Reduction
+from knltrain.communication.reduction import NodeReducer, Reducer, Reduction, SingleProcessReducer
 from knltrain.distributed_ops.activation import ReLU
 from knltrain.distributed_ops.convolution import Convolution
 from knltrain.distributed_ops.costs import Cost
@@ -29,7 +29,6 @@ from knltrain.distributed_ops.times import Times
 from knltrain.distributed_ops.weighted import WeightedLayer
 
 __all__ = [
-    "Alone",
     "BatchNormalisation",
     "Convolution",
     "Cost",
@@ -46,6 +45,7 @@ __all__ = [
     "Reducer",
     "Reduction",
     "Row",
+    "SingleProcessReducer",
     "SoftmaxCrossEntropy",
     "Times",
     "WeightedLayer",

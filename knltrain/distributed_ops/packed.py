@@ -17,7 +17,7 @@ _LINE = 16
 
 
 @final
-class Packed:
+class PackedLayout:
     """The layout of parameters of ``shapes`` in a vector of ``size`` floats; gaps are zero."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -15,7 +15,7 @@ from knltrain.distributed_ops.costs import Cost, ring_bytes, ring_steps
 from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.options import Options
-from knltrain.distributed_ops.packed import Packed
+from knltrain.distributed_ops.packed import PackedLayout
 from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, UPDATE
 from knltrain.errors import NetworkError
 from knltrain.vectors import FloatArray
@@ -42,7 +42,7 @@ class WeightedLayer(Layer):
     ) -> None:
         super().__init__(name, options)
         self.reducer = reducer
-        self._packed = Packed(shapes)
+        self._packed = PackedLayout(shapes)
         self._values, self._gradient = self._packed.vector(), self._packed.vector()
         self._velocity = self._packed.vector()
         self.parameters = self._packed.views(self._values)

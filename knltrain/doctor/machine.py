@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from affinity import Allowed, NumaNode, Topology, format_cpulist, physical_cores
+from affinity import AllowedResources, NumaNode, Topology, format_cpulist, physical_cores
 from knltrain.doctor.finding import Finding
 
 SMALL_SHARED_MEMORY_BYTES = 256 * 2**20
@@ -35,7 +35,7 @@ def machine_findings(topology: Topology, allowed: tuple[int, ...]) -> Iterator[F
     yield Finding("sources", "ok", "; ".join(topology.sources))
 
 
-def quota_findings(allowed: Allowed) -> Iterator[Finding]:
+def quota_findings(allowed: AllowedResources) -> Iterator[Finding]:
     """CPU time, where a control group limits it: threads beyond the quota are throttled."""
     if allowed.cpu_quota is None:
         return

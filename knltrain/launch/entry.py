@@ -24,7 +24,7 @@ from knltrain.assembly import build_worker
 from knltrain.assembly.teams import build_team
 from knltrain.cluster import WorkerIdentity, worker_identity
 from knltrain.communication.mpi.placed_window import window_remarks
-from knltrain.errors import KnltrainError, Misplaced
+from knltrain.errors import KnltrainError, MisplacedMemory
 from knltrain.evaluation import Evaluation
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
@@ -152,7 +152,7 @@ class ParentObserver(Observer):
         self._placement_told = True
         if problems := memory_problems(placement, got):
             weaker = '"spill" or "none"' if placement.memory.policy == "strict" else '"none"'
-            raise Misplaced(
+            raise MisplacedMemory(
                 # A remark may tell the cause, such as a policy that was forbidden.
                 f"its memory is not where its placement wants it: "
                 f"{'; '.join((*problems, *found['remarks']))}; free memory there, "

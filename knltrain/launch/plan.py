@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from affinity import (
-    Allowed,
+    AllowedResources,
     OptionNames,
     Placement,
     Plan,
@@ -244,7 +244,7 @@ def _of_share(plan: Plan, node_share: NodeShare) -> tuple[Placement, ...]:
 
 
 def _counted(
-    config: RunConfig, node_share: NodeShare, topology: Topology, allowed: Allowed
+    config: RunConfig, node_share: NodeShare, topology: Topology, allowed: AllowedResources
 ) -> RunConfig:
     """The same run with "auto" or "one worker per unit" as a number, and all that follows."""
     request = _cores_alone(request_of(config, node_share))
@@ -261,13 +261,13 @@ def _counted(
     return resolved(config)
 
 
-def _at_most(allowed: Allowed, places: int) -> int:
+def _at_most(allowed: AllowedResources, places: int) -> int:
     """The number of workers that have places and CPU time, which a control group may limit."""
     return places if allowed.cpu_quota is None else max(1, min(places, int(allowed.cpu_quota)))
 
 
 def _within_quota(
-    asked: RunConfig, request: Request, topology: Topology, allowed: Allowed
+    asked: RunConfig, request: Request, topology: Topology, allowed: AllowedResources
 ) -> tuple[Request, list[str]]:
     """The request with no more threads than the CPU quota allows, unless they are configured.
 
@@ -294,7 +294,7 @@ def _cores_alone(request: Request) -> Request:
 
 
 def _unpinned(
-    config: RunConfig, node_share: NodeShare, topology: Topology, allowed: Allowed
+    config: RunConfig, node_share: NodeShare, topology: Topology, allowed: AllowedResources
 ) -> Plan:
     cores = physical_cores(topology, allowed.cpus)
     workers = _share_of(int(config.workers), node_share)

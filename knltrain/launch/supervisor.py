@@ -58,7 +58,7 @@ class Ending:
     why: str | None = None
 
 
-class Others(Protocol):
+class PeerProcesses(Protocol):
     """The other processes that start workers of a run: `lost_fd` is readable when one is gone."""
 
     lost: PeerLost | None
@@ -75,7 +75,7 @@ class Supervisor:
         signals: SignalPipe,
         abort: Callable[[int], None],
         on_event: Callable[[int, Event], None],
-        job_peers: Others | None = None,
+        job_peers: PeerProcesses | None = None,
         *,
         preemption: Preemption | None = None,
         limit_seconds: float = math.inf,

@@ -19,7 +19,7 @@ from knltrain.cluster import JobEnd, MeetingPoint, Task, WorkerIdentity, this_ta
 from knltrain.config import RunConfig
 from knltrain.errors import (
     ConfigError,
-    Incomplete,
+    IncompleteRun,
     KnltrainError,
     RunAborted,
     RunStopped,
@@ -381,7 +381,7 @@ def _way_on_from(checkpoint: Path) -> str:
     return f"{checkpoint} is kept: go on with knltrain train --resume {checkpoint.parent}"
 
 
-def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Incomplete | None:
+def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> IncompleteRun | None:
     """The error for a finished run whose result could not be written."""
     lost = [name for name in (CHECKPOINT, RESULT) if any(what == name for _, what in lacking)]
     if not lost:
@@ -391,7 +391,7 @@ def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> Inc
     if checkpoint is not None:
         go_on = f"go on from {checkpoint.name} by --resume {run_folder}"
         way_out = f"make room, or the folder writable, and {go_on}"
-    return Incomplete(
+    return IncompleteRun(
         f"the run has come to its end, but its {' and its '.join(lost)} could not be written "
         f"to {run_folder} (see above): {way_out}",
         run_folder,

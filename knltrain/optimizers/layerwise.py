@@ -9,12 +9,12 @@ from typing import TypeAlias, final
 from knltrain.optimizers.optimizer import Optimizer, StateArray
 from knltrain.vectors import FloatArray
 
-Alone: TypeAlias = Callable[[], AbstractContextManager[None]]
+SingleProcessReducer: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Makes a block inside which kernels use the calling thread alone."""
 
 
 @final
-class InParts(Optimizer):
+class LayerwiseOptimizer(Optimizer):
     """An optimizer for each of the consecutive ``parts``, which together are the packed vector.
 
     Each steps by itself, in any single thread. For elementwise rules, whose results are then those
@@ -22,7 +22,7 @@ class InParts(Optimizer):
     """
 
     def __init__(
-        self, parts: Sequence[slice], optimizers: Sequence[Optimizer], alone: Alone
+        self, parts: Sequence[slice], optimizers: Sequence[Optimizer], alone: SingleProcessReducer
     ) -> None:
         self._parts, self._optimizers, self._alone = parts, optimizers, alone
 
@@ -49,7 +49,7 @@ class InParts(Optimizer):
 
 
 @final
-class StepsMeanwhile(Optimizer):
+class OptimizerPlaceholder(Optimizer):
     """A placeholder in the loop, where the exchange steps when the gradient is there.
 
     Its state is that of the ``optimizer`` that the exchange uses; None: another worker has it.

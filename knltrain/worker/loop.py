@@ -15,7 +15,7 @@ from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
 from knltrain.worker.observer import Observer
-from knltrain.worker.requests import NobodyAsks, Requests
+from knltrain.worker.requests import NoRequests, Requests
 from knltrain.worker.result import RunResult, result_of
 from knltrain.worker.state import restore
 from knltrain.worker.step import TrainingStep
@@ -51,7 +51,7 @@ class Worker:
         observers: Sequence[Observer] = (),
     ) -> None:
         self.step, self.stopped = start.step, False
-        self.requests = NobodyAsks() if requests is None else requests
+        self.requests = NoRequests() if requests is None else requests
         apart = strategy.method.comes_at_any_time
         self.progress = RunProgress(termination, total_steps, strategy.team, may_be_apart=apart)
         self.synchronisation = Synchronisation(strategy, self.progress)

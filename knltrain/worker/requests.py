@@ -42,7 +42,7 @@ class Requests(ABC):
 
 
 @final
-class NobodyAsks(Requests):
+class NoRequests(Requests):
     """No requests: for workers whose starting process makes none."""
 
     def look(self, own_steps: int) -> bool:  # noqa: ARG002

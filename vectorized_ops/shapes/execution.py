@@ -18,7 +18,7 @@ from vectorized_ops.shapes.convolution import ConvolutionShape
 from vectorized_ops.shapes.operation import FLOAT_BYTES, OperationShape
 from vectorized_ops.winograd import Matrix, WinogradTransform, transposed, winograd_transform
 
-__all__ = ["Executed", "executed"]
+__all__ = ["ExecutedCost", "executed"]
 
 STRASSEN_PRODUCTS = Fraction(7, 8)
 STRASSEN_SUMS = {"weights": 4, "inputs": 4, "outputs": 7}
@@ -26,19 +26,19 @@ STRASSEN_SUMS = {"weights": 4, "inputs": 4, "outputs": 7}
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
+class ExecutedCost:
     """Operations executed, and bytes moved with padding and packed weights, in one direction."""
 
     executed_flops: int
     layout_bytes: int
 
 
-def executed(shape: OperationShape, direction: str, algorithm: str | None = None) -> Executed:
+def executed(shape: OperationShape, direction: str, algorithm: str | None = None) -> ExecutedCost:
     """What `algorithm` of `TunedConvolution` does in a direction; None is direct computation."""
     padded = _padded(shape)
     cost = padded.costs[direction]
     if not isinstance(padded, ConvolutionShape):
-        return Executed(cost.flops, cost.compulsory_bytes)
+        return ExecutedCost(cost.flops, cost.compulsory_bytes)
     packed = math.prod(padded.weights)
     if algorithm == "strassen":
         flops, packed = _strassen(padded, direction)
@@ -46,7 +46,7 @@ def executed(shape: OperationShape, direction: str, algorithm: str | None = None
         flops, packed = _winograd(padded, direction, int(algorithm[-1]))
     else:
         flops = cost.flops
-    return Executed(flops, cost.compulsory_bytes + 2 * FLOAT_BYTES * packed)
+    return ExecutedCost(flops, cost.compulsory_bytes + 2 * FLOAT_BYTES * packed)
 
 
 def _padded(shape: Any) -> OperationShape:

@@ -41,13 +41,13 @@ EFFECTS: dict[Any, str] = {
 }
 """Functions written in C that a graph would not call again, and what a pass does by them."""
 
-Held = Callable[[], Any]
+HeldVectors = Callable[[], Any]
 """Gives an object as long as it lives."""
-Place = tuple[Held, str]
+Place = tuple[HeldVectors, str]
 """A module and the name of something in it."""
 
 
-def attribute(held: Held, name: str) -> Any:
+def attribute(held: HeldVectors, name: str) -> Any:
     """Return what a module has by a name; for tensors and modules that it registers, their kind."""
     module = held()
     try:
@@ -75,19 +75,19 @@ def are_one(places: Iterable[Place]) -> bool:
     return len({id(tensor(place)) for place in places}) == 1
 
 
-def tensor_property(find: Held, name: str, given: tuple[Any, ...] = ()) -> Any:
+def tensor_property(find: HeldVectors, name: str, given: tuple[Any, ...] = ()) -> Any:
     """Return what a tensor is beside its values: an attribute, or what its method gives."""
     found = getattr(find(), name, MISSING)
     return found(*given) if callable(found) else found
 
 
-def own_attributes(held: Held) -> Any:
+def own_attributes(held: HeldVectors) -> Any:
     """Return what a program has put into a module, by name."""
     own = getattr(held(), "__dict__", {})
     return {name: value for name, value in own.items() if name not in OF_EVERY_MODULE}
 
 
-def registered(held: Held, kind: str) -> Any:
+def registered(held: HeldVectors, kind: str) -> Any:
     """Return the names of tensors that a module registers, and whether they are there."""
     own = getattr(held(), "__dict__", {}).get(kind, {})
     return tuple((name, value is None) for name, value in own.items())
@@ -98,7 +98,7 @@ def method(kind: Any, name: str) -> Any:
     return getattr(kind, name, MISSING)
 
 
-def variable(held: Held, number: int) -> Any:
+def variable(held: HeldVectors, number: int) -> Any:
     """Return a variable of a function, of those that it has from around it."""
     function = held()
     try:

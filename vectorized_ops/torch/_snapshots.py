@@ -54,7 +54,7 @@ def weakly(what: Any) -> Callable[[], Any]:
 
 
 @final
-class Same:
+class WeakIdentity:
     """An object that equals itself alone, and is not kept by this."""
 
     __slots__ = ("_identity", "_what")
@@ -63,7 +63,7 @@ class Same:
         self._what, self._identity = weakly(what), id(what)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Same) or self._identity != other._identity:
+        if not isinstance(other, WeakIdentity) or self._identity != other._identity:
             return False
         mine = self._what()
         return mine is not None and mine is other._what()
@@ -101,7 +101,7 @@ def is_fixed(value: Any, taken: Any) -> bool:
     """Tell whether nothing can change inside of a value of which this snapshot was taken."""
     if type(value) is tuple:
         return all(type(part) in ATOMS for part in value)
-    return type(value) in ATOMS or isinstance(taken, Same)
+    return type(value) in ATOMS or isinstance(taken, WeakIdentity)
 
 
 @final
@@ -125,7 +125,7 @@ class _Look:
         if isinstance(value, FunctionType):
             if self._functions is not None:
                 self._functions(value)
-            return Same(value), Same(value.__code__), self._beside(value)
+            return WeakIdentity(value), WeakIdentity(value.__code__), self._beside(value)
         if isinstance(value, MethodType):
             return self.at(value.__self__), self.at(value.__func__)
         if isinstance(value, _GENERATORS) or isinstance(_owner_of(value), _GENERATORS):
@@ -135,7 +135,7 @@ class _Look:
         if isinstance(value, type):
             return self._class(value)
         if isinstance(value, (*_OBJECTS, *_OPERATORS, Enum)):
-            return Same(value)
+            return WeakIdentity(value)
         if isinstance(value, (np.ndarray, np.generic)):
             return self._array(value)
         return self._inside_of(value, kind)
@@ -158,7 +158,9 @@ class _Look:
 
     def _class(self, kind: type) -> Any:
         classes = classes_of(kind) if self._with_classes else ()
-        return (Same(kind), tuple(map(self._data, classes))) if classes else Same(kind)
+        return (
+            (WeakIdentity(kind), tuple(map(self._data, classes))) if classes else WeakIdentity(kind)
+        )
 
     def _data(self, kind: type) -> Any:
         """Return what stands for the data of a class; what is too large is the same or not."""
@@ -167,13 +169,13 @@ class _Look:
             try:
                 found.append((name, _Look(self._functions, with_classes=False).at(value)))
             except (TooLargeError, GeneratorError):
-                found.append((name, Same(value)))
+                found.append((name, WeakIdentity(value)))
         return found
 
     def _inside_of(self, value: Any, kind: type) -> Any:
         parts = _parts(value)
         if parts is None or id(value) in self._inside:
-            return Same(value)
+            return WeakIdentity(value)
         self._inside.add(id(value))
         try:
             return self._class(kind), tuple(self.at(part) for part in parts)

@@ -34,7 +34,7 @@ _GIVE_TENSORS = (
 _A_TENSOR = torch.empty(0, dtype=torch.float32, device="meta")
 
 
-class Given(Protocol):
+class GivenArguments(Protocol):
     """What a forward pass is given."""
 
     @property
@@ -50,7 +50,7 @@ class Tracer(fx.Tracer):
 
     proxy_buffer_attributes = True
 
-    def __init__(self, forward: Callable[..., Any], call: Given, reads: Reads) -> None:
+    def __init__(self, forward: Callable[..., Any], call: GivenArguments, reads: Reads) -> None:
         super().__init__()
         self._forward_pass, self._call, self._reads = forward, call, reads
         self._modes, self._saving, self._thread = modes(), saving(), threading.get_ident()

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from vectorized_ops.torch import _looks as looks
 from vectorized_ops.torch._alterations import stays_whole
 from vectorized_ops.torch._reads import NotTraceableError, Reads, name_of
-from vectorized_ops.torch._snapshots import Same
+from vectorized_ops.torch._snapshots import WeakIdentity
 from vectorized_ops.torch._tracer import Tracer
 from vectorized_ops.torch._values import asked_of_values
 
@@ -94,7 +94,7 @@ class Call:
 
 def _exactly(value: Any) -> Any:
     if isinstance(value, Enum):
-        return Same(value)
+        return WeakIdentity(value)
     return value if type(value) in (type(None), bool, int, str) or value is TENSOR else repr(value)
 
 

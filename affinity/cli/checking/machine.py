@@ -20,7 +20,7 @@ from affinity.cli.phrases import machine_name, memory_names
 from affinity.machine.files import FolderFiles
 from affinity.machine.sysfs_devices import DEMOTION
 from affinity.placement.wording import counted
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.process.own import own_placement
 from affinity.process.thread_environment import thread_count_contradictions
 from affinity.process.verification import observed_binding
@@ -28,7 +28,7 @@ from affinity.topology import Topology
 
 
 def machine_findings(
-    topology: Topology, allowed: Allowed, environment: Mapping[str, str] = os.environ
+    topology: Topology, allowed: AllowedResources, environment: Mapping[str, str] = os.environ
 ) -> Iterator[Finding]:
     """All findings about this machine, from its parts to the placement of a page."""
     cores = counted(len(topology.cores), "core")

@@ -11,7 +11,7 @@ from affinity.placement.place import place_workers
 from affinity.placement.plan import Plan
 from affinity.placement.request import Request, Unit
 from affinity.placement.tiles import has_cache, uncut
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 _UNITS: tuple[Unit, ...] = ("package", "numa", "l3")
@@ -27,7 +27,7 @@ REQUESTS = (
 
 def broken_placements(topology: Topology) -> tuple[int, list[str]]:
     """How many of `REQUESTS` the machine has places for, and the faults of their plans."""
-    allowed, made, wrong = Allowed(cpus=topology.cpus), 0, list[str]()
+    allowed, made, wrong = AllowedResources(cpus=topology.cpus), 0, list[str]()
     for request in REQUESTS:
         if request.workers == "l3" and not has_cache(topology, 3):
             continue

@@ -33,7 +33,7 @@ _SUBJECT = "second opinion"
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class MachineCheck:
     """The result for one recorded machine: `verdict` is "ok", "none" (no machine) or "FAIL"."""
 
     name: str
@@ -59,7 +59,7 @@ def recorded_findings(path: Path, hbm: Sequence[HbmWord] = ()) -> Iterator[Findi
         yield Finding("ok", "placements", f"{made} plans tried, nothing cut or given twice")
 
 
-def sweep(folder: Path) -> Iterator[Recorded]:
+def sweep(folder: Path) -> Iterator[MachineCheck]:
     """Check every machine below `folder`, by name: read it, compare it, plan on it.
 
     It is compared with other records of the same machine. Raises TopologyError if there is no file
@@ -75,20 +75,20 @@ def sweep(folder: Path) -> Iterator[Recorded]:
         yield _look_at(path, path.name if path == folder else path.relative_to(folder).as_posix())
 
 
-def _look_at(path: Path, name: str) -> Recorded:
+def _look_at(path: Path, name: str) -> MachineCheck:
     try:
         topology = read_machine(path)
     except NoMachine as error:
-        return Recorded(name, "none", (_reason(path, error),))
+        return MachineCheck(name, "none", (_reason(path, error),))
     except TopologyError as error:
-        return Recorded(name, "FAIL", (_reason(path, error),))
+        return MachineCheck(name, "FAIL", (_reason(path, error),))
     size = f"{counted(len(topology.cores), 'core')}, {counted(len(topology.numa_nodes), 'node')}"
     opinions = list(_opinions(path, topology))
     made, wrong = broken_placements(topology)
     placed = "; ".join(wrong) or f"{counted(made, 'plan')} legal"
     failed = wrong or any(finding.level == "fail" for finding in opinions)
     agreed = "; ".join(finding.text for finding in opinions) or "nothing beside it"
-    return Recorded(name, "FAIL" if failed else "ok", (size, agreed, placed))
+    return MachineCheck(name, "FAIL" if failed else "ok", (size, agreed, placed))
 
 
 def _reason(path: Path, error: TopologyError) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from affinity.cli.checking.finding import Finding, Level
 from affinity.cli.show import part
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.process.own import PLACEMENT_VARIABLE
 from affinity.process.slurm import contradicted_constraints, slurm_words, with_constraint
 from affinity.process.thread_environment import THREAD_COUNT_VARIABLES, THREAD_PLACEMENT_VARIABLES
@@ -14,7 +14,7 @@ from affinity.topology import Topology
 
 
 def limit_findings(
-    topology: Topology, allowed: Allowed, environment: Mapping[str, str]
+    topology: Topology, allowed: AllowedResources, environment: Mapping[str, str]
 ) -> Iterator[Finding]:
     """The cpus and memories that may be used, who limits them and what that costs.
 

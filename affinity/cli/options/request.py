@@ -20,7 +20,7 @@ from affinity.placement.request import (
     Unit,
     WantedKind,
 )
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 from affinity.whole_number import whole_number
 
@@ -65,7 +65,9 @@ def request_from(options: argparse.Namespace) -> Request:
     )
 
 
-def narrowed(allowed: Allowed, topology: Topology, options: argparse.Namespace) -> Allowed:
+def narrowed(
+    allowed: AllowedResources, topology: Topology, options: argparse.Namespace
+) -> AllowedResources:
     """The allowed part of the cpus and nodes in --cpus and --nodes; PlacementError if empty."""
     cpus, said_by = frozenset(allowed.cpus), list(allowed.said_by)
     if options.cpus is not None:

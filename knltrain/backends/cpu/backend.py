@@ -10,7 +10,7 @@ import numpy.typing as npt
 from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
 from knltrain.backends.cpu.stages import Views
-from knltrain.backends.view_cache import ByAddress
+from knltrain.backends.view_cache import ViewCache
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.network import Network
@@ -45,7 +45,7 @@ class CpuBackend(Backend):
         check_micro_batch(network, batch, micro_batch)
         self._network, self._batch, self._threads = network, batch, threads
         self._gaps = _gaps(network)
-        self._views = ByAddress(self._named)
+        self._views = ViewCache(self._named)
         try:
             self._operations = operations(implementation, winograd)
             self._operations.use_threads(threads)

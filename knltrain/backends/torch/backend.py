@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
-from knltrain.backends.view_cache import ByAddress
+from knltrain.backends.view_cache import ViewCache
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.interchange.to_torch import NetworkModule
@@ -34,7 +34,7 @@ class TorchBackend(Backend):
         torch.set_num_threads(threads)
         self._network = network
         self._execution = execution or EagerExecution(network)
-        self._tensors = ByAddress(self._as_tensors)
+        self._tensors = ViewCache(self._as_tensors)
         self._statistics = [spec.name for spec in network.parameters if spec.is_statistic]
         self._fewest_pixels = _fewest_normalised_pixels(network)
 

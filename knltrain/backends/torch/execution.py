@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
-from knltrain.backends.view_cache import ByAddress
+from knltrain.backends.view_cache import ViewCache
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -42,7 +42,7 @@ class EagerExecution(Execution):
     def __init__(self, network: Network) -> None:
         self._network = network
         self._trained = [spec.name for spec in network.parameters if not spec.is_statistic]
-        self._modules = ByAddress(self._as_module)
+        self._modules = ViewCache(self._as_module)
 
     def module_of(self, parameters: FloatArray) -> NetworkModule:
         """The module whose parameters are views on `parameters`."""

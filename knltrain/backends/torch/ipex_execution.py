@@ -8,7 +8,7 @@ import torch
 
 from knltrain.backends.torch.execution import Execution, Tensors
 from knltrain.backends.torch.ipex_installation import check_ipex
-from knltrain.backends.view_cache import ByAddress
+from knltrain.backends.view_cache import ViewCache
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.interchange.torch_terms import TORCH_NAMES
 from knltrain.network.network import Network
@@ -29,8 +29,8 @@ class IpexExecution(Execution):
         check_ipex()
         self._network = network
         self._trained = [spec for spec in network.parameters if not spec.is_statistic]
-        self._modules = ByAddress(self._as_module)
-        self._tensors = ByAddress(self._as_tensors)
+        self._modules = ViewCache(self._as_module)
+        self._tensors = ViewCache(self._as_tensors)
 
     @torch.no_grad()
     def module_of(self, parameters: FloatArray) -> NetworkModule:

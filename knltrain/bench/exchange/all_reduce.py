@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
-from knltrain.bench.exchange.member import Held, check_values
+from knltrain.bench.exchange.member import HeldVectors, check_values
 from knltrain.vectors import FloatArray
 
 ALL_REDUCE = "all_reduce"
 
 
 @final
-class Reduced(Held):
+class ReducedVectors(HeldVectors):
     """`vectors`, all zero, of worker `rank`; `reduce[i]` sums the i-th over members, in place."""
 
     def __init__(

@@ -28,7 +28,7 @@ from knltrain.bench.exchange.contestants import (
 )
 from knltrain.bench.exchange.cores import cores_of
 from knltrain.bench.exchange.crew import Crew, assembled
-from knltrain.bench.exchange.report import Measured, lines, packing, rows
+from knltrain.bench.exchange.report import Measurement, lines, packing, rows
 from knltrain.bench.exchange.sizes import FLOAT_BYTES, fitting, format_size
 from knltrain.bench.exchange.turns import copied_bytes, hold_copies, take_turns
 from knltrain.bench.exchange.vectors import Vectors
@@ -154,7 +154,7 @@ def _packing(
     of_network: Sequence[Vectors],
     crews: Mapping[str, Crew],
     exchanging: Sequence[Contestant],
-    measured: Sequence[Measured],
+    measured: Sequence[Measurement],
     workers: int,
     rounds: int,
 ) -> dict[str, Any] | None:

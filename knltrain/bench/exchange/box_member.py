@@ -11,12 +11,12 @@ from typing import final
 import numpy as np
 
 from knltrain import __version__
-from knltrain.bench.exchange.member import Answers, Held, Member, check_values, serve_apart
+from knltrain.bench.exchange.member import Answers, HeldVectors, Member, check_values, serve_apart
 from knltrain.communication.memory_box.local import SoftMemoryBox
 
 
 @final
-class _Buffers(Held):
+class _Buffers(HeldVectors):
     """A buffer that all members share, one of this process alone, and a vector outside the box."""
 
     def __init__(self, size: int, fd: int, key: int) -> None:
@@ -56,7 +56,7 @@ class BoxMember(Member):
 
     version = f"knltrain {__version__}"
 
-    def hold(self, sizes: Sequence[int], handles: Sequence[tuple[int, int]]) -> Held:
+    def hold(self, sizes: Sequence[int], handles: Sequence[tuple[int, int]]) -> HeldVectors:
         """Open the one box."""
         return _Buffers(sizes[0], *handles[0])
 

@@ -15,11 +15,11 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from knltrain.bench.exchange.member import Answers, Held, Member, check_values, serve_apart
+from knltrain.bench.exchange.member import Answers, HeldVectors, Member, check_values, serve_apart
 
 
 @final
-class _Copies(Held):
+class _Copies(HeldVectors):
     """A source and a target."""
 
     def __init__(self, size: int) -> None:
@@ -44,7 +44,7 @@ class CopyMember(Member):
 
     version = f"NumPy {np.__version__}, torch {torch.__version__}"
 
-    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
+    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> HeldVectors:  # noqa: ARG002
         """Allocate a source and a target of the one size."""
         return _Copies(sizes[0])
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from affinity import Allowed, Request, allowed_cpus, physical_cores, place_workers, read_topology
+from affinity import (
+    AllowedResources,
+    Request,
+    allowed_cpus,
+    physical_cores,
+    place_workers,
+    read_topology,
+)
 from knltrain.errors import ConfigError
 
 
@@ -19,5 +26,5 @@ def cores_of(workers: int) -> list[list[int]]:
             "the allowed cpus"
         )
     request = Request(workers, cores // workers, policy="none")
-    plan = place_workers(topology, Allowed(allowed), request)
+    plan = place_workers(topology, AllowedResources(allowed), request)
     return [[core[0] for core in placement.cores] for placement in plan.workers]

@@ -36,7 +36,7 @@ class WrongResult(KnltrainError):  # noqa: N818
     """An exchange with wrong values: its speed would mean nothing."""
 
 
-class Held(ABC):
+class HeldVectors(ABC):
     """Vectors of some sizes for a member to exchange; all zero, so that they stay so."""
 
     operations: Mapping[str, Callable[[], object]]
@@ -67,7 +67,7 @@ class Member(ABC):
         """Find the other members; does nothing where there is no need."""
 
     @abstractmethod
-    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:
+    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> HeldVectors:
         """Allocate vectors of so many float32 elements; `handles` come from the benchmark."""
 
 
@@ -77,7 +77,7 @@ class Answers:
 
     def __init__(self, member: Member) -> None:
         self._member = member
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldVectors] = {}
 
     def __call__(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one question."""
@@ -105,7 +105,7 @@ def serve_apart(version: str, answers: Callable[[Any], dict[str, Any]]) -> None:
         serve({"version": version}, answers)
 
 
-def _timed(held: Held, operation: str, count: int) -> dict[str, Any]:
+def _timed(held: HeldVectors, operation: str, count: int) -> dict[str, Any]:
     run = held.operations[operation]
     for _ in range(1 + count // _LEAD_IN):
         run()

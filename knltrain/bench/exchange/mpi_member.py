@@ -17,8 +17,8 @@ from typing import Any, final
 
 import numpy as np
 
-from knltrain.bench.exchange.all_reduce import Reduced
-from knltrain.bench.exchange.member import Answers, Held, Member, serve_apart
+from knltrain.bench.exchange.all_reduce import ReducedVectors
+from knltrain.bench.exchange.member import Answers, HeldVectors, Member, serve_apart
 
 _NAP_SECONDS = 0.002
 
@@ -31,12 +31,12 @@ class MPIMember(Member):
         self._world, self._in_place = world, in_place
         self.version = version
 
-    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
+    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> HeldVectors:  # noqa: ARG002
         """Allocate vectors of these sizes."""
         vectors = [np.zeros(size, np.float32) for size in sizes]
         reduce = [partial(self._world.Allreduce, self._in_place, vector) for vector in vectors]
         world = self._world
-        return Reduced(world.rank, world.size, vectors, reduce, world.Barrier)
+        return ReducedVectors(world.rank, world.size, vectors, reduce, world.Barrier)
 
 
 def main(cpus: Sequence[Sequence[int]]) -> None:

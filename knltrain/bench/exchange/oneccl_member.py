@@ -12,8 +12,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.bench.exchange.all_reduce import Reduced
-from knltrain.bench.exchange.member import Answers, Held, Member, serve_apart
+from knltrain.bench.exchange.all_reduce import ReducedVectors
+from knltrain.bench.exchange.member import Answers, HeldVectors, Member, serve_apart
 from knltrain.communication.oneccl import Communicator, installed, unique_id
 
 _SHARED_MEMORY = Path("/dev/shm")
@@ -40,14 +40,14 @@ class OneCCLMember(Member):
         for file in _SHARED_MEMORY.glob(f"{os.getpid()}:*"):
             file.unlink()
 
-    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
+    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> HeldVectors:  # noqa: ARG002
         """Allocate vectors of these sizes."""
         communicator = self._communicator
         assert communicator is not None
         vectors = [np.zeros(size, np.float32) for size in sizes]
         reduce = [partial(_reduce, communicator, vector) for vector in vectors]
         meet = partial(_reduce, communicator, np.zeros(1, np.float32))
-        return Reduced(self._rank, self._workers, vectors, reduce, meet)
+        return ReducedVectors(self._rank, self._workers, vectors, reduce, meet)
 
 
 def _reduce(communicator: Communicator, vector: npt.NDArray[np.float32]) -> None:

@@ -14,7 +14,7 @@ Rounds = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """Vectors of one size: seconds by contestant, and a copy's bytes per second, by round.
 
     The copy's bytes are those that it reads and writes, of all workers together.
@@ -26,7 +26,7 @@ class Measured:
 
 
 def rows(
-    measured: Sequence[Measured], contestants: Sequence[Contestant], workers: int
+    measured: Sequence[Measurement], contestants: Sequence[Contestant], workers: int
 ) -> list[dict[str, Any]]:
     """A row per size and contestant.
 
@@ -41,7 +41,7 @@ def rows(
     ]
 
 
-def _row(measured: Measured, contestant: Contestant, members: int) -> dict[str, Any]:
+def _row(measured: Measurement, contestant: Contestant, members: int) -> dict[str, Any]:
     seconds = measured.seconds[contestant.name]
     needed = contestant.accesses(members) * measured.size
     others = [name for name in measured.seconds if name in PEERS and name != contestant.name]
@@ -64,7 +64,7 @@ def _row(measured: Measured, contestant: Contestant, members: int) -> dict[str, 
 
 
 def lines(
-    measured: Sequence[Measured], contestants: Sequence[Contestant]
+    measured: Sequence[Measurement], contestants: Sequence[Contestant]
 ) -> dict[str, dict[str, float] | None]:
     """Latency α in seconds and β in seconds per byte of each contestant that exchanges.
 
@@ -82,10 +82,10 @@ def lines(
 
 
 def packing(
-    packed: Measured,
-    layers: Measured,
+    packed: Measurement,
+    layers: Measurement,
     sizes: Sequence[int],
-    measured: Sequence[Measured],
+    measured: Sequence[Measurement],
     contestants: Sequence[Contestant],
 ) -> list[dict[str, Any]]:
     """The gain of exchanging one packed vector instead of one for each layer, of bytes `sizes`.

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 
 from knltrain import __version__
-from knltrain.bench.exchange.member import Answers, Held, Member, check_values, serve_apart
+from knltrain.bench.exchange.member import Answers, HeldVectors, Member, check_values, serve_apart
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import SynchronousRule
@@ -25,7 +25,7 @@ MOVING_RATE = 0.25
 
 
 @final
-class _Locals(Held):
+class _Locals(HeldVectors):
     """This worker's locals, one in each segment."""
 
     def __init__(self, transports: Sequence[NodeShared]) -> None:
@@ -106,7 +106,7 @@ class SegmentMember(Member):
     def __init__(self, rank: int) -> None:
         self._rank = rank
 
-    def hold(self, sizes: Sequence[int], handles: Sequence[int]) -> Held:  # noqa: ARG002
+    def hold(self, sizes: Sequence[int], handles: Sequence[int]) -> HeldVectors:  # noqa: ARG002
         """Claim this worker's rank in each segment, and close its descriptor."""
         return _Locals([NodeShared(Segment.attach(fd), self._rank) for fd in handles])
 

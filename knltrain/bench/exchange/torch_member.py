@@ -14,8 +14,8 @@ from typing import Any, final
 import torch
 import torch.distributed as dist
 
-from knltrain.bench.exchange.all_reduce import Reduced
-from knltrain.bench.exchange.member import Answers, Held, Member, serve_apart
+from knltrain.bench.exchange.all_reduce import ReducedVectors
+from knltrain.bench.exchange.member import Answers, HeldVectors, Member, serve_apart
 
 _HOST = "127.0.0.1"
 
@@ -41,12 +41,12 @@ class TorchMember(Member):
             self._backend, store=store, rank=self._rank, world_size=self._workers
         )
 
-    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> Held:  # noqa: ARG002
+    def hold(self, sizes: Sequence[int], handles: Sequence[Any]) -> HeldVectors:  # noqa: ARG002
         """Allocate tensors of these sizes."""
         tensors = [torch.zeros(size, dtype=torch.float32, device="cpu") for size in sizes]
         reduce = [partial(dist.all_reduce, tensor) for tensor in tensors]
         vectors = [tensor.numpy() for tensor in tensors]
-        return Reduced(self._rank, self._workers, vectors, reduce, dist.barrier)
+        return ReducedVectors(self._rank, self._workers, vectors, reduce, dist.barrier)
 
 
 def _store(port: int, workers: int, is_master: bool) -> Any:

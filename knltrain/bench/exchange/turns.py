@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from knltrain.bench.exchange.contestants import COPY, Contestant
 from knltrain.bench.exchange.crew import Crew
-from knltrain.bench.exchange.report import Measured
+from knltrain.bench.exchange.report import Measurement
 from knltrain.bench.exchange.sizes import FLOAT_BYTES
 from knltrain.bench.exchange.vectors import Vectors
 
@@ -26,7 +26,7 @@ def take_turns(
     contestants: Sequence[Contestant],
     workers: int,
     rounds: int,
-) -> list[Measured]:
+) -> list[Measurement]:
     """Let all hold the vectors of all sets, take turns on each, and drop them again."""
     users = [crew for name, crew in crews.items() if name != COPY]
     for vectors in sets:
@@ -45,7 +45,7 @@ def take_turns(
             seconds[vectors.name].setdefault(each.name, []).append(taken)
     for vectors in sets:
         vectors.dropped_by(users)
-    return [Measured(each.bytes, seconds[each.name], copies) for each in sets]
+    return [Measurement(each.bytes, seconds[each.name], copies) for each in sets]
 
 
 def hold_copies(crew: Crew) -> None:

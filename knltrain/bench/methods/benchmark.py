@@ -12,7 +12,7 @@ from typing import Any
 
 from affinity import read_topology
 from knltrain.bench.methods.entrants import ALONE, Entrant, Scaling, configuration, entrants
-from knltrain.bench.methods.one_run import Found, carry_out
+from knltrain.bench.methods.one_run import RunFigures, carry_out
 from knltrain.bench.methods.report import rows
 from knltrain.bench.methods.task import task_named
 from knltrain.config import RunConfig
@@ -51,7 +51,7 @@ def run_methods_benchmark(
     if not 0 < asked <= 1:
         raise ConfigError(f"--accuracy {asked}: expected a share above 0, at most 1")
     task = replace(task, epochs=epochs or task.epochs)
-    runs: dict[str, list[Found]] = {each.name: [] for each in everyone}
+    runs: dict[str, list[RunFigures]] = {each.name: [] for each in everyone}
 
     def planned(entrant: Entrant, seed: int) -> RunConfig:
         return configuration(entrant, task, threads=threads, seed=seed, link=link, scaling=scaling)
@@ -80,20 +80,20 @@ def run_methods_benchmark(
 
 def _refused(
     everyone: Sequence[Entrant], planned: Callable[[Entrant, int], RunConfig]
-) -> dict[str, Found]:
+) -> dict[str, RunFigures]:
     """Methods that cannot train so, found before any run; ConfigError if none can."""
-    refused: dict[str, Found] = {}
+    refused: dict[str, RunFigures] = {}
     for each in everyone:
         try:
             planned(each, 1)
         except ConfigError as error:
-            refused[each.name] = Found({}, (), str(error))
+            refused[each.name] = RunFigures({}, (), str(error))
             if len(refused) == len(everyone) - 1 and ALONE not in refused:
                 raise
     return refused
 
 
-def _in_short(found: Found) -> str:
+def _in_short(found: RunFigures) -> str:
     if found.failure is not None:
         return f"failed: {found.failure}"
     result = found.result

@@ -19,7 +19,7 @@ from knltrain.metrics import read_metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunFigures:
     """`result` is result.json, `tests` the records of evaluations; both empty after a `failure`."""
 
     result: Mapping[str, Any]
@@ -31,7 +31,7 @@ class Found:
         return next((each for each in self.tests if each["accuracy"] >= accuracy), None)
 
 
-def carry_out(config: RunConfig) -> Found:
+def carry_out(config: RunConfig) -> RunFigures:
     """Train in a folder that is removed afterwards, even if this process is killed.
 
     A failed worker, as by a loss that is not finite, is a failure of its method; other errors of
@@ -43,7 +43,7 @@ def carry_out(config: RunConfig) -> Found:
             with redirect_stdout(io.StringIO()):
                 run_folder = train(there, kept_fds=(folder.fd,))
         except WorkerFailed as error:
-            return Found({}, (), str(error).partition("; last good checkpoint")[0])
+            return RunFigures({}, (), str(error).partition("; last good checkpoint")[0])
         return _read(run_folder)
 
 
@@ -55,7 +55,7 @@ def _kept_nowhere(config: RunConfig) -> RunConfig:
     )
 
 
-def _read(run_folder: Path) -> Found:
+def _read(run_folder: Path) -> RunFigures:
     result = json.loads((run_folder / "result.json").read_text(encoding="utf-8"))
     records = read_metrics(run_folder / "metrics-0.jsonl")
-    return Found(result, tuple(each for each in records if each["kind"] == "test"))
+    return RunFigures(result, tuple(each for each in records if each["kind"] == "test"))

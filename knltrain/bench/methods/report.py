@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knltrain.bench.methods.entrants import ALONE, Entrant, Scaling, learning_of
-from knltrain.bench.methods.one_run import Found
+from knltrain.bench.methods.one_run import RunFigures
 from knltrain.bench.methods.task import Task
 from knltrain.clocks import BESIDES, COSTS
 
 ORIGINAL = "original_easgd"
 """The baseline of the paper."""
 
-Runs = Mapping[str, Sequence[Found]]
+Runs = Mapping[str, Sequence[RunFigures]]
 """By the name of the entrant, one for each round."""
 
 
@@ -90,7 +90,7 @@ def _figures(name: str, runs: Runs, accuracy: float) -> dict[str, Any]:
     }
 
 
-def _reached(found: Found, accuracy: float, key: str) -> float:
+def _reached(found: RunFigures, accuracy: float, key: str) -> float:
     """The time at which it reached that accuracy; infinite if never."""
     first = found.first_with(accuracy)
     return math.inf if first is None else float(first[key])

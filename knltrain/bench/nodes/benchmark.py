@@ -19,7 +19,7 @@ from knltrain.bench.nodes.configuration import network_of
 from knltrain.bench.nodes.hosts import hosts
 from knltrain.bench.nodes.link import link_gbytes_per_second
 from knltrain.bench.nodes.rows import row, star_by_seasgd
-from knltrain.bench.nodes.training import Found, Ground, Training
+from knltrain.bench.nodes.training import Ground, Training, TrainingFigures
 from knltrain.bench.nodes.trainings import named
 from knltrain.bench.step.benchmark import SEED
 from knltrain.bench.step.job import write_job
@@ -52,7 +52,7 @@ def run_nodes_benchmark(
     - the images per second of all workers, median and each round's;
     - the efficiency: the median, over the rounds, of its speed divided by that of ours (by
       `sync_easgd3`, the fastest there), or of DDP's, on one host;
-    - the share of communication that is `hidden`, and the seconds of each part of a step (`Found`).
+    - the share of communication that is `hidden`, and the seconds of each part of a step.
 
     Of the first `trace_steps` steps our own trainings write traces, and the last round's of each
     are kept as `traces`/trace-NAME-RANK.json. `workers_per_core` hosts share a core: waiting for it
@@ -67,7 +67,7 @@ def run_nodes_benchmark(
         write_job(kept.path, described, batch, SEED)
         ground = Ground(made, groups, network, kept.path, batch, steps, trace_steps)
         link, before = link_gbytes_per_second(made), _machine(ground.cpus)
-        found: dict[str, list[Found]] = {each.name: [] for each in compared}
+        found: dict[str, list[TrainingFigures]] = {each.name: [] for each in compared}
         for number, each in product(range(1, rounds + 1), compared):
             one = _train(each, ground, kept.path)
             found[each.name].append(one)
@@ -111,7 +111,7 @@ def _groups(nodes: int, workers_per_core: int) -> list[list[int]]:
     return groups * workers_per_core
 
 
-def _train(training: Training, ground: Ground, kept: Path) -> Found:
+def _train(training: Training, ground: Ground, kept: Path) -> TrainingFigures:
     folder = kept / "run"
     folder.mkdir()
     try:
@@ -120,7 +120,7 @@ def _train(training: Training, ground: Ground, kept: Path) -> Found:
         shutil.rmtree(folder)
 
 
-def _keep(found: Found, name: str, traces: Path | None) -> None:
+def _keep(found: TrainingFigures, name: str, traces: Path | None) -> None:
     """Write the traces of a round over those of an earlier one."""
     if traces is not None:
         for rank, text in enumerate(found.traces):

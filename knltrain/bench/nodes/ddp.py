@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import final
 
 from knltrain.bench.answers import answers_of
-from knltrain.bench.nodes.training import LONGEST_SECONDS, Found, Ground, Training
+from knltrain.bench.nodes.training import LONGEST_SECONDS, Ground, Training, TrainingFigures
 from knltrain.bench.step.peer_process import PeerProcess
 from knltrain.bench.step.peers import MEMORY_KEPT
 
@@ -28,7 +28,7 @@ class Ddp(Training):
         self.by: str = backend
         self._spread = spread
 
-    def train(self, ground: Ground, folder: Path) -> Found:  # noqa: ARG002
+    def train(self, ground: Ground, folder: Path) -> TrainingFigures:  # noqa: ARG002
         """Time steps of all ranks together, once they are warm."""
         with ExitStack() as stack:
             ranks = [
@@ -39,7 +39,7 @@ class Ddp(Training):
             answers_of(ranks, _WARM_UP_STEPS, LONGEST_SECONDS)  # they meet first
             answers = answers_of(ranks, ground.steps, LONGEST_SECONDS)
         seconds = max(float(each["seconds"]) for each in answers)
-        return Found(ground.steps * ground.batch * ground.workers / seconds)
+        return TrainingFigures(ground.steps * ground.batch * ground.workers / seconds)
 
     def _rank(self, ground: Ground, rank: int) -> PeerProcess:
         way = ground.hosts.way(rank if self._spread else 0)

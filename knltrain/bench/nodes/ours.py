@@ -15,7 +15,7 @@ from typing import Any, final
 from affinity import allowed_cpus, pinned_command
 from knltrain.bench.nodes.configuration import configuration
 from knltrain.bench.nodes.overlap import hidden_share
-from knltrain.bench.nodes.training import LONGEST_SECONDS, Found, Ground, Training
+from knltrain.bench.nodes.training import LONGEST_SECONDS, Ground, Training, TrainingFigures
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.clocks import COMMUNICATION
 from knltrain.config.methods import METHODS
@@ -27,7 +27,7 @@ _GRACE_SECONDS = 35.0
 
 
 @final
-class Ours(Training):
+class KnltrainTraining(Training):
     """`knltrain train` by a method; `between` nodes by "ccl", "gloo", "mpi"; None on one host."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Ours(Training):
         self.by = between
         self._method, self._wire_format = method, wire_format
 
-    def train(self, ground: Ground, folder: Path) -> Found:
+    def train(self, ground: Ground, folder: Path) -> TrainingFigures:
         """Time the steps of each worker after its first one; some may take more than others."""
         (folder / "run.toml").write_text(self._configuration(ground), encoding="utf-8")
         try:
@@ -59,7 +59,7 @@ class Ours(Training):
             raise PeerError(f"{self.name} ended with {status}: {said[-2000:]}")
         return self._found(ground, folder / "runs/run")
 
-    def _found(self, ground: Ground, run: Path) -> Found:
+    def _found(self, ground: Ground, run: Path) -> TrainingFigures:
         result = json.loads((run / "result.json").read_text(encoding="utf-8"))
         alone = METHODS[self._method].comes_alone
         costs, steps = result["cost_seconds"], result["worker_steps"]
@@ -67,7 +67,7 @@ class Ours(Training):
         files = [run / f"trace-{rank}.json" for rank in range(len(steps))]
         traces = [file.read_text(encoding="utf-8") for file in files if file.exists()]
         shares = [share for share in map(hidden_share, traces) if share is not None]
-        return Found(
+        return TrainingFigures(
             _images_per_second(ground, run),
             None if alone else _hidden(result),
             sum(costs[name] for name in COMMUNICATION) / each,

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from knltrain.bench.nodes.training import Found, Training
+from knltrain.bench.nodes.training import Training, TrainingFigures
 from knltrain.bench.nodes.trainings import SEASGD, STAR
 
-Rounds: TypeAlias = Mapping[str, Sequence[Found]]
+Rounds: TypeAlias = Mapping[str, Sequence[TrainingFigures]]
 """By a training's name, what each round has found of it."""
 
 

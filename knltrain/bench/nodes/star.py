@@ -11,7 +11,7 @@ from typing import Any, final
 
 from knltrain.bench.answers import answers_of
 from knltrain.bench.nodes.configuration import configuration
-from knltrain.bench.nodes.training import LONGEST_SECONDS, Found, Ground, Training
+from knltrain.bench.nodes.training import LONGEST_SECONDS, Ground, Training, TrainingFigures
 from knltrain.bench.step.peer_process import PeerError, PeerProcess
 
 LEAVE = "leave"
@@ -31,7 +31,7 @@ class Star(Training):
     def __init__(self, of_one_host: str | None = None) -> None:
         self.of_one_host = of_one_host
 
-    def train(self, ground: Ground, folder: Path) -> Found:
+    def train(self, ground: Ground, folder: Path) -> TrainingFigures:
         """Time steps of all ranks together, after the first."""
         file = folder / "run.toml"
         exchange = 'method = "sync_sgd"'  # which nothing heeds: a star is none of our methods
@@ -48,7 +48,7 @@ class Star(Training):
         return _found(ground, answers)
 
 
-def _found(ground: Ground, answers: Sequence[dict[str, Any]]) -> Found:
+def _found(ground: Ground, answers: Sequence[dict[str, Any]]) -> TrainingFigures:
     if len({each["weights"] for each in answers}) > 1:
         raise PeerError("star: its ranks do not have the same weights at the end")
     seconds = max(float(each["seconds"]) for each in answers)
@@ -56,7 +56,7 @@ def _found(ground: Ground, answers: Sequence[dict[str, Any]]) -> Found:
     def of_step(what: str) -> float:
         return statistics.mean(float(each[what]) for each in answers) / ground.steps
 
-    return Found(
+    return TrainingFigures(
         ground.steps * ground.batch * ground.workers / seconds,
         communication_seconds=of_step("communication_seconds"),
         computing_seconds=of_step("computing_seconds"),

@@ -46,7 +46,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TrainingFigures:
     """The result of a training.
 
     - `images_per_second` is that of all workers.
@@ -88,7 +88,7 @@ class Training(ABC):
     of_one_host: str | None
 
     @abstractmethod
-    def train(self, ground: Ground, folder: Path) -> Found:
+    def train(self, ground: Ground, folder: Path) -> TrainingFigures:
         """Train from the beginning, in an empty folder.
 
         Raises PeerError on failure.

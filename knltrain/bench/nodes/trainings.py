@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 
 from knltrain.bench.nodes.ddp import Ddp
-from knltrain.bench.nodes.ours import Ours
+from knltrain.bench.nodes.ours import KnltrainTraining
 from knltrain.bench.nodes.star import Star
 from knltrain.bench.nodes.training import Training
 from knltrain.communication.mpi.runtime import INSTALL
@@ -21,18 +21,18 @@ _METHOD, _LAYERWISE, _TREES = "hierarchical_easgd", "layerwise_sgd", "caffegpi"
 
 def trainings() -> Mapping[str, Training]:
     """All that can be compared, by name."""
-    ours = Ours("one-host", _ALONE, None)
+    ours = KnltrainTraining("one-host", _ALONE, None)
     ddp = Ddp(_DDP_ALONE, spread=False)
     spread: list[Training] = []
     for between in ("ccl", "gloo"):
         spread += [
-            Ours(between, _METHOD, between, ours.name),
-            Ours(f"{between}-bfloat16", _METHOD, between, ours.name, "bfloat16"),
-            Ours(f"layerwise-{between}", _LAYERWISE, between, ours.name),
+            KnltrainTraining(between, _METHOD, between, ours.name),
+            KnltrainTraining(f"{between}-bfloat16", _METHOD, between, ours.name, "bfloat16"),
+            KnltrainTraining(f"layerwise-{between}", _LAYERWISE, between, ours.name),
             Ddp(between, spread=True, of_one_host=ddp.name),
         ]
-    spread.append(Ours("trees-mpi", _TREES, "mpi", ours.name))
-    spread += [Ours(SEASGD, "seasgd", "mpi", ours.name), Star(ours.name)]
+    spread.append(KnltrainTraining("trees-mpi", _TREES, "mpi", ours.name))
+    spread += [KnltrainTraining(SEASGD, "seasgd", "mpi", ours.name), Star(ours.name)]
     return {each.name: each for each in (ours, ddp, *spread)}
 
 

@@ -14,13 +14,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from affinity import Allowed, Request, allowed_cpus, physical_cores, place_workers, read_topology
+from affinity import (
+    AllowedResources,
+    Request,
+    allowed_cpus,
+    physical_cores,
+    place_workers,
+    read_topology,
+)
 from knltrain.assembly import network_named
 from knltrain.bench.step.contestant import Contestant
 from knltrain.bench.step.job import write_job
 from knltrain.bench.step.peer_process import PeerError, PeerProcess
 from knltrain.bench.step.peers import OURS, Start, starts
-from knltrain.bench.step.report import Measured, best_peer, rows
+from knltrain.bench.step.report import Measurement, best_peer, rows
 from knltrain.bench.temporary_folder import temporary_folder
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
@@ -106,7 +113,7 @@ def _groups(threads: int | None, workers: int) -> list[list[int]]:
             f"--workers {workers}: expected a divisor of the {threads or cores} threads"
         )
     each = None if threads is None else threads // workers
-    plan = place_workers(topology, Allowed(allowed), Request(workers, each, policy="none"))
+    plan = place_workers(topology, AllowedResources(allowed), Request(workers, each, policy="none"))
     return [[core[0] for core in placement.cores] for placement in plan.workers]
 
 
@@ -140,7 +147,7 @@ def _losses_agree(network: Network, losses: Mapping[str, float]) -> bool | None:
 
 def _measured(
     contestants: Sequence[Contestant], machine: PeerProcess, batch: int, rounds: int
-) -> Measured:
+) -> Measurement:
     """Let contestants and machine take turns; return the results of each round."""
     rates: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     bounds: dict[str, list[float]] = {}
@@ -151,7 +158,7 @@ def _measured(
             bounds.setdefault(key, []).append(value)
     ready = {contestant.name: contestant.ready for contestant in contestants}
     peaks = {contestant.name: contestant.peak_bytes for contestant in contestants}
-    return Measured(ready, rates, peaks, bounds)
+    return Measurement(ready, rates, peaks, bounds)
 
 
 def _machine(cpus: list[int]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from knltrain.bench.step.peers import OTHERS, OURS
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """By contestant: its report, images per second of each round, peak memory in bytes.
 
     `bounds` has the machine's own speeds, round by round, too.
@@ -25,7 +25,7 @@ class Measured:
     bounds: Mapping[str, Sequence[float]]
 
 
-def rows(measured: Measured, flops: int) -> list[dict[str, Any]]:
+def rows(measured: Measurement, flops: int) -> list[dict[str, Any]]:
     """A row per contestant; `flops` are those of direct convolution, for one image's training.
 
     Shares and ratios are taken within each round, since clock rate and load are the same throughout
@@ -34,7 +34,7 @@ def rows(measured: Measured, flops: int) -> list[dict[str, Any]]:
     return [_row(name, measured, flops) for name in measured.rates]
 
 
-def _row(name: str, measured: Measured, flops: int) -> dict[str, Any]:
+def _row(name: str, measured: Measurement, flops: int) -> dict[str, Any]:
     rates, peaks = measured.rates, measured.peak_bytes
     own, ready = rates[name], measured.ready[name]
     return {
@@ -51,7 +51,7 @@ def _row(name: str, measured: Measured, flops: int) -> dict[str, Any]:
     }
 
 
-def best_peer(measured: Measured) -> dict[str, Any] | None:
+def best_peer(measured: Measurement) -> dict[str, Any] | None:
     """Ours divided by the fastest other implementation in each round; None where there is none.
 
     `ours_to_it` is the median of these ratios; `rounds` names the fastest of each.

@@ -55,7 +55,7 @@ class Graph(nn.Module):
             getattr(holder, spec["attribute"]).copy_(values)
 
 
-class Concatenate(nn.Module):
+class ConcatenationModule(nn.Module):
     """Channels behind each other."""
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
@@ -63,7 +63,7 @@ class Concatenate(nn.Module):
         return torch.cat(inputs, dim=1)
 
 
-class Add(nn.Module):
+class AdditionModule(nn.Module):
     """The sum of two inputs."""
 
     def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -74,7 +74,7 @@ class Add(nn.Module):
 def module_of(layer: Description, inplace: bool = False) -> nn.Module:
     """Return the module of a layer; `inplace` is for one that begins with a rectifier."""
     if layer["join"] is not None:
-        return Concatenate() if layer["join"] == "cat" else Add()
+        return ConcatenationModule() if layer["join"] == "cat" else AdditionModule()
     modules = []
     for number, described in enumerate(layer["modules"]):
         arguments = {name: _extent(value) for name, value in described["arguments"].items()}

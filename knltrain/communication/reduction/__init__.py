@@ -2,7 +2,7 @@
 
 from knltrain.communication.reduction.on_node import NodeReducer
 from knltrain.communication.reduction.reducer import Reducer, Reduction
-from knltrain.communication.reduction.single_process import Alone
+from knltrain.communication.reduction.single_process import SingleProcessReducer
 from knltrain.vectors import FloatArray
 
-__all__ = ["Alone", "FloatArray", "NodeReducer", "Reducer", "Reduction"]
+__all__ = ["FloatArray", "NodeReducer", "Reducer", "Reduction", "SingleProcessReducer"]

@@ -10,7 +10,7 @@ from knltrain.vectors import FloatArray
 
 
 @final
-class Alone(Reducer):
+class SingleProcessReducer(Reducer):
     """One rank without others."""
 
     rank = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from knltrain.communication.shared_memory.stillness import OwnTime
+from knltrain.communication.shared_memory.stillness import ProcessClock
 
 _SHORTEST_NAP_SECONDS = 50e-6
 _LONGEST_NAP_SECONDS = 200e-6
@@ -25,7 +25,7 @@ def nap_until(
     """
     nap_seconds = _SHORTEST_NAP_SECONDS
     late_seconds = checked_seconds = 0.0
-    own_time = OwnTime()
+    own_time = ProcessClock()
     while not look():
         check()
         late_seconds += own_time.passed()

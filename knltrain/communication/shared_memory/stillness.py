@@ -14,7 +14,7 @@ Who = TypeVar("Who", bound=Hashable)
 
 
 @final
-class OwnTime:
+class ProcessClock:
     """A clock that stands while this process is stopped."""
 
     def __init__(self, longest_look_seconds: float = LONGEST_LOOK_SECONDS) -> None:
@@ -33,7 +33,7 @@ class Stillness(Generic[Who]):
     """Adds up for how long each of several processes has been still, from look to look."""
 
     def __init__(self, longest_look_seconds: float = LONGEST_LOOK_SECONDS) -> None:
-        self._own_time = OwnTime(longest_look_seconds)
+        self._own_time = ProcessClock(longest_look_seconds)
         self._seconds: dict[Who, float] = {}
 
     def look(self, still: Iterable[Who], counts: bool = True) -> None:

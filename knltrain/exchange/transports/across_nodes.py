@@ -24,7 +24,7 @@ blocks would have a visible overhead each."""
 
 
 @final
-class AcrossNodes(CollectiveTransport):
+class CrossNodeTransport(CollectiveTransport):
     """Worker ``rank`` of a node's ``segment``; the center has a replica on every node.
 
     1. The workers of a node add up their contributions in its segment, each worker a stripe.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from knltrain.communication.internode.collective import NodeCollective
-from knltrain.exchange.transports.across_nodes import AcrossNodes
+from knltrain.exchange.transports.across_nodes import CrossNodeTransport
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
@@ -49,14 +49,14 @@ def join_across_nodes(
         mine, last = segments[0], segments[-1]
         of_node = range(node * mine.workers, (node + 1) * mine.workers)
         if len(segments) == 1:
-            return AcrossNodes(mine, rank, collective, node, nodes, timeout_seconds, of_node)
+            return CrossNodeTransport(mine, rank, collective, node, nodes, timeout_seconds, of_node)
         center = last.center
         inside = NodeShared(mine, rank, timeout_seconds, of_node)
         if collective is None:
             last.close()  # the center stays mapped as long as an array uses it
             return GroupedTeam(node, nodes, inside, None, center)
         name = (of_node.start,)
-        outside = AcrossNodes(
+        outside = CrossNodeTransport(
             last, 0, collective, node, nodes, timeout_seconds, name, local=inside.center
         )
         return GroupedTeam(node, nodes, inside, outside, center)

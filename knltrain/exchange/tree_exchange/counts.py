@@ -8,7 +8,7 @@ from knltrain.communication.gaspi import Segment
 
 
 @final
-class Counts:
+class NotificationCounts:
     """The last value of each of the first ``count`` own notifications of a segment; 0 at first.
 
     Values only grow. So nothing is lost if a value overwrites another that was not read yet.

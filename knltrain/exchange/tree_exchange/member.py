@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from knltrain.communication.gaspi import AddressSpace
-from knltrain.exchange.tree_exchange.counts import Counts
+from knltrain.exchange.tree_exchange.counts import NotificationCounts
 from knltrain.exchange.tree_exchange.edges import Edges
 from knltrain.vectors import FloatArray
 
@@ -21,7 +21,7 @@ class Member:
         self.edges, self.schedule = edges, edges.schedule
         self.space = space
         self.segment = space.create_segment(edges.size_bytes, edges.notifications)
-        self.counts = Counts(self.segment, edges.notifications)
+        self.counts = NotificationCounts(self.segment, edges.notifications)
         self.floats: FloatArray = self.segment.memory.view(np.float32)
 
     @property

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from affinity import Allowed, PlacementError, Request, Reserve
+from affinity import AllowedResources, PlacementError, Request, Reserve
 from affinity.cli.fit_workers import place_as_many
 from affinity.topology import Topology
 
 
 def _sizes(topology: Topology, request: Request, *cpus: int) -> list[tuple[int, tuple[int, ...]]]:
-    plan = place_as_many(topology, Allowed(cpus or topology.cpus), request)
+    plan = place_as_many(topology, AllowedResources(cpus or topology.cpus), request)
     return [(worker.threads, worker.numa_nodes) for worker in plan.workers]
 
 
@@ -33,9 +33,9 @@ def test_only_allowed_cores_are_filled(xeon_max: Topology) -> None:
 
 def test_size_is_asked_for(xeon_max: Topology) -> None:
     with pytest.raises(PlacementError, match=r"of how many cores\? give --cores-per-worker 4"):
-        place_as_many(xeon_max, Allowed(xeon_max.cpus), Request())
+        place_as_many(xeon_max, AllowedResources(xeon_max.cpus), Request())
 
 
 def test_too_large_a_size_is_refused(small_vm: Topology) -> None:
     with pytest.raises(PlacementError, match="of 3 cores asked for"):
-        place_as_many(small_vm, Allowed(small_vm.cpus), Request(cores_per_worker=3))
+        place_as_many(small_vm, AllowedResources(small_vm.cpus), Request(cores_per_worker=3))

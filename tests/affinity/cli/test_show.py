@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from affinity.cli.show import machine_head, part, show_machine
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Cache, Topology
 
 
@@ -95,7 +95,7 @@ def test_machine_of_one_node_shows_no_distances_and_no_empty_sections(small_vm: 
 
 
 def test_what_this_process_may_use_is_told_with_who_limits_it(xeon_max: Topology) -> None:
-    allowed = Allowed(
+    allowed = AllowedResources(
         cpus=(0, 1, 2, 3),
         mems=(0, 1),
         said_by=("Slurm (--mem-bind=local): memory nodes 0-1 of 0-3",),

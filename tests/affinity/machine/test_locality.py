@@ -8,7 +8,7 @@ from affinity import Request, place_workers
 from affinity.machine.description import Description
 from affinity.machine.inference import conclude
 from affinity.machine.locality import locality
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 
 Describe = Callable[..., Description]
 
@@ -146,6 +146,6 @@ def test_plan_uses_all_memories_of_cpus_that_several_nodes_list(
     for facts in description.nodes.values():
         facts.cpus = (0, 1, 2, 3)
     topology = conclude(description)
-    plan = place_workers(topology, Allowed(cpus=topology.cpus), Request(workers=2))
+    plan = place_workers(topology, AllowedResources(cpus=topology.cpus), Request(workers=2))
     for worker in plan.workers:
         assert set(worker.memory.order) == {0, 1}

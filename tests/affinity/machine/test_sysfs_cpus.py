@@ -218,12 +218,12 @@ def test_folder_without_topology_is_an_offline_cpu_unless_cpuinfo_has_it(pairs: 
 
 def test_plan_gives_no_worker_an_offline_cpu(pairs: Any) -> None:
     from affinity import Request, place_workers
-    from affinity.process.allowed import Allowed
+    from affinity.process.allowed import AllowedResources
 
     for cpu in (1, 5):
         pairs.write(f"{CPU}/cpu{cpu}/online", "0")
     topology = read_topology(pairs.root)
-    plan = place_workers(topology, Allowed(cpus=topology.cpus), Request(workers="core"))
+    plan = place_workers(topology, AllowedResources(cpus=topology.cpus), Request(workers="core"))
     assert [worker.cpus for worker in plan.workers] == [(0, 4), (2, 6), (3, 7)]
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Cache, Core, NumaNode, Topology
 
 GIB = 1024**3
@@ -122,6 +122,6 @@ def xeon_max(machine: Callable[..., Topology]) -> Topology:
 
 
 @pytest.fixture(scope="session")
-def all_of() -> Callable[[Topology], Allowed]:
+def all_of() -> Callable[[Topology], AllowedResources]:
     """Permission to use all cpus and memories of a machine."""
-    return lambda topology: Allowed(topology.cpus)
+    return lambda topology: AllowedResources(topology.cpus)

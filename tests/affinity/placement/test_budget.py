@@ -11,7 +11,7 @@ from affinity.placement.memories import Memories
 from affinity.placement.plan import MemoryPlan, Placement
 from affinity.placement.request import Need, Request
 from affinity.placement.reserving import seat
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import SideCache, Topology
 
 Machine = Callable[..., Topology]
@@ -28,7 +28,7 @@ def _plan(
     """The memory of workers on these cores of the machine."""
     request = Request(**words)
     seats: list[Placement] = [seat(rank, topology.cores[c], request) for rank, c in enumerate(cuts)]
-    allowed = Allowed(topology.cpus, mems, said_by=("Slurm",), memory_bytes=limit)
+    allowed = AllowedResources(topology.cpus, mems, said_by=("Slurm",), memory_bytes=limit)
     memories = Memories(topology, allowed)
     return plan_memory(memories, seats, request)
 

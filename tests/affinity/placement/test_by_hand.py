@@ -6,14 +6,14 @@ import pytest
 
 from affinity.errors import PlacementError
 from affinity.placement.by_hand import cores_by_hand, notes_by_hand
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Core, Topology
 
 
 def _cores(
     topology: Topology, cpus: Sequence[tuple[int, ...]], kept: Sequence[int] = ()
 ) -> list[tuple[Core, ...]]:
-    return cores_by_hand(topology, Allowed(topology.cpus), frozenset(kept), cpus)
+    return cores_by_hand(topology, AllowedResources(topology.cpus), frozenset(kept), cpus)
 
 
 def test_each_rank_gets_the_cores_of_its_cpus(xeon_max: Topology) -> None:
@@ -39,7 +39,7 @@ def test_cpus_that_cannot_be_had_are_named(
 
 
 def test_cpus_outside_the_cpuset_are_named_with_who_set_it(xeon_max: Topology) -> None:
-    allowed = Allowed((0, 1), said_by=("cgroup /job",))
+    allowed = AllowedResources((0, 1), said_by=("cgroup /job",))
     with pytest.raises(PlacementError, match=r"include 2, but only 0-1 are allowed \(cgroup /job"):
         cores_by_hand(xeon_max, allowed, frozenset(), [(0, 2)])
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 from affinity.placement.place import place_workers
 from affinity.placement.plan import Plan
 from affinity.placement.request import Request, Reserve
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 Machine = Callable[..., Topology]
 
 
 def _plan(topology: Topology, request: Request) -> Plan:
-    return place_workers(topology, Allowed(topology.cpus), request)
+    return place_workers(topology, AllowedResources(topology.cpus), request)
 
 
 def test_worker_says_why_it_has_its_cores(phi: Topology) -> None:
@@ -115,17 +115,21 @@ def test_idle_cpus_are_noted(machine: Machine) -> None:
 
 def test_offline_cpus_that_are_allowed_are_noted(machine: Machine) -> None:
     topology = replace(machine(nodes=(2,)), offline_cpus=(2, 3))
-    plan = place_workers(topology, Allowed((0, 1, 3)), Request(2))
+    plan = place_workers(topology, AllowedResources((0, 1, 3)), Request(2))
     assert plan.notes == ("allowed, but offline: cpu 3",)
     assert [worker.cpus for worker in plan.workers] == [(0,), (1,)]
 
 
 def test_more_threads_than_the_quota_are_noted(machine: Machine) -> None:
     topology = machine(nodes=(4,))
-    allowed = Allowed(topology.cpus, cpu_quota=2.5, said_by=("cgroup /job: time of 2.5 cpus",))
+    allowed = AllowedResources(
+        topology.cpus, cpu_quota=2.5, said_by=("cgroup /job: time of 2.5 cpus",)
+    )
     (note,) = place_workers(topology, allowed, Request(2)).notes
     assert note.startswith("4 threads compute, but the time of 2.5 cpus is all that may be used (")
-    (single,) = place_workers(machine(nodes=(1,)), Allowed((0,), cpu_quota=0.5), Request()).notes
+    (single,) = place_workers(
+        machine(nodes=(1,)), AllowedResources((0,), cpu_quota=0.5), Request()
+    ).notes
     assert single.startswith("1 thread computes, but the time of 0.5 cpus")
     enough = place_workers(topology, replace(allowed, cpu_quota=4.0), Request(2))
     assert enough.notes == ()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from affinity.placement.place import place_workers
 from affinity.placement.request import Need, Request
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 Machine = Callable[..., Topology]
@@ -23,7 +23,7 @@ def _quadrant_flat(machine: Machine) -> Topology:
 
 def test_sixteen_copies_of_weights_and_data_fit_in_mcdram(machine: Machine) -> None:
     phi = _quadrant_flat(machine)
-    plan = place_workers(phi, Allowed(phi.cpus), Request(16, needs=ALEXNET_AND_CIFAR))
+    plan = place_workers(phi, AllowedResources(phi.cpus), Request(16, needs=ALEXNET_AND_CIFAR))
     assert (
         "16 workers x 892.6 MiB (weights 237.5 MiB + data 655.2 MiB) = 13.9 GiB fit in MCDRAM "
         "node 1 (16.0 GiB free of 16.0 GiB)"
@@ -33,7 +33,7 @@ def test_sixteen_copies_of_weights_and_data_fit_in_mcdram(machine: Machine) -> N
 
 def test_of_twenty_copies_the_rest_spills_to_dram(machine: Machine) -> None:
     phi = _quadrant_flat(machine)
-    plan = place_workers(phi, Allowed(phi.cpus), Request(20, needs=ALEXNET_AND_CIFAR))
+    plan = place_workers(phi, AllowedResources(phi.cpus), Request(20, needs=ALEXNET_AND_CIFAR))
     (note,) = [note for note in plan.notes if "892.6 MiB" in note]
     assert note.endswith("= 17.4 GiB: 16.0 GiB in MCDRAM node 1 and 1.4 GiB spill to DRAM node 0")
     (mcdram, part), (dram, rest) = plan.workers[0].memory.expected
@@ -44,7 +44,7 @@ def test_of_twenty_copies_the_rest_spills_to_dram(machine: Machine) -> None:
 
 def test_groups_that_fit_alike_are_told_in_one_note(phi: Topology) -> None:
     request = Request("numa", needs=(Need("w", 3 * GIB),))
-    plan = place_workers(phi, Allowed(phi.cpus), request)
+    plan = place_workers(phi, AllowedResources(phi.cpus), request)
     assert plan.notes == (
         "1 worker x 3.0 GiB = 3.0 GiB fit in each of MCDRAM nodes 4-7 (4.0 GiB free of 4.0 GiB)",
     )
@@ -52,7 +52,7 @@ def test_groups_that_fit_alike_are_told_in_one_note(phi: Topology) -> None:
 
 def test_worker_on_two_nodes_fills_both_from_its_cores(xeon_max: Topology) -> None:
     request = Request(1, needs=(Need("w", 200 * GIB),))
-    plan = place_workers(xeon_max, Allowed(xeon_max.cpus), request)
+    plan = place_workers(xeon_max, AllowedResources(xeon_max.cpus), request)
     assert plan.workers[0].memory.expected == (
         (2, 64 * GIB), (3, 64 * GIB), (0, 36 * GIB), (1, 36 * GIB),
     )  # fmt: skip
@@ -65,21 +65,21 @@ def test_pages_in_the_ratio_of_bandwidths_where_these_are_known(machine: Machine
     }
     topology = machine(hbm={1: 0}, hbm_gib=64, distances="max", changes=changes)
     request = Request(1, policy="weighted", needs=(Need("w", 40 * GIB),))
-    plan = place_workers(topology, Allowed(topology.cpus), request)
+    plan = place_workers(topology, AllowedResources(topology.cpus), request)
     assert plan.workers[0].memory.expected == ((0, 10 * GIB), (1, 30 * GIB))
 
 
 def test_pages_one_by_one_where_bandwidths_are_not_known(machine: Machine) -> None:
     topology = machine(hbm={1: 0}, hbm_gib=64, distances="max")
     request = Request(1, policy="weighted", needs=(Need("w", 40 * GIB),))
-    plan = place_workers(topology, Allowed(topology.cpus), request)
+    plan = place_workers(topology, AllowedResources(topology.cpus), request)
     assert plan.workers[0].memory.expected == ((0, 20 * GIB), (1, 20 * GIB))
 
 
 def test_each_arena_is_told_by_its_name(xeon_max: Topology) -> None:
     needs = (Need("weights", 40 * GIB, "hbm"), Need("data", 20 * GIB, "dram"))
     request = Request(4, policy="split", needs=needs)
-    plan = place_workers(xeon_max, Allowed(xeon_max.cpus), request)
+    plan = place_workers(xeon_max, AllowedResources(xeon_max.cpus), request)
     assert plan.notes == (
         "data: 2 workers x 20.0 GiB = 40.0 GiB fit in each of DRAM nodes 0-1 "
         "(512.0 GiB free of 512.0 GiB)",
@@ -93,7 +93,7 @@ def test_each_arena_is_told_by_its_name(xeon_max: Topology) -> None:
 def test_what_finds_no_room_at_all_is_told(machine: Machine) -> None:
     topology = machine(gib=4)
     request = Request(2, needs=(Need("w", 3 * GIB),))
-    plan = place_workers(topology, Allowed(topology.cpus), request)
+    plan = place_workers(topology, AllowedResources(topology.cpus), request)
     assert plan.notes == (
         "2 workers x 3.0 GiB = 6.0 GiB: 4.0 GiB in DRAM node 0 and 2.0 GiB find no room at all: "
         "swapped, or the worker is killed",
@@ -103,7 +103,9 @@ def test_what_finds_no_room_at_all_is_told(machine: Machine) -> None:
 def test_cached_files_make_room_once_all_nodes_are_full(machine: Machine) -> None:
     changes = {0: {"free_bytes": 2 * GIB, "reclaimable_bytes": 9 * GIB}}
     topology = machine(gib=16, changes=changes)
-    plan = place_workers(topology, Allowed(topology.cpus), Request(2, needs=(Need("w", 3 * GIB),)))
+    plan = place_workers(
+        topology, AllowedResources(topology.cpus), Request(2, needs=(Need("w", 3 * GIB),))
+    )
     assert plan.notes == (
         "2 workers x 3.0 GiB = 6.0 GiB fit in DRAM node 0 (2.0 GiB free of 16.0 GiB, the rest in "
         "place of cached files)",
@@ -112,5 +114,7 @@ def test_cached_files_make_room_once_all_nodes_are_full(machine: Machine) -> Non
 
 def test_more_cores_on_a_node_fill_more_of_it(machine: Machine) -> None:
     topology = machine(nodes=(3, 1))
-    plan = place_workers(topology, Allowed(topology.cpus), Request(1, needs=(Need("w", 4 * GIB),)))
+    plan = place_workers(
+        topology, AllowedResources(topology.cpus), Request(1, needs=(Need("w", 4 * GIB),))
+    )
     assert plan.workers[0].memory.expected == ((0, 3 * GIB), (1, GIB))

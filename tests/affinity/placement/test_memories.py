@@ -7,14 +7,14 @@ import pytest
 
 from affinity.errors import PlacementError
 from affinity.placement.memories import Memories
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 Machine = Callable[..., Topology]
 
 
 def _memories(topology: Topology, mems: tuple[int, ...] | None = None) -> Memories:
-    return Memories(topology, Allowed(topology.cpus, mems, said_by=("cgroup /job",)))
+    return Memories(topology, AllowedResources(topology.cpus, mems, said_by=("cgroup /job",)))
 
 
 def test_hbm_belongs_to_the_cores_that_it_is_near(phi: Topology) -> None:

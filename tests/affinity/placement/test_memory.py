@@ -10,7 +10,7 @@ from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, aim
 from affinity.placement.plan import Arena
 from affinity.placement.request import Need, Request
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import SideCache, Topology
 
 Machine = Callable[..., Topology]
@@ -22,7 +22,7 @@ def _aim(
     mems: tuple[int, ...] | None = None,
     **words: Any,
 ) -> Aim:
-    memories = Memories(topology, Allowed(topology.cpus, mems, said_by=("Slurm",)))
+    memories = Memories(topology, AllowedResources(topology.cpus, mems, said_by=("Slurm",)))
     return aim(memories, own, Request(**words))
 
 

@@ -17,7 +17,7 @@ from affinity.placement.plan import Plan
 from affinity.placement.request import Need, Request, Reserve
 from affinity.placement.sharing import ALIGNED_SHARE
 from affinity.placement.tiles import tiles_of, uncut
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 Machine = Callable[..., Topology]
@@ -25,7 +25,7 @@ MIB = 1024**2
 
 
 def _place(topology: Topology, request: Request) -> Plan:
-    return place_workers(topology, Allowed(topology.cpus), request)
+    return place_workers(topology, AllowedResources(topology.cpus), request)
 
 
 def _sizes(plan: Plan) -> list[int]:
@@ -93,7 +93,11 @@ class _Trial:
             some = st.sets(st.sampled_from(topology.cpus), min_size=1)
             allowed = data.draw(some, label="allowed")
         try:
-            return topology, allowed, place_workers(topology, Allowed(tuple(allowed)), self.request)
+            return (
+                topology,
+                allowed,
+                place_workers(topology, AllowedResources(tuple(allowed)), self.request),
+            )
         except PlacementError:
             assume(False)
             raise
@@ -208,9 +212,9 @@ def test_worker_on_each_unit(machine: Machine, phi: Topology) -> None:
 
 
 def test_worker_on_each_allowed_unit_only(phi: Topology) -> None:
-    plan = place_workers(phi, Allowed((0, 2, 3, 50)), Request("tile"))
+    plan = place_workers(phi, AllowedResources((0, 2, 3, 50)), Request("tile"))
     assert [worker.cpus for worker in plan.workers] == [(0,), (2, 3), (50,)]
-    nodes = place_workers(phi, Allowed((0, 2, 3, 50)), Request("numa"))
+    nodes = place_workers(phi, AllowedResources((0, 2, 3, 50)), Request("numa"))
     assert [worker.cpus for worker in nodes.workers] == [(0, 2, 3), (50,)]
 
 
@@ -253,7 +257,7 @@ def test_site_s_cores_are_kept_on_each_package(xeon_max: Topology) -> None:
 
 
 def test_site_s_cores_outside_the_cpuset_are_not_told_as_kept(xeon_max: Topology) -> None:
-    allowed = Allowed(tuple(range(52, 104)))
+    allowed = AllowedResources(tuple(range(52, 104)))
     plan = place_workers(xeon_max, allowed, Request(1, reserve=Reserve(os_cpus=(0, 52))))
     assert plan.os_cpus == (52,)
     assert _sizes(plan) == [51]
@@ -274,13 +278,13 @@ def test_core_with_one_allowed_thread_counts_as_a_core(machine: Machine) -> None
 def test_more_workers_than_cores_names_cpus_cores_and_ways_out(machine: Machine) -> None:
     topology = machine(nodes=(4,), threads=2)
     with pytest.raises(PlacementError) as caught:
-        place_workers(topology, Allowed((0, 1, 4, 5)), Request(4))
+        place_workers(topology, AllowedResources((0, 1, 4, 5)), Request(4))
     assert str(caught.value) == (
         "4 workers asked for, but the allowed cpus 0-1,4-5 hold 2 physical cores: "
         "use --workers 2 or fewer, or widen the cpuset"
     )
     with pytest.raises(PlacementError, match=r"1 physical core: use --workers 1, or srun -c$"):
-        place_workers(topology, Allowed((0,), way_to_more_cpus="srun -c"), Request(2))
+        place_workers(topology, AllowedResources((0,), way_to_more_cpus="srun -c"), Request(2))
 
 
 def test_more_workers_than_tiles_names_the_way_to_cut_them(phi: Topology) -> None:
@@ -311,23 +315,23 @@ def test_workers_that_want_more_cores_than_there_are_are_refused(phi: Topology) 
 
 def test_allowed_cpus_that_the_machine_lacks_are_named(machine: Machine) -> None:
     with pytest.raises(PlacementError, match=r"allowed cpus include 2,7, .*only 0-1"):
-        place_workers(machine(nodes=(2,)), Allowed((0, 2, 7)), Request())
+        place_workers(machine(nodes=(2,)), AllowedResources((0, 2, 7)), Request())
 
 
 def test_empty_cpuset_is_refused(machine: Machine) -> None:
     with pytest.raises(PlacementError, match="no cpus are allowed"):
-        place_workers(machine(nodes=(2,)), Allowed(()), Request())
+        place_workers(machine(nodes=(2,)), AllowedResources(()), Request())
 
 
 def test_who_restricts_the_cpus_stands_in_the_error(machine: Machine) -> None:
-    allowed = Allowed((0,), said_by=("Slurm: --cpus-per-task=1",))
+    allowed = AllowedResources((0,), said_by=("Slurm: --cpus-per-task=1",))
     with pytest.raises(PlacementError, match=r"allowed cpus 0 \(Slurm: --cpus-per-task=1\) hold 1"):
         place_workers(machine(), allowed, Request(2))
 
 
 def test_memory_that_may_not_be_used_is_refused(xeon_max: Topology) -> None:
     with pytest.raises(PlacementError, match="no memory may be used: allowed is node 9"):
-        place_workers(xeon_max, Allowed(xeon_max.cpus, (9,)), Request(2))
+        place_workers(xeon_max, AllowedResources(xeon_max.cpus, (9,)), Request(2))
 
 
 def test_large_machine_is_placed_without_trying_every_cut(

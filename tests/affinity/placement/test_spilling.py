@@ -7,7 +7,7 @@ import pytest
 
 from affinity.placement.place import place_workers
 from affinity.placement.request import Need, Request
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 Machine = Callable[..., Topology]
@@ -32,7 +32,7 @@ def snc4(machine: Machine) -> Topology:
 
 
 def _notes(topology: Topology, **words: Any) -> tuple[str, ...]:
-    return place_workers(topology, Allowed(topology.cpus), Request(**words)).notes
+    return place_workers(topology, AllowedResources(topology.cpus), Request(**words)).notes
 
 
 def test_hbm_of_others_that_fills_before_the_own_dram_is_noted(snc4: Topology) -> None:

@@ -8,7 +8,7 @@ from affinity.errors import PlacementError
 from affinity.placement.place import place_workers
 from affinity.placement.request import Need, Request
 from affinity.placement.strict import beyond_limit
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 Machine = Callable[..., Topology]
@@ -16,7 +16,7 @@ GIB = 1024**3
 
 
 def _refusal(topology: Topology, request: Request, limit: int | None = None) -> str:
-    allowed = Allowed(topology.cpus, said_by=("a cgroup",), memory_bytes=limit)
+    allowed = AllowedResources(topology.cpus, said_by=("a cgroup",), memory_bytes=limit)
     with pytest.raises(PlacementError) as caught:
         place_workers(topology, allowed, request)
     return str(caught.value)
@@ -48,8 +48,8 @@ def test_what_does_not_fit_even_in_place_of_cached_files_is_refused(machine: Mac
 
 
 def test_needs_up_to_the_limit_are_within_it() -> None:
-    allowed = Allowed((0,), memory_bytes=4 * GIB)
+    allowed = AllowedResources((0,), memory_bytes=4 * GIB)
     assert beyond_limit(allowed, 2, [Need("a", GIB), Need("b", GIB)]) is None
     assert beyond_limit(allowed, 2, [Need("a", GIB), Need("b", GIB + 1)]) is not None
     assert beyond_limit(allowed, 2, [Need("a", None)]) is None
-    assert beyond_limit(Allowed((0,)), 2, [Need("a", 1 << 60)]) is None
+    assert beyond_limit(AllowedResources((0,)), 2, [Need("a", 1 << 60)]) is None

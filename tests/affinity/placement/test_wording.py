@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from affinity.placement.wording import by_whom, counted, listed, named, numbered
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 
@@ -18,5 +18,5 @@ def test_memories_are_named_by_kind(xeon_max: Topology, phi: Topology) -> None:
 
 
 def test_who_restricts_stands_in_brackets() -> None:
-    assert by_whom(Allowed((0,))) == ""
-    assert by_whom(Allowed((0,), said_by=("Slurm", "a cgroup"))) == " (Slurm; a cgroup)"
+    assert by_whom(AllowedResources((0,))) == ""
+    assert by_whom(AllowedResources((0,), said_by=("Slurm", "a cgroup"))) == " (Slurm; a cgroup)"

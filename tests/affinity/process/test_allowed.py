@@ -10,7 +10,7 @@ import pytest
 from affinity.cpulist import format_cpulist
 from affinity.placement.plan import Placement
 from affinity.process import allowed as module
-from affinity.process.allowed import Allowed, read_allowed
+from affinity.process.allowed import AllowedResources, read_allowed
 from affinity.process.memory_policy import set_memory_policy
 from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
 from affinity.process.policy import Policy
@@ -49,7 +49,9 @@ def policy(monkeypatch: pytest.MonkeyPatch) -> SetPolicy:
 def test_process_that_is_free_may_use_all_and_nobody_is_named(
     machine: Path, policy: SetPolicy
 ) -> None:
-    assert read_allowed(machine, {}) == Allowed(tuple(range(8)), (0, 1, 2, 3), None, (), ())
+    assert read_allowed(machine, {}) == AllowedResources(
+        tuple(range(8)), (0, 1, 2, 3), None, (), ()
+    )
 
 
 def test_cpuset_is_named_with_what_it_leaves(
@@ -203,7 +205,7 @@ def test_machine_whose_files_are_hidden_has_its_mask_and_unknown_nodes(
     tmp_path: Path, policy: SetPolicy
 ) -> None:
     own = tuple(sorted(os.sched_getaffinity(0)))
-    assert read_allowed(tmp_path, {}) == Allowed(own, None, None, (), ())
+    assert read_allowed(tmp_path, {}) == AllowedResources(own, None, None, (), ())
 
 
 def test_forbidden_policies_are_a_note(machine: Path, refuse: Callable[..., None]) -> None:

@@ -22,7 +22,7 @@ from knltrain.assembly.names import (
     written_for_the_wire,
 )
 from knltrain.communication.internode.collective import OneNode
-from knltrain.communication.internode.wire import Compressed
+from knltrain.communication.internode.wire import CompressedCollective
 from knltrain.errors import ConfigError
 
 
@@ -114,7 +114,7 @@ def test_sums_between_nodes_are_written_in_the_format_that_is_named(config, name
     chosen = config(exchange__wire_format=name)
     assert build_wire_format(chosen, 1000).name == name
     made = written_for_the_wire(chosen, OneNode(), 1000)
-    assert isinstance(made, Compressed)
+    assert isinstance(made, CompressedCollective)
     values = np.arange(1000, dtype=np.float32)
     made.all_reduce(values)
     assert values[-1] == pytest.approx(999, rel=0.01)

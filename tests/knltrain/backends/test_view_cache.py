@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.backends.view_cache import REMEMBERED_VECTORS, ByAddress
+from knltrain.backends.view_cache import REMEMBERED_VECTORS, ViewCache
 
 
 def test_same_memory_gives_the_same_thing_and_another_shape_another() -> None:
-    views = ByAddress(lambda vector: vector[:])
+    views = ViewCache(lambda vector: vector[:])
     vector = np.zeros(8, np.float32)
     first = views.of(vector)
     assert views.of(vector[:]) is first
@@ -17,7 +17,7 @@ def test_same_memory_gives_the_same_thing_and_another_shape_another() -> None:
 
 def test_only_the_latest_are_kept_until_cleared() -> None:
     made: list[int] = []
-    views = ByAddress(lambda vector: (made.append(vector.size), vector))
+    views = ViewCache(lambda vector: (made.append(vector.size), vector))
     vectors = [np.zeros(size, np.float32) for size in range(1, REMEMBERED_VECTORS + 2)]
     for vector in (*vectors, vectors[-1], vectors[0]):
         views.of(vector)
@@ -28,7 +28,7 @@ def test_only_the_latest_are_kept_until_cleared() -> None:
 
 
 def test_vector_that_is_refused_displaces_nothing() -> None:
-    views = ByAddress(lambda vector: (1 // vector.size, vector))
+    views = ViewCache(lambda vector: (1 // vector.size, vector))
     kept = [np.zeros(1, np.float32) for _ in range(REMEMBERED_VECTORS)]
     made = [views.of(vector) for vector in kept]
     with pytest.raises(ZeroDivisionError):

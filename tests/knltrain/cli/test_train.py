@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from knltrain.config import RunConfig
-from knltrain.errors import Incomplete, KnltrainError, RunFolderError
+from knltrain.errors import IncompleteRun, KnltrainError, RunFolderError
 from knltrain.launch import training
 
 Invoke = Callable[..., Result]
@@ -122,7 +122,7 @@ def test_a_run_that_could_not_keep_its_model_tells_its_figures_and_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def incomplete(config: RunConfig) -> Path:
-        raise Incomplete("its checkpoint could not be written", config_file.parent)
+        raise IncompleteRun("its checkpoint could not be written", config_file.parent)
 
     def full(run_folder: Path) -> Path:
         raise RunFolderError(f"{run_folder}/curves.png: the disk is full")

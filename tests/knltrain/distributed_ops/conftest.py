@@ -20,7 +20,7 @@ from knltrain.vectors import FloatArray
 LIMIT_SECONDS = 20.0
 
 
-class Held(Reduction):
+class HeldVectors(Reduction):
     """Ends when `release` is set, or with an error."""
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class HoldingReducer(Reducer):
     rank, ranks = 0, 2
 
     def __init__(self) -> None:
-        self.held: list[Held] = []
+        self.held: list[HeldVectors] = []
         self.values: list[FloatArray] = []
 
     def start(self, values: FloatArray, average: bool = False) -> Reduction:
-        self.held.append(Held())
+        self.held.append(HeldVectors())
         self.values.append(values)
         return self.held[-1]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from knltrain.distributed_ops import Alone, Convolution, NodeReducer, Options
+from knltrain.distributed_ops import Convolution, NodeReducer, Options, SingleProcessReducer
 from knltrain.errors import NetworkError
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -48,7 +48,7 @@ def test_results_are_those_of_torch(
     laid_out: Callable[..., Any],
     random: Callable[..., Any],
 ) -> None:
-    layer = Convolution("conv", shape, Alone(), options, bias=bias, chunks=chunks)
+    layer = Convolution("conv", shape, SingleProcessReducer(), options, bias=bias, chunks=chunks)
     if bias:
         layer.parameters["bias"][...] = random(shape.filters, seed=3)
     images, gradient = random(*shape.inputs), random(*shape.outputs, seed=1)
@@ -71,7 +71,7 @@ def test_chunks_have_the_values_of_the_whole(
     given, above = laid_out(options, images), laid_out(options, gradient)
     found = []
     for chunks in (1, 2):
-        layer = Convolution("conv", PLAIN, Alone(), options, chunks=chunks)
+        layer = Convolution("conv", PLAIN, SingleProcessReducer(), options, chunks=chunks)
         found.append(layer.backward_weights(given, above).wait()["weights"])
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-5)
 
@@ -86,7 +86,11 @@ def test_sum_over_ranks_is_the_gradient_of_the_whole_batch(
     options = Options(implementation="reference", average=False)
     shape = replace(PLAIN, images=8)
     images, gradient = random(*shape.inputs), random(*shape.outputs, seed=1)
-    whole = Convolution("conv", shape, Alone(), options).backward_weights(images, gradient).wait()
+    whole = (
+        Convolution("conv", shape, SingleProcessReducer(), options)
+        .backward_weights(images, gradient)
+        .wait()
+    )
 
     def work(reducer: NodeReducer) -> dict[str, Any]:
         layer = Convolution("conv", replace(shape, images=4), reducer, options, chunks=chunks)
@@ -131,11 +135,11 @@ def test_first_chunk_is_under_way_before_the_second_is_computed(
 @pytest.mark.parametrize("chunks", [0, 9])
 def test_chunks_that_cannot_be_are_refused(chunks: int) -> None:
     with pytest.raises(NetworkError, match=f"'conv' cannot reduce its gradient in {chunks} chunks"):
-        Convolution("conv", PLAIN, Alone(), Options("reference"), chunks=chunks)
+        Convolution("conv", PLAIN, SingleProcessReducer(), Options("reference"), chunks=chunks)
 
 
 def test_arrays_of_other_shapes_are_refused(random: Callable[..., Any]) -> None:
-    layer = Convolution("conv", PLAIN, Alone(), Options("reference"))
+    layer = Convolution("conv", PLAIN, SingleProcessReducer(), Options("reference"))
     images, gradient = random(*PLAIN.inputs), random(*PLAIN.outputs)
     for call in (
         lambda: layer.forward(images[:3]),
@@ -166,7 +170,7 @@ def test_tuned_kernels_may_be_cut_into_chunks_too(
     laid_out: Callable[..., Any], random: Callable[..., Any], bias: bool
 ) -> None:
     options = Options()
-    layer = Convolution("conv", PLAIN, Alone(), options, bias=bias, chunks=2)
+    layer = Convolution("conv", PLAIN, SingleProcessReducer(), options, bias=bias, chunks=2)
     images, gradient = random(*PLAIN.inputs), random(*PLAIN.outputs, seed=1)
     given, above = laid_out(options, images), laid_out(options, gradient)
     found = layer.backward_weights(given, above).wait()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from knltrain.distributed_ops import Alone, Dense, NodeReducer, Options
+from knltrain.distributed_ops import Dense, NodeReducer, Options, SingleProcessReducer
 from knltrain.errors import NetworkError
 
 
@@ -21,7 +21,7 @@ def test_results_are_those_of_torch(
     laid_out: Callable[..., Any],
     random: Callable[..., Any],
 ) -> None:
-    layer = Dense("dense", 6, inputs, 10, Alone(), options, bias=bias, chunks=chunks)
+    layer = Dense("dense", 6, inputs, 10, SingleProcessReducer(), options, bias=bias, chunks=chunks)
     values, gradient = random(6, inputs), random(6, 10, seed=1)
     given = torch.tensor(values).requires_grad_()
     weights = torch.tensor(layer.parameters["weights"]).requires_grad_()
@@ -42,7 +42,7 @@ def test_sum_over_ranks_is_the_gradient_of_the_whole_batch(
 ) -> None:
     options = Options(implementation="reference", average=False)
     values, gradient = random(8, 20), random(8, 10, seed=1)
-    alone = Dense("dense", 8, 20, 10, Alone(), options)
+    alone = Dense("dense", 8, 20, 10, SingleProcessReducer(), options)
     whole = alone.backward_weights(values, gradient).wait()
 
     def work(reducer: NodeReducer) -> dict[str, Any]:
@@ -65,10 +65,10 @@ def test_gradient_travels_in_chunks_that_cover_it(holding: Any, random: Callable
 
 def test_what_cannot_be_is_refused(random: Callable[..., Any]) -> None:
     with pytest.raises(NetworkError, match="from 0 inputs to 3 outputs"):
-        Dense("dense", 1, 0, 3, Alone())
+        Dense("dense", 1, 0, 3, SingleProcessReducer())
     with pytest.raises(NetworkError, match="in 11 chunks: expected 1 to 10"):
-        Dense("dense", 4, 20, 10, Alone(), chunks=11)
-    layer = Dense("dense", 4, 20, 10, Alone(), Options("reference"))
+        Dense("dense", 4, 20, 10, SingleProcessReducer(), chunks=11)
+    layer = Dense("dense", 4, 20, 10, SingleProcessReducer(), Options("reference"))
     with pytest.raises(NetworkError, match="layer 'dense' was given values"):
         layer.forward(random(4, 21))
     with pytest.raises(NetworkError, match="layer 'dense' was given a gradient"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from knltrain.distributed_ops import Alone, BatchNormalisation, NodeReducer, Options
+from knltrain.distributed_ops import BatchNormalisation, NodeReducer, Options, SingleProcessReducer
 from knltrain.errors import NetworkError
 
 SHAPE = (5, 4, 3, 6)
@@ -16,7 +16,7 @@ SHAPE = (5, 4, 3, 6)
 def test_training_is_that_of_torch(
     options: Options, laid_out: Callable[..., Any], random: Callable[..., Any]
 ) -> None:
-    layer = BatchNormalisation("norm", SHAPE, Alone(), options)
+    layer = BatchNormalisation("norm", SHAPE, SingleProcessReducer(), options)
     layer.parameters["scale"][...] = random(6, seed=2)
     layer.parameters["shift"][...] = random(6, seed=3)
     theirs = torch.nn.BatchNorm2d(6)
@@ -71,8 +71,8 @@ def test_ranks_keep_the_same_running_statistics_the_mean_of_theirs(
 
 def test_what_cannot_be_is_refused(random: Callable[..., Any]) -> None:
     with pytest.raises(NetworkError, match="has 1 value per channel"):
-        BatchNormalisation("norm", (1, 1, 1, 8), Alone())
-    layer = BatchNormalisation("norm", SHAPE, Alone(), Options("reference"))
+        BatchNormalisation("norm", (1, 1, 1, 8), SingleProcessReducer())
+    layer = BatchNormalisation("norm", SHAPE, SingleProcessReducer(), Options("reference"))
     with pytest.raises(NetworkError, match="layer 'norm' was given values"):
         layer.forward(random(5, 4, 3, 7))
     with pytest.raises(NetworkError, match="layer 'norm' was given a gradient"):

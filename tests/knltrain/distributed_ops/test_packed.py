@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from knltrain.distributed_ops.packed import Packed
+from knltrain.distributed_ops.packed import PackedLayout
 
 
 def test_parameters_lie_one_after_the_other_each_at_a_cache_line() -> None:
-    packed = Packed({"weights": (3, 2, 3), "bias": (3,), "more": (16,)})
+    packed = PackedLayout({"weights": (3, 2, 3), "bias": (3,), "more": (16,)})
     assert packed.begins == {"weights": 0, "bias": 32, "more": 48}
     assert packed.size == 64
     vector = packed.vector()
@@ -22,7 +22,7 @@ def test_parameters_lie_one_after_the_other_each_at_a_cache_line() -> None:
 
 
 def test_each_parameter_moves_in_its_own_way() -> None:
-    packed = Packed({"weights": (20,), "bias": (3,), "running": (3,)})
+    packed = PackedLayout({"weights": (20,), "bias": (3,), "running": (3,)})
     segments = packed.segments({"weights": 0.5}, {"running": 0.25})
     assert segments.bounds.tolist() == [0, 32, 48, 64]
     assert segments.decays.tolist() == [0.5, 0.0, 0.0]

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from knltrain.distributed_ops import Alone, Dense, Machine, Options, ReLU, printed, table
+from knltrain.distributed_ops import (
+    Dense,
+    Machine,
+    Options,
+    ReLU,
+    SingleProcessReducer,
+    printed,
+    table,
+)
 from knltrain.distributed_ops.times import BACKWARD_WEIGHTS, FORWARD, UPDATE
 
 FLOPS, BYTES = 2 * 4 * 20 * 16, 4 * (80 + 320 + 64)
@@ -63,7 +71,7 @@ def test_rows_are_plain_data(layer: Dense) -> None:
 
 
 def test_update_has_a_row_and_one_rank_sends_nothing() -> None:
-    layer = Dense("dense", 4, 20, 16, Alone(), Options("reference"))
+    layer = Dense("dense", 4, 20, 16, SingleProcessReducer(), Options("reference"))
     for direction in (BACKWARD_WEIGHTS, UPDATE):
         layer.times[direction].calls, layer.times[direction].compute_seconds = 1, 1.0
     weights, update = table([layer], Machine(1e9, 1e9, 1e9))

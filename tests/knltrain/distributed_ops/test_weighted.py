@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knltrain.distributed_ops import Alone, Dense, NodeReducer, Options
+from knltrain.distributed_ops import Dense, NodeReducer, Options, SingleProcessReducer
 from knltrain.errors import NetworkError, PeerLost
 
 REFERENCE = Options("reference")
@@ -112,7 +112,7 @@ def test_step_follows_the_definition_with_momentum_and_decay(
     options: Options, laid_out: Callable[..., Any], random: Callable[..., Any]
 ) -> None:
     mine = Options(options.implementation, False, momentum=0.9, weight_decay=0.01)
-    layer = Dense("dense", 4, 20, 20, Alone(), mine)
+    layer = Dense("dense", 4, 20, 20, SingleProcessReducer(), mine)
     weights, bias = layer.parameters["weights"].copy(), layer.parameters["bias"].copy()
     velocity, given = np.zeros_like(weights), laid_out(mine, random(4, 20))
     for _ in range(2):
@@ -128,9 +128,9 @@ def test_step_follows_the_definition_with_momentum_and_decay(
 
 def test_first_values_follow_from_seed_and_name_alone() -> None:
     def weights(name: str, seed: int) -> Any:
-        return Dense(name, 4, 400, 20, Alone(), Options("reference", seed=seed)).parameters[
-            "weights"
-        ]
+        return Dense(
+            name, 4, 400, 20, SingleProcessReducer(), Options("reference", seed=seed)
+        ).parameters["weights"]
 
     first = weights("a", 1)
     assert first.tobytes() == weights("a", 1).tobytes()
@@ -158,7 +158,7 @@ def test_gradient_under_way_is_neither_used_nor_overwritten(
 
 
 def test_calls_of_each_direction_are_counted(random: Callable[..., Any]) -> None:
-    layer, values = layers_of(Alone(), 1)[0], random(4, 20)
+    layer, values = layers_of(SingleProcessReducer(), 1)[0], random(4, 20)
     layer.forward(values)
     layer.forward(values)
     layer.backward_weights(values, values).wait()
@@ -172,7 +172,7 @@ def test_calls_of_each_direction_are_counted(random: Callable[..., Any]) -> None
 
 
 def test_memory_of_gradients_is_made_once(random: Callable[..., Any]) -> None:
-    layer, values = layers_of(Alone(), 1)[0], random(4, 20)
+    layer, values = layers_of(SingleProcessReducer(), 1)[0], random(4, 20)
     before = layer.gradients["weights"].ctypes.data
     for _ in range(2):
         found = layer.backward_weights(values, values).wait()

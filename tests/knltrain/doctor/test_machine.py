@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from affinity import Allowed
+from affinity import AllowedResources
 from affinity.topology import Core, NumaNode, Topology
 from knltrain.doctor import machine
 
@@ -95,8 +95,8 @@ def test_openmp_placement_in_the_environment_is_a_warning() -> None:
 def test_time_on_cpus_that_a_control_group_limits_is_told(
     quota: float, level: str, most: str
 ) -> None:
-    (finding,) = machine.quota_findings(Allowed(cpus=(0, 1, 2, 3), cpu_quota=quota))
+    (finding,) = machine.quota_findings(AllowedResources(cpus=(0, 1, 2, 3), cpu_quota=quota))
     assert (finding.subject, finding.level) == ("time on cpus", level)
     assert f"time of {quota:g} cpus" in finding.text
     assert most in finding.text
-    assert not list(machine.quota_findings(Allowed(cpus=(0, 1))))
+    assert not list(machine.quota_findings(AllowedResources(cpus=(0, 1))))

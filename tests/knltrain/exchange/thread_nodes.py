@@ -15,7 +15,7 @@ from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.strategies.synchronous import MasterStrategy, SynchronousStrategy
-from knltrain.exchange.transports.across_nodes import AcrossNodes
+from knltrain.exchange.transports.across_nodes import CrossNodeTransport
 from knltrain.exchange.transports.joining import join_across_nodes
 
 PATIENCE_SECONDS = 20.0
@@ -78,7 +78,7 @@ def vector(seed: int, size: int) -> np.ndarray:
 
 
 def across(
-    work: Callable[[AcrossNodes], Any],
+    work: Callable[[CrossNodeTransport], Any],
     rule: SynchronousRule,
     *,
     nodes: int = NODES,
@@ -101,7 +101,7 @@ def across(
         fds = [os.dup(fd) for fd in memories[node].fds_of(local_rank)]
         collective = None if local_rank else written(between.collective(node))
         team = join_across_nodes(fds, local_rank, 20, node, nodes, collective)
-        assert isinstance(team, AcrossNodes)
+        assert isinstance(team, CrossNodeTransport)
         try:
             return work(team)
         except BaseException:

@@ -164,7 +164,7 @@ def test_memory_that_is_not_where_it_was_to_be_ends_the_worker(
     assert code == 1
     told = {event["event"]: event for event in events}
     assert any("0 %" in problem for problem in told["placement"]["got"]["problems"])
-    assert told["error"]["kind"] == "Misplaced"
+    assert told["error"]["kind"] == "MisplacedMemory"
     assert "preferred:77 was asked for, but it is default" in told["error"]["message"]
     assert "on HBM node 77, where it was to be" in told["error"]["message"]
     assert told["error"]["message"].endswith(f"ask for less by placement.memory = {way_out}")

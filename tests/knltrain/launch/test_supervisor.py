@@ -22,7 +22,7 @@ from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure
 from knltrain.launch.preemption import Preemption
 from knltrain.launch.signals import SignalPipe
-from knltrain.launch.supervisor import FAILURE_CODE, Ending, Others, Supervisor
+from knltrain.launch.supervisor import FAILURE_CODE, Ending, PeerProcesses, Supervisor
 from knltrain.launch.vitals import LOOK_SECONDS
 from knltrain.launch.worker_process import WorkerProcess
 
@@ -53,7 +53,7 @@ class Watched:
         self,
         *scripts: str,
         when_ready: Callable[[int], None] | None = None,
-        job_peers: Others | None = None,
+        job_peers: PeerProcesses | None = None,
         limit_seconds: float = math.inf,
         on_abort: Callable[[], None] = lambda: None,
         preemption: Clockwork | None = None,

@@ -11,7 +11,7 @@ import pytest
 from knltrain.network.layer_slices import layer_parts
 from knltrain.network.parameter_groups import parameter_groups_within
 from knltrain.network.zoo.lenet import lenet
-from knltrain.optimizers.layerwise import InParts, StepsMeanwhile
+from knltrain.optimizers.layerwise import LayerwiseOptimizer, OptimizerPlaceholder
 from knltrain.optimizers.sgd import SGD
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba import sgd as numba_sgd
@@ -27,7 +27,7 @@ def optimizers(kernel, nesterov, block):
         return SGD(groups, 0.9, 0.01, nesterov, Clipping(value=1.5), kernel)
 
     parts = [make(parameter_groups_within(NETWORK.parameter_groups, part)) for part in PARTS]
-    return make(NETWORK.parameter_groups), InParts(PARTS, parts, block)
+    return make(NETWORK.parameter_groups), LayerwiseOptimizer(PARTS, parts, block)
 
 
 @pytest.mark.parametrize("nesterov", [False, True])
@@ -56,7 +56,10 @@ def test_parts_have_the_bits_of_the_whole_also_in_another_thread(kernel, block, 
 def test_a_step_that_the_exchange_takes_is_not_taken_again():
     _, in_parts = optimizers(reference_sgd.SGDUpdate, False, nullcontext)
     vector = np.ones(NETWORK.packed_size, np.float32)
-    for one, kept in ((StepsMeanwhile(in_parts), in_parts.state), (StepsMeanwhile(None), {})):
+    for one, kept in (
+        (OptimizerPlaceholder(in_parts), in_parts.state),
+        (OptimizerPlaceholder(None), {}),
+    ):
         one.step(vector, vector.copy(), 0.1)
         assert (vector == 1).all()
         assert list(one.state) == list(kept)

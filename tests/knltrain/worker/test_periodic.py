@@ -42,12 +42,12 @@ def test_due_steps_are_found_in_a_stretch_of_several(since, step, expected):
 
 
 def test_model_is_evaluated_after_the_steps_that_are_due(make_worker, easgd, recorder):
-    class Counts:
+    class NotificationCounts:
         def evaluate(self, model, step):
             return Evaluation(step / 10, float(model[0]), 50)
 
     worker = make_worker(
-        easgd(), observers=[recorder, EvaluationObserver(Counts(), DueSteps(2, 5))]
+        easgd(), observers=[recorder, EvaluationObserver(NotificationCounts(), DueSteps(2, 5))]
     )
     result = worker.run()
     found = [moment for moment in recorder.moments if moment[0] == "evaluated"]

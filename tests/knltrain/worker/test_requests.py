@@ -17,7 +17,7 @@ from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
 from knltrain.worker import DueSteps, Observer, synchronisation
-from knltrain.worker.requests import BoardRequests, NobodyAsks
+from knltrain.worker.requests import BoardRequests, NoRequests
 from vectorized_ops.reference import elastic
 
 TOTAL = 300
@@ -108,8 +108,8 @@ def _round(board, number, stops=False, pause_seconds=0.0, then=lambda: None):
 
 
 def test_nobody_asks_a_worker_that_no_process_has_started():
-    assert NobodyAsks().look(3) is False
-    assert NobodyAsks().agree(3) is None
+    assert NoRequests().look(3) is False
+    assert NoRequests().agree(3) is None
 
 
 @pytest.mark.parametrize("schedule", ["synchronous", "round_robin"])

@@ -9,7 +9,7 @@ from vectorized_ops.shapes import (
     AdditionShape,
     ConcatenationShape,
     ConvolutionShape,
-    Executed,
+    ExecutedCost,
     MaxPoolingShape,
     PoolingShape,
     SgdShape,
@@ -28,7 +28,7 @@ def test_direct_sums_compute_whole_vectors_of_images(images: int, padded: int) -
     cost = shape.costs["forward"]
     moved = cost.compulsory_bytes - 4 * math.prod(shape.weights)
     weights = 3 * 4 * math.prod(shape.weights)  # read, and written and read again packed
-    expected = Executed(cost.flops * padded // images, moved * padded // images + weights)
+    expected = ExecutedCost(cost.flops * padded // images, moved * padded // images + weights)
     assert executed(shape, "forward") == executed(shape, "forward", "direct") == expected
 
 
@@ -100,10 +100,10 @@ def test_strassen_has_seven_of_eight_products_and_fifteen_sums(direction: str) -
 
 def test_what_is_bound_by_memory_moves_padding_too() -> None:
     addition = AdditionShape((20, 2, 2, 3))
-    assert executed(addition, "forward") == Executed(32 * 12, 3 * 4 * 32 * 12)
+    assert executed(addition, "forward") == ExecutedCost(32 * 12, 3 * 4 * 32 * 12)
     concatenation = ConcatenationShape((20, 2, 2, 3))
     assert executed(concatenation, "forward").layout_bytes == 2 * 4 * 32 * 12
     pooling = MaxPoolingShape(20, 3, PoolingShape(4, 4, (2, 2), (2, 2)))
     whole = replace(pooling, images=32).costs["forward"]
-    assert executed(pooling, "forward") == Executed(whole.flops, whole.compulsory_bytes)
-    assert executed(SgdShape(10), "update") == Executed(40, 200)
+    assert executed(pooling, "forward") == ExecutedCost(whole.flops, whole.compulsory_bytes)
+    assert executed(SgdShape(10), "update") == ExecutedCost(40, 200)

@@ -88,9 +88,9 @@ class Guarded(nn.Sequential):
         super().__setattr__(name, value)
 
 
-class Reduced(nn.Sequential):
+class ReducedVectors(nn.Sequential):
     def __reduce__(self) -> Any:
-        return Reduced, tuple(self)
+        return ReducedVectors, tuple(self)
 
 
 class Copied(nn.Sequential):
@@ -110,7 +110,7 @@ class DeepCopied(nn.Sequential):
 
 KINDS: list[Any] = [
     WithKeyword, Unborn, Slotted, Registered, Concrete, Parametric, Parametric[int], Final, Guarded,
-    Reduced, Copied, DeepCopied,
+    ReducedVectors, Copied, DeepCopied,
 ]  # fmt: skip
 
 

@@ -240,7 +240,7 @@ def test_the_model_goes() -> None:
     assert gone() is None
 
 
-class Given(nn.Module):
+class GivenArguments(nn.Module):
     def forward(self, images: Tensor, alpha: float = 1.0, *more: Any, step: int = 0) -> Tensor:
         return torch.relu(images) * alpha + sum(more) * step
 
@@ -257,7 +257,7 @@ class Given(nn.Module):
 def test_an_argument_that_always_changes_is_followed_no_more(
     name: str, given: Callable[[Any, int], Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, theirs, tried = optimize(Given(), keep_memory=False), Given(), []
+    ours, theirs, tried = optimize(GivenArguments(), keep_memory=False), GivenArguments(), []
 
     def counted(*what: Any) -> Any:
         tried.append(what)
@@ -276,7 +276,7 @@ def test_an_argument_that_always_changes_is_followed_no_more(
 
 def test_a_pass_that_served_many_calls_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_passes, "_WORTH", 2)
-    model = optimize(Given(), keep_memory=False)
+    model = optimize(GivenArguments(), keep_memory=False)
     for number in range(30):
         for _ in range(3):
             model(IMAGES, float(number))
@@ -293,9 +293,9 @@ def test_a_model_that_is_ever_another_is_followed_no_more(monkeypatch: pytest.Mo
 
 
 def test_zeros_are_told_apart_by_their_signs() -> None:
-    model = optimize(Given(), keep_memory=False)
+    model = optimize(GivenArguments(), keep_memory=False)
     for zero in (0.0, -0.0):
-        torch.testing.assert_close(1 / model(IMAGES, zero), 1 / Given()(IMAGES, zero))
+        torch.testing.assert_close(1 / model(IMAGES, zero), 1 / GivenArguments()(IMAGES, zero))
 
 
 class Named(nn.Module):

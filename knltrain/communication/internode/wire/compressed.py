@@ -16,7 +16,7 @@ _FLOAT_BYTES = 4
 
 
 @final
-class Compressed(NodeCollective):
+class CompressedCollective(NodeCollective):
     """Sums of vectors of up to ``size`` values by ``inner``, encoded by ``wire_format``.
 
     Two nodes send each other the whole vector, and each adds up both. Of three or more, each node

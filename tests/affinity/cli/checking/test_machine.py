@@ -11,7 +11,7 @@ import pytest
 from affinity import MemoryPlan, Placement, allowed_cpus
 from affinity.cli.checking.machine import machine_findings
 from affinity.machine.sysfs_devices import DEMOTION
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.process.memory_policy import allowed_memories
 from affinity.process.own import encode_placement
 from affinity.topology import Topology
@@ -77,7 +77,9 @@ def test_damaged_placement_is_bad_input(start: Start) -> None:
 
 def test_notes_on_the_machine_are_told_once(small_vm: Topology) -> None:
     notes = ("sysfs hides the caches", f"the kernel moves pages (/{DEMOTION})")
-    found = machine_findings(replace(small_vm, notes=notes), Allowed(cpus=(0,), mems=(0,)), {})
+    found = machine_findings(
+        replace(small_vm, notes=notes), AllowedResources(cpus=(0,), mems=(0,)), {}
+    )
     told = [finding.text for finding in found if finding.level == "warn"]
     assert told[0] == "sysfs hides the caches"
     assert not any("the kernel moves pages (" in text for text in told)

@@ -11,7 +11,7 @@ from affinity import Request, place_workers
 from affinity.cli.checking.placements import broken_placements, faults
 from affinity.machine.read import read_machine
 from affinity.placement.plan import Plan
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 
@@ -25,7 +25,7 @@ def topology(write_machine: Callable[..., Any], tmp_path: Path) -> Topology:
 
 
 def _plan(topology: Topology) -> Plan:
-    return place_workers(topology, Allowed(cpus=topology.cpus), Request(workers=2))
+    return place_workers(topology, AllowedResources(cpus=topology.cpus), Request(workers=2))
 
 
 def _with_cpus(plan: Plan, rank: int, cpus: tuple[int, ...]) -> Plan:

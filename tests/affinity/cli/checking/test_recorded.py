@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from affinity.cli.checking.recorded import Recorded, recorded_findings, sweep
+from affinity.cli.checking.recorded import MachineCheck, recorded_findings, sweep
 from affinity.cli.parser import main
 from affinity.errors import TopologyError
 
@@ -40,7 +40,7 @@ def machine(write_machine: Write, tmp_path: Path) -> Any:
     return made
 
 
-def _seen(tmp_path: Path) -> dict[str, Recorded]:
+def _seen(tmp_path: Path) -> dict[str, MachineCheck]:
     return {machine.name: machine for machine in sweep(tmp_path / "all")}
 
 
@@ -54,7 +54,7 @@ def _write(tmp_path: Path, name: str, text: str) -> None:
 def test_machine_is_read_and_planned_on(tmp_path: Path) -> None:
     (seen,) = sweep(tmp_path / "all")
     words = ("4 cores, 2 nodes", "nothing beside it", "5 plans legal")
-    assert seen == Recorded("machine.tar.bz2", "ok", words)
+    assert seen == MachineCheck("machine.tar.bz2", "ok", words)
 
 
 @pytest.mark.usefixtures("machine")

@@ -6,12 +6,12 @@ from affinity.cli.checking.surroundings import (
     limit_findings,
     variable_findings,
 )
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 
 def test_limits_are_told_with_who_made_them(xeon_max: Topology) -> None:
-    allowed = Allowed(
+    allowed = AllowedResources(
         cpus=tuple(range(52)), mems=(0, 1, 2, 3), said_by=("cgroup v2 /job: cpus 0-51",),
         notes=("threads on all 52 cpus would be stopped again and again",),
     )  # fmt: skip
@@ -24,14 +24,16 @@ def test_limits_are_told_with_who_made_them(xeon_max: Topology) -> None:
 
 
 def test_hbm_that_may_not_be_used_is_missed(xeon_max: Topology) -> None:
-    allowed = Allowed(cpus=xeon_max.cpus, mems=(0, 1, 2))
+    allowed = AllowedResources(cpus=xeon_max.cpus, mems=(0, 1, 2))
     warned = [found for found in limit_findings(xeon_max, allowed, {}) if found.level == "warn"]
     way_out = "widen the cpuset, or srun --mem-bind=none"
     assert warned == [Finding("warn", "HBM", "not allowed: node 3", way_out)]
 
 
 def test_limits_of_a_placed_process_are_no_reason_to_warn(xeon_max: Topology) -> None:
-    allowed = Allowed(cpus=(0,), mems=(2,), notes=("the placement keeps this process from node 0",))
+    allowed = AllowedResources(
+        cpus=(0,), mems=(2,), notes=("the placement keeps this process from node 0",)
+    )
     found = list(limit_findings(xeon_max, allowed, {"AFFINITY_PLACEMENT": "{}"}))
     assert [finding.level for finding in found] == ["ok", "ok", "note", "note"]
 

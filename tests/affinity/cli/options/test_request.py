@@ -8,7 +8,7 @@ import pytest
 from affinity.cli.options.request import add_request_options, narrowed, request_from
 from affinity.errors import PlacementError
 from affinity.placement.request import Need, Request, Reserve
-from affinity.process.allowed import Allowed
+from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 
 Refusal = Callable[..., str]
@@ -88,15 +88,15 @@ def test_what_cannot_be_read_is_told_with_what_was_expected(
 
 
 def test_cpus_and_nodes_narrow_what_is_allowed(knights_landing: Topology) -> None:
-    allowed = Allowed(cpus=tuple(range(100)), mems=(0, 7))
+    allowed = AllowedResources(cpus=tuple(range(100)), mems=(0, 7))
     options = _options("--workers", "1", "--cpus", "10-20", "--nodes", "1")
-    assert narrowed(allowed, knights_landing, options) == Allowed(
+    assert narrowed(allowed, knights_landing, options) == AllowedResources(
         cpus=(18, 19, 20), mems=(0, 7), said_by=("--cpus 10-20", "--nodes 1")
     )
 
 
 def test_narrowing_to_nothing_is_refused_naming_who_did_it(knights_landing: Topology) -> None:
-    allowed = Allowed(cpus=(0, 1), said_by=("cgroup v2 /job: cpus 0-1",))
+    allowed = AllowedResources(cpus=(0, 1), said_by=("cgroup v2 /job: cpus 0-1",))
     with pytest.raises(PlacementError) as caught:
         narrowed(allowed, knights_landing, _options("--workers", "1", "--nodes", "3"))
     assert str(caught.value) == (
@@ -106,5 +106,5 @@ def test_narrowing_to_nothing_is_refused_naming_who_did_it(knights_landing: Topo
 
 
 def test_without_narrowing_all_that_is_allowed_stays(knights_landing: Topology) -> None:
-    allowed = Allowed(cpus=(0, 1), mems=(0,))
+    allowed = AllowedResources(cpus=(0, 1), mems=(0,))
     assert narrowed(allowed, knights_landing, _options("--workers", "1")) == allowed

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from knltrain.bench.exchange.all_reduce import ALL_REDUCE, Reduced
+from knltrain.bench.exchange.all_reduce import ALL_REDUCE, ReducedVectors
 from knltrain.bench.exchange.member import WrongResult
 
 
@@ -15,7 +15,7 @@ def held(factors):
         for vector, factor in zip(vectors, factors, strict=True)
     ]
     met = []
-    return Reduced(1, 3, vectors, reduce, lambda: met.append(True)), vectors, met
+    return ReducedVectors(1, 3, vectors, reduce, lambda: met.append(True)), vectors, met
 
 
 def test_one_operation_reduces_each_vector_and_leaves_zeros_zero():

@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from knltrain.bench.exchange.member import Answers, Held, Member, WrongResult, check_values
+from knltrain.bench.exchange.member import Answers, HeldVectors, Member, WrongResult, check_values
 
 
-class Counted(Held):
+class Counted(HeldVectors):
     def __init__(self, done):
         self.done = done
         self.operations = {"exchange": lambda: done.append("exchange")}

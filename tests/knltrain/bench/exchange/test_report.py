@@ -3,14 +3,14 @@
 import pytest
 
 from knltrain.bench.exchange.contestants import OURS, all_reduce_by, soft_memory
-from knltrain.bench.exchange.report import Measured, lines, packing, rows
+from knltrain.bench.exchange.report import Measurement, lines, packing, rows
 
 SYNC, AVERAGE, VISIT = OURS
 GLOO, MPI = all_reduce_by("gloo"), all_reduce_by("mpi")
 
 
 def measured(size, copy=(24.0, 24.0, 48.0), **seconds):
-    return Measured(size, seconds, copy)
+    return Measurement(size, seconds, copy)
 
 
 def test_shares_and_ratios_are_medians_of_those_within_the_rounds():

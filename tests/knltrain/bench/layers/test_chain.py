@@ -8,7 +8,13 @@ import pytest
 
 from knltrain.assembly import network_named
 from knltrain.bench.layers.chain import Chain
-from knltrain.distributed_ops import Alone, BatchNormalisation, Convolution, Dense, Options
+from knltrain.distributed_ops import (
+    BatchNormalisation,
+    Convolution,
+    Dense,
+    Options,
+    SingleProcessReducer,
+)
 from knltrain.errors import ConfigError
 from knltrain.network import layers
 from knltrain.network.network import Network
@@ -21,7 +27,7 @@ def calls_of(layer: Any) -> list[int]:
 
 
 def test_step_computes_all_directions_but_the_gradient_of_the_images() -> None:
-    chain = Chain(network_named("lenet"), 2, 1, Alone(), REFERENCE)
+    chain = Chain(network_named("lenet"), 2, 1, SingleProcessReducer(), REFERENCE)
     assert [(layer.name, type(layer)) for layer in chain.layers] == [
         ("conv1", Convolution),
         ("conv2", Convolution),
@@ -35,7 +41,7 @@ def test_step_computes_all_directions_but_the_gradient_of_the_images() -> None:
 
 
 def test_steps_leave_the_weights_as_they_are() -> None:
-    chain = Chain(network_named("lenet"), 2, 1, Alone(), REFERENCE)
+    chain = Chain(network_named("lenet"), 2, 1, SingleProcessReducer(), REFERENCE)
     before = [layer.parameters["weights"].copy() for layer in chain.layers]
     chain.step()
     for layer, weights in zip(chain.layers, before, strict=True):
@@ -53,7 +59,7 @@ def test_shapes_groups_and_branches_are_those_of_the_network() -> None:
             layers.Dense("out", 3, inputs=("norm",)),
         ],
     )
-    chain = Chain(network, 2, 5, Alone(), REFERENCE)
+    chain = Chain(network, 2, 5, SingleProcessReducer(), REFERENCE)
     left, norm, out = chain.layers
     assert isinstance(left, Convolution)
     assert isinstance(norm, BatchNormalisation)
@@ -64,4 +70,4 @@ def test_shapes_groups_and_branches_are_those_of_the_network() -> None:
 
 def test_less_than_one_chunk_is_refused() -> None:
     with pytest.raises(ConfigError, match="--chunks 0: expected at least 1"):
-        Chain(network_named("lenet"), 2, 0, Alone(), REFERENCE)
+        Chain(network_named("lenet"), 2, 0, SingleProcessReducer(), REFERENCE)

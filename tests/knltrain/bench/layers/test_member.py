@@ -7,11 +7,11 @@ import json
 from knltrain.assembly import network_named
 from knltrain.bench.layers.chain import Chain
 from knltrain.bench.layers.member import measured
-from knltrain.distributed_ops import Alone, Machine, Options, Row
+from knltrain.distributed_ops import Machine, Options, Row, SingleProcessReducer
 
 
 def test_answer_has_a_row_for_each_direction_of_the_steps_asked_for() -> None:
-    chain = Chain(network_named("lenet"), 2, 1, Alone(), Options("reference"))
+    chain = Chain(network_named("lenet"), 2, 1, SingleProcessReducer(), Options("reference"))
     chain.step()
     answer = json.loads(json.dumps(measured(chain, 3)))
     assert Machine(**answer["machine"]).flops_per_second > 0

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from knltrain.bench.methods.entrants import entrants
-from knltrain.bench.methods.one_run import Found
+from knltrain.bench.methods.one_run import RunFigures
 from knltrain.bench.methods.report import rows
 from knltrain.bench.methods.task import task_named
 from knltrain.clocks import BESIDES, COSTS
 
 
-def found(seconds_and_accuracies: list[tuple[float, float]], waiting: float = 1.0) -> Found:
+def found(seconds_and_accuracies: list[tuple[float, float]], waiting: float = 1.0) -> RunFigures:
     """A run with an evaluation after each of these times, half an epoch apart."""
     last_seconds, last_accuracy = seconds_and_accuracies[-1]
     result = {
@@ -28,21 +28,21 @@ def found(seconds_and_accuracies: list[tuple[float, float]], waiting: float = 1.
         {"seconds": seconds, "epoch": 0.5 * (place + 1), "accuracy": accuracy}
         for place, (seconds, accuracy) in enumerate(seconds_and_accuracies)
     ]
-    return Found(result, tuple(tests))
+    return RunFigures(result, tuple(tests))
 
 
 @pytest.fixture
-def runs() -> dict[str, list[Found]]:
+def runs() -> dict[str, list[RunFigures]]:
     return {
         "one worker": [found([(10.0, 0.8), (20.0, 0.97)]), found([(10.0, 0.96), (30.0, 0.98)])],
         "sync_easgd": [found([(4.0, 0.7), (8.0, 0.98)], 2.0), found([(5.0, 0.98), (10.0, 0.99)])],
         "original_easgd": [found([(16.0, 0.99)]), found([(15.0, 0.9), (40.0, 0.96)])],
-        "async_sgd": [Found({}, (), "worker 1 failed: step 7"), found([(1.0, 0.99)])],
+        "async_sgd": [RunFigures({}, (), "worker 1 failed: step 7"), found([(1.0, 0.99)])],
     }
 
 
 @pytest.fixture
-def report(runs: dict[str, list[Found]]) -> dict[str, Any]:
+def report(runs: dict[str, list[RunFigures]]) -> dict[str, Any]:
     task = task_named("lenet", None)
     everyone = entrants(["sync_easgd", "original_easgd", "async_sgd"], workers=2)
     return {

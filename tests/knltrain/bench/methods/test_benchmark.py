@@ -11,7 +11,7 @@ import pytest
 from knltrain.bench.methods import benchmark
 from knltrain.bench.methods.benchmark import run_methods_benchmark
 from knltrain.bench.methods.entrants import configuration, entrants
-from knltrain.bench.methods.one_run import Found, carry_out
+from knltrain.bench.methods.one_run import RunFigures, carry_out
 from knltrain.bench.methods.task import task_named
 from knltrain.clocks import BESIDES, COSTS
 from knltrain.config import RunConfig
@@ -63,9 +63,9 @@ def test_who_cannot_train_so_is_known_before_anybody_does(
 ) -> None:
     carried_out: list[str] = []
 
-    def carry_out(config: RunConfig) -> Found:
+    def carry_out(config: RunConfig) -> RunFigures:
         carried_out.append(config.exchange.method)
-        return Found({}, (), "nothing was done")
+        return RunFigures({}, (), "nothing was done")
 
     monkeypatch.setattr(benchmark, "carry_out", carry_out)
     methods = ["streaming_diloco", "sync_easgd", "local_sgd"]

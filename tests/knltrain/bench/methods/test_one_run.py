@@ -7,7 +7,7 @@ import pytest
 
 from knltrain.bench.methods import one_run
 from knltrain.bench.methods.entrants import configuration, entrants
-from knltrain.bench.methods.one_run import Found, carry_out
+from knltrain.bench.methods.one_run import RunFigures, carry_out
 from knltrain.bench.methods.task import task_named
 from knltrain.config import RunConfig
 from knltrain.errors import RunAborted, WorkerFailed
@@ -21,7 +21,7 @@ def config() -> RunConfig:
 
 def test_first_evaluation_with_an_accuracy_counts() -> None:
     tests = tuple({"step": step, "accuracy": each} for step, each in enumerate((0.1, 0.5, 0.4)))
-    found = Found({}, tests)
+    found = RunFigures({}, tests)
     assert found.first_with(0.4) == {"step": 1, "accuracy": 0.5}
     assert found.first_with(0.6) is None
 
@@ -44,7 +44,7 @@ def test_folder_is_removed_and_only_a_worker_s_failure_is_an_answer(
 
     monkeypatch.setattr(one_run, "train", train)
     if isinstance(error, WorkerFailed):
-        assert carry_out(config) == Found({}, (), "worker 1 failed: step 7")
+        assert carry_out(config) == RunFigures({}, (), "worker 1 failed: step 7")
     else:
         with pytest.raises(RunAborted):
             carry_out(config)

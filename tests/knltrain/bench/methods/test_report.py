@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from knltrain.bench.methods.entrants import Entrant
-from knltrain.bench.methods.one_run import Found
+from knltrain.bench.methods.one_run import RunFigures
 from knltrain.bench.methods.report import rows
 from knltrain.bench.methods.task import task_named
 
@@ -66,7 +66,7 @@ def test_curves_are_those_of_all_rounds(by_name: dict[str, dict[str, Any]]) -> N
 def test_a_row_tells_how_the_run_has_learnt() -> None:
     task = task_named("lenet", None)
     everyone = [Entrant("sync_sgd", "sync_sgd", 2)]
-    failed = {"sync_sgd": [Found({}, (), "diverged")]}
+    failed = {"sync_sgd": [RunFigures({}, (), "diverged")]}
     strong, weak = (rows(everyone, failed, task, 0.9, scaling)[0] for scaling in ("strong", "weak"))
     assert (strong["batch"], weak["batch"]) == (64, 128)
     assert strong["settings"]["learning_rate"] == 0.02

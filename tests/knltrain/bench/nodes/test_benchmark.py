@@ -17,7 +17,7 @@ from knltrain.assembly import build_network
 from knltrain.bench.nodes import benchmark
 from knltrain.bench.nodes.benchmark import run_nodes_benchmark
 from knltrain.bench.nodes.configuration import configuration, network_of
-from knltrain.bench.nodes.training import Found, Ground, Training
+from knltrain.bench.nodes.training import Ground, Training, TrainingFigures
 from knltrain.bench.temporary_folder import PREFIX
 from knltrain.cli import commands
 from knltrain.communication.mpi.library import mpi_library
@@ -130,14 +130,14 @@ class Looks(Training):
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.size = 0
 
-    def train(self, ground: Ground, folder: Path) -> Found:
+    def train(self, ground: Ground, folder: Path) -> TrainingFigures:
         assert not list(folder.iterdir())
         (folder / "run.toml").write_text(configuration(ground, 1, 'method = "sync_sgd"'))
         self.size = build_network(load_config(folder / "run.toml")).packed_size
         with np.load(ground.job / "arrays.npz") as job:
             self.shapes = {name: job[name].shape for name in job.files}
         self._log.append(self.name)
-        return Found(float(len(self._log)))
+        return TrainingFigures(float(len(self._log)))
 
 
 @pytest.mark.usefixtures("two_cores")

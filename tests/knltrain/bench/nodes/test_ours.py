@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from knltrain.bench.nodes import ours as ours_module
-from knltrain.bench.nodes.ours import Ours
+from knltrain.bench.nodes.ours import KnltrainTraining
 from knltrain.bench.nodes.training import Ground
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.errors import RunAborted
@@ -33,7 +33,7 @@ def test_run_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
     with hosts_or_skip(2) as made:
         ground = Ground(made, [[0], [0]], "cifar-quick", tmp_path, batch=8, steps=2)
         with pytest.raises(PeerError, match=r"gloo ended with 2: .*'sync_esgd'.*did you mean"):
-            Ours("gloo", "sync_esgd", "gloo").train(ground, tmp_path)
+            KnltrainTraining("gloo", "sync_esgd", "gloo").train(ground, tmp_path)
 
 
 def test_a_run_that_is_given_up_ends_by_itself(tmp_path: Path) -> None:
@@ -56,10 +56,10 @@ def test_a_run_that_takes_too_long_is_told_and_killed(
     monkeypatch.setattr(ours_module, "LONGEST_SECONDS", 0.2)
     monkeypatch.setattr(ours_module, "_GRACE_SECONDS", 0.2)
     deaf = ["sh", "-c", "trap '' TERM; while true; do sleep 0.01; done"]
-    monkeypatch.setattr(Ours, "_command", lambda *_: deaf)
+    monkeypatch.setattr(KnltrainTraining, "_command", lambda *_: deaf)
     ground = Ground(NO_HOSTS, [[0], [0]], "lenet", tmp_path, batch=8, steps=2)
     with pytest.raises(PeerError, match=r"gloo took more than 0\.2 s: take fewer --steps"):
-        Ours("gloo", "sync_sgd", "gloo").train(ground, tmp_path)
+        KnltrainTraining("gloo", "sync_sgd", "gloo").train(ground, tmp_path)
 
 
 def test_workers_that_come_alone_communicate_in_exchanges_only(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_workers_that_come_alone_communicate_in_exchanges_only(tmp_path: Path) -
     write_steps(tmp_path / "metrics-0.jsonl", (1, 5.0))
     write_steps(tmp_path / "metrics-1.jsonl", (1, 5.0), (2, 7.0), (3, 9.0))
     ground = Ground(NO_HOSTS, [[0], [0]], "lenet", tmp_path, batch=8, steps=1)
-    found = Ours("seasgd", "seasgd", "mpi")._found(ground, tmp_path)
+    found = KnltrainTraining("seasgd", "seasgd", "mpi")._found(ground, tmp_path)
     parts = found.communication_seconds, found.computing_seconds, found.step_seconds
     assert parts == (3.0, 3.0, 10.0)
     assert found.hidden is None
@@ -86,7 +86,7 @@ def write_steps(file: Path, *steps: tuple[int, float]) -> None:
 def test_traces_and_the_parts_of_a_step_are_found(tmp_path: Path) -> None:
     with hosts_or_skip(2) as made:
         ground = Ground(made, [[0], [0]], "lenet", tmp_path, batch=8, steps=6, trace_steps=2)
-        found = Ours("layerwise-gloo", "layerwise_sgd", "gloo").train(ground, tmp_path)
+        found = KnltrainTraining("layerwise-gloo", "layerwise_sgd", "gloo").train(ground, tmp_path)
     assert found.images_per_second > 0
     assert [_steps(trace) for trace in found.traces] == [2, 2]
     assert found.hidden_in_trace is not None

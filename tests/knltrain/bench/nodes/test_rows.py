@@ -5,16 +5,21 @@ from __future__ import annotations
 import pytest
 
 from knltrain.bench.nodes.rows import row, star_by_seasgd
-from knltrain.bench.nodes.training import Found
+from knltrain.bench.nodes.training import TrainingFigures
 from knltrain.bench.nodes.trainings import SEASGD, STAR, trainings
 
 
-def found(rate: float, communication: float) -> Found:
-    return Found(rate, communication_seconds=communication, computing_seconds=1.0, step_seconds=2.0)
+def found(rate: float, communication: float) -> TrainingFigures:
+    return TrainingFigures(
+        rate, communication_seconds=communication, computing_seconds=1.0, step_seconds=2.0
+    )
 
 
 def test_a_training_is_compared_round_by_round() -> None:
-    rounds = {"one-host": [Found(100), Found(50), Found(10)], SEASGD: [found(50, 1.0)] * 3}
+    rounds = {
+        "one-host": [TrainingFigures(100), TrainingFigures(50), TrainingFigures(10)],
+        SEASGD: [found(50, 1.0)] * 3,
+    }
     line = row(trainings()[SEASGD], rounds)
     assert line["efficiencies"] == [0.5, 1.0, 5.0]
     assert (line["efficiency"], line["of_one_host"]) == (1.0, "one-host")

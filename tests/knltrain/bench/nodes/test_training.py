@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from knltrain.bench.nodes.training import Found, Ground
+from knltrain.bench.nodes.training import Ground, TrainingFigures
 
 
 def ground(groups: list[list[int]]) -> Ground:
@@ -22,6 +22,8 @@ def test_cpus_of_all_workers_are_told_once() -> None:
 
 
 def test_share_of_communication_is_of_the_whole_step() -> None:
-    found = Found(100.0, communication_seconds=0.3, computing_seconds=0.6, step_seconds=1.0)
+    found = TrainingFigures(
+        100.0, communication_seconds=0.3, computing_seconds=0.6, step_seconds=1.0
+    )
     assert found.communication_share == pytest.approx(0.3)
-    assert Found(100.0).communication_share is None
+    assert TrainingFigures(100.0).communication_share is None

@@ -2,9 +2,9 @@
 
 import pytest
 
-from knltrain.bench.step.report import Measured, best_peer, format_table, rows
+from knltrain.bench.step.report import Measurement, best_peer, format_table, rows
 
-MEASURED = Measured(
+MEASURED = Measurement(
     ready={
         "cpu": {"version": "ours 1", "loss": 0.5},
         "torch": {"version": "torch 2", "loss": 0.5},
@@ -63,7 +63,7 @@ def test_best_peer_is_the_fastest_of_the_others_in_each_round():
 
 
 def test_ours_without_pins_is_no_other_implementation():
-    alone = Measured(
+    alone = Measurement(
         {name: MEASURED.ready[name] for name in ("cpu", "unpinned")},
         {name: MEASURED.rates[name] for name in ("cpu", "unpinned")},
         MEASURED.peak_bytes,

@@ -17,7 +17,7 @@ from knltrain.cluster import MeetingPoint
 from knltrain.communication.internode.collective import NodeCollective
 from knltrain.communication.internode.mpi_collective import MpiCollective
 from knltrain.communication.internode.torch_collective import TorchCollective
-from knltrain.communication.internode.wire import Bfloat16, Compressed, Int8, TopK
+from knltrain.communication.internode.wire import Bfloat16, CompressedCollective, Int8, TopK
 from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
 from knltrain.errors import KnltrainError
 from vectorized_ops.reference import top_k, wire
@@ -59,7 +59,7 @@ def written(found: NodeCollective) -> None:
         ("int8", Int8(wire)),
         ("top_k", TopK(top_k, 0.01, size)),
     ):
-        collective = Compressed(found, made, size)
+        collective = CompressedCollective(found, made, size)
         digest, arrived, given = hashlib.sha256(), np.zeros(size), np.zeros(size)
         for time_ in range(3):
             every = np.random.default_rng(time_).standard_normal((found.nodes, size), np.float32)

@@ -160,14 +160,14 @@ def test_closed_reducer_starts_nothing() -> None:
 def test_sums_that_had_not_begun_are_given_up_when_it_closes() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    class Held:
+    class HeldVectors:
         rank, ranks = 0, 2
 
         def all_reduce(self, *_: Any) -> None:
             begun.set()
             assert go_on.wait(20)
 
-    reducer = NodeReducer(Held(), lambda: None)  # type: ignore[arg-type]
+    reducer = NodeReducer(HeldVectors(), lambda: None)  # type: ignore[arg-type]
     running, waiting = (reducer.start(np.ones(3, np.float32)) for _ in range(2))
     assert begun.wait(20)
     closer = threading.Thread(target=reducer.close)

@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.communication.reduction import Alone
+from knltrain.communication.reduction import SingleProcessReducer
 from knltrain.errors import CollectiveError
 
 
 @pytest.mark.parametrize("average", [False, True])
 def test_sum_of_one_rank_is_what_it_has(average: bool) -> None:
-    reducer, values = Alone(), np.arange(5, dtype=np.float32)
+    reducer, values = SingleProcessReducer(), np.arange(5, dtype=np.float32)
     reduction = reducer.start(values, average)
     assert reduction.wait() == reduction.wait()
     assert values.tolist() == [0, 1, 2, 3, 4]
@@ -19,4 +19,4 @@ def test_sum_of_one_rank_is_what_it_has(average: bool) -> None:
 
 def test_wrong_values_are_refused_as_with_others() -> None:
     with pytest.raises(CollectiveError):
-        Alone().start(np.ones(3))  # type: ignore[arg-type]
+        SingleProcessReducer().start(np.ones(3))  # type: ignore[arg-type]

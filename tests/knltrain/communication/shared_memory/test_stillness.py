@@ -1,12 +1,16 @@
 from __future__ import annotations
 
-from knltrain.communication.shared_memory.stillness import LONGEST_LOOK_SECONDS, OwnTime, Stillness
+from knltrain.communication.shared_memory.stillness import (
+    LONGEST_LOOK_SECONDS,
+    ProcessClock,
+    Stillness,
+)
 
 from ....still_clock import Clock
 
 
 def test_time_in_which_this_process_was_stopped_does_not_pass(clock: Clock) -> None:
-    own, short = OwnTime(), OwnTime(0.25)
+    own, short = ProcessClock(), ProcessClock(0.25)
     for seconds, passed in ((0.125, 0.125), (0.5, 0.25), (1000, 0.25)):
         clock.seconds += seconds
         assert own.passed() == min(seconds, LONGEST_LOOK_SECONDS)

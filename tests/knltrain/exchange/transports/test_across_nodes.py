@@ -19,7 +19,7 @@ from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
-from knltrain.exchange.transports.across_nodes import AcrossNodes
+from knltrain.exchange.transports.across_nodes import CrossNodeTransport
 from knltrain.exchange.transports.joining import join_across_nodes
 from vectorized_ops.reference import elastic, outer_step
 
@@ -53,7 +53,7 @@ def on_one_node(rule: SynchronousRule, exchanges: int, part: slice) -> tuple[Any
 def test_exchange_does_what_one_of_all_on_one_node_does(name: str, part: slice) -> None:
     rule = RULES[name]()
 
-    def work(team: AcrossNodes) -> tuple[np.ndarray, np.ndarray]:
+    def work(team: CrossNodeTransport) -> tuple[np.ndarray, np.ndarray]:
         team.start_from(vector(99, SIZE) if team.rank == 0 else None)
         assert np.array_equal(team.local, vector(99, SIZE))
         team.barrier()
@@ -72,7 +72,7 @@ def test_exchange_does_what_one_of_all_on_one_node_does(name: str, part: slice) 
 
 
 def test_exchange_of_spares_leaves_the_locals_and_comes_to_the_same_bits() -> None:
-    def work(team: AcrossNodes) -> tuple[np.ndarray, np.ndarray]:
+    def work(team: CrossNodeTransport) -> tuple[np.ndarray, np.ndarray]:
         rule = RULES["elastic"]()
         team.start_from(vector(99, SIZE) if team.rank == 0 else None)
         team.barrier()
@@ -96,7 +96,7 @@ def test_exchange_of_spares_leaves_the_locals_and_comes_to_the_same_bits() -> No
 
 @pytest.mark.parametrize("of_node", [1, 3])
 def test_master_moves_the_center_for_all(of_node: int) -> None:
-    def work(team: AcrossNodes) -> tuple[np.ndarray, np.ndarray]:
+    def work(team: CrossNodeTransport) -> tuple[np.ndarray, np.ndarray]:
         rule = EASGD(0.1, elastic)
         team.start_from(vector(99, SIZE) if team.rank == 0 else None)
         team.barrier()
@@ -116,7 +116,7 @@ def test_master_moves_the_center_for_all(of_node: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 5, 16_384])
 def test_vectors_of_any_length_are_exchanged(size: int) -> None:
-    def work(team: AcrossNodes) -> np.ndarray:
+    def work(team: CrossNodeTransport) -> np.ndarray:
         team.start_from(vector(99, size) if team.rank == 0 else None)
         team.barrier()
         team.local[:] = vector(team.rank, size)
@@ -129,7 +129,7 @@ def test_vectors_of_any_length_are_exchanged(size: int) -> None:
 
 
 def test_sums_and_progress_are_those_of_all_workers() -> None:
-    def work(team: AcrossNodes) -> tuple[list[float], list[int], tuple[int, int]]:
+    def work(team: CrossNodeTransport) -> tuple[list[float], list[int], tuple[int, int]]:
         team.barrier()
         total = team.all_sum(np.array([1.0, team.rank]))
         counted = team.progress(10 * team.rank)
@@ -148,7 +148,7 @@ def test_more_workers_than_one_sum_takes_are_counted() -> None:
 
 
 def test_worker_that_comes_alone_is_refused() -> None:
-    def work(team: AcrossNodes) -> None:
+    def work(team: CrossNodeTransport) -> None:
         rule = RULES["elastic"]()
         for order in ("first_come", "round_robin", "lock_free"):
             method = Method("alone", rule, AsynchronousStrategy, schedule=order, after="step")

@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from knltrain.exchange.transports.across_nodes import AcrossNodes
+from knltrain.exchange.transports.across_nodes import CrossNodeTransport
 from knltrain.exchange.transports.collective_transport import CollectiveTransport
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.node_shared import NodeShared
@@ -18,7 +18,7 @@ from knltrain.exchange.transports.visited_center import VisitedCenter
 KINDS = {
     Loopback: {CollectiveTransport, VisitedCenter},
     NodeShared: {CollectiveTransport, VisitedCenter},
-    AcrossNodes: {CollectiveTransport},
+    CrossNodeTransport: {CollectiveTransport},
     OneSidedCenter: {VisitedCenter},
 }
 

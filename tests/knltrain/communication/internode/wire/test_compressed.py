@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from knltrain.communication.internode.collective import NodeCollective, OneNode
-from knltrain.communication.internode.wire import Compressed
+from knltrain.communication.internode.wire import CompressedCollective
 
 from ....exchange.thread_nodes import ThreadNodes
 from .formats import FORMATS, KEEPING
@@ -24,12 +24,12 @@ def vector(seed: int, size: int = SIZE) -> np.ndarray:
 
 
 def on_nodes(
-    nodes: int, name: str, work: Callable[[Compressed], Any], size: int = SIZE
+    nodes: int, name: str, work: Callable[[CompressedCollective], Any], size: int = SIZE
 ) -> list[Any]:
     between = ThreadNodes(nodes)
 
     def one(node: int) -> Any:
-        made = Compressed(between.collective(node), FORMATS[name](size), size)
+        made = CompressedCollective(between.collective(node), FORMATS[name](size), size)
         try:
             return work(made)
         except BaseException:
@@ -50,7 +50,7 @@ def same_everywhere(found: list[np.ndarray]) -> bool:
 def test_sum_is_the_same_bits_everywhere_and_nothing_is_lost(
     name: str, nodes: int, size: int
 ) -> None:
-    def work(collective: Compressed) -> tuple[list[np.ndarray], np.ndarray]:
+    def work(collective: CompressedCollective) -> tuple[list[np.ndarray], np.ndarray]:
         sums = []
         for time in range(3):
             values = vector(10 * time + collective.node, size)
@@ -78,7 +78,7 @@ def test_parts_keep_what_is_theirs(name: str, nodes: int) -> None:
     """Sums of parts: each finds again what it has left behind, at its own place."""
     cuts = [slice(0, 1_000), slice(1_000, 1_017), slice(1_017, SIZE)]
 
-    def work(collective: Compressed) -> tuple[np.ndarray, np.ndarray]:
+    def work(collective: CompressedCollective) -> tuple[np.ndarray, np.ndarray]:
         arrived = np.zeros(SIZE, np.float32)
         for time in range(4):
             for cut in cuts if time % 2 else reversed(cuts):
@@ -99,7 +99,7 @@ def test_parts_keep_what_is_theirs(name: str, nodes: int) -> None:
 def test_sums_over_time_have_the_true_mean(name: str, nodes: int) -> None:
     size, times = 600, 200
 
-    def work(collective: Compressed) -> np.ndarray:
+    def work(collective: CompressedCollective) -> np.ndarray:
         arrived = np.zeros(size)
         for _ in range(times):
             values = vector(collective.node, size)
@@ -121,7 +121,7 @@ def test_sums_over_time_have_the_true_mean(name: str, nodes: int) -> None:
 def test_what_is_not_finite_reaches_all(name: str, nodes: int, bad: float) -> None:
     places = [3, SIZE - 1]
 
-    def work(collective: Compressed) -> np.ndarray:
+    def work(collective: CompressedCollective) -> np.ndarray:
         values = vector(collective.node)
         if collective.node == nodes - 1:
             values[places] = bad
@@ -134,7 +134,7 @@ def test_what_is_not_finite_reaches_all(name: str, nodes: int, bad: float) -> No
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_all_but_sums_for_all_is_as_it_was(name: str) -> None:
-    def work(collective: Compressed) -> list[Any]:
+    def work(collective: CompressedCollective) -> list[Any]:
         reduced, sent = vector(collective.node), vector(collective.node)
         collective.reduce(reduced)
         collective.broadcast(sent)
@@ -160,5 +160,5 @@ def test_all_but_sums_for_all_is_as_it_was(name: str) -> None:
 
 def test_it_is_its_inner_collective_to_others() -> None:
     inner: NodeCollective = OneNode()
-    made = Compressed(inner, FORMATS["int8"](10), 10)
+    made = CompressedCollective(inner, FORMATS["int8"](10), 10)
     assert (made.name, made.node, made.nodes) == (inner.name, 0, 1)

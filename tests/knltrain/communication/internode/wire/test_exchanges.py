@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knltrain.communication.internode.wire import Compressed
+from knltrain.communication.internode.wire import CompressedCollective
 from knltrain.exchange.rules.averaging import GradientMean, ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
-from knltrain.exchange.transports.across_nodes import AcrossNodes
+from knltrain.exchange.transports.across_nodes import CrossNodeTransport
 from vectorized_ops.reference import elastic
 
 from ....exchange.thread_nodes import across, vector
@@ -30,7 +30,7 @@ Across = Callable[..., list[Any]]
 
 
 def across_by(name: str, nodes: int, of_node: int, size: int = SIZE) -> Across:
-    written = lambda inner: Compressed(inner, FORMATS[name](size), size)  # noqa: E731
+    written = lambda inner: CompressedCollective(inner, FORMATS[name](size), size)  # noqa: E731
     return partial(across, nodes=nodes, of_node=of_node, size=size, written=written)
 
 
@@ -46,7 +46,7 @@ def test_replicas_are_equal_and_pulls_move_nothing_away(
 ) -> None:
     workers = nodes * of_node
 
-    def work(team: AcrossNodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def work(team: CrossNodeTransport) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         team.start_from(vector(99, SIZE) if team.rank == 0 else None)
         team.barrier()
         team.local[:] = vector(team.rank, SIZE)
@@ -73,7 +73,7 @@ def test_what_an_average_has_not_carried_is_kept(name: str, nodes: int, of_node:
     workers = nodes * of_node
     rule = ModelAveraging(workers, elastic.synchronous_average)
 
-    def work(team: AcrossNodes) -> tuple[np.ndarray, np.ndarray]:
+    def work(team: CrossNodeTransport) -> tuple[np.ndarray, np.ndarray]:
         team.start_from(np.zeros(SIZE, np.float32) if team.rank == 0 else None)
         team.barrier()
         for _ in range(3):
@@ -98,7 +98,7 @@ def test_what_is_kept_goes_into_a_checkpoint_and_ends_with_a_start(
     if averages:
         rule = ModelAveraging(4, elastic.synchronous_average)
 
-    def work(team: AcrossNodes) -> set[str]:
+    def work(team: CrossNodeTransport) -> set[str]:
         part = strategy_in(Method("any", rule, SynchronousStrategy), team)
         part.start_from(vector(99, SIZE))
         team.barrier()
@@ -121,7 +121,7 @@ def test_gradients_arrive_in_the_long_run(name: str) -> None:
     size, steps, nodes = 500, 400, 2
     rule = GradientMean(nodes, elastic.synchronous_average)
 
-    def work(team: AcrossNodes) -> np.ndarray:
+    def work(team: CrossNodeTransport) -> np.ndarray:
         team.start_from(np.ones(size, np.float32) if team.rank == 0 else None)
         team.barrier()
         arrived = np.zeros(size)
@@ -155,7 +155,7 @@ def test_locals_come_together_however_few_values_are_sent(nodes: int, of_node: i
     elastic_rule = EASGD(0.9 / workers, elastic)
 
     def apart(rule: SynchronousRule) -> float:
-        def work(team: AcrossNodes) -> float:
+        def work(team: CrossNodeTransport) -> float:
             team.start_from(np.zeros(size, np.float32) if team.rank == 0 else None)
             team.barrier()
             team.local[:] = vector(team.rank, size)
@@ -170,7 +170,7 @@ def test_locals_come_together_however_few_values_are_sent(nodes: int, of_node: i
 
 
 def test_master_sends_the_center_whole() -> None:
-    def work(team: AcrossNodes) -> np.ndarray:
+    def work(team: CrossNodeTransport) -> np.ndarray:
         rule = EASGD(0.3, elastic)
         team.start_from(vector(99, SIZE) if team.rank == 0 else None)
         team.barrier()
@@ -187,7 +187,7 @@ def test_master_sends_the_center_whole() -> None:
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("name", FORMATS)
 def test_local_that_is_not_finite_spoils_every_replica(name: str) -> None:
-    def work(team: AcrossNodes) -> np.ndarray:
+    def work(team: CrossNodeTransport) -> np.ndarray:
         rule = EASGD(0.2, elastic)
         team.start_from(vector(99, SIZE) if team.rank == 0 else None)
         team.barrier()
