@@ -3,7 +3,6 @@
 from vectorized_ops.shapes.convolution import *
 from vectorized_ops.shapes.dense import *
 from vectorized_ops.shapes.elementwise import *
-from vectorized_ops.shapes.execution import *
 from vectorized_ops.shapes.normalisation import *
 from vectorized_ops.shapes.operation import *
 from vectorized_ops.shapes.pooling import *

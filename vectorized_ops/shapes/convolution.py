@@ -15,8 +15,6 @@ from vectorized_ops.shapes.operation import (
     Cost,
     TimedShape,
     by,
-    operand,
-    weighted_calls,
 )
 from vectorized_ops.shapes.windows import Pair, check_least, positions
 
@@ -109,6 +107,8 @@ class ConvolutionShape(TimedShape):
 
     def calls(self, operations: Operations) -> Calls | None:
         """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand, weighted_calls
+
         values, out = operand(operations, self.inputs), operand(operations, self.outputs)
         made = operations.convolution(self)
         return weighted_calls(made, values, out, self.weights, self.filters)

@@ -12,8 +12,6 @@ from vectorized_ops.shapes.operation import (
     Calls,
     Cost,
     TimedShape,
-    operand,
-    weighted_calls,
 )
 
 __all__ = ["DenseShape"]
@@ -39,6 +37,8 @@ class DenseShape(TimedShape):
 
     def calls(self, operations: Operations) -> Calls | None:
         """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand, weighted_calls
+
         values = operand(operations, (self.images, self.inputs))
         out = operand(operations, (self.images, self.units))
         made = operations.dense(self.images, self.inputs, self.units)

@@ -15,7 +15,6 @@ from vectorized_ops.shapes.operation import (
     OperationShape,
     TimedShape,
     by,
-    operand,
     passes,
 )
 
@@ -37,6 +36,8 @@ class AdditionShape(TimedShape):
 
     def calls(self, operations: Operations) -> Calls | None:
         """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand
+
         left, right, out = (operand(operations, self.inputs) for _ in range(3))
         return Calls({"forward": partial(operations.add, left, right, out, True)})
 
@@ -97,6 +98,8 @@ class DropoutShape(TimedShape):
 
     def calls(self, operations: Operations) -> Calls | None:
         """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand
+
         if operations.dropout is None:
             return None
         operation = operations.dropout(self.rate)

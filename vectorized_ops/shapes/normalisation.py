@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
-
 from vectorized_ops.implementations import Operations
 from vectorized_ops.shapes.operation import (
     Calls,
     Cost,
     TimedShape,
     by,
-    operand,
     passes,
 )
 
@@ -47,10 +44,12 @@ class BatchNormalisationShape(TimedShape):
 
     def calls(self, operations: Operations) -> Calls | None:
         """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import channel_values, operand
+
         operation = operations.batch_normalisation(*self.inputs, self.epsilon)
         values, out = operand(operations, self.inputs), operand(operations, self.inputs)
-        mean, shift, *sums = (np.zeros(self.inputs[3], np.float32) for _ in range(4))
-        variance, scale = (np.ones(self.inputs[3], np.float32) for _ in range(2))
+        mean, shift, *sums = channel_values(0.0, self.inputs[3], 4)
+        variance, scale = channel_values(1.0, self.inputs[3], 2)
         state = mean, variance, scale, shift
         runs = {
             "statistics": partial(operation.statistics, values, mean, variance),
@@ -86,6 +85,8 @@ class LocalResponseShape(TimedShape):
 
     def calls(self, operations: Operations) -> Calls | None:
         """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand
+
         make = operations.local_response_normalisation
         if make is None:
             return None

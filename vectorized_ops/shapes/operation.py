@@ -5,13 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-
 from vectorized_ops.implementations import Operations
-from vectorized_ops.layout import AnyArray
 
 __all__ = ["FLOAT_BYTES", "Calls", "Cost", "OperationShape", "TimedShape"]
 
@@ -79,24 +75,3 @@ def passes(values: int, flops_per_value: int, passes: int) -> Cost:
 def by(extents: tuple[int, ...]) -> str:
     """Extents as text: "3x3"."""
     return "x".join(map(str, extents))
-
-
-def operand(operations: Operations, shape: tuple[int, ...]) -> AnyArray:
-    """An array in the layout of an implementation, of values that overflow nothing."""
-    array: AnyArray = operations.activations(shape)
-    array[...] = 0.5
-    return array
-
-
-def weighted_calls(
-    operation: Any, values: AnyArray, out: AnyArray, weights_shape: tuple[int, ...], units: int
-) -> Calls:
-    """All directions of an operation with weights and `units` biases."""
-    weights, bias = np.full(weights_shape, 0.01, np.float32), np.zeros(units, np.float32)
-    gradient = np.zeros_like(weights)
-    runs = {
-        "forward": partial(operation.forward, values, weights, bias, out),
-        "backward_data": partial(operation.backward_data, out, weights, values),
-        "backward_weights": partial(operation.backward_weights, values, out, gradient, bias),
-    }
-    return Calls(runs, getattr(operation, "choices", {}))

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import Operations
 from vectorized_ops.shapes.operation import (
@@ -19,7 +17,6 @@ from vectorized_ops.shapes.operation import (
     Cost,
     TimedShape,
     by,
-    operand,
 )
 from vectorized_ops.shapes.windows import Pair, check_least, positions
 
@@ -128,9 +125,11 @@ class MaxPoolingShape(WindowPoolingShape):
 
     def calls(self, operations: Operations) -> Calls | None:
         """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand, places
+
         operation = operations.max_pooling(self.windows)
         values, out = operand(operations, self.inputs), operand(operations, self.outputs)
-        which = operations.activations(self.outputs, np.uint8)
+        which = places(operations, self.outputs)
         runs = {
             "forward": partial(operation.forward, values, out, which),
             "backward_data": partial(operation.backward, out, which, values),
@@ -188,6 +187,8 @@ class GlobalAveragePoolingShape(TimedShape):
 def _mean_calls(
     operation: Any, operations: Operations, inputs: tuple[int, ...], outputs: tuple[int, ...]
 ) -> Calls:
+    from vectorized_ops.shapes.arrays import operand
+
     values, out = operand(operations, inputs), operand(operations, outputs)
     runs = {
         "forward": partial(operation.forward, values, out),

@@ -17,7 +17,8 @@ from knltrain.bench.ops.report import bandwidths, comparisons
 from knltrain.cluster import processor_settings
 from knltrain.errors import ConfigError, unknown_name
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
-from vectorized_ops.shapes import FLOAT_BYTES, executed
+from vectorized_ops.shapes import FLOAT_BYTES
+from vectorized_ops.shapes.execution import executed
 from vectorized_ops.timing import mean_seconds
 
 SGEMM_SIDE = 2048

@@ -9,12 +9,11 @@ from vectorized_ops.shapes import (
     AdditionShape,
     ConcatenationShape,
     ConvolutionShape,
-    ExecutedCost,
     MaxPoolingShape,
     PoolingShape,
     SgdShape,
-    executed,
 )
+from vectorized_ops.shapes.execution import ExecutedCost, executed
 
 WIDE = ConvolutionShape(32, 14, 14, 4096, 4096, (3, 3), padding=(1, 1))
 """So wide that transforms weigh next to nothing."""
