@@ -12,11 +12,11 @@
       CollectiveError    a collective operation that its arguments, or other ranks, do not allow
       ExchangeTimeout    workers that did not reach an exchange in time
       PeerLost           another worker of the run is gone
-      MisplacedMemory          a worker's memory is not where it was to be
+      MisplacedMemory    a worker's memory is not where it was to be
       RunAborted         the run was stopped by a signal
       RunStopped         the run was stopped after a step, with a checkpoint to go on from
       WorkerFailed       a worker process ended with an error
-      IncompleteRun         a run that came to its end, but could not keep its model or its result
+      IncompleteRun      a run that came to its end, but could not keep its model or its result
       NonFiniteLoss      the loss became infinite or not a number
 
 `exit_code` is the status a command ends with: 2 for bad input, 75 for a run that is to be resumed,
