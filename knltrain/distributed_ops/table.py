@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from affinity.cli.layout import columns
 from knltrain.distributed_ops.costs import Cost
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.machine import Machine
@@ -88,15 +89,7 @@ def _wire_bound(cost: Cost, machine: Machine) -> float | None:
 def printed(rows: Iterable[Row]) -> str:
     """Return the table as text, times in milliseconds."""
     head = "layer", "direction", "compute", "bound", "issued", "exposed", "FLOP/B", "FLOP/sent B"
-    lines = [head, *(_texts(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            text.ljust(width) if column < 2 else text.rjust(width)
-            for column, (text, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    return "\n".join(columns([head, *map(_texts, rows)], right=range(2, len(head))))
 
 
 def _texts(row: Row) -> tuple[str, ...]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from knltrain.bench.columns import columns
+from affinity.cli.layout import columns
 from knltrain.bench.exchange.table import cores_each
 
 
 def format_table(report: Mapping[str, Any]) -> str:
     """Return a line for each backend."""
     names = [row["backend"] for row in report["rows"]]
+    head = ("", "step", "least", "steps/s", *(f"to {name}" for name in names))
     rows = [
         (
             row["backend"],
@@ -33,6 +34,6 @@ def format_table(report: Mapping[str, Any]) -> str:
         "losses agree",
         *(f"{name}: {version}" for name, version in report["versions"].items()),
         "",
-        *columns(("", "step", "least", "steps/s", *(f"to {name}" for name in names)), rows),
+        *columns([head, *rows], right=range(1, len(head))),
     ]
     return "\n".join(lines)

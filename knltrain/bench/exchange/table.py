@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from affinity.cli.layout import columns
 from affinity.sizes import format_bytes
-from knltrain.bench.columns import columns
 from knltrain.bench.exchange.sizes import format_size
 
 Report = Mapping[str, Any]
@@ -52,7 +52,7 @@ def _rows(report: Report, compared: list[str]) -> list[str]:
         )
         before = size
     head = ("vector", "", "time", "least", "GB/s", "of copy", *compared)
-    return columns(head, found, left=(1,))
+    return columns([head, *found], right=(0, *range(2, len(head))))
 
 
 def _lines_of_fit(report: Report) -> list[str]:
@@ -82,7 +82,7 @@ def _packing(report: Report) -> list[str]:
         "",
         f"{packing['network']}: {format_bytes(packing['bytes'])} packed, "
         f"or its {packing['layers']} parameter tensors one by one",
-        *columns(("", "packed", "one by one", "gain", "predicted"), rows),
+        *columns([("", "packed", "one by one", "gain", "predicted"), *rows], right=range(1, 5)),
     ]
 
 

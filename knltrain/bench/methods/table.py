@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from knltrain.bench.columns import columns
+from affinity.cli.layout import columns
 from knltrain.bench.methods.entrants import ALONE
 from knltrain.bench.methods.report import ORIGINAL
 
@@ -57,7 +57,7 @@ def _results(report: Report, whole: list[dict[str, Any]]) -> list[str]:
         "", "accuracy", "least", f"to {report['asked_accuracy']:.1%}", "epochs", f"by {ALONE}",
         f"by {ORIGINAL}", "images/s", "settings",
     )  # fmt: skip
-    return columns(head, map(_result, whole), left=(0, len(head) - 1))
+    return columns([head, *map(_result, whole)], right=range(1, len(head) - 1))
 
 
 def _result(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def _costs(whole: list[dict[str, Any]]) -> list[str]:
         "communication: waiting and moving. In moving is the center's update where it is not in "
         "center",
         "",
-        *columns(head, map(_cost, whole)),
+        *columns([head, *map(_cost, whole)], right=range(1, len(head))),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from knltrain.bench.columns import columns
+from affinity.cli.layout import columns
 from knltrain.bench.exchange.table import cores_each
 
 _HEAD = (
@@ -28,7 +28,7 @@ def format_table(report: Mapping[str, Any]) -> str:
         f"rounds of {report['steps']} steps",
         f"{machine['model']}: sgemm and copy {'; '.join(bounds)}",
         "",
-        *columns(_HEAD, map(_cells, report["rows"]), left=(0, len(_HEAD) - 1)),
+        *columns([_HEAD, *map(_cells, report["rows"])], right=range(1, len(_HEAD) - 1)),
     ]
     lines += ["", *_ratio(report)]
     lines += [f"{row['name']}: {row['what']}" for row in report["rows"]]

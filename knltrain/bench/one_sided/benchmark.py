@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from affinity import allowed_cpus, pinned_command, read_topology
-from knltrain.bench.columns import columns
+from affinity.cli.layout import columns
 from knltrain.bench.mpiexec import mpiexec
 from knltrain.bench.step.peer_process import PeerError
 
@@ -62,7 +62,7 @@ def format_table(report: dict[str, Any]) -> str:
         f"vectors of {report['bytes'] / 1e6:g} MB, at an owner that {doing}; medians of "
         f"{len(report['seconds']['copy'])} rounds",
         "GB/s of the vectors; 'of copy' is for the bytes that must move",
-        *columns(("", "GB/s", "of copy"), rows),
+        *columns([("", "GB/s", "of copy"), *rows], right=(1, 2)),
     ]
     return "\n".join(lines)
 

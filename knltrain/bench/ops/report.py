@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import exp, log
 from typing import Any
 
-from knltrain.bench.columns import columns
+from affinity.cli.layout import columns
 
 Row = Mapping[str, Any]
 
@@ -111,7 +111,7 @@ def format_table(report: dict[str, Any]) -> str:
         f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
         *(f"{name}={value}" for name, value in report["settings"].items()),
         "",
-        *columns(_HEAD, map(_cells, report["rows"]), left=range(4)),
+        *columns([_HEAD, *map(_cells, report["rows"])], right=range(4, len(_HEAD))),
     ]
     for row in report["comparisons"]:
         lines.append(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knltrain.bench.columns import columns
+from affinity.cli.layout import columns
 from knltrain.bench.step.peers import OTHERS, OURS
 
 
@@ -80,7 +80,7 @@ def format_table(report: dict[str, Any]) -> str:
         f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, "
         f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
         "",
-        *columns(head, map(_cells, report["rows"]), left=(0, len(head) - 1)),
+        *columns([head, *map(_cells, report["rows"])], right=range(1, len(head) - 1)),
     ]
     if report["losses_agree"] is None:
         lines.append("dropout draws differently in each: their first losses cannot agree")

@@ -1,11 +1,27 @@
 from __future__ import annotations
 
+import pytest
+
 from affinity.cli.layout import bullets, columns, page, paragraph, section, showable, table, told_of
 
 
 def test_cells_line_up_and_empty_columns_vanish() -> None:
     rows = [["a", "", "10"], ["bbb", "", "9"]]
     assert columns(rows, right=(2,)) == ["a    10", "bbb   9"]
+
+
+def test_numbers_end_below_each_other_and_names_begin_so() -> None:
+    rows = [("", "times", "version"), ("ours", "1.00", "a"), ("another", "12.50", "")]
+    assert columns(rows, right=(1,)) == [
+        "         times  version",
+        "ours      1.00  a",
+        "another  12.50",
+    ]
+
+
+def test_a_row_of_other_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        columns([("a", "b"), ("c",)])
 
 
 def test_column_without_cells_loses_its_head() -> None:
