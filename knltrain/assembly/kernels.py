@@ -20,10 +20,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from knltrain.assembly.names import build_network
+from knltrain.assembly.names import build_backend, build_network, build_optimizer
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
+    from knltrain.data.dataset import Batch
+    from knltrain.network.network import Network
     from vectorized_ops.numba.compiling.all_cores import Progress
 
 MOST_PROCESSES: Final = 32
@@ -114,9 +116,18 @@ def _mark(config: RunConfig) -> Path:
 
     sources = sorted(Path(*vectorized_ops.numba.__path__).rglob("*.py"))
     states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
-    exchange = config.workers == 1 and config.exchange.method
-    made_from = repr((config.network, config.backend.winograd, exchange, target_name(), states))
+    parts = config.network, config.backend.winograd, _method_alone(config), target_name(), states
+    made_from = repr(parts)
     return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
+
+
+def _method_alone(config: RunConfig) -> str | None:
+    """The method whose exchange is rehearsed: that of a worker alone.
+
+    Several workers would wait for what kernels write for each other, which are not called then.
+    """
+    alone = (config.workers, config.total_nodes) == (1, 1)
+    return config.exchange.method if alone else None
 
 
 def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
@@ -136,7 +147,6 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
 def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:
     """Compile the kernels of a step in forks of this process, which does nothing else meanwhile."""
     from affinity import main_thread_mask_kept
-    from knltrain.assembly.rehearsal import exchange_once, take_step
     from knltrain.data.dataset import Batch
     from vectorized_ops.numba.compiling.all_cores import compile_missing
     from vectorized_ops.numba.compiling.recording import recording
@@ -145,9 +155,25 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
         try:
             network = build_network(config)
             take_step(config, network, Batch.allocate(images, network.input_shape), threads)
-            if (config.workers, config.total_nodes) == (1, 1):
-                # Several workers wait for what kernels write for each other.
+            if _method_alone(config) is not None:
+                from knltrain.assembly.rehearsal import exchange_once
+
                 exchange_once(config)
         except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
             print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)
     yield from compile_missing(recorder.wanted, processes)
+
+
+def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -> None:
+    """Compute a gradient, step, and evaluate, all on one batch."""
+    from knltrain.vectors import aligned_zeros
+
+    parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
+    optimizer = build_optimizer(config, network)
+    backend = build_backend(config, network, len(batch.labels), threads)
+    try:
+        backend.loss_and_gradient(batch, parameters, gradient)
+        optimizer.step(parameters, gradient, 0.0)
+        backend.evaluate(batch, parameters)
+    finally:
+        backend.close()

@@ -1,4 +1,4 @@
-"""A step and an exchange of a run, so that their kernels are known before its workers need them."""
+"""An exchange of a run, so that its kernels are known before its workers need them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from knltrain.assembly.names import (
-    build_backend,
     build_method,
-    build_optimizer,
     written_for_the_wire,
 )
 from knltrain.communication.internode.collective import OneNode
 from knltrain.config import RunConfig
-from knltrain.data.dataset import Batch
 from knltrain.errors import FAILURE
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
@@ -27,25 +24,11 @@ from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.team_factory import TeamFactory
 from knltrain.exchange.transports.tree_team import TreeTeam
-from knltrain.network.network import Network
 from knltrain.vectors import aligned_zeros
 from knltrain.worker import RunProgress, Termination
 from knltrain.worker.requests import BoardRequests
 
 _EXCHANGED_VALUES: Final = 4096
-
-
-def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -> None:
-    """Compute a gradient, step, and evaluate, all on one batch."""
-    parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
-    optimizer = build_optimizer(config, network)
-    backend = build_backend(config, network, len(batch.labels), threads)
-    try:
-        backend.loss_and_gradient(batch, parameters, gradient)
-        optimizer.step(parameters, gradient, 0.0)
-        backend.evaluate(batch, parameters)
-    finally:
-        backend.close()
 
 
 def exchange_once(config: RunConfig) -> None:

@@ -11,8 +11,8 @@ from knltrain.assembly import (
     build_dataset,
     build_network,
 )
-from knltrain.assembly.kernels import compile_kernels
-from knltrain.assembly.rehearsal import exchange_once, take_step
+from knltrain.assembly.kernels import compile_kernels, take_step
+from knltrain.assembly.rehearsal import exchange_once
 from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.assembly.kernels import compile_kernels
+from knltrain.assembly.kernels import compile_kernels, take_step
+from knltrain.assembly.names import build_network
+from knltrain.data.dataset import Batch
 
 ROOT = Path(__file__).parents[3]
 COMPILE = """
@@ -134,3 +136,9 @@ def test_where_nothing_can_be_kept_nothing_is_compiled_before(config, tmp_path: 
         config(backend__name="cpu", backend__implementation="numba"), tmp_path / "file" / "folder"
     )
     assert found == ["0 0", "0 0", "0 0", "0", "False"]
+
+
+def test_step_computes_and_evaluates(config) -> None:
+    run = config(backend__name="cpu", backend__implementation="reference")
+    network = build_network(run)
+    take_step(run, network, Batch.allocate(4, network.input_shape), threads=1)

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.assembly.names import build_network
-from knltrain.assembly.rehearsal import exchange_once, take_step
-from knltrain.data.dataset import Batch
+from knltrain.assembly.rehearsal import exchange_once
 
 ROOT = Path(__file__).parents[3]
 NOTE = """
@@ -47,9 +45,3 @@ def test_exchange_of_a_worker_alone_ends_without_its_kernels(config, tmp_path: P
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert {"publish_and_read", "one_for_all"} <= set(done.stdout.split())
-
-
-def test_step_computes_and_evaluates(config) -> None:
-    run = config(backend__name="cpu", backend__implementation="reference")
-    network = build_network(run)
-    take_step(run, network, Batch.allocate(4, network.input_shape), threads=1)
