@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from affinity import terms
 from affinity.cpulist import parse_cpulist
 from affinity.errors import AffinityError, TopologyError
 
@@ -25,11 +26,13 @@ class HbmWord:
     by: str = "--hbm"
 
 
-def parse_hbm(text: str, by: str = "--hbm") -> tuple[HbmWord, ...]:
+def parse_hbm(text: str, by: str | None = None) -> tuple[HbmWord, ...]:
     """Read ``"2-3"``, or ``"8@0,9@1"`` with the node whose cores each belongs to, by node id.
 
+    `by` is its source, without one the option, as the program calls it (`options_named`).
     Raises TopologyError naming the part that cannot be read, or a node that is named twice.
     """
+    by = terms.hbm() if by is None else by
     words: dict[int, HbmWord] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         nodes, at, near = part.partition("@")

@@ -97,7 +97,7 @@ def _plan(config: RunConfig, node_share: NodeShare) -> RunPlan:
     check_names(config)
     config = _on_nodes(config, node_share)
     hbm_nodes = config.placement.hbm_nodes
-    topology = read_topology(hbm=parse_hbm(hbm_nodes, "placement.hbm_nodes") if hbm_nodes else None)
+    topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
     allowed = read_allowed()
     asked, config = config, _at_home_anywhere(_counted(config, node_share, topology, allowed))
     doubts = doubts_about(config, config.total_workers)
