@@ -14,6 +14,8 @@ from numba import types
 
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
+from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import moments
+from vectorized_ops.numba.kernels.arithmetic.sums import accumulate
 
 RELU, ADD, MASK, PAST = 1, 2, 4, 8
 """How results are written: ADD and MASK may be combined, and RELU and PAST."""
@@ -131,13 +133,12 @@ def gather_moments(
 
 def _add_moments(lanes: Lanes, row: list[Value], pivot: Value, sums: Value, real: Value) -> None:
     at_squares, middle = lanes.at(sums, lanes.width), lanes.broadcast(pivot)
-    total, squares = lanes.load(sums), lanes.load(at_squares)
+    carried = [lanes.load(sums), lanes.load(at_squares)]
     for j, value in enumerate(row):
-        shifted = lanes.keep(lanes.subtract(value, middle), lanes.at(real, j * lanes.width))
-        total = lanes.add(total, shifted)
-        squares = lanes.fma(shifted, shifted, squares)
-    lanes.store(total, sums)
-    lanes.store(squares, at_squares)
+        centred = lanes.keep(lanes.subtract(value, middle), lanes.at(real, j * lanes.width))
+        carried = accumulate(lanes, carried, moments(centred))
+    for total, place in zip(carried, (sums, at_squares), strict=True):
+        lanes.store(total, place)
 
 
 def _correlate(lanes: Lanes, args: Any, height: int, width: int) -> list[Value]:
