@@ -5,6 +5,7 @@ from __future__ import annotations
 from affinity import (
     AllowedResources,
     Request,
+    Topology,
     allowed_cpus,
     physical_cores,
     place_workers,
@@ -25,6 +26,13 @@ def cores_of(workers: int) -> list[list[int]]:
             f"--workers {workers}: expected at least 2, and at most the {cores} physical cores of "
             "the allowed cpus"
         )
-    request = Request(workers, cores // workers, policy="none")
+    return groups_of(topology, allowed, workers, cores // workers)
+
+
+def groups_of(
+    topology: Topology, allowed: tuple[int, ...], workers: int, cores: int | None
+) -> list[list[int]]:
+    """The cpus of each worker, one per core; of all allowed cores if their number is None."""
+    request = Request(workers, cores, policy="none")
     plan = place_workers(topology, AllowedResources(allowed), request)
     return [[core[0] for core in placement.cores] for placement in plan.workers]

@@ -14,15 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from affinity import (
-    AllowedResources,
-    Request,
-    allowed_cpus,
-    physical_cores,
-    place_workers,
-    read_topology,
-)
+from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.assembly import network_named
+from knltrain.bench.exchange.cores import groups_of
 from knltrain.bench.step.contestant import Contestant
 from knltrain.bench.step.job import write_job
 from knltrain.bench.step.peer_process import PeerError, PeerProcess
@@ -113,8 +107,7 @@ def _groups(threads: int | None, workers: int) -> list[list[int]]:
             f"--workers {workers}: expected a divisor of the {threads or cores} threads"
         )
     each = None if threads is None else threads // workers
-    plan = place_workers(topology, AllowedResources(allowed), Request(workers, each, policy="none"))
-    return [[core[0] for core in placement.cores] for placement in plan.workers]
+    return groups_of(topology, allowed, workers, each)
 
 
 def _warm_contestants(

@@ -43,22 +43,19 @@ def test_winograd_multiplies_as_often_as_its_tiles_have_points(
     assert found > 2 * multiplications * PAIRS
 
 
-def test_transforms_of_one_tile_are_counted() -> None:
-    """Of F(2, 3): B^T has 4 sums, A^T 4, G 4 sums and 6 products."""
-    shape = ConvolutionShape(16, 4, 4, 1, 1, (3, 3))
-    products, inputs, outputs = 2 * 16, 4 * (4 + 4), 4 * (4 + 2)
-    weights = 10 * (3 + 4)
-    found = executed(shape, "forward", "winograd2").executed_flops
-    assert found == 16 * (products + inputs + outputs) + weights
+@pytest.mark.parametrize(
+    ("direction", "second", "weights"),
+    [("forward", 4 * (4 + 2), 10 * (3 + 4)), ("backward_weights", 2 * (2 + 4), 11 * (4 + 3))],
+)
+def test_transforms_of_one_tile_are_counted(direction: str, second: int, weights: int) -> None:
+    """Of F(2, 3): B^T has 4 sums, A^T 4, G 4 sums and 6 products.
 
-
-def test_transforms_of_one_tile_are_counted_for_the_weights_too() -> None:
-    """Transposed, A has 4 sums less 4 rows; G's transpose 6 products and 8 terms less 3 rows."""
+    Transposed, A has 4 sums less 4 rows; G's transpose 6 products and 8 terms less 3 rows.
+    """
     shape = ConvolutionShape(16, 4, 4, 1, 1, (3, 3))
-    products, inputs, gradient = 2 * 16, 4 * (4 + 4), 2 * (2 + 4)
-    weights = 11 * (4 + 3)
-    found = executed(shape, "backward_weights", "winograd2").executed_flops
-    assert found == 16 * (products + inputs + gradient) + weights
+    products, inputs = 2 * 16, 4 * (4 + 4)
+    found = executed(shape, direction, "winograd2").executed_flops
+    assert found == 16 * (products + inputs + second) + weights
 
 
 def test_a_last_odd_pixel_is_not_strassens() -> None:
