@@ -16,6 +16,7 @@ from affinity import Placement, PlacementError, TooManyWorkers, worker_command
 from knltrain.assembly import check_resumable, strategy_of
 from knltrain.checkpoint import folder_at, latest_checkpoint
 from knltrain.cluster import JobEnd, MeetingPoint, Task, WorkerIdentity, this_task
+from knltrain.communication.mpi.shared_files import SharedFiles
 from knltrain.config import RunConfig
 from knltrain.errors import (
     ConfigError,
@@ -170,6 +171,7 @@ def _carry_out(
     meeting_point = None
     one_job = strategy_of(plan.config).is_one_mpi_job and plan.workers > 1
     with ExitStack() as holding:
+        holding.callback(SharedFiles().remove_abandoned)
         if job_peers is not None:
             run_folder, found = job_peers.settle(run_folder)
             meeting_point = found if plan.node_share.nodes > 1 or one_job else None

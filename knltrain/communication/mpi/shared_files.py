@@ -1,7 +1,7 @@
 """Removal of an MPI library's files in /dev/shm, whose names are unused once all ranks map them.
 
-Intel MPI removes them during its initialisation, MPICH at its end. If a rank died before that, they
-would be left behind.
+Intel MPI removes the names once all ranks have mapped a file, MPICH at its end. If a rank died
+before that, as in MPI's initialisation or while a window is allocated, they would be left behind.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import final
 FOLDER = Path("/dev/shm")
 _NAMES = ("Intel_MPI_*", "mpich_shm_*", "mpich_shar_tmp*")
 _AT_REST_SECONDS = 1.0
-"""Files younger than this may be about to be mapped."""
+"""A file that is unmapped for less than this may be about to be mapped."""
 
 
 @final
@@ -34,22 +34,33 @@ class SharedFiles:
                 _remove(path)
 
     def remove_abandoned(self) -> None:
-        """Unlink this user's files that no process has mapped: their ranks are dead."""
-        mapped: set[str] = set()
-        for path in Path("/proc").iterdir():
-            if path.name.isdigit():
-                mapped |= _mapped_by(path.name)
-        for path in set(_files()) - self._before:
-            with suppress(FileNotFoundError):
-                found = path.stat()
-                at_rest = time.time() - found.st_mtime > _AT_REST_SECONDS
-                if found.st_uid == os.getuid() and at_rest and str(path) not in mapped:
-                    _remove(path)
+        """Unlink this user's files that no process has mapped for a second: their ranks are dead.
+
+        Returns at once where there are none.
+        """
+        if abandoned := self._unmapped():
+            time.sleep(_AT_REST_SECONDS)
+            for path in abandoned & self._unmapped():
+                _remove(path)
+
+    def _unmapped(self) -> set[Path]:
+        """This user's new files that no process has mapped."""
+        own = {path for path in set(_files()) - self._before if _is_own(path)}
+        if own:
+            mapped = {name for path in Path("/proc").iterdir() for name in _mapped_by(path.name)}
+            own = {path for path in own if str(path) not in mapped}
+        return own
 
 
 def _files() -> Iterator[Path]:
     for name in _NAMES:
         yield from FOLDER.glob(name)
+
+
+def _is_own(path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return path.stat().st_uid == os.getuid()
+    return False
 
 
 def _mapped_by(process: str) -> set[str]:

@@ -10,6 +10,7 @@ import math
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,6 +95,18 @@ def test_a_killed_worker_is_named_with_the_cause(running: subprocess.Popen[str])
     assert "last good checkpoint: runs/run/checkpoint-" in err
     assert err.rstrip().endswith("log: runs/run/worker-1.log")
     assert err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_what_the_mpi_library_of_a_killed_worker_leaves_in_memory_is_removed(
+    running: subprocess.Popen[str],
+) -> None:
+    descriptor, left = tempfile.mkstemp(prefix="Intel_MPI_", dir="/dev/shm")
+    os.close(descriptor)
+    os.kill(_workers(running)[1], signal.SIGKILL)
+    _, err = running.communicate(timeout=120)
+    assert "worker 1 failed: it was killed by SIGKILL" in err
+    assert not Path(left).exists()
 
 
 @pytest.mark.slow

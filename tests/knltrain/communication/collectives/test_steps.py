@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -71,6 +72,8 @@ def test_time_limit_of_the_group_holds_else(in_ranks: InRanks) -> None:
 def test_interruption_in_the_middle_breaks_the_group(
     in_ranks: InRanks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    interrupted = threading.Event()
+
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -79,8 +82,9 @@ def test_interruption_in_the_middle_breaks_the_group(
             monkeypatch.setattr(group._steps, "_await", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 group.barrier()
+            interrupted.set()
             return ""
-        time.sleep(0.2)
+        assert interrupted.wait(60.0)
         return type(error_of(group.barrier)).__name__
 
     assert in_ranks(2, work) == ["", PeerLost.__name__]

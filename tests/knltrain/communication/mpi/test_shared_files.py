@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import mmap
-import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,13 @@ from knltrain.communication.mpi.shared_files import SharedFiles
 
 
 @pytest.fixture
-def new_file() -> Iterator[object]:
-    """Makes a file like Intel MPI's in shared memory, as old as given."""
+def new_file() -> Iterator[Callable[[], Path]]:
+    """Makes a file like Intel MPI's in shared memory."""
     made: list[Path] = []
 
-    def make(age_seconds: float = 10.0) -> Path:
+    def make() -> Path:
         path = shared_files.FOLDER / f"Intel_MPI_{secrets.token_hex(8)}"
         path.write_bytes(bytes(mmap.PAGESIZE))
-        then = path.stat().st_mtime - age_seconds
-        os.utime(path, (then, then))
         made.append(path)
         return path
 
@@ -42,12 +41,26 @@ def test_files_that_this_process_has_mapped_lose_their_names_and_no_others(new_f
     assert theirs.exists()
 
 
-def test_new_files_that_nobody_has_mapped_are_taken_away_unless_they_are_just_made(new_file):
+def test_new_files_that_nobody_has_mapped_are_removed(new_file):
     before = new_file()
     files = SharedFiles()
-    abandoned, just_made = new_file(), new_file(0.0)
+    abandoned = new_file()
     files.remove_abandoned()
-    assert [path.exists() for path in (before, abandoned, just_made)] == [True, False, True]
+    assert [path.exists() for path in (before, abandoned)] == [True, False]
+
+
+def test_a_file_that_is_about_to_be_mapped_stays(new_file, monkeypatch):
+    files = SharedFiles()
+    path = new_file()
+    with path.open("r+b") as file, ExitStack() as mapping:
+
+        def meanwhile(seconds: float) -> None:
+            assert seconds > 0
+            mapping.enter_context(mmap.mmap(file.fileno(), 0))
+
+        monkeypatch.setattr(time, "sleep", meanwhile)
+        files.remove_abandoned()
+    assert path.exists()
 
 
 def test_a_file_that_another_process_has_mapped_stays(new_file):
