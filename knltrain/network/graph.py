@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from knltrain.errors import NetworkError, unknown_name
 from knltrain.network.layers import IMAGES, Layer, ParameterSpec, Shape
 
-LAYER_NAME = re.compile(r"[A-Za-z0-9_/-]+")
+LAYER_NAME = re.compile(r"[A-Za-z0-9_/-]+(\.[A-Za-z0-9_/-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def check_names(network: str, layers: Sequence[Layer]) -> None:
         if not LAYER_NAME.fullmatch(name):
             raise NetworkError(
                 f"layer name '{name}' in network '{network}': "
-                "expected letters, digits, '_', '-' and '/'"
+                "expected letters, digits, '_', '-' and '/', and '.' between them"
             )
         if name == IMAGES:
             raise NetworkError(

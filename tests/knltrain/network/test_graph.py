@@ -30,7 +30,8 @@ SHAPES: dict[str, Shape] = dict.fromkeys(DIAMOND, (4,))
     [
         ((), "network 'bad' has no layers"),
         ((ReLU("a"), ReLU("a")), "2 layers of network 'bad' are named 'a'"),
-        ((ReLU("a.b"),), r"layer name 'a\.b' in network 'bad': expected letters"),
+        ((ReLU("a..b"),), r"layer name 'a\.\.b' in network 'bad': expected letters"),
+        ((ReLU("a."),), r"layer name 'a\.' in network 'bad': expected letters"),
         ((ReLU(""),), "layer name '' in network 'bad'"),
         ((ReLU("images"),), "a layer of network 'bad' is named 'images', which stands for"),
     ],

@@ -1,0 +1,222 @@
+"""The forward pass of a PyTorch module as ATen operations, read by `torch.export`.
+
+The graph is that of training, not decomposed, with any number of images. So it contains what
+`forward` does beside its submodules, too.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+import torch
+from torch import fx, nn
+
+from knltrain.errors import NetworkError
+
+IMAGES: Final = 2
+"""Images in the exported batch: of one, `torch.export` would make a constant."""
+
+_TORCH: Final = str(Path(torch.__file__).parent)
+_FRAME: Final = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in .+\n\s*(?P<code>.*)')
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """One ATen operation of a forward pass: what it computes, from what, and where that stands.
+
+    `arguments` go by the names of ATen's schema, defaults included. Those that are values of the
+    graph are `fx.Node`s.
+    """
+
+    node: fx.Node
+    operator: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it changes its first argument, as `relu_`."""
+        return self.operator.endswith("_") and not self.operator.startswith("_")
+
+    @property
+    def call(self) -> str:
+        """The submodule's call that it belongs to: calls of one submodule differ."""
+        return self._innermost[0]
+
+    @property
+    def module(self) -> str:
+        """Dotted name of the submodule that it belongs to; empty for the module itself."""
+        return self._innermost[1]
+
+    @property
+    def module_class(self) -> str:
+        """Full name of that submodule's class."""
+        kind = self._innermost[2]
+        return kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+
+    @property
+    def where(self) -> str:
+        """The submodule, its class and the line of the user's code, for messages."""
+        kind = self.module_class.rpartition(".")[2]
+        line = _line_of(self.node.meta.get("stack_trace") or "")
+        return f"module '{self.module}' ({kind})" + (f", {line}" if line else "")
+
+    @property
+    def _innermost(self) -> tuple[str, str, str | type]:
+        stack = self.node.meta.get("nn_module_stack")
+        call, (module, kind) = list(stack.items())[-1] if stack else ("", ("", ""))
+        return call, module, kind
+
+
+@final
+class ExportedGraph:
+    """The operations of a module's training, its tensors by name, and the values it returns."""
+
+    def __init__(self, module: nn.Module, example: torch.Tensor) -> None:
+        """`example` holds images (N,C,H,W). Raises NetworkError where the module has no graph."""
+        program = _exported(module, example[:1].expand(IMAGES, -1, -1, -1).contiguous())
+        signature = program.graph_signature
+        names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        nodes = {node.name: node for node in program.graph.nodes}
+        self.tensors: dict[fx.Node, str] = {nodes[key]: name for key, name in names.items()}
+        """Parameters and buffers -> their names in the module's state."""
+        self.values: Mapping[str, torch.Tensor] = program.state_dict
+        """The module's own tensors by those names."""
+        (images,) = signature.user_inputs
+        self.images = nodes[str(images)]
+        changed: dict[fx.Node, fx.Node] = {}
+        self.operations: tuple[Operation, ...] = tuple(self._read(nodes.values(), changed))
+        """The operations on images, in order.
+
+        A value that was changed in place is read by its new node. Numbers that follow from the
+        number of images are left out, and so are the counters of batch normalisations.
+        """
+        returned = signature.user_outputs
+        if not returned or not all(isinstance(name, str) for name in returned):
+            raise NetworkError(
+                f"{type(module).__name__} returns {returned}: expected logits (N, classes), alone "
+                "or first"
+            )
+        self.outputs = tuple(_newest(nodes[str(name)], changed) for name in returned)
+
+    def _read(
+        self, nodes: Iterable[fx.Node], changed: dict[fx.Node, fx.Node]
+    ) -> Iterator[Operation]:
+        for node in nodes:
+            if node.op != "call_function" or not _makes_tensors(node):
+                continue
+            operation = _operation(node, changed)
+            target = node.args[0] if node.args else None
+            if operation.is_in_place and isinstance(target, fx.Node):
+                if target in self.tensors:
+                    continue
+                _check_not_seen(operation, target)
+                changed[target] = node
+            yield operation
+
+
+def is_tensor(node: fx.Node) -> bool:
+    """Whether a node's value is a tensor, and not a number such as the batch's size."""
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def shape_of(node: fx.Node) -> tuple[int, ...] | None:
+    """Shape of a value for one image, in PyTorch's order; None if it is no batch of anything."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or not value.dim():
+        return None
+    batch, *rest = value.shape
+    if isinstance(batch, int) or not all(isinstance(size, int) for size in rest):
+        return None
+    return tuple(rest)
+
+
+def _exported(module: nn.Module, images: torch.Tensor) -> torch.export.ExportedProgram:
+    batch = torch.export.Dim("batch", min=2)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.export.export(
+                module, (images,), dynamic_shapes=({0: batch},), strict=False
+            )
+    except Exception as error:
+        said = str(error).strip() or type(error).__name__
+        raise NetworkError(
+            f"{type(module).__name__} has no graph of its forward pass for any number of images: "
+            f"{said.splitlines()[0]}; expected a forward whose steps do not depend on the values "
+            f"or the number of images{_last_line(error)}"
+        ) from error
+
+
+def _last_line(error: BaseException) -> str:
+    """Where the user's code was when an error came, if it was there."""
+    where, line = "", error.__traceback__
+    while line is not None:
+        code = line.tb_frame.f_code
+        if not code.co_filename.startswith(_TORCH) and code.co_filename != __file__:
+            where = f"{Path(code.co_filename).name}:{line.tb_lineno}, in {code.co_name}"
+        line = line.tb_next
+    return f" ({where})" if where else ""
+
+
+def _makes_tensors(node: fx.Node) -> bool:
+    return is_tensor(node) or isinstance(node.meta.get("val"), list | tuple)
+
+
+def _operation(node: fx.Node, changed: Mapping[fx.Node, fx.Node]) -> Operation:
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:  # Python's own, as getitem, and operators of higher order
+        given = {str(number): value for number, value in enumerate(node.args)}
+        name = str(getattr(node.target, "__name__", node.target))
+        return Operation(node, name, _read(given, changed))
+    arguments = {
+        each.name: node.args[place]
+        if place < len(node.args)
+        else node.kwargs.get(each.name, each.default_value)
+        for place, each in enumerate(schema.arguments)
+    }
+    return Operation(node, schema.name.partition("::")[2], _read(arguments, changed))
+
+
+def _read(arguments: Any, changed: Mapping[fx.Node, fx.Node]) -> Any:
+    return fx.node.map_arg(arguments, lambda node: _newest(node, changed))
+
+
+def _newest(node: fx.Node, changed: Mapping[fx.Node, fx.Node]) -> fx.Node:
+    while node in changed:
+        node = changed[node]
+    return node
+
+
+def _check_not_seen(operation: Operation, target: fx.Node) -> None:
+    """Refuse a change in place of what is seen elsewhere, too: a view of it, or what it views."""
+    for view in (target, *target.users):
+        if view is operation.node or not _is_view(view):
+            continue
+        seen = view if view is not target else target.args[0]
+        if isinstance(seen, fx.Node) and any(user > operation.node for user in seen.users):
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} changes in place what is also seen as "
+                f"'{seen}' afterwards: expected a value of its own; write "
+                f"{operation.operator[:-1]} instead"
+            )
+
+
+def _is_view(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(
+        each.alias_info is not None and not each.alias_info.is_write for each in schema.arguments
+    )
+
+
+def _line_of(trace: str) -> str:
+    """The last line of a trace that is not PyTorch's own, as "model.py:12: x = self.conv(x)"."""
+    found = [each for each in _FRAME.finditer(trace) if not each["file"].startswith(_TORCH)]
+    if not found:
+        return ""
+    return f"{Path(found[-1]['file']).name}:{found[-1]['line']}: {found[-1]['code'].strip()}"

@@ -1,0 +1,62 @@
+"""Elementwise layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from knltrain.interchange.torch_terms.terms import (
+    ANY,
+    Call,
+    Reader,
+    Readers,
+    Terms,
+    TorchModule,
+    TorchTerms,
+)
+from knltrain.network.layers import Dropout, Layer, ReLU, Shape
+
+
+def _rectifier(layer: ReLU, _shape: Shape) -> TorchTerms:
+    bent = TorchModule("LeakyReLU", {"negative_slope": layer.slope})
+    if layer.ceiling == math.inf:
+        return TorchTerms((bent if layer.slope else TorchModule("ReLU"),))
+    lowest = -math.inf if layer.slope else 0.0
+    cut = TorchModule("Hardtanh", {"min_val": lowest, "max_val": layer.ceiling})
+    return TorchTerms((bent, cut) if layer.slope else (cut,))
+
+
+def _dropout(layer: Dropout, _shape: Shape) -> TorchTerms:
+    return TorchTerms((TorchModule("Dropout", {"p": layer.rate}),))
+
+
+def _read_rectifier(call: Call) -> Layer:
+    return ReLU(call.name, inputs=call.inputs)
+
+
+def _read_leaky(call: Call) -> Layer:
+    return ReLU(call.name, slope=call.arguments["negative_slope"], inputs=call.inputs)
+
+
+def _read_cut(call: Call) -> Layer:
+    lowest = call.arguments.get("min_val", 0)
+    if lowest != 0:
+        raise call.refused(f"min_val = {lowest}, only 0 is supported")
+    return ReLU(call.name, ceiling=call.arguments.get("max_val", 6), inputs=call.inputs)
+
+
+def _read_dropout(call: Call) -> Layer | None:
+    rate = call.arguments["p"]
+    return (
+        Dropout(call.name, rate, inputs=call.inputs) if call.arguments["train"] and rate else None
+    )
+
+
+TERMS: Final[Terms] = {Dropout: _dropout, ReLU: _rectifier}
+READERS: Final[Readers] = {
+    "dropout": Reader(_read_dropout, ANY),
+    "hardtanh": Reader(_read_cut, ANY),
+    "leaky_relu": Reader(_read_leaky, ANY),
+    "relu": Reader(_read_rectifier, ANY),
+    "relu6": Reader(_read_cut, ANY),
+}

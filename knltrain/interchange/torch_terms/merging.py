@@ -1,0 +1,40 @@
+"""Layers with more than one input."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from knltrain.interchange.torch_terms.terms import ANY, Call, Reader, Readers, Terms, TorchTerms
+from knltrain.network.layers import Addition, Concatenation, Layer, Shape
+
+
+def _concatenation(_layer: Concatenation, _shape: Shape) -> TorchTerms:
+    return TorchTerms(join="cat")
+
+
+def _addition(_layer: Addition, _shape: Shape) -> TorchTerms:
+    return TorchTerms(join="add")
+
+
+def _read_sum(call: Call) -> Layer:
+    if "other" not in call.shapes:
+        raise call.refused(f"a sum with {call.arguments['other']}, expected another layer's output")
+    call.expect(alpha=1)
+    if call.shapes["other"] != call.shapes["self"]:
+        raise call.refused(
+            f"a sum of shapes {call.shapes['self']} and {call.shapes['other']}, expected the same"
+        )
+    return Addition(call.name, inputs=call.inputs)
+
+
+def _read_concatenation(call: Call) -> Layer:
+    if call.arguments["dim"] not in (1, -3):
+        raise call.refused(f"dim = {call.arguments['dim']}, expected channels: dim = 1")
+    return Concatenation(call.name, inputs=call.inputs)
+
+
+TERMS: Final[Terms] = {Addition: _addition, Concatenation: _concatenation}
+READERS: Final[Readers] = {
+    "add": Reader(_read_sum, ANY),
+    "cat": Reader(_read_concatenation),
+}

@@ -1,0 +1,96 @@
+"""Poolings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from knltrain.interchange.torch_terms.terms import (
+    Call,
+    Reader,
+    Readers,
+    Terms,
+    TorchModule,
+    TorchTerms,
+)
+from knltrain.network.layers import AveragePooling, GlobalAveragePooling, Layer, MaxPooling, Shape
+
+
+def _pooling(layer: MaxPooling | AveragePooling, _shape: Shape) -> TorchTerms:
+    window = layer.window
+    arguments = {
+        "kernel_size": window.kernel,
+        "stride": window.stride,
+        "padding": window.padding,
+        "ceil_mode": layer.ceil,
+    }
+    name = "MaxPool2d" if isinstance(layer, MaxPooling) else "AvgPool2d"
+    return TorchTerms((TorchModule(name, arguments),))
+
+
+def _global_pooling(_layer: GlobalAveragePooling, _shape: Shape) -> TorchTerms:
+    return TorchTerms(
+        (TorchModule("AdaptiveAvgPool2d", {"output_size": 1}), TorchModule("Flatten"))
+    )
+
+
+def _read_max(call: Call) -> Layer:
+    call.expect(dilation=1)
+    kernel = call.pair("kernel_size")
+    return MaxPooling(
+        call.name,
+        kernel,
+        call.pair("stride", kernel),
+        call.pair("padding"),
+        call.arguments["ceil_mode"],
+        inputs=call.inputs,
+    )
+
+
+def _read_average(call: Call) -> Layer:
+    kernel, padding = call.pair("kernel_size"), call.pair("padding")
+    call.expect(divisor_override=None)
+    if padding != (0, 0):
+        call.expect(count_include_pad=True)
+    return AveragePooling(
+        call.name,
+        kernel,
+        call.pair("stride", kernel),
+        padding,
+        call.arguments["ceil_mode"],
+        inputs=call.inputs,
+    )
+
+
+def _read_adaptive(call: Call) -> Layer | None:
+    wanted, shape = call.pair("output_size"), call.shapes["self"][1:]
+    if wanted == (1, 1):
+        return GlobalAveragePooling(call.name, inputs=call.inputs)
+    if wanted == shape:
+        return None
+    if any(size % parts for size, parts in zip(shape, wanted, strict=True)):
+        raise call.refused(
+            f"output_size = {wanted} of maps {shape}, expected divisors of their height and width"
+        )
+    window = (shape[0] // wanted[0], shape[1] // wanted[1])
+    return AveragePooling(call.name, window, window, inputs=call.inputs)
+
+
+def _read_mean(call: Call) -> Layer:
+    axes = call.arguments["dim"]
+    if sorted(axis % 4 for axis in axes or ()) != [2, 3]:
+        raise call.refused(f"a mean over axes {axes}, expected that of whole maps: dim = (2, 3)")
+    call.expect(dtype=None)
+    return GlobalAveragePooling(call.name, inputs=call.inputs)
+
+
+TERMS: Final[Terms] = {
+    AveragePooling: _pooling,
+    GlobalAveragePooling: _global_pooling,
+    MaxPooling: _pooling,
+}
+READERS: Final[Readers] = {
+    "adaptive_avg_pool2d": Reader(_read_adaptive),
+    "avg_pool2d": Reader(_read_average),
+    "max_pool2d": Reader(_read_max),
+    "mean": Reader(_read_mean),
+}

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations
+
+from knltrain.errors import NetworkError
+from knltrain.interchange.checked_module import checked_module, unwrapped
+from vectorized_ops.torch import optimize, plain
+
+from .importing import images_of
+
+
+def test_changed_modules_are_refused() -> None:
+    chain = nn.Sequential(nn.Conv2d(2, 2, 3))
+    handle = chain.register_forward_hook(lambda *_: None)
+    with pytest.raises(NetworkError, match=r"module '' \(Sequential\) has hooks"):
+        checked_module(chain, images_of())
+    handle.remove()
+    handle = chain[0].register_full_backward_pre_hook(lambda *_: None)
+    with pytest.raises(NetworkError, match=r"module '0' \(Conv2d\) has hooks"):
+        checked_module(chain, images_of())
+    handle.remove()
+    layer: Any = chain[0]
+    layer.forward = lambda images: 2 * images
+    with pytest.raises(NetworkError, match=r"module '0' \(Conv2d\) has a forward of its own"):
+        checked_module(chain, images_of())
+
+
+def _frozen() -> nn.Module:
+    layer = nn.Conv2d(2, 2, 3)
+    layer.bias.requires_grad_(False)  # type: ignore[union-attr]
+    return layer
+
+
+def _with_statistics_of(dtype: torch.dtype) -> nn.Module:
+    layer: Any = nn.BatchNorm2d(2)
+    layer.running_var = layer.running_var.to(dtype)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (_frozen(), r"'0.bias' is frozen .*expected .*requires_grad_\(\)"),
+        (nn.Conv2d(2, 2, 3, dtype=torch.bfloat16), r"'0.weight' is torch.bfloat16.*float\(\)"),
+        (nn.Conv2d(2, 2, 3, dtype=torch.float64), r"'0.weight' is torch.float64.*float\(\)"),
+        (nn.Conv2d(2, 2, 3, dtype=torch.complex64), "'0.weight' is torch.complex64.*expected"),
+        (nn.Conv2d(2, 2, 3, device="meta"), "'0.weight' is on the device meta.*load_state_dict"),
+        (_with_statistics_of(torch.float16), "'0.running_var' is torch.float16"),
+    ],
+)
+def test_tensors_that_a_network_cannot_take_are_named(layer: nn.Module, message: str) -> None:
+    with pytest.raises(NetworkError, match=message):
+        checked_module(nn.Sequential(layer), images_of())
+
+
+@pytest.mark.parametrize(
+    ("module", "example", "message"),
+    [
+        (nn.Conv2d(2, 2, 1), (8, 8, 2), r"example is \(8, 8, 2\): expected images, a tensor"),
+        (nn.Conv2d(2, 2, 1), torch.zeros(2, 8, 8), r"tensor \(2, 8, 8\) of torch.float32: exp"),
+        (nn.Conv2d(2, 2, 1), torch.zeros(1, 2, 8, 8).half(), "of torch.float16: expected images"),
+        (torch.relu, torch.zeros(1, 2, 8, 8), "made of builtin_function_or_method: expected"),
+    ],
+)
+def test_what_is_no_module_or_no_example_is_refused(
+    module: Any, example: Any, message: str
+) -> None:
+    with pytest.raises(NetworkError, match=message):
+        checked_module(module, example)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_torchscript_is_refused() -> None:
+    with pytest.raises(NetworkError, match="is TorchScript: expected the module that it was made"):
+        checked_module(torch.jit.script(nn.ReLU()), images_of())
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (parametrizations.weight_norm(nn.Conv2d(2, 2, 1)), "has parametrisations: expected plain"),
+        (nn.LazyConv2d(2, 1), r"has no shape yet \(a lazy module\).*call the module once"),
+        (nn.BatchNorm2d(2, momentum=None), "momentum = None .a cumulative average.: expected"),
+    ],
+)
+def test_modules_that_change_their_parameters_are_refused(module: nn.Module, message: str) -> None:
+    with pytest.raises(NetworkError, match=message):
+        checked_module(module, images_of())
+
+
+def test_the_copy_trains_and_the_module_stays_as_it_is() -> None:
+    module = nn.Sequential(nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)).eval()
+    own = checked_module(module, images_of())
+    assert [each.training for each in own.modules()] == [True] * 3
+    assert not module.training
+    module.train()[1].eval()
+    assert [each.training for each in checked_module(module, images_of()).modules()] == [
+        *(True, True, False)
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_wrappers_are_taken_off() -> None:
+    module = nn.Conv2d(2, 3, 1)
+    assert unwrapped(nn.DataParallel(torch.compile(module))) is module
+    assert unwrapped(module) is module
+
+
+def test_optimised_module_is_taken_once_it_is_plain() -> None:
+    module = optimize(nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)), keep_memory=False)
+    checked_module(plain(module), images_of())

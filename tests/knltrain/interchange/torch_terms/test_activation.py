@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from knltrain.errors import NetworkError
+from knltrain.interchange.from_torch import from_torch
+from knltrain.network.layers import Dropout, Layer, ReLU
+
+from ..importing import Forward, images_of, imported_of
+
+
+@pytest.mark.parametrize(
+    ("module", "layer"),
+    [
+        (nn.ReLU(), ReLU("1", inputs=("0",))),
+        (nn.ReLU(inplace=True), ReLU("1", inputs=("0",))),
+        (nn.LeakyReLU(0.2), ReLU("1", slope=0.2, inputs=("0",))),
+        (nn.ReLU6(), ReLU("1", ceiling=6, inputs=("0",))),
+        (nn.Hardtanh(0, 3), ReLU("1", ceiling=3, inputs=("0",))),
+        (nn.Dropout(0.25), Dropout("1", 0.25, inputs=("0",))),
+    ],
+)
+def test_elementwise_layers_are_read(module: nn.Module, layer: Layer) -> None:
+    whole = nn.Sequential(nn.Conv2d(2, 2, 1), module)
+    assert imported_of(whole, images_of()).network.layers[1] == layer
+
+
+@pytest.mark.parametrize(
+    "module", [nn.Identity(), nn.Dropout(0.0), Forward(lambda _, maps: F.dropout(maps, 0.5, False))]
+)
+def test_what_changes_nothing_is_no_layer(module: nn.Module) -> None:
+    whole = nn.Sequential(nn.Conv2d(2, 2, 1), module)
+    assert len(imported_of(whole, images_of()).network.layers) == 1
+
+
+def test_functions_are_read_like_modules() -> None:
+    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
+        return F.relu6(F.leaky_relu(torch.relu(own.conv(images)), 0.5))
+
+    layers = imported_of(Forward(work, conv=nn.Conv2d(2, 2, 1)), images_of()).network.layers[1:]
+    assert layers == (
+        ReLU("relu", inputs=("conv",)),
+        ReLU("leaky_relu", slope=0.5, inputs=("relu",)),
+        ReLU("relu6", ceiling=6, inputs=("leaky_relu",)),
+    )
+    assert math.isinf(layers[1].ceiling)
+
+
+def test_another_lower_bound_is_named() -> None:
+    with pytest.raises(NetworkError, match=r"Hardtanh.*min_val = -1, only 0 is supported"):
+        from_torch(nn.Sequential(nn.Hardtanh(-1, 1)), images_of())

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from knltrain.errors import NetworkError
+from knltrain.interchange.from_torch import from_torch
+from knltrain.network.layers import Addition, Concatenation
+
+from ..importing import Forward, images_of, imported_of
+
+
+def _of(work: Any) -> nn.Module:
+    return Forward(work, conv=nn.Conv2d(2, 2, 1))
+
+
+def test_sums_and_concatenations_are_read() -> None:
+    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
+        maps = own.conv(images)
+        both = torch.cat([maps, images], 1)
+        maps = maps + images
+        maps += images
+        return torch.cat([both, maps], dim=-3)
+
+    assert imported_of(_of(work), images_of()).network.layers[1:] == (
+        Concatenation("cat", inputs=("conv", "images")),
+        Addition("add", inputs=("conv", "images")),
+        Addition("add_1", inputs=("add", "images")),
+        Concatenation("cat_1", inputs=("cat", "add_1")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda own, images: own.conv(images) + 1, "a sum with 1, expected another layer's"),
+        (lambda own, images: own.conv(images).add(images, alpha=2), "alpha = 2, only 1"),
+        (
+            lambda own, images: own.conv(images) + torch.nn.functional.avg_pool2d(images, 8),
+            r"a sum of shapes \(2, 8, 8\) and \(2, 1, 1\), expected the same",
+        ),
+        (lambda own, images: torch.cat([images, own.conv(images)], 2), "expected channels: dim"),
+    ],
+)
+def test_other_sums_and_axes_are_named(work: Any, message: str) -> None:
+    with pytest.raises(NetworkError, match=message):
+        from_torch(_of(work), images_of())
