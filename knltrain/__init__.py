@@ -20,7 +20,7 @@ _HOMES = {
     "layers": "knltrain.network.layers",
     "load_config": "knltrain.config.load_config",
     "methods": "knltrain.config.methods.METHODS",
-    "networks": "knltrain.assembly.names.NETWORKS",
+    "networks": "knltrain.network.zoo.networks.NETWORKS",
     "read_result": "knltrain.report.read_result",
     "resume": "knltrain.launch.training.resume",
     "to_torch": "knltrain.interchange.to_torch.to_torch",

@@ -1,4 +1,3 @@
-from knltrain.assembly.names import NETWORKS as networks
 from knltrain.config import RunConfig, load_config
 from knltrain.config.methods import METHODS as methods
 from knltrain.errors import ConfigError, KnltrainError
@@ -10,6 +9,7 @@ from knltrain.network import layers
 from knltrain.network.graph import Output
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.network.zoo.networks import NETWORKS as networks
 from knltrain.report import read_result
 
 __all__ = [

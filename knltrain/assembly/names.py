@@ -14,12 +14,7 @@ from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.network import Network
-from knltrain.network.zoo.alexnet import alexnet
-from knltrain.network.zoo.cifar_quick import cifar_quick
-from knltrain.network.zoo.googlenet import googlenet
-from knltrain.network.zoo.lenet import lenet
-from knltrain.network.zoo.resnet import resnet18, resnet50
-from knltrain.network.zoo.vgg import vgg16, vgg19
+from knltrain.network.zoo.networks import NETWORKS, network_named
 
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
@@ -31,16 +26,6 @@ if TYPE_CHECKING:
 
 Choice = TypeVar("Choice")
 
-NETWORKS: dict[str, Callable[..., Network]] = {
-    "alexnet": alexnet,
-    "cifar-quick": cifar_quick,
-    "googlenet": googlenet,
-    "lenet": lenet,
-    "resnet-18": resnet18,
-    "resnet-50": resnet50,
-    "vgg-16": vgg16,
-    "vgg-19": vgg19,
-}
 DATASETS: dict[str, DataSource] = {
     "digits": DataSource(factories.digits_extent, factories.digits),
     "mnist": DataSource(factories.mnist_extent, factories.mnist, in_root=True),
@@ -95,12 +80,6 @@ def network_size(config: RunConfig) -> int:
 def build_network(config: RunConfig) -> Network:
     """The network that `network.name` stands for, with outputs for `network.classes`."""
     return network_named(config.network.name, config.network.classes)
-
-
-def network_named(name: str, classes: int | None = None) -> Network:
-    """The network known by `name`; `ConfigError` if there is none."""
-    make = _pick("network.name", name, NETWORKS)
-    return make() if classes is None else make(classes)
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:

@@ -12,7 +12,7 @@ import click
 from affinity.errors import AffinityError
 from affinity.standard_streams import secure_standard_streams
 from knltrain import __version__
-from knltrain.cli import bench, doctor, evaluate, launch, methods, topology, train, warmup
+from knltrain.cli import bench, doctor, evaluate, launch, methods, networks, topology, train, warmup
 from knltrain.cli.saying import say
 from knltrain.cluster import check_compiling_settings
 from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
@@ -57,6 +57,7 @@ for _command in (
     doctor.doctor,
     topology.topology,
     methods.methods,
+    networks.networks,
     bench.bench,
 ):
     commands.add_command(_command)

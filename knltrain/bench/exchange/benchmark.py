@@ -14,7 +14,6 @@ from typing import Any
 
 from affinity import read_topology
 from affinity.process.available import available_bytes
-from knltrain.assembly import network_named
 from knltrain.bench.exchange.contestants import (
     BOX,
     COPY,
@@ -37,6 +36,7 @@ from knltrain.cluster import processor_settings
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
 from knltrain.network.network import Network
+from knltrain.network.zoo.networks import network_named
 
 
 def run_exchange_benchmark(

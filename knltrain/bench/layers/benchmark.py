@@ -13,13 +13,13 @@ from dataclasses import asdict
 from typing import Any
 
 from affinity import read_topology
-from knltrain.assembly import network_named
 from knltrain.bench.exchange.cores import cores_of
 from knltrain.bench.layers.member import Task
 from knltrain.bench.step.peer_process import PeerProcess
 from knltrain.distributed_ops import Row, printed
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.launch.signals import signals_raise
+from knltrain.network.zoo.networks import network_named
 from vectorized_ops.implementations import IMPLEMENTATIONS
 
 

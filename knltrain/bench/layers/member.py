@@ -12,10 +12,10 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from knltrain.assembly import network_named
 from knltrain.bench.layers.chain import Chain
 from knltrain.bench.step.protocol import serve
 from knltrain.distributed_ops import Machine, NodeReducer, Options, table, use_threads
+from knltrain.network.zoo.networks import network_named
 
 _WARM_STEPS = 2
 _LATE_SECONDS = 300.0

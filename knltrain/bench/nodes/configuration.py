@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from knltrain.assembly import network_named
 from knltrain.bench.nodes.training import Ground
 from knltrain.network.network import Network
+from knltrain.network.zoo.networks import network_named
 
 CLASSES = 10
 """Classes of the data, and so of the networks of all trainings that are compared."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from affinity import allowed_cpus, physical_cores, read_topology
-from knltrain.assembly import network_named
 from knltrain.bench.exchange.cores import groups_of
 from knltrain.bench.step.contestant import Contestant
 from knltrain.bench.step.job import write_job
@@ -27,6 +26,7 @@ from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
 from knltrain.network.layers import Dropout
 from knltrain.network.network import Network
+from knltrain.network.zoo.networks import network_named
 
 BATCH = 32
 BATCHES = {"lenet": 64, "cifar-quick": 100}

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from knltrain import __version__
-from knltrain.assembly import network_named
 from knltrain.backends.cpu import CpuBackend
 from knltrain.bench.step import protocol
 from knltrain.data.dataset import Batch
 from knltrain.network.parameters import ParameterVector
+from knltrain.network.zoo.networks import network_named
 from knltrain.optimizers.sgd import SGD
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel

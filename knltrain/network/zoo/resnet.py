@@ -1,6 +1,9 @@
-"""Residual networks with 18 and with 50 layers that have weights."""
+"""Residual networks: ResNet, its first version apart, ResNeXt and Wide ResNet."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
 
 from knltrain.network.layers import (
     Addition,
@@ -14,11 +17,44 @@ from knltrain.network.layers import (
 )
 from knltrain.network.network import Network
 
-WIDTHS = (64, 128, 256, 512)
-"""Of the 3x3 convolutions in each of the four stages."""
+WIDTHS: Final = (64, 128, 256, 512)
+"""Of the 3x3 convolutions in each of the four stages, before they are widened."""
 
-Kernels = tuple[tuple[int, int, int], ...]
-"""The convolutions of a block, each (filters, kernel, stride)."""
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    filters: int
+    size: int = 1
+    stride: int = 1
+    groups: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Blocks of each stage, and what they are made of.
+
+    A bottleneck is 1x1, 3x3 and 1x1, the 3x3 of `groups` groups and `widening` times as wide; else
+    a block is two 3x3. `strided_first` has the stride of a bottleneck in its first 1x1, as the
+    paper, and not in its 3x3. `first_bias` gives the first convolution a bias.
+    """
+
+    blocks: tuple[int, int, int, int]
+    bottleneck: bool = True
+    groups: int = 1
+    widening: int = 1
+    strided_first: bool = False
+    first_bias: bool = False
+
+    def kernels(self, width: int, stride: int) -> tuple[_Kernel, ...]:
+        """The convolutions of a block."""
+        if not self.bottleneck:
+            return _Kernel(width, 3, stride), _Kernel(width, 3)
+        wide, strides = width * self.widening, (stride, 1) if self.strided_first else (1, stride)
+        return (
+            _Kernel(wide, 1, strides[0]),
+            _Kernel(wide, 3, strides[1], self.groups),
+            _Kernel(4 * width),
+        )
 
 
 def resnet18(classes: int = 1000, last_scale: float = 1.0) -> Network:
@@ -29,13 +65,12 @@ def resnet18(classes: int = 1000, last_scale: float = 1.0) -> Network:
     block starts with scale `last_scale`: with 0 every block starts as the identity (Goyal et al.,
     arXiv 1706.02677, section 5.1). First weights are "msra", those of `fc` normal with 0.01.
     """
-    layers = _stem()
-    for stage, width in enumerate(WIDTHS, start=1):
-        for number in range(2):
-            first = number == 0 and stage > 1
-            kernels = ((width, 3, 2 if first else 1), (width, 3, 1))
-            layers += _block(f"layer{stage}/{number}", layers[-1].name, kernels, first, last_scale)
-    return Network("resnet-18", (224, 224, 3), (*layers, *_classifier(classes)))
+    return _resnet("resnet-18", _Form((2, 2, 2, 2), bottleneck=False), classes, last_scale)
+
+
+def resnet34(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """ResNet-34, 21,797,672 parameters; else as resnet18."""
+    return _resnet("resnet-34", _Form((3, 4, 6, 3), bottleneck=False), classes, last_scale)
 
 
 def resnet50(classes: int = 1000, last_scale: float = 1.0) -> Network:
@@ -44,20 +79,85 @@ def resnet50(classes: int = 1000, last_scale: float = 1.0) -> Network:
     Version 1.5, as torchvision's: the stride of a block stands in its 3x3 convolution, where the
     paper has it in the first 1x1 (version 1). Everything else as in resnet18.
     """
-    layers = _stem()
-    for stage, (width, blocks) in enumerate(zip(WIDTHS, (3, 4, 6, 3), strict=True), start=1):
+    return _resnet("resnet-50", _FIFTY, classes, last_scale)
+
+
+def resnet101(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """ResNet-101, version 1.5; 44,549,160 parameters; else as resnet50."""
+    return _resnet("resnet-101", _HUNDRED, classes, last_scale)
+
+
+def resnet152(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """ResNet-152, version 1.5; 60,192,808 parameters; else as resnet50."""
+    return _resnet("resnet-152", _HUNDRED_FIFTY, classes, last_scale)
+
+
+def resnet50_v1(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """ResNet-50 as in the paper and its Caffe files, with a bias in conv1; 25,557,096 parameters.
+
+    The stride of a block stands in its first 1x1: 3.86 G multiply-adds instead of 4.09 G.
+    """
+    form = replace(_FIFTY, strided_first=True, first_bias=True)
+    return _resnet("resnet-50-v1", form, classes, last_scale)
+
+
+def resnet101_v1(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """ResNet-101 as in the paper; 44,549,160 parameters."""
+    return _resnet("resnet-101-v1", replace(_HUNDRED, strided_first=True), classes, last_scale)
+
+
+def resnet152_v1(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """ResNet-152 as in the paper; 60,192,808 parameters."""
+    form = replace(_HUNDRED_FIFTY, strided_first=True)
+    return _resnet("resnet-152-v1", form, classes, last_scale)
+
+
+def resnext50(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """ResNeXt-50 32x4d, 25,028,904 parameters; Xie et al., CVPR 2017. Else as resnet50."""
+    form = replace(_FIFTY, groups=32, widening=2)
+    return _resnet("resnext-50", form, classes, last_scale)
+
+
+def resnext101(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """ResNeXt-101 32x8d, 88,791,336 parameters; Xie et al., CVPR 2017. Else as resnet50."""
+    form = replace(_HUNDRED, groups=32, widening=4)
+    return _resnet("resnext-101", form, classes, last_scale)
+
+
+def wide_resnet50(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """Wide ResNet-50-2, 68,883,240 parameters; Zagoruyko and Komodakis, BMVC 2016."""
+    return _resnet("wide-resnet-50", replace(_FIFTY, widening=2), classes, last_scale)
+
+
+def wide_resnet101(classes: int = 1000, last_scale: float = 1.0) -> Network:
+    """Wide ResNet-101-2, 126,886,696 parameters; Zagoruyko and Komodakis, BMVC 2016."""
+    return _resnet("wide-resnet-101", replace(_HUNDRED, widening=2), classes, last_scale)
+
+
+_FIFTY: Final = _Form((3, 4, 6, 3))
+_HUNDRED: Final = _Form((3, 4, 23, 3))
+_HUNDRED_FIFTY: Final = _Form((3, 8, 36, 3))
+
+
+def _resnet(name: str, form: _Form, classes: int, last_scale: float) -> Network:
+    layers = _stem(form.first_bias)
+    for stage, (width, blocks) in enumerate(zip(WIDTHS, form.blocks, strict=True), start=1):
         for number in range(blocks):
-            stride = 2 if number == 0 and stage > 1 else 1
-            kernels = ((width, 1, 1), (width, 3, stride), (4 * width, 1, 1))
+            first = number == 0
+            kernels = form.kernels(width, 2 if first and stage > 1 else 1)
+            projected = first and (form.bottleneck or stage > 1)
             layers += _block(
-                f"layer{stage}/{number}", layers[-1].name, kernels, number == 0, last_scale
+                f"layer{stage}/{number}", layers[-1].name, kernels, projected, last_scale
             )
-    return Network("resnet-50", (224, 224, 3), (*layers, *_classifier(classes)))
+    return Network(name, (224, 224, 3), (*layers, *_classifier(classes)))
 
 
-def _stem() -> list[Layer]:
+def _stem(bias: bool) -> list[Layer]:
+    convolution, normalisation = _normalised("conv1", "bn1", _Kernel(64, 7, 2))
+    assert isinstance(convolution, Convolution)
     return [
-        *_normalised("conv1", "bn1", (64, 7, 2)),
+        replace(convolution, bias=bias),
+        normalisation,
         ReLU("relu"),
         MaxPooling("maxpool", kernel=3, stride=2, padding=1),
     ]
@@ -68,7 +168,7 @@ def _classifier(classes: int) -> tuple[Layer, ...]:
 
 
 def _block(
-    name: str, source: str, kernels: Kernels, projected: bool, last_scale: float
+    name: str, source: str, kernels: tuple[_Kernel, ...], projected: bool, last_scale: float
 ) -> tuple[Layer, ...]:
     """Convolutions of `source` plus `source` itself, `projected` by a 1x1 where shapes differ."""
     layers: list[Layer] = []
@@ -80,28 +180,26 @@ def _block(
     layers.pop()  # The last one stands behind the sum.
     joined = (layers[-1].name, f"{name}/downsample/1" if projected else source)
     if projected:
-        stride = max(stride for _, _, stride in kernels)
-        layers += _normalised(
-            f"{name}/downsample/0", f"{name}/downsample/1", (kernels[-1][0], 1, stride), (source,)
-        )
+        short = _Kernel(kernels[-1].filters, stride=max(kernel.stride for kernel in kernels))
+        layers += _normalised(f"{name}/downsample/0", f"{name}/downsample/1", short, (source,))
     return (*layers, Addition(f"{name}/add", joined), ReLU(f"{name}/relu"))
 
 
 def _normalised(
     convolution: str,
     normalisation: str,
-    kernel: tuple[int, int, int],
+    kernel: _Kernel,
     inputs: tuple[str, ...] = (),
     scale: float = 1.0,
 ) -> tuple[Layer, ...]:
-    filters, size, stride = kernel
     return (
         Convolution(
             convolution,
-            filters,
-            size,
-            stride,
-            padding=size // 2,
+            kernel.filters,
+            kernel.size,
+            kernel.stride,
+            padding=kernel.size // 2,
+            groups=kernel.groups,
             bias=False,
             initialiser="msra",
             inputs=inputs,

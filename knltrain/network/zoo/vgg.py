@@ -1,4 +1,4 @@
-"""VGG with 16 and with 19 layers that have weights."""
+"""VGG with 11, 13, 16 and 19 layers that have weights."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from knltrain.network.network import Network
 
 FILTERS = (64, 128, 256, 512, 512)
 """Of the convolutions in each block; a pooling behind each block halves height and width."""
+
+
+def vgg11(classes: int = 1000) -> Network:
+    """Configuration A of the paper, 132,863,336 parameters with 1000 classes; else as vgg16."""
+    return _vgg("vgg-11", (1, 1, 2, 2, 2), classes)
+
+
+def vgg13(classes: int = 1000) -> Network:
+    """Configuration B of the paper, 133,047,848 parameters with 1000 classes; else as vgg16."""
+    return _vgg("vgg-13", (2, 2, 2, 2, 2), classes)
 
 
 def vgg16(classes: int = 1000) -> Network:

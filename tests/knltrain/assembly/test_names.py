@@ -10,7 +10,6 @@ import pytest
 
 from knltrain.assembly import names
 from knltrain.assembly.names import (
-    NETWORKS,
     OPTIMIZERS,
     build_backend,
     build_method,
@@ -59,11 +58,6 @@ def test_engine_that_is_not_installed_is_refused(config, monkeypatch):
     check_names(config())
     with pytest.raises(ConfigError, match="no IPEX here"):
         check_names(chosen)
-
-
-@pytest.mark.parametrize("name", list(NETWORKS))
-def test_networks_bear_the_names_that_they_are_chosen_by(name):
-    assert NETWORKS[name]().name == name
 
 
 def test_names_and_sizes_are_known_without_any_heavy_import():

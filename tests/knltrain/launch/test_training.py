@@ -17,7 +17,6 @@ import pytest
 from safetensors.numpy import load_file
 
 from affinity import PlacementError, parse_cpulist
-from knltrain.assembly.names import network_named
 from knltrain.config import load_config
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, KnltrainError, RunFolderError, RunStopped
@@ -25,6 +24,7 @@ from knltrain.launch import training
 from knltrain.launch.signals import run_begins
 from knltrain.launch.supervisor import Ending
 from knltrain.network.parameters import ParameterVector
+from knltrain.network.zoo.networks import network_named
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from knltrain.assembly import network_named
 from knltrain.bench.layers.chain import Chain
 from knltrain.distributed_ops import (
     BatchNormalisation,
@@ -18,6 +17,7 @@ from knltrain.distributed_ops import (
 from knltrain.errors import ConfigError
 from knltrain.network import layers
 from knltrain.network.network import Network
+from knltrain.network.zoo.networks import network_named
 
 REFERENCE = Options("reference")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from knltrain.assembly import network_named
 from knltrain.bench.layers.chain import Chain
 from knltrain.bench.layers.member import measured
 from knltrain.distributed_ops import Machine, Options, Row, SingleProcessReducer
+from knltrain.network.zoo.networks import network_named
 
 
 def test_answer_has_a_row_for_each_direction_of_the_steps_asked_for() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.assembly import network_named
 from knltrain.bench.step.job import write_job
 from knltrain.bench.step.peer_process import PeerProcess
+from knltrain.network.zoo.networks import network_named
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
-"""AlexNet, number for number as Caffe has it."""
+"""AlexNet, number for number as Caffe and torchvision have it."""
 
 from __future__ import annotations
 
 import pytest
 
-from knltrain.network.layers import Initial, LocalResponseNormalisation
-from knltrain.network.zoo.alexnet import alexnet
+from knltrain.network.layers import Convolution, Initial, LocalResponseNormalisation
+from knltrain.network.zoo.alexnet import alexnet, alexnet_torchvision, caffenet
 
 NETWORK = alexnet()
 
@@ -70,6 +70,30 @@ def test_fillers_and_multipliers_are_caffe_s() -> None:
     for each in NETWORK.parameters:
         factors = (each.learning_rate_multiplier, each.decay_multiplier)
         assert factors == ((2, 0) if each.role == "bias" else (1, 1))
+
+
+def test_caffenet_pools_before_it_normalises() -> None:
+    """models/bvlc_reference_caffenet/train_val.prototxt."""
+    network = caffenet()
+    assert network.parameter_count == 60_965_224
+    assert network.flops_per_image / 2e9 == pytest.approx(0.724, abs=5e-4)
+    for number in (1, 2):
+        assert network.consumers(f"relu{number}") == (f"pool{number}",)
+        assert network.consumers(f"pool{number}") == (f"norm{number}",)
+    ones = {each.layer for each in network.parameters if each.initial.size == 1.0}
+    assert ones == {"conv2", "conv4", "conv5", "fc6", "fc7"}
+
+
+def test_torchvision_s_has_fewer_filters_and_no_groups() -> None:
+    network = alexnet_torchvision()
+    assert network.parameter_count == 61_100_840
+    assert network.flops_per_image / 2e9 == pytest.approx(0.714, abs=5e-4)
+    assert network.shape_of("features/12") == (6, 6, 256)
+    convolutions = [each for each in network.layers if isinstance(each, Convolution)]
+    assert [(each.filters, each.groups) for each in convolutions] == [
+        *((64, 1), (192, 1), (384, 1), (256, 1), (256, 1)),
+    ]
+    assert alexnet_torchvision(classes=7).output_shape == (7,)
 
 
 def test_number_of_classes_is_that_of_the_last_layer() -> None:

@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from knltrain.network.layers import Addition, BatchNormalisation, Convolution
 from knltrain.network.network import Network
-from knltrain.network.zoo.resnet import resnet18, resnet50
+from knltrain.network.zoo.resnet import (
+    resnet18,
+    resnet34,
+    resnet50,
+    resnet50_v1,
+    resnet101,
+    resnet101_v1,
+    resnet152,
+    resnet152_v1,
+    resnext50,
+    resnext101,
+    wide_resnet50,
+    wide_resnet101,
+)
 
 NETWORKS = {"resnet-18": resnet18(), "resnet-50": resnet50()}
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "multiply_adds", "blocks"),
-    [("resnet-18", 11_689_512, 1.81, 8), ("resnet-50", 25_557_032, 4.09, 16)],
+    ("build", "parameters", "multiply_adds", "blocks"),
+    [
+        (resnet18, 11_689_512, 1.814, 8),
+        (resnet34, 21_797_672, 3.664, 16),
+        (resnet50, 25_557_032, 4.089, 16),
+        (resnet101, 44_549_160, 7.801, 33),
+        (resnet152, 60_192_808, 11.514, 50),
+        (resnet50_v1, 25_557_096, 3.858, 16),
+        (resnet101_v1, 44_549_160, 7.570, 33),
+        (resnet152_v1, 60_192_808, 11.282, 50),
+        (resnext50, 25_028_904, 4.230, 16),
+        (resnext101, 88_791_336, 16.414, 33),
+        (wide_resnet50, 68_883_240, 11.398, 16),
+        (wide_resnet101, 126_886_696, 22.753, 33),
+    ],
 )
 def test_size_and_cost_are_the_published_ones(
-    name: str, parameters: int, multiply_adds: float, blocks: int
+    build: Callable[[], Network], parameters: int, multiply_adds: float, blocks: int
 ) -> None:
-    """num_params and _ops of torchvision; 1.8 and, with other strides, 3.8 in the paper."""
-    network = NETWORKS[name]
+    """num_params and _ops of torchvision; version 1 counted from its Caffe files."""
+    network = build()
     assert network.parameter_count == parameters
-    assert network.flops_per_image / 2e9 == pytest.approx(multiply_adds, abs=5e-3)
+    assert network.flops_per_image / 2e9 == pytest.approx(multiply_adds, abs=1e-3)
     assert sum(isinstance(layer, Addition) for layer in network.layers) == blocks
 
 
@@ -58,6 +86,17 @@ def test_stride_of_resnet_50_stands_in_the_3x3() -> None:
         (f"layer{stage}/0/{name}", kernel)
         for stage in (2, 3, 4)
         for name, kernel in (("conv2", 3), ("downsample/0", 1))
+    ]
+
+
+def test_stride_of_version_1_stands_in_the_first_1x1() -> None:
+    strided = [
+        layer.name
+        for layer in resnet50_v1().layers
+        if isinstance(layer, Convolution) and layer.stride == 2
+    ]
+    assert strided == ["conv1"] + [
+        f"layer{stage}/0/{name}" for stage in (2, 3, 4) for name in ("conv1", "downsample/0")
     ]
 
 

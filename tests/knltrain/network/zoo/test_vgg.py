@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 
 from knltrain.network.layers import Convolution, Dense
-from knltrain.network.zoo.vgg import vgg16, vgg19
+from knltrain.network.zoo.vgg import vgg11, vgg13, vgg16, vgg19
 
-NETWORKS = {"vgg-16": vgg16(), "vgg-19": vgg19()}
+NETWORKS = {"vgg-11": vgg11(), "vgg-13": vgg13(), "vgg-16": vgg16(), "vgg-19": vgg19()}
 
 
 @pytest.mark.parametrize(
     ("name", "parameters", "multiply_adds", "convolutions"),
-    [("vgg-16", 138_357_544, 15.47, 13), ("vgg-19", 143_667_240, 19.63, 16)],
+    [
+        ("vgg-11", 132_863_336, 7.61, 8),
+        ("vgg-13", 133_047_848, 11.31, 10),
+        ("vgg-16", 138_357_544, 15.47, 13),
+        ("vgg-19", 143_667_240, 19.63, 16),
+    ],
 )
 def test_size_and_cost_are_the_published_ones(
     name: str, parameters: int, multiply_adds: float, convolutions: int

@@ -1,0 +1,97 @@
+"""RegNet-X: residual networks whose widths follow a quantised line."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+
+from knltrain.network.layers import (
+    Addition,
+    BatchNormalisation,
+    Convolution,
+    Dense,
+    GlobalAveragePooling,
+    Layer,
+    ReLU,
+)
+from knltrain.network.network import Network
+
+
+def regnet_x_400mf(classes: int = 1000) -> Network:
+    """RegNet-X of 400 M multiply-adds, 5,495,976 parameters with 1000 classes. Input 224x224x3.
+
+    Radosavovic et al., *Designing Network Design Spaces*, CVPR 2020. First weights are "msra",
+    those of `fc` normal with 0.01.
+    """
+    return _regnet("regnet-x-400mf", _widths(22, 24, 24.48, 2.54, 16), 16, classes)
+
+
+def regnet_x_8gf(classes: int = 1000) -> Network:
+    """RegNet-X of 8 G multiply-adds, 39,572,648 parameters with 1000 classes; else as above."""
+    return _regnet("regnet-x-8gf", _widths(23, 80, 49.56, 2.88, 120), 120, classes)
+
+
+def _widths(depth: int, first: int, slope: float, ratio: float, group: int) -> list[int]:
+    """Width of each block: first + slope j, as a power of `ratio`, a multiple of the group.
+
+    Equations 2 to 4 of the paper, rounded to 8 channels.
+    """
+    widths = []
+    for block in range(depth):
+        power = round(math.log((first + slope * block) / first, ratio))
+        width = round(first * ratio**power / 8) * 8
+        within = min(group, width)
+        widths.append((2 * width + within) // (2 * within) * within)  # a half is rounded up
+    return widths
+
+
+def _regnet(name: str, widths: list[int], group: int, classes: int) -> Network:
+    layers: list[Layer] = [*_normalised("stem", 32, 3, 2), ReLU("stem/relu")]
+    channels = 32
+    for stage, (width, blocks) in enumerate(groupby(widths), start=1):
+        for number, _ in enumerate(blocks):
+            stride = 2 if number == 0 else 1
+            block = f"block{stage}/{number}"
+            layers += _block(block, layers[-1].name, channels, width, stride, group)
+            channels = width
+    layers += [GlobalAveragePooling("avgpool"), Dense("fc", classes, initialiser="gaussian:0.01")]
+    return Network(name, (224, 224, 3), tuple(layers))
+
+
+def _block(
+    name: str, source: str, channels: int, width: int, stride: int, group: int
+) -> list[Layer]:
+    groups = width // min(group, width)
+    layers = [
+        *_normalised(f"{name}/a", width, 1, inputs=(source,)),
+        ReLU(f"{name}/a/relu"),
+        *_normalised(f"{name}/b", width, 3, stride, groups),
+        ReLU(f"{name}/b/relu"),
+        *_normalised(f"{name}/c", width, 1),
+    ]
+    joined = [layers[-1].name, source]
+    if stride > 1 or channels != width:
+        layers += _normalised(f"{name}/proj", width, 1, stride, inputs=(source,))
+        joined[1] = layers[-1].name
+    return [*layers, Addition(f"{name}/add", tuple(joined)), ReLU(f"{name}/relu")]
+
+
+def _normalised(
+    name: str,
+    filters: int,
+    kernel: int,
+    stride: int = 1,
+    groups: int = 1,
+    inputs: tuple[str, ...] = (),
+) -> list[Layer]:
+    return [
+        Convolution(
+            *(name, filters, kernel, stride),
+            padding=kernel // 2,
+            groups=groups,
+            bias=False,
+            initialiser="msra",
+            inputs=inputs,
+        ),
+        BatchNormalisation(f"{name}/bn"),
+    ]
