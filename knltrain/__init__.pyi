@@ -3,9 +3,11 @@ from knltrain.config.methods import METHODS as methods
 from knltrain.errors import ConfigError, KnltrainError
 from knltrain.interchange.from_torch import from_torch
 from knltrain.interchange.to_torch import to_torch
+from knltrain.interchange.weights import load_weights
 from knltrain.launch.evaluate_run import evaluate_run as evaluate
 from knltrain.launch.training import resume, train
 from knltrain.network import layers
+from knltrain.network.description import network_from_json, network_to_json
 from knltrain.network.graph import Output
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -24,7 +26,10 @@ __all__ = [
     "from_torch",
     "layers",
     "load_config",
+    "load_weights",
     "methods",
+    "network_from_json",
+    "network_to_json",
     "networks",
     "read_result",
     "resume",

@@ -25,7 +25,7 @@ from knltrain.assembly.names import (
     written_for_the_wire,
 )
 from knltrain.assembly.resolve import BETA, LEAST_IMAGES, resolve_workers, resolved
-from knltrain.assembly.whole_run import check_data, check_resumable, check_run
+from knltrain.assembly.whole_run import check_data, check_resumable, check_run, check_weights
 from knltrain.assembly.worker import build_worker
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "check_names",
     "check_resumable",
     "check_run",
+    "check_weights",
     "doubts_about",
     "network_size",
     "plain_method",

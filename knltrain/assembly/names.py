@@ -57,7 +57,8 @@ WIRE_FORMATS: dict[str, Callable[[RunConfig, Kernels, int], WireFormat] | None] 
 
 def check_names(config: RunConfig) -> None:
     """Refuse unknown names before any process is started: `ConfigError`."""
-    _pick("network.name", config.network.name, NETWORKS)
+    if not config.network.name.endswith(".json"):
+        _pick("network.name", config.network.name, NETWORKS)
     _pick("data.name", config.data.name, DATASETS)
     _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     _pick("exchange.method", config.exchange.method, METHODS)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from knltrain.data.contents import DataContents
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.strategies.method import Method
+    from knltrain.network.parameters import ParameterVector
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,28 @@ def check_run(config: RunConfig) -> RunSize:
         (*dataset.notes, *left_over(method, steps), *idle_cores(config, method)),
         dataset.contents,
     )
+
+
+def starting_parameters(config: RunConfig) -> tuple[ParameterVector, tuple[str, ...]]:
+    """The parameters that a new run starts from, and notes: those of a file, or drawn by the seed.
+
+    Raises NetworkError for a file that does not fit.
+    """
+    from knltrain.network.parameters import ParameterVector
+
+    parameters = ParameterVector(build_network(config))
+    parameters.initialise(config.seed)
+    chosen = config.network
+    if chosen.weights is None:
+        return parameters, ()
+    from knltrain.interchange.weights import load_weights
+
+    return parameters, load_weights(parameters, Path(chosen.weights), chosen.new_layers)
+
+
+def check_weights(config: RunConfig) -> tuple[str, ...]:
+    """Refuse a file of weights that does not fit, before anything is started; return notes."""
+    return () if config.network.weights is None else starting_parameters(config)[1]
 
 
 def check_period(method: Method, steps: int) -> None:

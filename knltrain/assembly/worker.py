@@ -28,6 +28,7 @@ from knltrain.assembly.whole_run import (
     check_length,
     identity_of,
     newest_checkpoint,
+    starting_parameters,
     total_steps,
 )
 from knltrain.config import RunConfig
@@ -73,7 +74,7 @@ def build_worker(
     strategy = _strategy(config, team, task, optimizer)
     if isinstance(optimizer, LayerwiseOptimizer):
         optimizer = OptimizerPlaceholder(optimizer if team.rank == 0 else None)
-    since, start = _start(task, optimizer, strategy, run_folder if resume else None)
+    since, start = _start(config, task, optimizer, strategy, run_folder if resume else None)
     for progress in compile_kernels(config, batches.images_per_worker, threads):
         for observer in observers:
             observer.compiling(progress)
@@ -173,19 +174,22 @@ def _own_observers(
 
 
 def _start(
-    task: _Task, optimizer: Optimizer, strategy: Strategy, resumed: Path | None
+    config: RunConfig,
+    task: _Task,
+    optimizer: Optimizer,
+    strategy: Strategy,
+    resumed: Path | None,
 ) -> tuple[int, WorkerState]:
     """The run's step and a worker's state at the beginning.
 
-    Parameters are drawn from the seed, or come from the newest checkpoint in `resumed`.
+    Parameters are drawn from the seed or those of a file, or come from the newest checkpoint in
+    `resumed`.
     """
     from knltrain.checkpoint import WorkerState, load_worker_state
-    from knltrain.network.parameters import ParameterVector
 
     identity = task.identity
     if resumed is None:
-        parameters = ParameterVector(identity.network)
-        parameters.initialise(identity.seed)
+        parameters, _ = starting_parameters(config)
         return 0, WorkerState(0, parameters.packed, parameters.packed, {}, {})
     checkpoint = newest_checkpoint(resumed, identity.network)
     state = load_worker_state(

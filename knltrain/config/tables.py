@@ -64,10 +64,27 @@ class Table(BaseModel):
 class NetworkConfig(Table):
     """[network]: what is trained."""
 
-    name: Name = Field(description="network to train, such as 'lenet'")
+    name: Name = Field(
+        description="network to train, such as 'lenet', or a file that describes one, as own.json"
+    )
     classes: Annotated[int, Field(ge=2)] | None = Field(
         default=None, description="classes that it tells apart; left out: those it is known for"
     )
+    weights: Folder | None = Field(
+        default=None,
+        description="file with the parameters to start from: .safetensors, .pt, .caffemodel",
+    )
+    new_layers: Annotated[tuple[Name, ...], Field(strict=False)] = Field(
+        default=(), description="patterns of layers that start afresh, whatever that file has"
+    )
+
+    @model_validator(mode="after")
+    def _weights_are_given(self) -> NetworkConfig:
+        if self.new_layers and self.weights is None:
+            raise ValueError(
+                f"new_layers = {list(self.new_layers)} without weights: every layer starts afresh"
+            )
+        return self
 
 
 class DataConfig(Table):

@@ -14,8 +14,11 @@ from typing import Final
 from knltrain.config import RunConfig, load_config, to_toml
 from knltrain.errors import RunFolderError
 from knltrain.files.durable import sync, write_whole
+from knltrain.network.description import network_to_json
+from knltrain.network.network import Network
 
 CONFIG: Final = "config.toml"
+NETWORK: Final = "network.json"
 PLACEMENT: Final = "placement.json"
 
 
@@ -43,7 +46,7 @@ def create_run_folder(runs_folder: Path, name: str) -> Path:
 
 
 def read_config(run_folder: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
-    """Configuration of an existing run.
+    """Configuration of an existing run, whose network is that of its folder.
 
     Raises RunFolderError when `run_folder` is not the folder of a run.
     """
@@ -52,7 +55,16 @@ def read_config(run_folder: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
         raise RunFolderError(
             f"'{run_folder}' is not the folder of a run: expected a file '{path}' in it"
         )
-    return load_config(path, overrides)
+    config = load_config(path, overrides)
+    if not config.network.name.endswith(".json"):
+        return config
+    network = config.network.model_copy(update={"name": str(run_folder / NETWORK)})
+    return config.model_copy(update={"network": network})
+
+
+def write_network(run_folder: Path, network: Network) -> None:
+    """Write the network's description, with which the run goes on whatever its source becomes."""
+    _write_whole(run_folder / NETWORK, network_to_json(network))
 
 
 def write_config(run_folder: Path, config: RunConfig) -> None:

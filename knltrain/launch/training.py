@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
-from knltrain.assembly import check_resumable, strategy_of
+from knltrain.assembly import build_network, check_resumable, check_weights, strategy_of
 from knltrain.checkpoint import folder_at, latest_checkpoint
 from knltrain.cluster import JobEnd, MeetingPoint, Task, WorkerIdentity, this_task
 from knltrain.communication.mpi.shared_files import SharedFiles
@@ -37,7 +37,13 @@ from knltrain.launch.plan import RunPlan, plan_run, threads_of
 from knltrain.launch.preemption import Preemption
 from knltrain.launch.progress import Follow, PlainDisplay, ProgressDisplay, display_on
 from knltrain.launch.rounds import Rounds
-from knltrain.launch.run_folder import create_run_folder, held, read_config, write_config
+from knltrain.launch.run_folder import (
+    create_run_folder,
+    held,
+    read_config,
+    write_config,
+    write_network,
+)
 from knltrain.launch.shared_memory import Placed, shared_memory
 from knltrain.launch.signals import ASKING, STOPPING, SignalPipe, check_main_thread
 from knltrain.launch.supervisor import Ending, Supervisor
@@ -74,7 +80,7 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
     """
     check_main_thread()
     task = this_task()
-    plan = plan_run(config, expected_node_share(task))
+    plan = plan_run(config, expected_node_share(task)).noting(check_weights(config))
     with (
         ExitStack() as heeding,
         _at_its_node_share(plan, task) as (part, job_peers),
@@ -86,6 +92,7 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
             folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
             holding.enter_context(held(folder))
             write_config(folder, part.config)
+            write_network(folder, build_network(part.config))
         display = display_on(sys.stdout, part.node_share.leads, follow)
         return _carry_out(part, folder, job_peers, memory, kept_fds, heeding, display, resume=False)
 

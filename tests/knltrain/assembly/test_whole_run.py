@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from knltrain.assembly import build_network, check_data, check_resumable, check_run, names
-from knltrain.assembly.whole_run import newest_checkpoint
+from knltrain.assembly import (
+    build_network,
+    check_data,
+    check_resumable,
+    check_run,
+    check_weights,
+    names,
+)
+from knltrain.assembly.whole_run import newest_checkpoint, starting_parameters
 from knltrain.config import DataConfig
 from knltrain.data import extent, synthetic
 from knltrain.data.contents import DataContents, HalfContents
-from knltrain.errors import CheckpointError, ConfigError, DataError, KnltrainError
+from knltrain.errors import CheckpointError, ConfigError, DataError, KnltrainError, NetworkError
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.network import Network
 
@@ -50,6 +59,28 @@ def test_ways_to_make_data_fit_are_those_that_would(config, network, data, ways)
     chosen = config(workers=1, network__name=network)
     with pytest.raises(ConfigError, match=ways):
         check_run(chosen.model_copy(update={"data": DataConfig(**data)}))
+
+
+def test_weights_of_a_file_are_those_that_a_run_starts_from(config, tmp_path):
+    file = tmp_path / "a.safetensors"
+    kept, notes = starting_parameters(config(seed=3))
+    assert notes == ()
+    save_file({**kept.views, "other": kept.views["ip2.bias"]}, file)
+    chosen = config(seed=4, network__weights=str(file))
+    drawn, found = starting_parameters(config(seed=4))[0], starting_parameters(chosen)[0]
+    assert not np.array_equal(drawn.packed, kept.packed)
+    assert np.array_equal(found.packed, kept.packed)
+    assert check_weights(chosen) == (f"{file}: other not used by the network",)
+    part = config(seed=4, network__weights=str(file), network__new_layers=["ip*"])
+    views = starting_parameters(part)[0].views
+    assert np.array_equal(views["conv1.weights"], kept.views["conv1.weights"])
+    assert np.array_equal(views["ip1.weights"], drawn.views["ip1.weights"])
+    assert check_weights(config()) == ()
+
+
+def test_weights_that_do_not_fit_are_refused(config, tmp_path):
+    with pytest.raises(NetworkError, match="there is no such file"):
+        check_weights(config(network__weights=str(tmp_path / "none.pt")))
 
 
 def test_period_that_the_method_does_not_know_is_refused(config):

@@ -10,6 +10,7 @@ import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ from knltrain.errors import ConfigError, KnltrainError, RunFolderError, RunStopp
 from knltrain.launch import training
 from knltrain.launch.signals import run_begins
 from knltrain.launch.supervisor import Ending
+from knltrain.metrics import read_metrics
+from knltrain.network.description import network_to_json
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
 
@@ -231,6 +234,40 @@ def test_one_worker_whose_model_is_an_average_trains_and_resumes_bit_equal(
     resumed = _cut_off_after_step_6(run)
     _finish(start_knltrain("train", "--resume", str(resumed), cwd=folder))
     _assert_same_end(run, resumed, workers=1)
+
+
+def _first_loss(run: Path) -> float:
+    return next(each["loss"] for each in read_metrics(run / "metrics-0.jsonl") if "loss" in each)
+
+
+@pytest.mark.slow
+def test_a_run_of_a_described_network_is_evaluated_by_its_folder_alone(
+    folder: Path, start_knltrain: Start
+) -> None:
+    own = folder / "own.json"
+    own.write_text(network_to_json(replace(network_named("lenet"), name="own")))
+    words = ("--set", f"network.name={own}", "--name", "own")
+    _finish(start_knltrain("train", "run.toml", *words, cwd=folder))
+    own.unlink()
+    assert json.loads((folder / "runs/own/network.json").read_text())["name"] == "own"
+    assert "accuracy" in _finish(start_knltrain("evaluate", "runs/own", cwd=folder))
+
+
+@pytest.mark.slow
+def test_a_run_starts_from_the_model_of_another(
+    two_at_once: tuple[Path, Path], folder: Path, start_knltrain: Start
+) -> None:
+    weights = two_at_once[0] / "checkpoint-12/center.safetensors"
+    words = ("--set", f"network.weights={weights}", "--name", "finer")
+    _finish(start_knltrain("train", "run.toml", *words, cwd=folder))
+    assert _first_loss(folder / "runs/finer") < 0.8 * _first_loss(two_at_once[0])
+    process = start_knltrain(
+        *("train", "run.toml", "--set", "network.weights=none.pt", "--name", "none"), cwd=folder
+    )
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert err == "error: network.weights = 'none.pt': there is no such file\n"
+    assert not (folder / "runs/none").exists()
 
 
 @pytest.mark.slow

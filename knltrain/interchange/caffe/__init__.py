@@ -1,0 +1,1 @@
+"""Files of Caffe: its binary formats are messages of protocol buffers."""
