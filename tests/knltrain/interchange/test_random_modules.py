@@ -1,0 +1,96 @@
+"""Random modules with random forwards are imported and compute the same, or are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from .importing import images_of, imported_of
+
+CHANNELS = 4
+KINDS = (
+    *("conv", "depthwise", "strided", "norm", "lrn", "relu", "relu_", "leaky", "relu6"),
+    *("max", "mean", "sum", "sum_", "cat", "dropout", "identity"),
+)
+
+
+class Program(nn.Module):
+    """Steps on maps, each of the newest value and of an earlier one; then a head."""
+
+    def __init__(self, steps: Sequence[tuple[str, int]], flat: bool) -> None:
+        super().__init__()
+        self.steps, self.flat = steps, flat
+        self.parts = nn.ModuleDict()
+        for number, (kind, _) in enumerate(steps):
+            if (part := _part(kind)) is not None:
+                self.parts[f"step{number}"] = part
+        self.head: nn.Module = nn.LazyLinear(3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        values = [images]
+        for number, (kind, back) in enumerate(self.steps):
+            part = dict(self.parts.items()).get(f"step{number}")
+            earlier = values[max(0, len(values) - 1 - back)]
+            values.append(_computed(kind, part, values[-1], earlier))
+        maps = values[-1]
+        return self.head(maps.flatten(1) if self.flat else maps.mean((2, 3)))
+
+
+def _part(kind: str) -> nn.Module | None:
+    if kind in ("conv", "strided"):
+        stride = 2 if kind == "strided" else 1
+        return nn.Conv2d(CHANNELS, CHANNELS, 3, stride, padding=1, bias=kind == "conv")
+    if kind == "depthwise":
+        return nn.Conv2d(CHANNELS, CHANNELS, (3, 1), padding="same", groups=CHANNELS)
+    parts: dict[str, nn.Module] = {
+        "norm": nn.BatchNorm2d(CHANNELS),
+        "lrn": nn.LocalResponseNorm(3, alpha=0.1),
+        "relu_": nn.ReLU(inplace=True),
+        "max": nn.MaxPool2d(2, 1, 1),
+        "cat": nn.Conv2d(2 * CHANNELS, CHANNELS, 1),
+        "identity": nn.Identity(),
+    }
+    return parts.get(kind)
+
+
+def _computed(kind: str, part: Any, newest: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:
+    fits = earlier is not newest and earlier.shape[1:] == newest.shape[1:]
+    if kind == "sum":
+        return newest + earlier if fits else newest
+    if kind == "sum_":
+        maps = F.avg_pool2d(newest, 1)  # whose result its gradient does not need
+        maps += earlier if fits else torch.relu(newest)
+        return maps
+    if kind == "cat":
+        both = [newest, earlier if fits else F.leaky_relu(newest, 0.3)]
+        return part(torch.cat(both, 1))
+    if kind == "relu_":
+        return part(F.relu6(newest))
+    functions = {
+        "relu": torch.relu,
+        "leaky": lambda maps: F.leaky_relu(maps, 0.2),
+        "relu6": F.relu6,
+        "mean": lambda maps: F.avg_pool2d(maps, 3, 1, 1),
+        "dropout": lambda maps: F.dropout(maps, 0.0),
+    }
+    return functions[kind](newest) if kind in functions else part(newest)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 4)), min_size=1, max_size=9),
+    st.booleans(),
+)
+def test_random_modules_compute_the_same(steps: list[tuple[str, int]], flat: bool) -> None:
+    module = Program(steps, flat)
+    images = images_of(CHANNELS)
+    module.eval()(images)  # gives the head its size
+    imported_of(module, images)
