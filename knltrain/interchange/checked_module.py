@@ -31,7 +31,13 @@ def checked_module(module: nn.Module, example: torch.Tensor) -> nn.Module:
         _check_tensor(name, tensor)
     for name, part in module.named_modules():
         _check_part(name, part)
-    own = copy.deepcopy(module).cpu()
+    try:
+        own = copy.deepcopy(module).cpu()
+    except Exception as error:
+        raise NetworkError(
+            f"{type(module).__name__} cannot be copied ({error}): expected a module without "
+            "results of earlier calls, locks and open files among its attributes"
+        ) from error
     if not own.training:
         own.train()
     return own
@@ -50,15 +56,17 @@ def _check_example(example: object) -> None:
     if not isinstance(example, torch.Tensor):
         raise NetworkError(f"example is {example!r}: expected images, a tensor (N,C,H,W)")
     shape = tuple(example.shape)
-    if len(shape) != 4 or min(shape) < 1 or example.dtype != torch.float32:
+    is_plain = example.dtype == torch.float32 and example.layout == torch.strided
+    if len(shape) != 4 or min(shape) < 1 or not is_plain or example.is_meta:
         raise NetworkError(
-            f"example is a tensor {shape} of {example.dtype}: expected images (N,C,H,W) of "
-            "torch.float32"
+            f"example is a tensor {shape} of {example.dtype}, {example.layout}, on "
+            f"{example.device}: expected images (N,C,H,W) of torch.float32 with values"
         )
 
 
 def _check_part(name: str, part: nn.Module) -> None:
-    what = f"module '{name}' ({type(part).__name__})"
+    kind = type(part).__name__
+    what = f"module '{name}' ({kind})" if name else f"the module ({kind})"
     if isinstance(part, torch.jit.ScriptModule):
         raise NetworkError(f"{what} is TorchScript: expected the module that it was made of")
     if isinstance(part, _BatchNorm) and part.momentum is None:
@@ -97,6 +105,8 @@ def _check_tensor(name: str, tensor: torch.Tensor) -> None:
             f"'{name}' is {tensor.dtype}, {tensor.layout}: expected torch.float32, torch.strided, "
             "a network trains in nothing else; module.float() makes it so of other real numbers"
         )
+    if tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None):
+        raise NetworkError(f"'{name}' has hooks on its gradient: expected none; remove them")
     if isinstance(tensor, nn.Parameter) and not tensor.requires_grad:
         raise NetworkError(
             f"'{name}' is frozen (requires_grad = False): expected parameters that are trained, a "

@@ -6,9 +6,10 @@ The graph is that of training, not decomposed, with any number of images. So it 
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
@@ -22,6 +23,11 @@ IMAGES: Final = 2
 """Images in the exported batch: of one, `torch.export` would make a constant."""
 
 _TORCH: Final = str(Path(torch.__file__).parent)
+_NOT_THE_USERS: Final = (
+    *(_TORCH, str(Path(__file__).parent), str(Path(warnings.__file__).parent) + os.sep, "<"),
+)
+"""Where code is that no user has written: PyTorch, this package, and Python itself."""
+
 _FRAME: Final = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in .+\n\s*(?P<code>.*)')
 
 
@@ -64,7 +70,8 @@ class Operation:
         """The submodule, its class and the line of the user's code, for messages."""
         kind = self.module_class.rpartition(".")[2]
         line = _line_of(self.node.meta.get("stack_trace") or "")
-        return f"module '{self.module}' ({kind})" + (f", {line}" if line else "")
+        which = f"module '{self.module}' ({kind})" if self.module else f"the module ({kind})"
+        return which + (f", {line}" if line else "")
 
     @property
     def _innermost(self) -> tuple[str, str, str | type]:
@@ -82,13 +89,14 @@ class ExportedGraph:
         program = _exported(module, example[:1].expand(IMAGES, -1, -1, -1).contiguous())
         signature = program.graph_signature
         names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        self.trained: Set[str] = frozenset(signature.inputs_to_parameters.values())
+        """Names of the tensors that are parameters; the others are buffers."""
         nodes = {node.name: node for node in program.graph.nodes}
         self.tensors: dict[fx.Node, str] = {nodes[key]: name for key, name in names.items()}
         """Parameters and buffers -> their names in the module's state."""
-        self.values: Mapping[str, torch.Tensor] = program.state_dict
+        self.values: Mapping[str, torch.Tensor] = {**program.constants, **program.state_dict}
         """The module's own tensors by those names."""
-        (images,) = signature.user_inputs
-        self.images = nodes[str(images)]
+        self.images = nodes[str(signature.user_inputs[0])]
         changed: dict[fx.Node, fx.Node] = {}
         self.operations: tuple[Operation, ...] = tuple(self._read(nodes.values(), changed))
         """The operations on images, in order.
@@ -148,17 +156,17 @@ def _exported(module: nn.Module, images: torch.Tensor) -> torch.export.ExportedP
         said = str(error).strip() or type(error).__name__
         raise NetworkError(
             f"{type(module).__name__} has no graph of its forward pass for any number of images: "
-            f"{said.splitlines()[0]}; expected a forward whose steps do not depend on the values "
-            f"or the number of images{_last_line(error)}"
+            f"{said.splitlines()[0]}; expected a forward of one tensor of such images, whose steps "
+            f"do not depend on the values or the number of images{last_line(error)}"
         ) from error
 
 
-def _last_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
     """Where the user's code was when an error came, if it was there."""
     where, line = "", error.__traceback__
     while line is not None:
         code = line.tb_frame.f_code
-        if not code.co_filename.startswith(_TORCH) and code.co_filename != __file__:
+        if not code.co_filename.startswith(_NOT_THE_USERS):
             where = f"{Path(code.co_filename).name}:{line.tb_lineno}, in {code.co_name}"
         line = line.tb_next
     return f" ({where})" if where else ""
@@ -194,15 +202,20 @@ def _newest(node: fx.Node, changed: Mapping[fx.Node, fx.Node]) -> fx.Node:
 
 
 def _check_not_seen(operation: Operation, target: fx.Node) -> None:
-    """Refuse a change in place of what is seen elsewhere, too: a view of it, or what it views."""
-    for view in (target, *target.users):
-        if view is operation.node or not _is_view(view):
-            continue
-        seen = view if view is not target else target.args[0]
-        if isinstance(seen, fx.Node) and any(user > operation.node for user in seen.users):
+    """Refuse a change in place of what is seen elsewhere, too, as by another view of it."""
+    whole = target
+    while _is_view(whole) and isinstance(whole.args[0], fx.Node):
+        whole = whole.args[0]
+    seeing, views = [whole], {whole}
+    while seeing:
+        found = [user for user in seeing.pop().users if _is_view(user) and user not in views]
+        views.update(found)
+        seeing += found
+    for view in views - {target, operation.node}:
+        if any(user > operation.node and not _is_view(user) for user in view.users):
             raise NetworkError(
                 f"{operation.where}: {operation.operator} changes in place what is also seen as "
-                f"'{seen}' afterwards: expected a value of its own; write "
+                f"'{view}' afterwards: expected a value of its own; write "
                 f"{operation.operator[:-1]} instead"
             )
 

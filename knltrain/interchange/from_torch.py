@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, final
+from functools import partial
+from typing import cast, final
 
 import torch
 from torch import fx, nn
@@ -12,7 +14,13 @@ from torch.utils import _pytree as pytree
 
 from knltrain.errors import NetworkError, unknown_name
 from knltrain.interchange.checked_module import checked_module, unwrapped
-from knltrain.interchange.exported_graph import ExportedGraph, Operation, is_tensor, shape_of
+from knltrain.interchange.exported_graph import (
+    ExportedGraph,
+    Operation,
+    is_tensor,
+    last_line,
+    shape_of,
+)
 from knltrain.interchange.reshaping import (
     RESHAPING,
     WITHOUT_EFFECT,
@@ -20,7 +28,13 @@ from knltrain.interchange.reshaping import (
     form_reshaped,
 )
 from knltrain.interchange.to_torch import to_torch
-from knltrain.interchange.torch_terms import READERS, WHOLE_MODULES, Call, Reader
+from knltrain.interchange.torch_terms import (
+    READERS,
+    TORCH_NAMES,
+    WHOLE_MODULES,
+    Call,
+    Reader,
+)
 from knltrain.network.graph import Output
 from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
@@ -28,6 +42,10 @@ from knltrain.network.parameters import ParameterVector
 
 TOLERANCE = 1e-4
 """Of the largest output: how much an imported network's outputs may differ from its module's."""
+GRADIENT_TOLERANCE = 1e-3
+"""The same of the largest gradient of a parameter."""
+_LEAST = 1e-7
+"""Gradients that are zero may come out as this."""
 
 
 @final
@@ -44,7 +62,10 @@ class ImportedNetwork:
 
     def to_torch(self) -> nn.Module:
         """The module itself, with the values that `parameters` have now."""
-        state = self.module.state_dict()
+        state: dict[str, torch.Tensor] = {
+            **dict(self.module.named_parameters(remove_duplicate=False)),
+            **dict(self.module.named_buffers(remove_duplicate=False)),
+        }
         with torch.no_grad():
             for name, key in self.keys.items():
                 state[key].copy_(torch.from_numpy(self.parameters.views[name]))
@@ -65,10 +86,12 @@ def from_torch(
     default the network has the name of the module's class.
 
     Raises NetworkError, which names the submodule, the line of its `forward` and what would do
-    instead, for anything that a network cannot express; and if the network's outputs for `example`
-    in evaluation differ from the module's by more than 1e-4 of the largest.
+    instead, for anything that a network cannot express; and if in evaluation the network's outputs
+    for `example` differ from the module's by more than 1e-4 of the largest, or the gradients of a
+    weighted sum of them by more than 1e-3.
     """
     own = checked_module(module, example)
+    example = example.detach().cpu().clone()
     graph = ExportedGraph(own, example)
     reading = _Reading(graph, own)
     outputs = reading.outputs(auxiliary_weights)
@@ -80,7 +103,7 @@ def from_torch(
     for spec in network.parameters:
         values = graph.values[reading.keys[spec.name]].detach().numpy()
         parameters.views[spec.name][...] = values.reshape(spec.shape)
-    _check_outputs(own, network, parameters, example)
+    _check_same(own, network, parameters, reading.keys, example)
     return ImportedNetwork(network, parameters, unwrapped(module), reading.keys)
 
 
@@ -102,7 +125,10 @@ class _Reading:
         self._values = {graph.images: _Value(IMAGES, "map")}
         self._names = {IMAGES}
         self._owners: dict[int, str] = {}
+        needed = _needed(graph)
         for operations in _by_layer(graph):
+            if needed.isdisjoint(each.node for each in operations):
+                continue
             if len(operations) > 1 or operations[0].module_class in WHOLE_MODULES:
                 self._read_whole(operations)
             else:
@@ -110,11 +136,17 @@ class _Reading:
 
     def outputs(self, auxiliary_weights: Sequence[float]) -> tuple[Output, ...]:
         """The network's outputs."""
-        nodes, weights = self._graph.outputs, (1.0, *auxiliary_weights)
+        nodes = self._graph.outputs
+        try:
+            weights = (1.0, *map(float, auxiliary_weights))
+        except (TypeError, ValueError):
+            raise NetworkError(
+                f"auxiliary_weights = {auxiliary_weights!r}: expected numbers, as in (0.3, 0.3)"
+            ) from None
         if len(nodes) != len(weights):
             raise NetworkError(
                 f"{type(self._module).__name__} has {len(nodes)} outputs in training, and "
-                f"auxiliary_weights = {tuple(auxiliary_weights)}: expected a weight for each "
+                f"auxiliary_weights = {weights[1:]}: expected a weight for each "
                 "output but the first, such as 0.3"
             )
         values = [self._values.get(node) for node in nodes]
@@ -148,7 +180,7 @@ class _Reading:
             )
         values = [before, *(self._values[other] for other in others)]
         self._check_forms(operation, reader, values)
-        layer = reader.layer(self._call(operation, values))
+        layer = _placed(operation, partial(reader.layer, self._call(operation, values)))
         if layer is None:
             self._values[operation.node] = before
             return
@@ -164,9 +196,10 @@ class _Reading:
         inside = {operation.node for operation in operations}
         (source,) = {node for each in operations for node in self._sources(each, inside)}
         before = self._values[source]
-        make = WHOLE_MODULES[first.module_class]
-        module = self._module.get_submodule(first.module)
-        self._add(make(self._named(first), (before.layer,), module), last, before)
+        make = partial(WHOLE_MODULES[first.module_class], self._named(first), (before.layer,))
+        layer = _placed(first, partial(make, self._module.get_submodule(first.module)))
+        assert layer is not None
+        self._add(layer, last, before)
 
     def _sources(self, operation: Operation, inside: Set[fx.Node] = frozenset()) -> list[fx.Node]:
         """The values that an operation takes, but for parameters and those `inside`."""
@@ -210,7 +243,7 @@ class _Reading:
     def _call(self, operation: Operation, values: Sequence[_Value]) -> Call:
         shapes = {}
         for key, value in operation.arguments.items():
-            if isinstance(value, fx.Node):
+            if isinstance(value, fx.Node) and is_tensor(value):
                 own = tuple(value.meta["val"].shape)
                 shapes[key] = own if value in self._graph.tensors else shape_of(value) or ()
         return Call(
@@ -222,6 +255,11 @@ class _Reading:
         )
 
     def _add(self, layer: Layer, operation: Operation, before: _Value) -> None:
+        if len(set(layer.inputs)) < len(layer.inputs):
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} of one value with itself, expected "
+                "different values"
+            )
         self.layers.append(layer)
         self._names.add(layer.name)
         form = form_behind(layer, before.form, shape_of(operation.node) or ())
@@ -235,6 +273,10 @@ class _Reading:
                 f"{operation.where}: {operation.operator} with computed parameters: expected "
                 "parameters of the module"
             )
+        is_statistic = name.rpartition(".")[2].startswith("running_")
+        if is_statistic == (key in self._graph.trained):
+            kind = "a buffer" if is_statistic else "a parameter, a network trains all"
+            raise NetworkError(f"{operation.where}: '{key}' is none: expected {kind}")
         owner = self._owners.setdefault(self._graph.values[key].data_ptr(), name)
         if owner != name:
             raise NetworkError(
@@ -247,7 +289,8 @@ class _Reading:
         """A name for an operation's layer: its module's, or its own within the module's."""
         own = operation.operator.removesuffix("_")
         is_leaf = operation.module_class.startswith("torch.nn.modules.")
-        wanted = operation.module if is_leaf else ".".join(filter(None, (operation.module, own)))
+        module = _NOT_IN_NAMES.sub("_", operation.module)
+        wanted = module if is_leaf and module else ".".join(filter(None, (module, own)))
         name, count = wanted, 0
         while name in self._names:
             count += 1
@@ -261,6 +304,32 @@ _FORMS = {
     "flat": "flattened maps",
     "vector": "vectors",
 }
+
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_/.-]")
+
+
+def _needed(graph: ExportedGraph) -> set[fx.Node]:
+    """The values that an output needs."""
+    sources = {each.node: each.arguments for each in graph.operations}
+    needed: set[fx.Node] = set()
+    waiting = list(graph.outputs)
+    while waiting:
+        node = waiting.pop()
+        if node not in needed:
+            needed.add(node)
+            fx.node.map_arg(sources.get(node, ()), waiting.append)
+    return needed
+
+
+def _placed(operation: Operation, make: Callable[[], Layer | None]) -> Layer | None:
+    """Make a layer; its errors name the place."""
+    try:
+        return make()
+    except NetworkError as error:
+        if str(error).startswith(operation.where):
+            raise
+        raise NetworkError(f"{operation.where}: {error}") from None
 
 
 def _by_layer(graph: ExportedGraph) -> Iterator[list[Operation]]:
@@ -278,24 +347,56 @@ def _by_layer(graph: ExportedGraph) -> Iterator[list[Operation]]:
         yield together
 
 
-def _check_outputs(
-    module: nn.Module, network: Network, parameters: ParameterVector, example: torch.Tensor
+def _check_same(
+    module: nn.Module,
+    network: Network,
+    parameters: ParameterVector,
+    keys: Mapping[str, str],
+    example: torch.Tensor,
 ) -> None:
-    """Compare evaluation with the module's own: NetworkError if it is not the same."""
-    with torch.no_grad():
-        found = to_torch(network, parameters).eval()(example)
-        expected: Any = next(iter(pytree.tree_leaves(module.eval()(example))), None)
+    """Compare evaluation and its gradients with the module's own: NetworkError if they differ."""
+    other = to_torch(network, parameters).eval()
+    try:
+        leaves = pytree.tree_leaves(module.eval()(example.clone()))
+    except Exception as error:
+        raise NetworkError(
+            f"{network.name} cannot be evaluated: {error}{last_line(error)}"
+        ) from error
+    found, expected = other(example.clone()), next(iter(leaves), None)
     if not isinstance(expected, torch.Tensor) or expected.shape != found.shape:
+        shape = tuple(expected.shape) if isinstance(expected, torch.Tensor) else expected
         raise NetworkError(
-            f"{network.name} returns other shapes in evaluation than in training: expected logits "
-            f"{tuple(found.shape)} in both"
+            f"{network.name} returns {shape} in evaluation of {len(example)} images: expected "
+            f"logits {tuple(found.shape)}, as in training"
         )
-    largest = float(expected.abs().max())
-    difference = float((found - expected).abs().max())
-    if not difference <= TOLERANCE * largest:
+    _check_near(network.name, "outputs", found, expected, TOLERANCE)
+    for values in (found, expected):
+        if values.requires_grad:
+            weights = torch.linspace(-1, 1, values.numel()).reshape(values.shape)
+            (values * weights).sum().backward()
+    tensors = dict(module.named_parameters(remove_duplicate=False))
+    for spec in network.parameters:
+        if spec.is_statistic:
+            continue
+        own = cast("nn.Module", other._modules[spec.layer])
+        gradient = getattr(own, TORCH_NAMES[spec.role]).grad
+        theirs = tensors[keys[spec.name]].grad
+        if gradient is None:  # of auxiliary outputs
+            continue
+        what = f"gradients of '{keys[spec.name]}'"
+        theirs = torch.zeros_like(gradient) if theirs is None else theirs
+        _check_near(network.name, what, gradient, theirs, GRADIENT_TOLERANCE)
+
+
+def _check_near(
+    name: str, what: str, found: torch.Tensor, expected: torch.Tensor, tolerance: float
+) -> None:
+    largest = float(expected.detach().abs().max())
+    difference = float((found - expected).detach().abs().max())
+    if not difference <= tolerance * largest + _LEAST:
         raise NetworkError(
-            f"{network.name}: the network's outputs differ from the module's by {difference:.3g} "
-            f"of {largest:.3g} in evaluation: expected finite values, and a forward that computes "
-            "the same in training and evaluation, but for dropout, batch normalisation and "
-            "auxiliary outputs"
+            f"{name}: the network's {what} differ from the module's by {difference:.3g} "
+            f"of {largest:.3g} in evaluation: expected finite values, gradients that are those of "
+            "the forward, and a forward that computes the same in training and evaluation, but "
+            "for dropout, batch normalisation and auxiliary outputs"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from knltrain.network.layers import Dense, GlobalAveragePooling, Layer, Shape
@@ -21,6 +22,9 @@ def form_reshaped(before: str, shape: Shape, wanted: Shape) -> str | None:
     """The form of a value of `shape` when reshaped to `wanted`; None if a network has no such."""
     if shape == wanted:
         return before
+    if math.prod(shape) != math.prod(wanted):  # images go into one another
+        return None
     if len(wanted) == 1:
         return {"map": "flat", "mean": "vector"}.get(before)
-    return "mean" if before == "vector" and wanted == (*shape, 1, 1) else None
+    is_mean = before in ("mean", "vector") and math.prod(wanted) == wanted[0]
+    return "mean" if is_mean else None

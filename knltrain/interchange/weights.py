@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.errors import NetworkError
+from knltrain.errors import NetworkError, unknown_name
 from knltrain.interchange.torch_terms.terms import TORCH_NAMES
 from knltrain.network.layers import ParameterSpec
 from knltrain.network.parameters import ParameterVector
 
-Tensors = Mapping[str, npt.NDArray[Any]]
+Tensors: TypeAlias = Mapping[str, Callable[[], npt.NDArray[Any]]]
+"""Names of a file's tensors -> what reads each."""
 
 _PREFIXES: Final = ("module.", "_orig_mod.")
 """What wrappers put before the names of a state: DistributedDataParallel and `torch.compile`."""
@@ -26,7 +28,7 @@ _TOLD: Final = 5
 
 
 def load_weights(
-    parameters: ParameterVector, file: Path, new_layers: Sequence[str] = ()
+    parameters: ParameterVector, file: str | Path, new_layers: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Copy the tensors of a file by name; return what it has beside them, as notes.
 
@@ -36,10 +38,15 @@ def load_weights(
     Raises NetworkError for a file that cannot be read, and names the tensors that are missing or
     have another shape.
     """
-    tensors = _without_prefixes(_read(file))
+    network = parameters.network
+    _check_new(parameters, new_layers)
+    known = {name for spec in network.parameters for name in _names(spec)}
+    file = Path(file)
+    tensors = _without_prefixes(_read(file), known)
     taken, missing = set(), []
-    for spec in parameters.network.parameters:
-        if any(fnmatchcase(spec.layer, pattern) for pattern in new_layers):
+    found: dict[str, npt.NDArray[Any]] = {}
+    for spec in network.parameters:
+        if _is_new(spec.layer, new_layers):
             taken |= set(_names(spec))
             continue
         name = next((name for name in _names(spec) if name in tensors), None)
@@ -47,15 +54,28 @@ def load_weights(
             missing.append(spec.name)
             continue
         taken.add(name)
-        parameters.views[spec.name][...] = _fitting(tensors[name], spec, f"{file}: {name}")
+        found[spec.name] = _fitting(tensors[name](), spec, f"{file}: {name}")
     if missing:
         raise NetworkError(
             f"{file} lacks {_listed(missing)}: expected all parameters of network "
-            f"'{parameters.network.name}'; it has {_listed(sorted(tensors))}. Layers that are to "
-            f"start afresh are named by network.new_layers = ['{missing[0].rpartition('.')[0]}']"
+            f"'{network.name}'; it has {_listed(sorted(tensors))}. Layers that are to start afresh "
+            f"are named by network.new_layers = ['{missing[0].rpartition('.')[0]}']"
         )
+    for key, values in found.items():
+        parameters.views[key][...] = values
     unused = sorted(name for name in tensors.keys() - taken if not name.endswith(_COUNTER))
     return (f"{file}: {_listed(unused)} not used by the network",) if unused else ()
+
+
+def _check_new(parameters: ParameterVector, new_layers: Sequence[str]) -> None:
+    layers = dict.fromkeys(spec.layer for spec in parameters.network.parameters)
+    for pattern in new_layers:
+        if not any(_is_new(layer, [pattern]) for layer in layers):
+            raise NetworkError(unknown_name("layer in network.new_layers", pattern, layers))
+
+
+def _is_new(layer: str, new_layers: Sequence[str]) -> bool:
+    return any(fnmatchcase(layer, pattern) for pattern in new_layers)
 
 
 def _read(file: Path) -> Tensors:
@@ -77,34 +97,42 @@ def _read(file: Path) -> Tensors:
 def _safetensors(file: Path) -> Tensors:
     from safetensors import SafetensorError, safe_open
 
-    found = {}
+    def read(name: str) -> npt.NDArray[Any]:
+        with safe_open(file, framework="numpy") as content:
+            kind = content.get_slice(name).get_dtype()
+            if kind not in ("F16", "F32", "F64"):
+                raise NetworkError(f"{file}: {name} is {kind}: expected F32; save its float()")
+            values: npt.NDArray[Any] = content.get_tensor(name)
+            return values
+
     try:
         with safe_open(file, framework="numpy") as content:
-            for name in content.keys():  # noqa: SIM118 (it is no dictionary)
-                kind = content.get_slice(name).get_dtype()
-                if kind == "BF16":
-                    raise NetworkError(
-                        f"{file}: {name} is bfloat16: expected float32; save its float()"
-                    )
-                found[name] = content.get_tensor(name)
+            return {name: partial(read, name) for name in content.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise NetworkError(
             f"{file} cannot be read ({error}): expected a file of safetensors"
         ) from error
-    return found
 
 
 def _state(file: Path) -> Tensors:
-    import pickle
     import warnings
 
     import torch
+
+    def read(name: str, value: torch.Tensor) -> npt.NDArray[Any]:
+        is_plain = value.layout == torch.strided and not value.is_meta
+        if not value.is_floating_point() or not is_plain:
+            raise NetworkError(
+                f"{file}: {name} is {value.dtype}, {value.layout}, on {value.device}: expected "
+                "torch.float32 with values"
+            )
+        return value.detach().float().numpy()
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             content: Any = torch.load(file, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
+    except Exception as error:  # a damaged file may fail anywhere within
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise NetworkError(
             f"{file} cannot be read ({said}): expected tensors only, as torch.save writes a "
@@ -116,7 +144,7 @@ def _state(file: Path) -> Tensors:
     if not isinstance(content, Mapping):
         raise NetworkError(f"{file} holds {type(content).__name__}: expected a state dictionary")
     return {
-        str(name): value.detach().float().numpy()
+        str(name): partial(read, str(name), value)
         for name, value in content.items()
         if isinstance(value, torch.Tensor)
     }
@@ -126,14 +154,17 @@ def _caffemodel(file: Path) -> Tensors:
     from knltrain.interchange.caffe.caffemodel import read_caffemodel
 
     return {
-        f"{layer.name}.{role}": blob
+        f"{layer.name}.{role}": partial(np.asarray, blob)
         for layer in read_caffemodel(file)
         for role, blob in zip(("weights", "bias"), layer.blobs, strict=False)
     }
 
 
-def _without_prefixes(tensors: Tensors) -> Tensors:
+def _without_prefixes(tensors: Tensors, known: Set[str]) -> Tensors:
+    """Take off what wrappers have put before all names, unless it is the network's own."""
     for prefix in _PREFIXES * len(_PREFIXES):
+        if not known.isdisjoint(tensors):
+            break
         if tensors and all(name.startswith(prefix) for name in tensors):
             tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
     return tensors
@@ -154,7 +185,9 @@ def _fitting(value: npt.NDArray[Any], spec: ParameterSpec, where: str) -> npt.ND
             f"{where} is {value.dtype} {value.shape}: expected float32 {spec.shape}; a layer of "
             f"another size starts afresh by network.new_layers = ['{spec.layer}']"
         )
-    return np.asarray(value).reshape(shape)
+    if not np.isfinite(value).all():
+        raise NetworkError(f"{where} has values that are not finite: expected numbers")
+    return value.reshape(shape)
 
 
 def _listed(names: Sequence[str]) -> str:

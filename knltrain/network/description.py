@@ -11,6 +11,7 @@ value are left out.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from functools import cache
@@ -54,7 +55,7 @@ def network_from_json(text: str, where: str) -> Network:
     Raises NetworkError for what is no description, and names the layer and setting.
     """
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_constant=_refused, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise NetworkError(
             f"{where} is no JSON: {error}; expected a network's description"
@@ -74,6 +75,15 @@ def network_from_json(text: str, where: str) -> Network:
         ),
         _checked(tuple[Output, ...], found["outputs"], f"{where}: outputs"),
     )
+
+
+def _refused(word: str) -> float:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _finite(word: str) -> float:
+    value = float(word)
+    return value if math.isfinite(value) else _refused(word)
 
 
 def _described(layer: Layer) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -79,7 +80,7 @@ def checked_outputs(
         if output.layer not in inputs:
             kind = f"output of network '{network}'"
             raise NetworkError(unknown_name(kind, output.layer, inputs))
-        if not output.weight > 0:
+        if not 0 < output.weight < math.inf:
             raise NetworkError(
                 f"output '{output.layer}' of network '{network}': weight = {output.weight}, "
                 "expected above 0"

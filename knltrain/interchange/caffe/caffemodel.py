@@ -45,6 +45,8 @@ _NUMBERS: Final = {LAYERS: _Numbers(1, 7), V1_LAYERS: _Numbers(4, 6, inner=1)}
 _V0_NUMBERS: Final = _Numbers(1, 50)
 
 _SHAPE, _DATA, _DOUBLE_DATA, _DIMENSIONS = 7, 5, 8, 1
+_MOST_DIMENSIONS: Final = 32
+"""Caffe's own limit."""
 _LEGACY_SHAPE: Final = (1, 2, 3, 4)
 """num, channels, height and width, before blobs had shapes."""
 
@@ -101,7 +103,7 @@ def read_blob(message: memoryview, where: str) -> FloatArray:
     values = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.float32), *parts])
     if not shape:
         shape = [legacy.get(number, 1) for number in _LEGACY_SHAPE] if legacy else [len(values)]
-    if math.prod(shape) != len(values):
+    if math.prod(shape) != len(values) or len(shape) > _MOST_DIMENSIONS or max(shape) > 1 << 40:
         raise NetworkError(
             f"{where}: an array of shape {tuple(shape)} has {len(values)} values: expected "
             f"{math.prod(shape)}; the file is damaged"

@@ -19,6 +19,8 @@ def _addition(_layer: Addition, _shape: Shape) -> TorchTerms:
 def _read_sum(call: Call) -> Layer:
     if "other" not in call.shapes:
         raise call.refused(f"a sum with {call.arguments['other']}, expected another layer's output")
+    if len(call.inputs) != 2:
+        raise call.refused("a sum with a parameter, expected another layer's output")
     call.expect(alpha=1)
     if call.shapes["other"] != call.shapes["self"]:
         raise call.refused(

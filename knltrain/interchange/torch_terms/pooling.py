@@ -76,7 +76,7 @@ def _read_adaptive(call: Call) -> Layer | None:
 
 
 def _read_mean(call: Call) -> Layer:
-    axes = call.arguments["dim"]
+    axes = call.arguments.get("dim")
     if sorted(axis % 4 for axis in axes or ()) != [2, 3]:
         raise call.refused(f"a mean over axes {axes}, expected that of whole maps: dim = (2, 3)")
     call.expect(dtype=None)

@@ -81,7 +81,7 @@ def network_named(name: str, classes: int | None = None) -> Network:
         return NETWORKS[name]() if classes is None else NETWORKS[name](classes)
     try:
         text = Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(
             f"{name} cannot be read ({error}): expected the file of a network's description"
         ) from error

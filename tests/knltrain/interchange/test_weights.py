@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_named_with_the_way_out(full: ParameterVector, tmp_
     with pytest.raises(NetworkError, match=message):
         _loaded(file)
     save_file({**views, "fc.weights": np.ones((5, 3), np.int64)}, file)
-    with pytest.raises(NetworkError, match=r"fc.weights is int64"):
+    with pytest.raises(NetworkError, match=r"fc.weights is I64"):
         _loaded(file)
     del views["fc.bias"]
     save_file(views, file)
@@ -145,8 +145,47 @@ def test_pickles_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_bfloat16_is_named(full: ParameterVector, tmp_path: Path) -> None:
     file = tmp_path / "a.safetensors"
     save_torch_file({key: value.bfloat16() for key, value in _state(full).items()}, file)
-    with pytest.raises(NetworkError, match="is bfloat16: expected float32; save its float"):
+    with pytest.raises(NetworkError, match="is BF16: expected F32; save its float"):
         _loaded(file)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.ones(5, dtype=torch.int64), "fc.bias is torch.int64"),
+        (torch.ones(5, dtype=torch.complex64), "fc.bias is torch.complex64"),
+        (torch.full((5,), torch.nan), "fc.bias has values that are not finite"),
+        (torch.full((5,), 1e300, dtype=torch.float64), "fc.bias has values that are not finite"),
+        (torch.ones(5).to_sparse(), "fc.bias is torch.float32, torch.sparse_coo"),
+    ],
+)
+def test_values_that_are_no_weights_are_named(
+    value: torch.Tensor, message: str, full: ParameterVector, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.pt"
+    torch.save({**_state(full), "unused": value}, file)
+    _loaded(file)
+    torch.save({**_state(full), "fc.bias": value}, file)
+    vector = ParameterVector(NETWORK)
+    with pytest.raises(NetworkError, match=message):
+        load_weights(vector, file)
+    assert not vector.packed.any()
+
+
+def test_new_layers_that_there_are_not_are_named(full: ParameterVector, tmp_path: Path) -> None:
+    file = tmp_path / "a.safetensors"
+    save_file(_views(full), file)
+    with pytest.raises(NetworkError, match=r"unknown layer in network.new_layers 'fcc'.*'fc'"):
+        _loaded(file, "fcc")
+
+
+def test_network_with_the_names_of_a_wrapper_takes_its_own_file(tmp_path: Path) -> None:
+    network = Network("own", (4, 4, 2), (Convolution("module.conv", 3, 3), ReLU("relu")))
+    kept, found = ParameterVector(network), ParameterVector(network)
+    kept.initialise(3)
+    save_file(_views(kept), tmp_path / "a.safetensors")
+    load_weights(found, str(tmp_path / "a.safetensors"))
+    np.testing.assert_array_equal(found.packed, kept.packed)
 
 
 def test_half_precision_becomes_single(full: ParameterVector, tmp_path: Path) -> None:

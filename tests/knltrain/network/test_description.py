@@ -64,6 +64,8 @@ def _changed(**changes: Any) -> str:
     [
         ("{", "net.json is no JSON: .*expected a network's description"),
         ("[" * 100_000, "net.json is no JSON"),
+        (_changed().replace("0.01", "NaN"), "net.json is no JSON: NaN is no number of JSON"),
+        (_changed().replace("0.01", "1e400"), "net.json is no JSON: 1e400 is no number"),
         ("[]", "no network's description of format 1, it has list: expected format, input_shape"),
         ("{}", "it has .*: expected format"),
         (_changed(format=2), "no network's description of format 1"),
