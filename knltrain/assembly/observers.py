@@ -84,13 +84,13 @@ def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
 
 
 def writes_result(
-    config: RunConfig, run_folder: Path, data: str, workers: int, threads: int
+    config: RunConfig, run_folder: Path, network: str, data: str, workers: int, threads: int
 ) -> Observer:
-    """Writes result.json: the run's result and settings; `data` is its data set's name."""
+    """Writes result.json: the run's result and settings; `network` and `data` are names."""
     from knltrain.worker import ResultObserver
 
     facts: dict[str, str | int | None] = {
-        "network": config.network.name,
+        "network": network,
         "data": data,
         "method": config.exchange.method,
         "backend": config.backend.name,

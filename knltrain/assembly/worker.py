@@ -169,7 +169,14 @@ def _own_observers(
         evaluates(config, task.dataset, batches, backend, team, steps),
         keeps_checkpoints(config, run_folder, task.identity, batches, team, steps),
         *traces(config, run_folder, team.rank),
-        writes_result(config, run_folder, task.dataset.name, team.workers, threads),
+        writes_result(
+            config,
+            run_folder,
+            task.identity.network.name,
+            task.dataset.name,
+            team.workers,
+            threads,
+        ),
     ]
 
 

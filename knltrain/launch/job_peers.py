@@ -56,7 +56,7 @@ class JobPeers:
         self.others, self.leads = task.tasks - 1, task.rank == 0
         limit_seconds = max(LEAST_PATIENCE_SECONDS, config.exchange.timeout_seconds)
         self._limit_seconds = limit_seconds
-        described = config.model_dump(mode="json")
+        described = _described(config)
         card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described, data)
         self._listener: socket.socket | None = None
         self._rendezvous: Rendezvous | None = None
@@ -196,6 +196,19 @@ def job_peers_of(
         return
     with JobPeers(task, node_share, config, data) as job_peers:
         yield job_peers
+
+
+def _described(config: RunConfig) -> dict[str, Any]:
+    """The configuration, with digests of the files that say what is trained: they must be equal."""
+    described = config.model_dump(mode="json")
+    network = described["network"]
+    for key in ("name", "weights"):
+        file = Path(network[key] or "")
+        if file.suffix and file.is_file():
+            from xxhash import xxh3_128
+
+            network[f"{key} (digest)"] = xxh3_128(file.read_bytes()).hexdigest()
+    return described
 
 
 def _check_seen(run_folder: Path, config: str) -> None:

@@ -55,21 +55,20 @@ def read_config(run_folder: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
         raise RunFolderError(
             f"'{run_folder}' is not the folder of a run: expected a file '{path}' in it"
         )
-    config = load_config(path, overrides)
-    if not config.network.name.endswith(".json"):
-        return config
-    network = config.network.model_copy(update={"name": str(run_folder / NETWORK)})
-    return config.model_copy(update={"network": network})
+    return _with_network_of(run_folder, load_config(path, overrides))
 
 
 def write_network(run_folder: Path, network: Network) -> None:
-    """Write the network's description, with which the run goes on whatever its source becomes."""
+    """Write the network's description: a run of a described network goes on with this one."""
     _write_whole(run_folder / NETWORK, network_to_json(network))
 
 
 def write_config(run_folder: Path, config: RunConfig) -> None:
-    """Write the complete configuration, from which the run can be repeated."""
-    _write_whole(run_folder / CONFIG, to_toml(config))
+    """Write the complete configuration, from which the run can be repeated.
+
+    A described network is that of the folder, which is to be written before.
+    """
+    _write_whole(run_folder / CONFIG, to_toml(_with_network_of(run_folder.resolve(), config)))
 
 
 def write_placement(run_folder: Path, workers: list[dict[str, object]], first: int = 0) -> None:
@@ -105,6 +104,13 @@ def held(run_folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _with_network_of(run_folder: Path, config: RunConfig) -> RunConfig:
+    if not config.network.name.endswith(".json"):
+        return config
+    network = config.network.model_copy(update={"name": str(run_folder / NETWORK)})
+    return config.model_copy(update={"network": network})
 
 
 def _write_whole(path: Path, text: str) -> None:

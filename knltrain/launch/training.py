@@ -91,8 +91,8 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
         if part.node_share.leads:
             folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
             holding.enter_context(held(folder))
-            write_config(folder, part.config)
             write_network(folder, build_network(part.config))
+            write_config(folder, part.config)
         display = display_on(sys.stdout, part.node_share.leads, follow)
         return _carry_out(part, folder, job_peers, memory, kept_fds, heeding, display, resume=False)
 

@@ -19,7 +19,7 @@ import pytest
 from knltrain.cluster import Task
 from knltrain.config import RunConfig, to_toml
 from knltrain.errors import ConfigError, PeerLost, RunFolderError
-from knltrain.launch.job_peers import JobPeers, job_peers_of
+from knltrain.launch.job_peers import JobPeers, _described, job_peers_of
 from knltrain.launch.node_share import ALONE, expected_node_share
 from knltrain.launch.run_folder import CONFIG
 
@@ -86,6 +86,22 @@ def test_all_hear_where_the_run_folder_is_and_where_workers_meet(tmp_path: Path)
     assert first == other
     assert first[0] == tmp_path
     assert (first[1], first[3]) == ("127.0.0.1", "127.0.0.1")
+
+
+def test_files_of_weights_must_be_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where a.pt is another file for the second task, after a while
+    contents = iter((b"one", b"other"))
+
+    def described(chosen: RunConfig) -> dict[str, Any]:
+        Path("a.pt").write_bytes(next(contents))
+        return _described(chosen)
+
+    monkeypatch.setattr("knltrain.launch.job_peers._described", described)
+    chosen = config(network={"name": "lenet", "weights": "a.pt"})
+    error = together(lambda _: None, chosen, chosen)[0]
+    assert isinstance(error, ConfigError)
+    assert "another configuration" in str(error)
+    assert "network.weights (digest) = " in str(error)
 
 
 @pytest.mark.parametrize("there", [None, "another run's"])

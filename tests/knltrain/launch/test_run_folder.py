@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from knltrain.assembly import build_network
 from knltrain.config import load_config
 from knltrain.errors import RunFolderError
 from knltrain.launch.run_folder import (
@@ -17,8 +19,10 @@ from knltrain.launch.run_folder import (
     held,
     read_config,
     write_config,
+    write_network,
     write_placement,
 )
+from knltrain.network.zoo.lenet import lenet
 
 CONFIG = """
 [network]
@@ -31,6 +35,21 @@ batch = 4
 [learning_rate]
 base = 0.01
 """
+
+
+def test_described_network_is_that_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "given.toml").write_text(CONFIG)
+    config = load_config(tmp_path / "given.toml", ["network.name=own.json"])
+    folder = tmp_path / "run"
+    folder.mkdir()
+    network = replace(lenet(), name="own")
+    write_network(folder, network)
+    write_config(folder, config)
+    assert read_config(folder).network.name == str(folder / "network.json")
+    again = load_config(folder / "config.toml")
+    assert build_network(again) == build_network(read_config(folder)) == network
+    moved = folder.rename(tmp_path / "moved")
+    assert build_network(read_config(moved)) == network
 
 
 def test_a_taken_name_gets_a_number(tmp_path: Path) -> None:

@@ -250,7 +250,10 @@ def test_a_run_of_a_described_network_is_evaluated_by_its_folder_alone(
     _finish(start_knltrain("train", "run.toml", *words, cwd=folder))
     own.unlink()
     assert json.loads((folder / "runs/own/network.json").read_text())["name"] == "own"
+    assert json.loads((folder / "runs/own/result.json").read_text())["network"] == "own"
     assert "accuracy" in _finish(start_knltrain("evaluate", "runs/own", cwd=folder))
+    more = ("--set", "train.epochs=3")
+    _finish(start_knltrain("train", "--resume", "runs/own", *more, cwd=folder))
 
 
 @pytest.mark.slow
