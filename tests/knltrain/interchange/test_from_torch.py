@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from knltrain.network.layers import (
     Addition,
     Concatenation,
 )
-from knltrain.network.network import Network
 from vectorized_ops.torch import optimize, plain
 
 from .importing import Forward, images_of, imported_of
@@ -91,17 +89,6 @@ def test_weights_of_losses_are_numbers() -> None:
         from_torch(Branched(), images_of(), 0.3)  # type: ignore[arg-type]
 
 
-def test_modules_called_twice_are_two_layers() -> None:
-    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
-        maps = own.lrn(own.relu(own.first(images)))
-        return own.lrn(own.relu(own.second(maps)))
-
-    children = {"first": nn.Conv2d(2, 2, 1), "second": nn.Conv2d(2, 2, 1)}
-    module = Forward(work, **children, relu=nn.ReLU(), lrn=nn.LocalResponseNorm(3))
-    names = [layer.name for layer in imported_of(module, images_of()).network.layers]
-    assert names == ["first", "relu", "lrn", "second", "relu_1", "lrn_1"]
-
-
 def test_parameters_that_forward_uses_itself_get_layers_of_its_operations() -> None:
     class Own(nn.Module):
         def __init__(self) -> None:
@@ -130,99 +117,9 @@ def test_optimised_module_is_imported_once_it_is_plain() -> None:
     from_torch(plain(optimize(module, keep_memory=False)), images_of())
 
 
-def _of(work: Callable[[Any, torch.Tensor], Any]) -> nn.Module:
-    return Forward(work, conv=nn.Conv2d(2, 2, 1), norm=nn.BatchNorm2d(2))
-
-
-def _shared(own: Any, images: torch.Tensor) -> Any:
-    return own.conv(own.conv(images))
-
-
-class Reversed(torch.autograd.Function):
-    """The gradient is not that of the forward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, maps: torch.Tensor) -> torch.Tensor:
-        return maps.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        return -gradient
-
-
-def _hooked(own: Any, images: torch.Tensor) -> Any:
-    maps = own.conv(images)
-    if maps.requires_grad:
-        maps.register_hook(lambda gradient: 2 * gradient)
-    return maps
-
-
-class Filtered(nn.Module):
-    """A filter that is not trained."""
-
-    def __init__(self, persistent: bool) -> None:
-        super().__init__()
-        self.register_buffer("filter", torch.ones(2, 1, 3, 3), persistent=persistent)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return F.conv2d(images, self.filter, groups=2)  # type: ignore[arg-type]
-
-
-def test_branch_that_nobody_takes_is_left_out() -> None:
-    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
-        own.norm(images)
-        return own.conv(images)
-
-    assert [layer.name for layer in _network(_of(work)).layers] == ["conv"]
-
-
-def test_names_are_made_of_what_names_may_have() -> None:
-    module = Forward(lambda own, images: own._modules["a b"](images))
-    module._modules["a b"] = nn.Conv2d(2, 2, 1)
-    assert [layer.name for layer in _network(module).layers] == ["a_b"]
-    assert [layer.name for layer in _network(nn.Conv2d(2, 2, 1)).layers] == ["conv2d"]
-
-
 def test_example_stays_as_it_is() -> None:
     images = images_of()
     before = images.clone()
-    from_torch(_of(lambda own, images: own.conv(F.relu_(images))), images)
+    module = Forward(lambda own, images: own.conv(F.relu_(images)), conv=nn.Conv2d(2, 2, 1))
+    from_torch(module, images)
     torch.testing.assert_close(images, before)
-
-
-def _network(module: nn.Module) -> Network:
-    return from_torch(module, images_of()).network
-
-
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (_of(lambda own, images: Reversed.apply(own.conv(images))), "gradients of .conv.weight."),
-        (_of(_hooked), "gradients of 'conv.weight' differ .*gradients that are those of the"),
-        (Filtered(persistent=True), "'filter' is none: expected a parameter"),
-        (Filtered(persistent=False), "'filter' is none: expected a parameter"),
-        (_of(lambda own, images: own.conv(images).view(-1, 4, 8, 8)), "has no graph|view to"),
-        (_of(lambda own, images: own.conv(images).mean()), "a mean over axes None"),
-        (_of(lambda own, images: own.conv(images) + images.shape[0]), "a sum with .*expected ano"),
-        (
-            _of(lambda own, images: own.conv(images) + own.conv.bias.view(2, 1, 1)),
-            "view computes from parameters",
-        ),
-        (_of(lambda own, images: torch.cat([images, images], 1)), "cat of one value with itself"),
-        (nn.Sequential(nn.Conv2d(2, 2, 1), nn.Dropout(1.0)), "module '1' .Dropout.: .*rate = 1"),
-        (nn.Sequential(nn.Softmax(1)), r"module '0' \(Softmax\): unknown operation 'softmax'"),
-        (nn.Sequential(nn.Flatten(2)), r"'0' \(Flatten\): flatten to .*expected a flatten of maps"),
-        (nn.Sequential(nn.ReLU(), nn.Flatten()), "output 'flatten' of Sequential has the shape"),
-        (nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool2d(1)), "the shape .N, 2, 1, 1.: expected"),
-        (nn.Linear(8, 3), "linear of feature maps, expected flattened maps or vectors"),
-        (_of(lambda own, images: 2 * own.conv(images)), "importing.py:.*self.work.*'mul'"),
-        (_of(_shared), "'conv.weight' is a parameter of 'conv', too: expected parameters"),
-        (_of(lambda own, images: F.conv2d(images, own.conv.weight * 2)), "from parameters alone"),
-        (_of(lambda own, images: (own.conv(images), images)), "2 outputs in training, and"),
-        (_of(lambda own, images: own.conv(images) if own.training else images), "differ from"),
-        (_of(lambda own, images: own.conv(images) / 0), "unknown operation 'div'"),
-    ],
-)
-def test_what_a_network_cannot_express_is_named(module: nn.Module, message: str) -> None:
-    with pytest.raises(NetworkError, match=message):
-        from_torch(module, images_of())

@@ -1,0 +1,269 @@
+"""Makes layers of the operations of a module's forward pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+from torch import fx, nn
+
+from knltrain.errors import NetworkError, unknown_name
+from knltrain.interchange.exported_graph import (
+    ExportedGraph,
+    Operation,
+    is_tensor,
+    shape_of,
+)
+from knltrain.interchange.reshaping import (
+    RESHAPING,
+    WITHOUT_EFFECT,
+    form_behind,
+    form_reshaped,
+)
+from knltrain.interchange.torch_terms import READERS, WHOLE_MODULES, Call, Reader
+from knltrain.network.graph import Output
+from knltrain.network.layers import IMAGES, Layer
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value of the module's graph: the layer whose output it is, and its form in PyTorch."""
+
+    layer: str
+    form: str
+
+
+@final
+class ModuleReading:
+    """The `layers` of a module, and `keys`: the name of each parameter -> its name in the state."""
+
+    def __init__(self, graph: ExportedGraph, module: nn.Module) -> None:
+        self.layers: list[Layer] = []
+        self.keys: dict[str, str] = {}
+        self._graph, self._module = graph, module
+        self._values = {graph.images: _Value(IMAGES, "map")}
+        self._names = {IMAGES}
+        self._owners: dict[int, str] = {}
+        needed = _needed(graph)
+        for operations in _by_layer(graph):
+            if needed.isdisjoint(each.node for each in operations):
+                continue
+            if len(operations) > 1 or operations[0].module_class in WHOLE_MODULES:
+                self._read_whole(operations)
+            else:
+                self._read(operations[0])
+
+    def outputs(self, auxiliary_weights: Sequence[float]) -> tuple[Output, ...]:
+        """The network's outputs."""
+        nodes = self._graph.outputs
+        try:
+            weights = (1.0, *map(float, auxiliary_weights))
+        except (TypeError, ValueError):
+            raise NetworkError(
+                f"auxiliary_weights = {auxiliary_weights!r}: expected numbers, as in (0.3, 0.3)"
+            ) from None
+        if len(nodes) != len(weights):
+            raise NetworkError(
+                f"{type(self._module).__name__} has {len(nodes)} outputs in training, and "
+                f"auxiliary_weights = {weights[1:]}: expected a weight for each "
+                "output but the first, such as 0.3"
+            )
+        values = [self._values.get(node) for node in nodes]
+        for node, value in zip(nodes, values, strict=True):
+            if value is None or value.form not in ("map", "vector"):
+                raise NetworkError(
+                    f"output '{node}' of {type(self._module).__name__} has the shape "
+                    f"(N, {', '.join(map(str, shape_of(node) or ()))}): expected logits "
+                    "(N, classes) of a dense layer, or a flattened mean of maps"
+                )
+        return tuple(
+            Output(value.layer, weight)
+            for value, weight in zip(values, weights, strict=True)
+            if value is not None
+        )
+
+    def _read(self, operation: Operation) -> None:
+        kind = operation.operator.removesuffix("_")
+        (node, *others) = self._sources(operation)
+        before = self._values[node]
+        if kind in WITHOUT_EFFECT:
+            self._values[operation.node] = before
+            return
+        if kind in RESHAPING:
+            self._values[operation.node] = self._reshaped(operation, node)
+            return
+        reader = READERS.get(kind)
+        if reader is None:
+            raise NetworkError(
+                f"{operation.where}: {unknown_name('operation', operation.operator, READERS)}"
+            )
+        values = [before, *(self._values[other] for other in others)]
+        self._check_forms(operation, reader, values)
+        layer = _placed(operation, partial(reader.layer, self._call(operation, values)))
+        if layer is None:
+            self._values[operation.node] = before
+            return
+        self._add(layer, operation, before)
+        for argument, role in reader.tensors.items():
+            tensor = operation.arguments[argument]
+            if tensor is not None:
+                self._take(f"{layer.name}.{role}", tensor, operation)
+
+    def _read_whole(self, operations: Sequence[Operation]) -> None:
+        """Make one layer of all operations of a module."""
+        first, last = operations[0], operations[-1]
+        inside = {operation.node for operation in operations}
+        (source,) = {node for each in operations for node in self._sources(each, inside)}
+        before = self._values[source]
+        make = partial(WHOLE_MODULES[first.module_class], self._named(first), (before.layer,))
+        layer = _placed(first, partial(make, self._module.get_submodule(first.module)))
+        assert layer is not None
+        self._add(layer, last, before)
+
+    def _sources(self, operation: Operation, inside: Set[fx.Node] = frozenset()) -> list[fx.Node]:
+        """The values that an operation takes, but for parameters and those `inside`."""
+        found: list[fx.Node] = []
+        fx.node.map_arg(operation.arguments, found.append)
+        known = self._graph.tensors.keys() | inside
+        sources = [node for node in found if is_tensor(node) and node not in known]
+        for node in sources:
+            if node not in self._values:
+                raise NetworkError(
+                    f"{operation.where}: {operation.operator} takes '{node}', which is no output "
+                    "of a layer: expected layers of images and parameters only"
+                )
+        if not sources and not inside:
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} computes from parameters alone: expected "
+                "parameters as they are, without normalisation or parametrisation"
+            )
+        return sources
+
+    def _reshaped(self, operation: Operation, node: fx.Node) -> _Value:
+        before, shape, wanted = self._values[node], shape_of(node), shape_of(operation.node)
+        form = form_reshaped(before.form, shape, wanted) if shape and wanted else None
+        if form is None:
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} to "
+                f"{tuple(operation.node.meta['val'].shape)}, expected a flatten of maps behind the "
+                "first axis, before the first dense layer or behind global pooling"
+            )
+        return _Value(before.layer, form)
+
+    def _check_forms(self, operation: Operation, reader: Reader, values: Sequence[_Value]) -> None:
+        forms = {value.form for value in values}
+        if len(forms) > 1 or not forms <= set(reader.takes):
+            found = " and ".join(_FORMS[form] for form in sorted(forms))
+            expected = " or ".join(_FORMS[form] for form in reader.takes)
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} of {found}, expected {expected}"
+            )
+
+    def _call(self, operation: Operation, values: Sequence[_Value]) -> Call:
+        shapes = {}
+        for key, value in operation.arguments.items():
+            if isinstance(value, fx.Node) and is_tensor(value):
+                own = tuple(value.meta["val"].shape)
+                shapes[key] = own if value in self._graph.tensors else shape_of(value) or ()
+        return Call(
+            self._named(operation),
+            tuple(value.layer for value in values),
+            operation.arguments,
+            shapes,
+            operation.where,
+        )
+
+    def _add(self, layer: Layer, operation: Operation, before: _Value) -> None:
+        if len(set(layer.inputs)) < len(layer.inputs):
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} of one value with itself, expected "
+                "different values"
+            )
+        self.layers.append(layer)
+        self._names.add(layer.name)
+        form = form_behind(layer, before.form, shape_of(operation.node) or ())
+        self._values[operation.node] = _Value(layer.name, form)
+
+    def _take(self, name: str, node: fx.Node, operation: Operation) -> None:
+        """Note whose parameter a tensor is; NetworkError if it is another layer's already."""
+        key = self._graph.tensors.get(node)
+        if key is None:
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} with computed parameters: expected "
+                "parameters of the module"
+            )
+        is_statistic = name.rpartition(".")[2].startswith("running_")
+        if is_statistic == (key in self._graph.trained):
+            kind = "a buffer" if is_statistic else "a parameter, a network trains all"
+            raise NetworkError(f"{operation.where}: '{key}' is none: expected {kind}")
+        owner = self._owners.setdefault(self._graph.values[key].data_ptr(), name)
+        if owner != name:
+            raise NetworkError(
+                f"{operation.where}: '{key}' is a parameter of '{owner.rpartition('.')[0]}', too: "
+                "expected parameters of its own, a network does not share them"
+            )
+        self.keys[name] = key
+
+    def _named(self, operation: Operation) -> str:
+        """A name for an operation's layer: its module's, or its own within the module's."""
+        own = operation.operator.removesuffix("_")
+        is_leaf = operation.module_class.startswith("torch.nn.modules.")
+        module = _NOT_IN_NAMES.sub("_", operation.module)
+        wanted = module if is_leaf and module else ".".join(filter(None, (module, own)))
+        name, count = wanted, 0
+        while name in self._names:
+            count += 1
+            name = f"{wanted}_{count}"
+        return name
+
+
+_FORMS = {
+    "map": "feature maps",
+    "mean": "means of maps that are not flattened",
+    "flat": "flattened maps",
+    "vector": "vectors",
+}
+
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_/.-]")
+
+
+def _needed(graph: ExportedGraph) -> set[fx.Node]:
+    """The values that an output needs."""
+    sources = {each.node: each.arguments for each in graph.operations}
+    needed: set[fx.Node] = set()
+    waiting = list(graph.outputs)
+    while waiting:
+        node = waiting.pop()
+        if node not in needed:
+            needed.add(node)
+            fx.node.map_arg(sources.get(node, ()), waiting.append)
+    return needed
+
+
+def _placed(operation: Operation, make: Callable[[], Layer | None]) -> Layer | None:
+    """Make a layer; its errors name the place."""
+    try:
+        return make()
+    except NetworkError as error:
+        if str(error).startswith(operation.where):
+            raise
+        raise NetworkError(f"{operation.where}: {error}") from None
+
+
+def _by_layer(graph: ExportedGraph) -> Iterator[list[Operation]]:
+    """The operations in order, those of a module that is one layer together."""
+    together: list[Operation] = []
+    for operation in graph.operations:
+        if together and operation.call != together[0].call:
+            yield together
+            together = []
+        if operation.module_class in WHOLE_MODULES:
+            together.append(operation)
+        else:
+            yield [operation]
+    if together:
+        yield together
