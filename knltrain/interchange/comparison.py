@@ -49,7 +49,9 @@ def check_same(
     _check_near(network.name, "outputs", found, expected, TOLERANCE)
     for values in (found, expected):
         if values.requires_grad:
-            weights = torch.linspace(-1, 1, values.numel()).reshape(values.shape)
+            weights = torch.linspace(
+                -1, 1, values.numel(), dtype=torch.float32, device="cpu"
+            ).reshape(values.shape)
             (values * weights).sum().backward()
     tensors = dict(module.named_parameters(remove_duplicate=False))
     for spec in network.parameters:
