@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,9 @@ _NOT_THE_USERS: Final = (
     *(_TORCH, str(Path(__file__).parent), str(Path(warnings.__file__).parent) + os.sep, "<"),
 )
 """Where code is that no user has written: PyTorch, this package, and Python itself."""
+
+_IN_ORDER: Final = (None, tuple, list, namedtuple)
+"""What a forward may return: a tensor, or several in order, in the terms of PyTorch's trees."""
 
 _FRAME: Final = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in .+\n\s*(?P<code>.*)')
 
@@ -105,6 +109,12 @@ class ExportedGraph:
         number of images are left out, and so are the counters of batch normalisations.
         """
         returned = signature.user_outputs
+        kind = program.call_spec.out_spec.type
+        if kind not in _IN_ORDER:
+            raise NetworkError(
+                f"{type(module).__name__} returns a {kind.__name__}, whose values have no order: "
+                "expected logits (N, classes), alone or first of a tuple"
+            )
         if not returned or not all(isinstance(name, str) for name in returned):
             raise NetworkError(
                 f"{type(module).__name__} returns {returned}: expected logits (N, classes), alone "

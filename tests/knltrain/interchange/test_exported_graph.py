@@ -91,7 +91,8 @@ def _branching(own: Any, images: torch.Tensor) -> Any:
         (_viewing, "relu_ changes in place what is also seen as 'conv2d' afterwards"),
         (_viewed_twice, "dropout_ changes in place what is also seen as 'view' afterwards"),
         (_branching, "has no graph .*depend on the values .*test_exported_graph.py:.*_branching"),
-        (lambda own, images: {}, "returns .*: expected logits"),
+        (lambda own, images: (), "returns .*: expected logits"),
+        (lambda own, images: {"b": images, "a": images}, "returns a dict, whose values have no or"),
     ],
 )
 def test_what_has_no_graph_is_named(work: Any, message: str) -> None:
