@@ -72,26 +72,35 @@ def check_run(config: RunConfig) -> RunSize:
     )
 
 
-def starting_parameters(config: RunConfig) -> tuple[ParameterVector, tuple[str, ...]]:
-    """The parameters that a new run starts from, and notes: those of a file, or drawn by the seed.
+def starting_parameters(config: RunConfig, network: Network) -> ParameterVector:
+    """The parameters that a new run starts from: those of a file, or drawn by the seed.
 
     Raises NetworkError for a file that does not fit.
     """
     from knltrain.network.parameters import ParameterVector
 
-    parameters = ParameterVector(build_network(config))
+    parameters = ParameterVector(network)
     parameters.initialise(config.seed)
-    chosen = config.network
-    if chosen.weights is None:
-        return parameters, ()
-    from knltrain.interchange.weights import load_weights
-
-    return parameters, load_weights(parameters, Path(chosen.weights), chosen.new_layers)
+    _load_weights(config, parameters)
+    return parameters
 
 
 def check_weights(config: RunConfig) -> tuple[str, ...]:
     """Refuse a file of weights that does not fit, before anything is started; return notes."""
-    return () if config.network.weights is None else starting_parameters(config)[1]
+    if config.network.weights is None:
+        return ()
+    from knltrain.network.parameters import ParameterVector
+
+    return _load_weights(config, ParameterVector(build_network(config)))
+
+
+def _load_weights(config: RunConfig, parameters: ParameterVector) -> tuple[str, ...]:
+    chosen = config.network
+    if chosen.weights is None:
+        return ()
+    from knltrain.interchange.weights import load_weights
+
+    return load_weights(parameters, chosen.weights, chosen.new_layers)
 
 
 def check_period(method: Method, steps: int) -> None:

@@ -196,7 +196,7 @@ def _start(
 
     identity = task.identity
     if resumed is None:
-        parameters, _ = starting_parameters(config)
+        parameters = starting_parameters(config, identity.network)
         return 0, WorkerState(0, parameters.packed, parameters.packed, {}, {})
     checkpoint = newest_checkpoint(resumed, identity.network)
     state = load_worker_state(

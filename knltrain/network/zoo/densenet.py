@@ -6,7 +6,6 @@ from knltrain.network.layers import (
     AveragePooling,
     BatchNormalisation,
     Concatenation,
-    Convolution,
     Dense,
     GlobalAveragePooling,
     Layer,
@@ -14,6 +13,7 @@ from knltrain.network.layers import (
     ReLU,
 )
 from knltrain.network.network import Network
+from knltrain.network.zoo.convolving import unbiased
 
 
 def densenet121(classes: int = 1000) -> Network:
@@ -46,7 +46,7 @@ def _densenet(
 ) -> Network:
     """`growth` channels are added by each of the `blocks`' layers."""
     layers: list[Layer] = [
-        _convolution("features/conv0", filters, 7, stride=2),
+        unbiased("features/conv0", filters, 7, stride=2),
         BatchNormalisation("features/norm0"),
         ReLU("features/relu0"),
         MaxPooling("features/pool0", kernel=3, stride=2, padding=1),
@@ -73,10 +73,10 @@ def _dense_layer(name: str, source: str, growth: int) -> list[Layer]:
     return [
         BatchNormalisation(f"{name}/norm1", inputs=(source,)),
         ReLU(f"{name}/relu1"),
-        _convolution(f"{name}/conv1", 4 * growth, 1),
+        unbiased(f"{name}/conv1", 4 * growth, 1),
         BatchNormalisation(f"{name}/norm2"),
         ReLU(f"{name}/relu2"),
-        _convolution(f"{name}/conv2", growth, 3),
+        unbiased(f"{name}/conv2", growth, 3),
         Concatenation(f"{name}/cat", (source, f"{name}/conv2")),
     ]
 
@@ -85,12 +85,6 @@ def _transition(name: str, filters: int) -> list[Layer]:
     return [
         BatchNormalisation(f"{name}/norm"),
         ReLU(f"{name}/relu"),
-        _convolution(f"{name}/conv", filters, 1),
+        unbiased(f"{name}/conv", filters, 1),
         AveragePooling(f"{name}/pool", kernel=2, stride=2),
     ]
-
-
-def _convolution(name: str, filters: int, kernel: int, stride: int = 1) -> Convolution:
-    return Convolution(
-        *(name, filters, kernel, stride), padding=kernel // 2, bias=False, initialiser="msra"
-    )

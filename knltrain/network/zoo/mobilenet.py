@@ -5,7 +5,6 @@ from __future__ import annotations
 from knltrain.network.layers import (
     Addition,
     BatchNormalisation,
-    Convolution,
     Dense,
     Dropout,
     GlobalAveragePooling,
@@ -13,6 +12,7 @@ from knltrain.network.layers import (
     ReLU,
 )
 from knltrain.network.network import Network
+from knltrain.network.zoo.convolving import unbiased
 
 _FIRST = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2))
 _LAST = ((1024, 2), (1024, 1))
@@ -77,13 +77,7 @@ def _normalised(
     ceiling: float = float("inf"),
 ) -> list[Layer]:
     return [
-        Convolution(
-            *(name, filters, kernel, stride),
-            padding=kernel // 2,
-            groups=groups,
-            bias=False,
-            initialiser="msra",
-        ),
+        unbiased(name, filters, kernel, stride, groups),
         BatchNormalisation(f"{name}/bn"),
         ReLU(f"{name}/relu", ceiling=ceiling),
     ]

@@ -8,13 +8,13 @@ from itertools import groupby
 from knltrain.network.layers import (
     Addition,
     BatchNormalisation,
-    Convolution,
     Dense,
     GlobalAveragePooling,
     Layer,
     ReLU,
 )
 from knltrain.network.network import Network
+from knltrain.network.zoo.convolving import unbiased
 
 
 def regnet_x_400mf(classes: int = 1000) -> Network:
@@ -85,13 +85,6 @@ def _normalised(
     inputs: tuple[str, ...] = (),
 ) -> list[Layer]:
     return [
-        Convolution(
-            *(name, filters, kernel, stride),
-            padding=kernel // 2,
-            groups=groups,
-            bias=False,
-            initialiser="msra",
-            inputs=inputs,
-        ),
+        unbiased(name, filters, kernel, stride, groups, inputs),
         BatchNormalisation(f"{name}/bn"),
     ]

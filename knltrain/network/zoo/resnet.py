@@ -16,6 +16,7 @@ from knltrain.network.layers import (
     ReLU,
 )
 from knltrain.network.network import Network
+from knltrain.network.zoo.convolving import unbiased
 
 WIDTHS: Final = (64, 128, 256, 512)
 """Of the 3x3 convolutions in each of the four stages, before they are widened."""
@@ -193,16 +194,6 @@ def _normalised(
     scale: float = 1.0,
 ) -> tuple[Layer, ...]:
     return (
-        Convolution(
-            convolution,
-            kernel.filters,
-            kernel.size,
-            kernel.stride,
-            padding=kernel.size // 2,
-            groups=kernel.groups,
-            bias=False,
-            initialiser="msra",
-            inputs=inputs,
-        ),
+        unbiased(convolution, kernel.filters, kernel.size, kernel.stride, kernel.groups, inputs),
         BatchNormalisation(normalisation, initial_scale=scale),
     )

@@ -15,6 +15,33 @@ def test_networks_bear_the_names_that_they_are_chosen_by(name: str) -> None:
     assert network_named(name).name == name
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters", "multiply_adds", "statistics"),
+    [
+        ("squeezenet-1.0", 1_248_424, 819, 0),
+        ("squeezenet-1.1", 1_235_496, 349, 0),
+        ("densenet-121", 7_978_856, 2834, 83_648),
+        ("densenet-161", 28_681_000, 7728, 219_936),
+        ("densenet-169", 14_149_480, 3360, 158_400),
+        ("densenet-201", 20_013_928, 4291, 229_056),
+        ("mobilenet-v1", 4_231_976, 568.7, 21_888),
+        ("mobilenet-v2", 3_504_872, 301, 34_112),
+        ("regnet-x-400mf", 5_495_976, 414, 37_856),
+        ("regnet-x-8gf", 39_572_648, 7995, 90_464),
+    ],
+)
+def test_size_and_cost_are_the_published_ones(
+    name: str, parameters: int, multiply_adds: float, statistics: int
+) -> None:
+    """num_params and _ops of torchvision, and counts of its modules."""
+    network = network_named(name)
+    assert network.parameter_count == parameters
+    assert network.flops_per_image / 2e6 == pytest.approx(multiply_adds, rel=5e-3)
+    assert network.statistic_count == statistics
+    assert network.output_shape == (1000,)
+    assert network_named(name, classes=7).output_shape == (7,)
+
+
 def test_network_of_a_file_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "own.json"
     file.write_text(network_to_json(lenet(classes=3)))
