@@ -19,9 +19,10 @@ from knltrain.errors import ConfigError
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.backends.torch.execution import Execution
-    from knltrain.cluster import MeetingPoint
+    from knltrain.cluster.worker import MeetingPoint
     from knltrain.communication.internode.collective import NodeCollective
-    from knltrain.communication.internode.wire import WireFormat, WireKernels
+    from knltrain.communication.internode.wire.formats import WireKernels
+    from knltrain.communication.internode.wire.wire_format import WireFormat
     from knltrain.data.dataset import Dataset
     from knltrain.data.extent import Extent
     from knltrain.exchange.rules.averaged_center import AverageKernels
@@ -95,7 +96,7 @@ class Kernels:
     @property
     def wire(self) -> WireKernels:
         """Wire formats between nodes."""
-        from knltrain.communication.internode.wire import WireKernels
+        from knltrain.communication.internode.wire.formats import WireKernels
 
         return WireKernels(self._module("wire"), self._module("top_k"))
 
@@ -267,21 +268,21 @@ def between_nodes(
 
 def bfloat16(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
     """The upper half of each float32."""
-    from knltrain.communication.internode.wire import Bfloat16
+    from knltrain.communication.internode.wire.formats import Bfloat16
 
     return Bfloat16(kernels.wire.rounding)
 
 
 def int8(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
     """One byte for each value."""
-    from knltrain.communication.internode.wire import Int8
+    from knltrain.communication.internode.wire.formats import Int8
 
     return Int8(kernels.wire.rounding)
 
 
 def top_k(config: RunConfig, kernels: Kernels, size: int) -> WireFormat:
     """The values that are largest by magnitude."""
-    from knltrain.communication.internode.wire import TopK
+    from knltrain.communication.internode.wire.formats import TopK
 
     return TopK(kernels.wire.choosing, config.exchange.wire_top_share or TOP_SHARE, size)
 

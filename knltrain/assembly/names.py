@@ -19,7 +19,7 @@ from knltrain.network.zoo.networks import NETWORKS, network_named
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.communication.internode.collective import NodeCollective
-    from knltrain.communication.internode.wire import WireFormat
+    from knltrain.communication.internode.wire.wire_format import WireFormat
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.strategies.method import Method
     from knltrain.optimizers.optimizer import Optimizer
@@ -134,7 +134,7 @@ def written_for_the_wire(
     wire_format = build_wire_format(config, size)
     if wire_format is None:
         return collective
-    from knltrain.communication.internode.wire import CompressedCollective
+    from knltrain.communication.internode.wire.compressed import CompressedCollective
 
     return CompressedCollective(collective, wire_format, size)
 

@@ -9,11 +9,11 @@ from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
-    from knltrain.checkpoint import RunIdentity
+    from knltrain.checkpoint.contents import RunIdentity
     from knltrain.data.dataset import Dataset
     from knltrain.data.order import ShardedBatches
     from knltrain.exchange.transports.team import Team
-    from knltrain.worker import Observer
+    from knltrain.worker.observer import Observer
 
 
 def logs_metrics(
@@ -21,7 +21,7 @@ def logs_metrics(
 ) -> Observer:
     """Writes metrics-<rank>.jsonl; records after the resumed step are dropped."""
     from knltrain.metrics import MetricsLog
-    from knltrain.worker import MetricsObserver
+    from knltrain.worker.run_files import MetricsObserver
 
     log = MetricsLog(
         run_folder,
@@ -43,7 +43,7 @@ def evaluates(
 ) -> Observer:
     """Evaluates as often as `[evaluation]` says, and after the last step."""
     from knltrain.evaluation import Evaluator
-    from knltrain.worker import DueSteps, EvaluationObserver
+    from knltrain.worker.periodic import DueSteps, EvaluationObserver
 
     period = config.evaluation.every_epochs * batches.steps_per_epoch
     # The backend is compiled for a worker's share of the training batch, and takes no more.
@@ -60,8 +60,8 @@ def keeps_checkpoints(
     total_steps: int,
 ) -> Observer:
     """Writes checkpoints as often as `[checkpoint]` says, and after the last step."""
-    from knltrain.checkpoint import CheckpointWriter
-    from knltrain.worker import CheckpointObserver, DueSteps
+    from knltrain.checkpoint.writer import CheckpointWriter
+    from knltrain.worker.periodic import CheckpointObserver, DueSteps
 
     period = config.checkpoint.every_epochs * batches.steps_per_epoch
     writer = CheckpointWriter(run_folder, identity, team, config.checkpoint.keep)
@@ -70,7 +70,7 @@ def keeps_checkpoints(
 
 def writes_plan(run_folder: Path) -> Observer:
     """Writes plan.json: the decisions that the backend made when it was built."""
-    from knltrain.worker import PlanObserver
+    from knltrain.worker.run_files import PlanObserver
 
     return PlanObserver(run_folder)
 
@@ -87,7 +87,7 @@ def writes_result(
     config: RunConfig, run_folder: Path, network: str, data: str, workers: int, threads: int
 ) -> Observer:
     """Writes result.json: the run's result and settings; `network` and `data` are names."""
-    from knltrain.worker import ResultObserver
+    from knltrain.worker.run_files import ResultObserver
 
     facts: dict[str, str | int | None] = {
         "network": network,
@@ -111,7 +111,7 @@ def _between_nodes(config: RunConfig) -> dict[str, str | int]:
     node.
     """
     from knltrain.assembly.names import build_wire_format, network_size, plain_method
-    from knltrain.communication.internode.wire import sent_bytes
+    from knltrain.communication.internode.wire.traffic import sent_bytes
 
     nodes, size = config.total_nodes, network_size(config)
     if nodes == 1:

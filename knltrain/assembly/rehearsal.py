@@ -25,8 +25,8 @@ from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.team_factory import TeamFactory
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.vectors import aligned_zeros
-from knltrain.worker import RunProgress, Termination
 from knltrain.worker.requests import BoardRequests
+from knltrain.worker.termination import RunProgress, Termination
 
 _EXCHANGED_VALUES: Final = 4096
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from knltrain.assembly import factories
 from knltrain.assembly.methods import strategy_of
 from knltrain.assembly.names import network_size, plain_method, written_for_the_wire
-from knltrain.cluster import MeetingPoint
+from knltrain.cluster.worker import MeetingPoint
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.exchange.transports.team_factory import TeamFactory

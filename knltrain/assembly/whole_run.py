@@ -15,7 +15,8 @@ from knltrain.errors import CheckpointError, ConfigError
 from knltrain.network.network import Network
 
 if TYPE_CHECKING:
-    from knltrain.checkpoint import Checkpoint, RunIdentity
+    from knltrain.checkpoint.contents import RunIdentity
+    from knltrain.checkpoint.reader import Checkpoint
     from knltrain.data.contents import DataContents
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.strategies.method import Method
@@ -190,7 +191,8 @@ def check_resumable(
     Damaged checkpoints are set aside only if the run can be resumed, so that the newest is whole
     afterwards. `data` are the contents of the data set now.
     """
-    from knltrain.checkpoint import check_identity, load_checkpoint, newest_whole, set_aside
+    from knltrain.checkpoint.newest import newest_whole, set_aside
+    from knltrain.checkpoint.reader import check_identity, load_checkpoint
 
     folder, damaged = newest_whole(run_folder)
     if folder is None:
@@ -266,14 +268,15 @@ def identity_of(
     config: RunConfig, network: Network, workers: int, data: DataContents | None = None
 ) -> RunIdentity:
     """The identity of the run in its checkpoints."""
-    from knltrain.checkpoint import RunIdentity
+    from knltrain.checkpoint.contents import RunIdentity
 
     return RunIdentity(network, workers, config.exchange.method, config.seed, data)
 
 
 def newest_checkpoint(run_folder: Path, network: Network) -> Checkpoint:
     """The checkpoint to resume from; `CheckpointError` if there is none or it is damaged."""
-    from knltrain.checkpoint import latest_checkpoint, load_checkpoint
+    from knltrain.checkpoint.folders import latest_checkpoint
+    from knltrain.checkpoint.reader import load_checkpoint
 
     folder = latest_checkpoint(run_folder)
     if folder is None:

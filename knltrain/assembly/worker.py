@@ -35,7 +35,7 @@ from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
-    from knltrain.checkpoint import RunIdentity, WorkerState
+    from knltrain.checkpoint.contents import RunIdentity, WorkerState
     from knltrain.clocks import Clocks
     from knltrain.data.dataset import Dataset
     from knltrain.data.order import ShardedBatches
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from knltrain.exchange.transports.team import Team
     from knltrain.optimizers.optimizer import Optimizer
     from knltrain.vectors import FloatArray
-    from knltrain.worker import Observer, Worker
+    from knltrain.worker.loop import Worker
+    from knltrain.worker.observer import Observer
     from knltrain.worker.requests import Requests
 
 
@@ -65,7 +66,7 @@ def build_worker(
     """
     from knltrain.clocks import Clocks
     from knltrain.optimizers.layerwise import LayerwiseOptimizer, OptimizerPlaceholder
-    from knltrain.worker import Worker
+    from knltrain.worker.loop import Worker
 
     clocks = Clocks.over(team.clocks)
     task = _task(config, team, clocks)
@@ -192,7 +193,8 @@ def _start(
     Parameters are drawn from the seed or those of a file, or come from the newest checkpoint in
     `resumed`.
     """
-    from knltrain.checkpoint import WorkerState, load_worker_state
+    from knltrain.checkpoint.contents import WorkerState
+    from knltrain.checkpoint.reader import load_worker_state
 
     identity = task.identity
     if resumed is None:

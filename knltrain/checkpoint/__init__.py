@@ -11,29 +11,3 @@ It is written under a temporary name and renamed when complete, and renamed agai
 removed, so a writer never leaves a partial folder of that name. Each file has a digest of its
 content, which detects damage on the disk.
 """
-
-from knltrain.checkpoint.contents import RunIdentity, WorkerState
-from knltrain.checkpoint.folders import by_step, folder_at, latest_checkpoint
-from knltrain.checkpoint.newest import newest_whole, set_aside
-from knltrain.checkpoint.reader import (
-    Checkpoint,
-    check_identity,
-    load_checkpoint,
-    load_worker_state,
-)
-from knltrain.checkpoint.writer import CheckpointWriter
-
-__all__ = [
-    "Checkpoint",
-    "CheckpointWriter",
-    "RunIdentity",
-    "WorkerState",
-    "by_step",
-    "check_identity",
-    "folder_at",
-    "latest_checkpoint",
-    "load_checkpoint",
-    "load_worker_state",
-    "newest_whole",
-    "set_aside",
-]

@@ -14,7 +14,7 @@ from affinity.standard_streams import secure_standard_streams
 from knltrain import __version__
 from knltrain.cli import bench, doctor, evaluate, launch, methods, networks, topology, train, warmup
 from knltrain.cli.saying import say
-from knltrain.cluster import check_compiling_settings
+from knltrain.cluster.variables import check_compiling_settings
 from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
 from vectorized_ops.errors import OperationError
 

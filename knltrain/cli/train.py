@@ -82,7 +82,7 @@ def _carry_out(run: Callable[[], Path]) -> None:
 
 def _tell_outcome(run_folder: Path) -> None:
     """Draw the curves and print the figures, as far as they could be written."""
-    from knltrain.cluster import this_task
+    from knltrain.cluster.task import this_task
     from knltrain.errors import RunFolderError
     from knltrain.report import draw_curves, summary
 

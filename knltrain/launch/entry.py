@@ -22,13 +22,15 @@ from affinity import (
 from affinity.standard_streams import secure_standard_streams
 from knltrain.assembly import build_worker
 from knltrain.assembly.teams import build_team
-from knltrain.cluster import WorkerIdentity, worker_identity
+from knltrain.cluster.worker import WorkerIdentity, worker_identity
 from knltrain.communication.mpi.placed_window import window_remarks
 from knltrain.errors import KnltrainError, MisplacedMemory
 from knltrain.evaluation import Evaluation
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
-from knltrain.worker import Observer, RunResult, WorkerView
+from knltrain.worker.observer import Observer
+from knltrain.worker.result import RunResult
+from knltrain.worker.view import WorkerView
 from vectorized_ops.numba.compiling.all_cores import Progress
 from vectorized_ops.numba.compiling.autotuning import TUNING
 from vectorized_ops.numba.compiling.journal import JOURNAL, told

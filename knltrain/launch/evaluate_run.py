@@ -9,7 +9,8 @@ from typing import Final
 
 from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.assembly import build_backend, build_dataset, build_network, check_data
-from knltrain.checkpoint import Checkpoint, by_step, load_checkpoint
+from knltrain.checkpoint.folders import by_step
+from knltrain.checkpoint.reader import Checkpoint, load_checkpoint
 from knltrain.config import RunConfig
 from knltrain.errors import CheckpointError, ConfigError, DamagedCheckpoint
 from knltrain.evaluation import Evaluation, Evaluator

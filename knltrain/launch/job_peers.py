@@ -14,7 +14,8 @@ from typing import Any, final
 
 from affinity import allowed_cpus
 from knltrain import __version__
-from knltrain.cluster import MeetingPoint, Task
+from knltrain.cluster.task import Task
+from knltrain.cluster.worker import MeetingPoint
 from knltrain.communication.rendezvous.rendezvous import Rendezvous
 from knltrain.communication.shared_memory.descriptor_passing import DescriptorServer, fd_behind
 from knltrain.config import RunConfig

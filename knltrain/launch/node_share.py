@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from affinity import format_cpulist, parse_cpulist
-from knltrain.cluster import Task
+from knltrain.cluster.task import Task
 from knltrain.data.contents import DataContents
 from knltrain.errors import ConfigError
 

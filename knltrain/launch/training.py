@@ -14,8 +14,10 @@ from typing import Final
 
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
 from knltrain.assembly import build_network, check_resumable, check_weights, strategy_of
-from knltrain.checkpoint import folder_at, latest_checkpoint
-from knltrain.cluster import JobEnd, MeetingPoint, Task, WorkerIdentity, this_task
+from knltrain.checkpoint.folders import folder_at, latest_checkpoint
+from knltrain.cluster.job_end import JobEnd
+from knltrain.cluster.task import Task, this_task
+from knltrain.cluster.worker import MeetingPoint, WorkerIdentity
 from knltrain.communication.mpi.shared_files import SharedFiles
 from knltrain.config import RunConfig
 from knltrain.errors import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 from knltrain.backends.backend import Backend
-from knltrain.checkpoint import WorkerState
+from knltrain.checkpoint.contents import WorkerState
 from knltrain.clocks import Clocks
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Final, final
 
-from knltrain.checkpoint import CheckpointWriter
+from knltrain.checkpoint.writer import CheckpointWriter
 from knltrain.errors import CheckpointError
 from knltrain.evaluation import Evaluator
 from knltrain.files.essential import CHECKPOINT

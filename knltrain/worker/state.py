@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knltrain.checkpoint import WorkerState
+from knltrain.checkpoint.contents import WorkerState
 from knltrain.worker.view import WorkerView
 
 

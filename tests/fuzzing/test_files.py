@@ -14,8 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from knltrain.checkpoint import RunIdentity
-from knltrain.checkpoint.contents import WITHOUT_DIGESTS
+from knltrain.checkpoint.contents import WITHOUT_DIGESTS, RunIdentity
 from knltrain.checkpoint.reader import load_checkpoint, load_worker_state
 from knltrain.config.reading import load_config
 from knltrain.data.idx import read_idx

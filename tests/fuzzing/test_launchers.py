@@ -8,8 +8,10 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from knltrain.cluster import launched_mpi_job, this_task, worker_identity
 from knltrain.cluster.host_list import MOST_HOSTS, hosts_of
+from knltrain.cluster.mpi_job import launched_mpi_job
+from knltrain.cluster.task import this_task
+from knltrain.cluster.worker import worker_identity
 from knltrain.communication.mpi.process_manager import ProcessManager
 from knltrain.communication.rendezvous.fence import Fence
 from knltrain.communication.rendezvous.key_value_store import InMemoryStore

@@ -32,7 +32,7 @@ from knltrain.bench.exchange.sizes import FLOAT_BYTES, fitting, format_size
 from knltrain.bench.exchange.turns import copied_bytes, hold_copies, take_turns
 from knltrain.bench.exchange.vectors import Vectors
 from knltrain.bench.step.peer_process import PeerError
-from knltrain.cluster import processor_settings
+from knltrain.cluster.variables import processor_settings
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
 from knltrain.network.network import Network

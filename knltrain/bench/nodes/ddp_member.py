@@ -26,7 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 from knltrain.bench.exchange.member import serve_apart
 from knltrain.bench.step import protocol
 from knltrain.bench.step.torch_graph import Graph
-from knltrain.cluster import set_unless_set
+from knltrain.cluster.variables import set_unless_set
 from knltrain.communication.rendezvous.network_interface import address_towards, interface_of
 
 _MEETING = timedelta(minutes=5)

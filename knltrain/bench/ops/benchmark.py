@@ -13,7 +13,7 @@ from typing import Any
 from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.bench.ops.cases import Case, cases
 from knltrain.bench.ops.report import bandwidths, comparisons
-from knltrain.cluster import processor_settings
+from knltrain.cluster.variables import processor_settings
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.zoo.networks import network_named
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
-from knltrain.cluster import MeetingPoint, set_unless_set
+from knltrain.cluster.variables import set_unless_set
+from knltrain.cluster.worker import MeetingPoint
 from knltrain.communication.communication_cores import made_there, take_place_behind
 from knltrain.communication.internode.collective import ByteArray, NodeCollective
 from knltrain.communication.internode.torch_failure import first_line, kind_of

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, final
 
-from knltrain.cluster import MpiJob, launched_mpi_job, telling_mpi
+from knltrain.cluster.mpi_job import MpiJob, launched_mpi_job, telling_mpi
 from knltrain.communication.mpi.library import MpiLibrary, mpi_library, prepare
 from knltrain.communication.mpi.mpi_thread import MpiThread
 from knltrain.communication.mpi.process_manager import ProcessManager

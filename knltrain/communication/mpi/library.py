@@ -12,7 +12,7 @@ import importlib.util
 import warnings
 from dataclasses import dataclass
 
-from knltrain.cluster import set_unless_set
+from knltrain.cluster.variables import set_unless_set
 from knltrain.communication.mpi.runtime import INSTALL
 from knltrain.communication.rendezvous.network_interface import interface_of
 from knltrain.errors import ConfigError

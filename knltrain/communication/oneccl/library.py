@@ -8,7 +8,7 @@ import functools
 import importlib.metadata
 from pathlib import Path
 
-from knltrain.cluster import set_unless_set
+from knltrain.cluster.variables import set_unless_set
 from knltrain.errors import CollectiveError
 
 PACKAGE = "oneccl"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Sequence
 
-from knltrain.cluster import value_of
+from knltrain.cluster.variables import value_of
 from knltrain.communication.rendezvous.network_interface import interfaces, is_loopback
 from knltrain.errors import ConfigError
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, final
 
-from knltrain.cluster import JobSecret, Task
+from knltrain.cluster.job_secret import JobSecret
+from knltrain.cluster.task import Task
 from knltrain.communication.rendezvous.failure_detector import (
     FailureDetector,
     MemberDetector,

@@ -8,7 +8,7 @@ from typing import Any, final
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from knltrain.cluster import MeetingPoint
+from knltrain.cluster.worker import MeetingPoint
 from knltrain.communication.internode.torch_failure import first_line
 from knltrain.communication.rendezvous.key_value_store import KeyValueStore
 from knltrain.errors import PeerLost

@@ -3,69 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from knltrain.errors import ConfigError, unknown_name
-from knltrain.network.description import network_from_json
 from knltrain.network.network import Network
-from knltrain.network.zoo.alexnet import alexnet, alexnet_torchvision, caffenet
-from knltrain.network.zoo.cifar_quick import cifar_quick
-from knltrain.network.zoo.densenet import densenet121, densenet161, densenet169, densenet201
-from knltrain.network.zoo.googlenet import googlenet
-from knltrain.network.zoo.lenet import lenet
-from knltrain.network.zoo.mobilenet import mobilenet_v1, mobilenet_v2
-from knltrain.network.zoo.regnet import regnet_x_8gf, regnet_x_400mf
-from knltrain.network.zoo.resnet import (
-    resnet18,
-    resnet34,
-    resnet50,
-    resnet50_v1,
-    resnet101,
-    resnet101_v1,
-    resnet152,
-    resnet152_v1,
-    resnext50,
-    resnext101,
-    wide_resnet50,
-    wide_resnet101,
-)
-from knltrain.network.zoo.squeezenet import squeezenet1_0, squeezenet1_1
-from knltrain.network.zoo.vgg import vgg11, vgg13, vgg16, vgg19
+
+
+def _of(module: str, function: str) -> Callable[..., Network]:
+    """The function of a module of the zoo, which is imported when it is called."""
+
+    def network(*classes: int) -> Network:
+        made: Network = getattr(import_module(f"{__package__}.{module}"), function)(*classes)
+        return made
+
+    return network
+
 
 NETWORKS: Final[dict[str, Callable[..., Network]]] = {
-    "alexnet": alexnet,
-    "alexnet-torchvision": alexnet_torchvision,
-    "caffenet": caffenet,
-    "cifar-quick": cifar_quick,
-    "densenet-121": densenet121,
-    "densenet-161": densenet161,
-    "densenet-169": densenet169,
-    "densenet-201": densenet201,
-    "googlenet": googlenet,
-    "lenet": lenet,
-    "mobilenet-v1": mobilenet_v1,
-    "mobilenet-v2": mobilenet_v2,
-    "regnet-x-400mf": regnet_x_400mf,
-    "regnet-x-8gf": regnet_x_8gf,
-    "resnet-18": resnet18,
-    "resnet-34": resnet34,
-    "resnet-50": resnet50,
-    "resnet-50-v1": resnet50_v1,
-    "resnet-101": resnet101,
-    "resnet-101-v1": resnet101_v1,
-    "resnet-152": resnet152,
-    "resnet-152-v1": resnet152_v1,
-    "resnext-50": resnext50,
-    "resnext-101": resnext101,
-    "squeezenet-1.0": squeezenet1_0,
-    "squeezenet-1.1": squeezenet1_1,
-    "vgg-11": vgg11,
-    "vgg-13": vgg13,
-    "vgg-16": vgg16,
-    "vgg-19": vgg19,
-    "wide-resnet-50": wide_resnet50,
-    "wide-resnet-101": wide_resnet101,
+    "alexnet": _of("alexnet", "alexnet"),
+    "alexnet-torchvision": _of("alexnet", "alexnet_torchvision"),
+    "caffenet": _of("alexnet", "caffenet"),
+    "cifar-quick": _of("cifar_quick", "cifar_quick"),
+    "densenet-121": _of("densenet", "densenet121"),
+    "densenet-161": _of("densenet", "densenet161"),
+    "densenet-169": _of("densenet", "densenet169"),
+    "densenet-201": _of("densenet", "densenet201"),
+    "googlenet": _of("googlenet", "googlenet"),
+    "lenet": _of("lenet", "lenet"),
+    "mobilenet-v1": _of("mobilenet", "mobilenet_v1"),
+    "mobilenet-v2": _of("mobilenet", "mobilenet_v2"),
+    "regnet-x-400mf": _of("regnet", "regnet_x_400mf"),
+    "regnet-x-8gf": _of("regnet", "regnet_x_8gf"),
+    "resnet-18": _of("resnet", "resnet18"),
+    "resnet-34": _of("resnet", "resnet34"),
+    "resnet-50": _of("resnet", "resnet50"),
+    "resnet-50-v1": _of("resnet", "resnet50_v1"),
+    "resnet-101": _of("resnet", "resnet101"),
+    "resnet-101-v1": _of("resnet", "resnet101_v1"),
+    "resnet-152": _of("resnet", "resnet152"),
+    "resnet-152-v1": _of("resnet", "resnet152_v1"),
+    "resnext-50": _of("resnet", "resnext50"),
+    "resnext-101": _of("resnet", "resnext101"),
+    "squeezenet-1.0": _of("squeezenet", "squeezenet1_0"),
+    "squeezenet-1.1": _of("squeezenet", "squeezenet1_1"),
+    "vgg-11": _of("vgg", "vgg11"),
+    "vgg-13": _of("vgg", "vgg13"),
+    "vgg-16": _of("vgg", "vgg16"),
+    "vgg-19": _of("vgg", "vgg19"),
+    "wide-resnet-50": _of("resnet", "wide_resnet50"),
+    "wide-resnet-101": _of("resnet", "wide_resnet101"),
 }
 
 
@@ -85,6 +73,8 @@ def network_named(name: str, classes: int | None = None) -> Network:
         raise ConfigError(
             f"{name} cannot be read ({error}): expected the file of a network's description"
         ) from error
+    from knltrain.network.description import network_from_json
+
     network = network_from_json(text, name)
     if classes not in (None, network.output_shape[-1]):
         raise ConfigError(

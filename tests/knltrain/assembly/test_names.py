@@ -21,7 +21,7 @@ from knltrain.assembly.names import (
     written_for_the_wire,
 )
 from knltrain.communication.internode.collective import OneNode
-from knltrain.communication.internode.wire import CompressedCollective
+from knltrain.communication.internode.wire.compressed import CompressedCollective
 from knltrain.errors import ConfigError
 
 

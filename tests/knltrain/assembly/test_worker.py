@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from knltrain.assembly import names
-from knltrain.checkpoint import latest_checkpoint, load_checkpoint
+from knltrain.checkpoint.folders import latest_checkpoint
+from knltrain.checkpoint.reader import load_checkpoint
 from knltrain.clocks import BESIDES, COSTS
 from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
@@ -18,7 +19,7 @@ from knltrain.exchange.tree_exchange import TreeExchange
 from knltrain.metrics import read_metrics
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
-from knltrain.worker import Observer
+from knltrain.worker.observer import Observer
 from knltrain.worker.synchronisation import MEETING_SECONDS
 
 OF_ONE = [name for name, facts in METHODS.items() if "group_size" not in facts.reads]

@@ -5,13 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.checkpoint import (
-    CheckpointWriter,
-    RunIdentity,
-    WorkerState,
-    load_checkpoint,
-    load_worker_state,
-)
+from knltrain.checkpoint.contents import RunIdentity, WorkerState
+from knltrain.checkpoint.reader import load_checkpoint, load_worker_state
+from knltrain.checkpoint.writer import CheckpointWriter
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.checkpoint import newest_whole, set_aside
+from knltrain.checkpoint.newest import newest_whole, set_aside
 from knltrain.errors import CheckpointError, DamagedCheckpoint
 
 

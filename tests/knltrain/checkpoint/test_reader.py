@@ -11,10 +11,9 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from knltrain.checkpoint import load_checkpoint, load_worker_state
 from knltrain.checkpoint import reader as reader_module
 from knltrain.checkpoint.digest import DIGEST, digest_of_text
-from knltrain.checkpoint.reader import check_whole
+from knltrain.checkpoint.reader import check_whole, load_checkpoint, load_worker_state
 from knltrain.errors import CheckpointError, DamagedCheckpoint
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network

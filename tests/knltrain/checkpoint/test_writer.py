@@ -11,14 +11,11 @@ import time
 import numpy as np
 import pytest
 
-from knltrain.checkpoint import (
-    CheckpointWriter,
-    WorkerState,
-    latest_checkpoint,
-    newest_whole,
-)
 from knltrain.checkpoint import writer as writer_module
-from knltrain.checkpoint.folders import by_step
+from knltrain.checkpoint.contents import WorkerState
+from knltrain.checkpoint.folders import by_step, latest_checkpoint
+from knltrain.checkpoint.newest import newest_whole
+from knltrain.checkpoint.writer import CheckpointWriter
 from knltrain.errors import CheckpointError
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.network.layers import Dense

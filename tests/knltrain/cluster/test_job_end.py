@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.cluster import JobEnd
 from knltrain.cluster import job_end as module
-from knltrain.cluster.job_end import seconds_left
+from knltrain.cluster.job_end import JobEnd, seconds_left
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.cluster import JobSecret, Task
 from knltrain.cluster import job_secret as module
+from knltrain.cluster.job_secret import JobSecret
+from knltrain.cluster.task import Task
 from knltrain.errors import ConfigError
 
 TASK = Task("tests", 1, 2, 0, 1, "1", "a job", "127.0.0.1")
@@ -18,7 +19,8 @@ GIVEN = "0123456789abcdef" * 4
 READS = """
 import os, sys
 from pathlib import Path
-from knltrain.cluster import JobSecret, Task
+from knltrain.cluster.job_secret import JobSecret
+from knltrain.cluster.task import Task
 task = Task("tests", 1, 2, 0, 1, "1", "a job", "127.0.0.1")
 for _ in range(2):
     print(JobSecret(task, Path("/nowhere")).found().hex())

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from knltrain.cluster import MpiJob, launched_mpi_job, telling_mpi
+from knltrain.cluster.mpi_job import MpiJob, launched_mpi_job, telling_mpi
 
 
 def test_a_process_without_variables_of_a_launcher_is_in_no_job():

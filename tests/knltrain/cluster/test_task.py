@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.cluster import Task, this_task
-from knltrain.cluster.task import own_variables
+from knltrain.cluster.task import Task, own_variables, this_task
 from knltrain.errors import ConfigError
 
 SRUN = {
@@ -140,7 +139,7 @@ def test_variable_that_is_missing_is_named() -> None:
 
 TELL = """
 import dataclasses, json, sys
-from knltrain.cluster import this_task
+from knltrain.cluster.task import this_task
 sys.stdout.write(json.dumps(dataclasses.asdict(this_task())) + "\\n")
 """
 

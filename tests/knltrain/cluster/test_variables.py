@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from knltrain.cluster import (
+from knltrain.cluster.variables import (
     check_compiling_settings,
     processor_settings,
     set_unless_set,

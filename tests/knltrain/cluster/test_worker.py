@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.cluster import MeetingPoint, WorkerIdentity, worker_identity
+from knltrain.cluster.worker import MeetingPoint, WorkerIdentity, worker_identity
 from knltrain.errors import RunFolderError
 
 

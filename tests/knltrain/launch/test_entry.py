@@ -15,11 +15,11 @@ import pytest
 
 from affinity import MemoryPlan, Placement, allowed_cpus
 from affinity.process.own import encode_placement
-from knltrain.cluster import WorkerIdentity
+from knltrain.cluster.worker import WorkerIdentity
 from knltrain.errors import DataError
 from knltrain.launch import entry
 from knltrain.launch.events import EventReader, EventWriter
-from knltrain.worker import Worker
+from knltrain.worker.loop import Worker
 
 ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "knltrain.launch.entry")

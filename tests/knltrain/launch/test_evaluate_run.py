@@ -9,7 +9,8 @@ from typing import NoReturn
 import pytest
 
 from affinity import allowed_cpus, physical_cores, read_topology
-from knltrain.checkpoint import CheckpointWriter, RunIdentity, WorkerState
+from knltrain.checkpoint.contents import RunIdentity, WorkerState
+from knltrain.checkpoint.writer import CheckpointWriter
 from knltrain.config import RunConfig
 from knltrain.data.contents import DataContents, HalfContents
 from knltrain.errors import (

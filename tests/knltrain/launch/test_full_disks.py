@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.checkpoint import newest_whole
+from knltrain.checkpoint.newest import newest_whole
 from knltrain.metrics import read_metrics
 
 pytestmark = pytest.mark.usefixtures("two_cores")

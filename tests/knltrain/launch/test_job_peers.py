@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from knltrain.cluster import Task
+from knltrain.cluster.task import Task
 from knltrain.config import RunConfig, to_toml
 from knltrain.errors import ConfigError, PeerLost, RunFolderError
 from knltrain.launch.job_peers import JobPeers, _described, job_peers_of

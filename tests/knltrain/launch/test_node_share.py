@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knltrain.cluster import Task
+from knltrain.cluster.task import Task
 from knltrain.data.contents import DataContents, HalfContents
 from knltrain.errors import ConfigError
 from knltrain.launch.node_share import (

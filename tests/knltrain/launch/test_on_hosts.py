@@ -60,7 +60,8 @@ print(json.dumps([sys.argv[1:], os.getcwd(), own]), flush=True)
 SECRETS = """
 import json, os, sys
 from pathlib import Path
-from knltrain.cluster import JobSecret, Task
+from knltrain.cluster.job_secret import JobSecret
+from knltrain.cluster.task import Task
 key = JobSecret(Task("t", 1, 2, 0, 1, "1", "j"), Path("/nowhere")).found().hex()
 shown = [Path(f"/proc/self/{name}").read_text() for name in ("cmdline", "environ")]
 print(json.dumps([key, shown]), flush=True)

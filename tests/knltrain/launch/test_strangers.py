@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from affinity import allowed_cpus, physical_cores, pinned_command, read_topology
-from knltrain.cluster import Task
-from knltrain.cluster.task import own_variables
+from knltrain.cluster.task import Task, own_variables
 from knltrain.communication.rendezvous import rendezvous
 from knltrain.communication.rendezvous.handshake import hello
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from knltrain.backends.backend import Backend, nobody_waits
-from knltrain.checkpoint import WorkerState
+from knltrain.checkpoint.contents import WorkerState
 from knltrain.data.dataset import LabelledImages
 from knltrain.data.order import ShardedBatches
 from knltrain.exchange.rules.averaging import GradientMean
@@ -19,7 +19,8 @@ from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.sgd import SGD
-from knltrain.worker import Observer, Worker
+from knltrain.worker.loop import Worker
+from knltrain.worker.observer import Observer
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference import elastic
 from vectorized_ops.reference.elastic import synchronous_average

@@ -11,7 +11,7 @@ from typing import Any
 from knltrain.assembly import build_worker
 from knltrain.config import load_config
 from knltrain.exchange.transports.joining import join
-from knltrain.worker import Observer
+from knltrain.worker.observer import Observer
 
 
 class Pauses(Observer):

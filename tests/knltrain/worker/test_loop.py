@@ -7,10 +7,10 @@ import weakref
 import numpy as np
 import pytest
 
-from knltrain.checkpoint import WorkerState
+from knltrain.checkpoint.contents import WorkerState
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
-from knltrain.worker import Observer
+from knltrain.worker.observer import Observer
 
 MOVING_RATE = np.float32(0.3)
 MOMENTUM = 0.5

@@ -7,7 +7,7 @@ import pytest
 
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation
-from knltrain.worker import Observer
+from knltrain.worker.observer import Observer
 
 
 def test_observer_that_leaves_every_moment_out_changes_nothing(make_worker, easgd):

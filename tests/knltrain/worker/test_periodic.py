@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.checkpoint import (
-    CheckpointWriter,
-    RunIdentity,
-    latest_checkpoint,
-    load_checkpoint,
-    load_worker_state,
-)
+from knltrain.checkpoint.contents import RunIdentity
+from knltrain.checkpoint.folders import latest_checkpoint
+from knltrain.checkpoint.reader import load_checkpoint, load_worker_state
+from knltrain.checkpoint.writer import CheckpointWriter
 from knltrain.errors import CheckpointError, NonFiniteLoss, PeerLost
 from knltrain.evaluation import Evaluation
-from knltrain.worker import CheckpointObserver, DueSteps, EvaluationObserver, Observer, periodic
+from knltrain.worker import periodic
+from knltrain.worker.observer import Observer
+from knltrain.worker.periodic import CheckpointObserver, DueSteps, EvaluationObserver
 
 
 @pytest.mark.parametrize(

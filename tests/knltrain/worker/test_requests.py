@@ -16,7 +16,9 @@ from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
-from knltrain.worker import DueSteps, Observer, synchronisation
+from knltrain.worker import synchronisation
+from knltrain.worker.observer import Observer
+from knltrain.worker.periodic import DueSteps
 from knltrain.worker.requests import BoardRequests, NoRequests
 from vectorized_ops.reference import elastic
 

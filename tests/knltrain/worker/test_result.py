@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.checkpoint import WorkerState
+from knltrain.checkpoint.contents import WorkerState
 
 
 def test_result_holds_the_means_over_the_workers(in_threads, make_worker, initial, no_exchange):

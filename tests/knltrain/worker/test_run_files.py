@@ -7,7 +7,8 @@ from typing import final
 
 from knltrain.evaluation import Evaluation
 from knltrain.metrics import MetricsLog, read_metrics
-from knltrain.worker import MetricsObserver, Observer, PlanObserver, ResultObserver
+from knltrain.worker.observer import Observer
+from knltrain.worker.run_files import MetricsObserver, PlanObserver, ResultObserver
 from knltrain.worker.tracing import TraceObserver
 
 

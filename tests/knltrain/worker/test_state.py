@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from knltrain.checkpoint import WorkerState
+from knltrain.checkpoint.contents import WorkerState
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.method import Method

@@ -9,7 +9,7 @@ import pytest
 
 from knltrain.errors import NonFiniteLoss, RunAborted
 from knltrain.optimizers.adamw import AdamW
-from knltrain.worker import Observer
+from knltrain.worker.observer import Observer
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference.adamw import AdamWUpdate
 

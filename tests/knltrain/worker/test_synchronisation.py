@@ -9,8 +9,8 @@ import pytest
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.worker import RunProgress
 from knltrain.worker.synchronisation import MEETING_SECONDS, Synchronisation
+from knltrain.worker.termination import RunProgress
 
 
 @pytest.mark.parametrize(

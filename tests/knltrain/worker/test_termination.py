@@ -11,21 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knltrain.checkpoint import CheckpointWriter, RunIdentity, WorkerState
+from knltrain.checkpoint.contents import RunIdentity, WorkerState
+from knltrain.checkpoint.writer import CheckpointWriter
 from knltrain.errors import NonFiniteLoss, PeerLost
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.worker import (
-    CheckpointObserver,
-    DueSteps,
-    Observer,
-    RunProgress,
-    step_of_run,
-    synchronisation,
-)
+from knltrain.worker import synchronisation
+from knltrain.worker.observer import Observer
+from knltrain.worker.periodic import CheckpointObserver, DueSteps
+from knltrain.worker.termination import RunProgress, step_of_run
 from vectorized_ops.reference import elastic
 
 RULES = ("each", "master", "fastest", "average")

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import knltrain.worker
-from knltrain.worker import WorkerView
+from knltrain.worker.view import WorkerView
 
 FOLDER = Path(knltrain.worker.__file__).parent
 

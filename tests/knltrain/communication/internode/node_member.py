@@ -13,11 +13,12 @@ import numpy as np
 
 import knltrain.torch_distributed  # noqa: F401  (registers ccl)
 from affinity.process.threads import thread_bindings
-from knltrain.cluster import MeetingPoint
+from knltrain.cluster.worker import MeetingPoint
 from knltrain.communication.internode.collective import NodeCollective
 from knltrain.communication.internode.mpi_collective import MpiCollective
 from knltrain.communication.internode.torch_collective import TorchCollective
-from knltrain.communication.internode.wire import Bfloat16, CompressedCollective, Int8, TopK
+from knltrain.communication.internode.wire.compressed import CompressedCollective
+from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK
 from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
 from knltrain.errors import KnltrainError
 from vectorized_ops.reference import top_k, wire

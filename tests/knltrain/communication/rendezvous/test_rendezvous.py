@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from knltrain.cluster import JobSecret, Task
+from knltrain.cluster.job_secret import JobSecret
+from knltrain.cluster.task import Task
 from knltrain.communication.rendezvous import rendezvous
 from knltrain.communication.rendezvous.failure_detector import MemberDetector
 from knltrain.communication.rendezvous.handshake import hello

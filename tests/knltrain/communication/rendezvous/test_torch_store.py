@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-from knltrain.cluster import MeetingPoint
+from knltrain.cluster.worker import MeetingPoint
 from knltrain.communication.mpi.library import mpi_library
 from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
 from knltrain.errors import ConfigError, PeerLost
@@ -17,7 +17,7 @@ from knltrain.errors import ConfigError, PeerLost
 ROOT = Path(__file__).parents[4]
 RANK = """
 import sys
-from knltrain.cluster import MeetingPoint
+from knltrain.cluster.worker import MeetingPoint
 from knltrain.communication.mpi.joining import join_mpi, leave_mpi
 from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from knltrain.communication.internode.wire import Bfloat16, Int8, TopK, WireFormat
+from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK
+from knltrain.communication.internode.wire.wire_format import WireFormat
 from vectorized_ops.reference import top_k, wire
 
 FORMATS: dict[str, Callable[[int], WireFormat]] = {

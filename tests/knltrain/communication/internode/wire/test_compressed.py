@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from knltrain.communication.internode.collective import NodeCollective, OneNode
-from knltrain.communication.internode.wire import CompressedCollective
+from knltrain.communication.internode.wire.compressed import CompressedCollective
 
 from ....exchange.thread_nodes import ThreadNodes
 from .formats import FORMATS, KEEPING

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knltrain.communication.internode.wire import CompressedCollective
+from knltrain.communication.internode.wire.compressed import CompressedCollective
 from knltrain.exchange.rules.averaging import GradientMean, ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import SynchronousRule

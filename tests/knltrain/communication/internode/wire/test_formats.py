@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.communication.internode.wire import TopK
+from knltrain.communication.internode.wire.formats import TopK
 from knltrain.errors import ConfigError
 from vectorized_ops.reference import top_k
 

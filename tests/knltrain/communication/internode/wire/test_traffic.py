@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.communication.internode.wire import Bfloat16, sent_bytes
-from knltrain.communication.internode.wire.traffic import goes_at_once, piece_floats, pieces
+from knltrain.communication.internode.wire.formats import Bfloat16
+from knltrain.communication.internode.wire.traffic import (
+    goes_at_once,
+    piece_floats,
+    pieces,
+    sent_bytes,
+)
 from vectorized_ops.reference import wire
 
 

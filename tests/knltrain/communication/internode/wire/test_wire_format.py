@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from knltrain.communication.internode.wire import Bfloat16, Int8, TopK, WireFormat
-from knltrain.communication.internode.wire.wire_format import ALIGNMENT, whole_lines
+from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK
+from knltrain.communication.internode.wire.wire_format import ALIGNMENT, WireFormat, whole_lines
 from vectorized_ops import numba as compiled
 from vectorized_ops import reference as plain
 from vectorized_ops.numba import top_k as compiled_largest
