@@ -2,57 +2,89 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, final
 
 from vectorized_ops.errors import OperationError
 
 IMPLEMENTATIONS = ("reference", "numba", "onednn")
 
-Operation = Callable[..., Any]
+
+class _Part:
+    """An attribute of a module of the implementation, imported when it is first asked for."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self._attribute = attribute
+
+    def __get__(self, operations: Operations, owner: type) -> Any:
+        found = vars(operations)[self._attribute] = operations.part(self._module, self._name)
+        return found
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class Operations:
     """One implementation of every operation; `vectorized_ops.reference` defines each.
 
-    An entry is None where the implementation lacks it: `pooled_convolution` without fused
+    An attribute is None where the implementation lacks it: `pooled_convolution` without fused
     convolution and pooling, `local_response_normalisation` and `dropout` where no library has them,
-    `chosen` without autotuning, `prepare` without compilation.
+    `chosen` without autotuning, `prepare` without compilation. Modules are imported when a part of
+    them is first asked for.
     """
 
-    name: str
-    use_threads: Callable[[int], None]
-    activations: Callable[..., Any]
-    activations_size: Callable[[tuple[int, ...]], int]
-    activations_in: Callable[..., Any]
-    load_images: Callable[..., None]
-    flatten: Callable[..., Any]
-    unflatten: Callable[..., None]
-    convolution: Operation
-    max_pooling: Operation
-    average_pooling: Operation
-    global_average_pooling: Operation
-    pooled_convolution: Operation | None
-    dense: Operation
-    batch_normalisation: Operation
-    local_response_normalisation: Operation | None
-    relu_forward: Callable[..., None]
-    relu_backward: Callable[..., None]
-    rectifier: Operation
-    dropout: Operation | None
-    add: Callable[..., None]
-    softmax_cross_entropy: Callable[..., float]
-    chosen: Callable[..., Any] | None
-    prepare: Callable[[Callable[[], object]], None] | None
+    use_threads = _Part("arrays", "use_threads")
+    activations = _Part("arrays", "activations")
+    activations_size = _Part("arrays", "activations_size")
+    activations_in = _Part("arrays", "activations_in")
+    load_images = _Part("arrays", "load_images")
+    flatten = _Part("arrays", "flatten")
+    unflatten = _Part("arrays", "unflatten")
+    max_pooling = _Part("pooling", "MaxPooling")
+    average_pooling = _Part("pooling", "AveragePooling")
+    global_average_pooling = _Part("pooling", "GlobalAveragePooling")
+    dense = _Part("dense", "Dense")
+    batch_normalisation = _Part("normalisation", "BatchNormalisation")
+    local_response_normalisation = _Part("lrn", "LocalResponseNormalisation")
+    relu_forward = _Part("activation", "relu_forward")
+    relu_backward = _Part("activation", "relu_backward")
+    rectifier = _Part("activation", "Rectifier")
+    dropout = _Part("dropout", "Dropout")
+    add = _Part("addition", "add")
+    softmax_cross_entropy = _Part("loss", "softmax_cross_entropy")
+    chosen = _Part("compiling.autotuning", "chosen")
+    prepare = _Part("compiling.recording", "prepare")
+
+    def __init__(self, name: str, winograd: bool = True) -> None:
+        self.name, self._winograd = name, winograd
+
+    @cached_property
+    def convolution(self) -> Any:
+        """The class of convolutions."""
+        tuned = self._winograd and self.part("tuned_convolution", "TunedConvolution")
+        return tuned or self.part("convolution", "Convolution")
+
+    @cached_property
+    def pooled_convolution(self) -> Any:
+        """Makes convolutions with fused 2x2 max pooling."""
+        make = self.part("pooled_convolution", "pooled_convolution")
+        return make if self._winograd or make is None else partial(make, algorithm="direct")
+
+    def part(self, module: str, name: str) -> Any:
+        """Return an attribute of one of the implementation's modules, None if there is none."""
+        path = f"{__package__}.{self.name}"
+        for step in module.split("."):
+            path = f"{path}.{step}"
+            if find_spec(path) is None:
+                return None
+        return getattr(import_module(path), name, None)
 
 
 def operations(name: str, winograd: bool = True) -> Operations:
-    """Import and return the implementation `name`, one of IMPLEMENTATIONS.
+    """Return the implementation `name`, one of IMPLEMENTATIONS.
 
     "numba" measures which algorithm convolves each shape fastest. Without `winograd`, which
     includes Strassen's, it sums directly, with smaller rounding errors.
@@ -61,45 +93,4 @@ def operations(name: str, winograd: bool = True) -> Operations:
         raise OperationError(
             f"unknown implementation {name!r}: expected one of {', '.join(IMPLEMENTATIONS)}"
         )
-
-    def found(part: str, operation: str) -> Any:
-        module = f"vectorized_ops.{name}.{part}"
-        if find_spec(module) is None:
-            return None
-        return getattr(importlib.import_module(module), operation, None)
-
-    return Operations(
-        name=name,
-        use_threads=found("arrays", "use_threads"),
-        activations=found("arrays", "activations"),
-        activations_size=found("arrays", "activations_size"),
-        activations_in=found("arrays", "activations_in"),
-        load_images=found("arrays", "load_images"),
-        flatten=found("arrays", "flatten"),
-        unflatten=found("arrays", "unflatten"),
-        convolution=(
-            found("tuned_convolution", "TunedConvolution")
-            if name == "numba" and winograd
-            else found("convolution", "Convolution")
-        ),
-        max_pooling=found("pooling", "MaxPooling"),
-        average_pooling=found("pooling", "AveragePooling"),
-        global_average_pooling=found("pooling", "GlobalAveragePooling"),
-        pooled_convolution=_pooled(found, winograd) if name == "numba" else None,
-        dense=found("dense", "Dense"),
-        batch_normalisation=found("normalisation", "BatchNormalisation"),
-        local_response_normalisation=found("lrn", "LocalResponseNormalisation"),
-        relu_forward=found("activation", "relu_forward"),
-        relu_backward=found("activation", "relu_backward"),
-        rectifier=found("activation", "Rectifier"),
-        dropout=found("dropout", "Dropout"),
-        add=found("addition", "add"),
-        softmax_cross_entropy=found("loss", "softmax_cross_entropy"),
-        chosen=found("compiling.autotuning", "chosen") if name == "numba" else None,
-        prepare=found("compiling.recording", "prepare") if name == "numba" else None,
-    )
-
-
-def _pooled(found: Callable[[str, str], Any], winograd: bool) -> Operation:
-    make: Operation = found("pooled_convolution", "pooled_convolution")
-    return make if winograd else partial(make, algorithm="direct")
+    return Operations(name, winograd)

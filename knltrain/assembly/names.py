@@ -9,7 +9,6 @@ from knltrain.assembly import factories
 from knltrain.assembly.factories import DataSource, Kernels
 from knltrain.assembly.methods import build, strategy_of
 from knltrain.assembly.rules import MethodContext
-from knltrain.backends.torch.ipex_installation import check_ipex
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, unknown_name
@@ -65,6 +64,8 @@ def check_names(config: RunConfig) -> None:
     _pick("backend.name", config.backend.name, BACKENDS)
     _pick("backend.implementation", config.backend.implementation, KERNELS)
     if config.backend.engine == "ipex":
+        from knltrain.backends.torch.ipex_installation import check_ipex
+
         check_ipex()
 
 

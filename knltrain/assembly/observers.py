@@ -77,10 +77,12 @@ def writes_plan(run_folder: Path) -> Observer:
 
 def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
     """Writes trace-<rank>.json of the first `train.trace_steps` steps, if that is not 0."""
+    steps = config.train.trace_steps
+    if not steps:
+        return []
     from knltrain.worker.tracing import TraceObserver
 
-    steps = config.train.trace_steps
-    return [TraceObserver(run_folder / f"trace-{rank}.json", rank, steps)] if steps else []
+    return [TraceObserver(run_folder / f"trace-{rank}.json", rank, steps)]
 
 
 def writes_result(
@@ -110,12 +112,13 @@ def _between_nodes(config: RunConfig) -> dict[str, str | int]:
     The number is None where nothing is exchanged, and along trees, where it differs from node to
     node.
     """
+    nodes = config.total_nodes
+    if nodes == 1:
+        return {}
     from knltrain.assembly.names import build_wire_format, network_size, plain_method
     from knltrain.communication.internode.wire.traffic import sent_bytes
 
-    nodes, size = config.total_nodes, network_size(config)
-    if nodes == 1:
-        return {}
+    size = network_size(config)
     found: dict[str, str | int] = {
         "nodes": nodes,
         "between_nodes": config.exchange.between_nodes,

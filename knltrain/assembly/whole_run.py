@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from affinity import Need
 from knltrain.assembly.names import DATASETS, build_dataset, build_network, plain_method
-from knltrain.assembly.needs import memory_needs
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
@@ -41,6 +40,7 @@ def check_run(config: RunConfig) -> RunSize:
 
     Raises the `ConfigError` or `DataError` that its workers would raise.
     """
+    from knltrain.assembly.needs import memory_needs
     from knltrain.backends.cpu.micro_batch import check_micro_batch
     from knltrain.data.order import ShardedBatches
 

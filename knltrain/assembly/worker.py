@@ -194,12 +194,13 @@ def _start(
     `resumed`.
     """
     from knltrain.checkpoint.contents import WorkerState
-    from knltrain.checkpoint.reader import load_worker_state
 
     identity = task.identity
     if resumed is None:
         parameters = starting_parameters(config, identity.network)
         return 0, WorkerState(0, parameters.packed, parameters.packed, {}, {})
+    from knltrain.checkpoint.reader import load_worker_state
+
     checkpoint = newest_checkpoint(resumed, identity.network)
     state = load_worker_state(
         checkpoint,

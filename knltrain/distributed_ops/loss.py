@@ -48,7 +48,7 @@ class SoftmaxCrossEntropy(Layer):
                 f"{labels.dtype}: expected 1 to {images} of int64, from 0 to {classes - 1}"
             )
         with self.times[FORWARD].computing():
-            total = self._operations.softmax_cross_entropy(
+            total: float = self._operations.softmax_cross_entropy(
                 logits, labels, self._gradient, weight=self._weight
             )
         return total / len(labels)

@@ -14,7 +14,6 @@ from typing import Final
 from knltrain.config import RunConfig, load_config, to_toml
 from knltrain.errors import RunFolderError
 from knltrain.files.durable import sync, write_whole
-from knltrain.network.description import network_to_json
 from knltrain.network.network import Network
 
 CONFIG: Final = "config.toml"
@@ -60,6 +59,8 @@ def read_config(run_folder: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
 
 def write_network(run_folder: Path, network: Network) -> None:
     """Write the network's description: a run of a described network goes on with this one."""
+    from knltrain.network.description import network_to_json
+
     _write_whole(run_folder / NETWORK, network_to_json(network))
 
 

@@ -135,9 +135,10 @@ class Passes:
 
     def _loss(self, part: Batch, output: Tensor, weight: float = 1.0) -> float:
         assert output.gradient is not None
-        return self._operations.softmax_cross_entropy(
+        loss: float = self._operations.softmax_cross_entropy(
             output.values.array, part.labels, output.gradient.array, weight=weight
         )
+        return loss
 
 
 def _run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,7 +42,9 @@ class Oracle:
 
 
 def asking(oracle: Oracle | None) -> Operations:
-    return replace(operations("reference"), chosen=oracle)
+    found = operations("reference")
+    found.chosen = oracle
+    return found
 
 
 @pytest.fixture
