@@ -52,6 +52,8 @@ class Operations:
     relu_forward = _Part("activation", "relu_forward")
     relu_backward = _Part("activation", "relu_backward")
     rectifier = _Part("activation", "Rectifier")
+    activation = _Part("activation", "Activation")
+    channel_product = _Part("product", "ChannelProduct")
     dropout = _Part("dropout", "Dropout")
     add = _Part("addition", "add")
     softmax_cross_entropy = _Part("loss", "softmax_cross_entropy")
@@ -70,8 +72,10 @@ class Operations:
     @cached_property
     def pooled_convolution(self) -> Any:
         """Makes convolutions with fused 2x2 max pooling."""
+        if self.name != "numba":  # the reference is a definition only
+            return None
         make = self.part("pooled_convolution", "pooled_convolution")
-        return make if self._winograd or make is None else partial(make, algorithm="direct")
+        return make if self._winograd else partial(make, algorithm="direct")
 
     def part(self, module: str, name: str) -> Any:
         """Return an attribute of one of the implementation's modules, None if there is none."""

@@ -155,7 +155,7 @@ class ModuleReading:
 
     def _check_forms(self, operation: Operation, reader: Reader, values: Sequence[_Value]) -> None:
         forms = {value.form for value in values}
-        if len(forms) > 1 or not forms <= set(reader.takes):
+        if (len(forms) > 1 and not reader.mixed) or not forms <= set(reader.takes):
             found = " and ".join(_FORMS[form] for form in sorted(forms))
             expected = " or ".join(_FORMS[form] for form in reader.takes)
             raise NetworkError(
@@ -171,6 +171,7 @@ class ModuleReading:
         return Call(
             self._named(operation),
             tuple(value.layer for value in values),
+            tuple(value.form for value in values),
             operation.arguments,
             shapes,
             operation.where,

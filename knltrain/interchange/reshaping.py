@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from knltrain.network.layers import Dense, GlobalAveragePooling, Layer, Shape
+from knltrain.network.layers import ChannelProduct, Dense, GlobalAveragePooling, Layer, Shape
 
 WITHOUT_EFFECT: Final = frozenset({"alias", "clone", "contiguous"})
 RESHAPING: Final = frozenset({"flatten", "reshape", "squeeze", "unsqueeze", "view"})
@@ -13,9 +13,9 @@ RESHAPING: Final = frozenset({"flatten", "reshape", "squeeze", "unsqueeze", "vie
 
 def form_behind(layer: Layer, before: str, shape: Shape) -> str:
     """The form of a layer's output of `shape`, whose first input has the form `before`."""
-    if isinstance(layer, GlobalAveragePooling):
+    if isinstance(layer, GlobalAveragePooling | Dense):
         return "vector" if len(shape) == 1 else "mean"
-    return "vector" if isinstance(layer, Dense) else before
+    return "map" if isinstance(layer, ChannelProduct) else before
 
 
 def form_reshaped(before: str, shape: Shape, wanted: Shape) -> str | None:

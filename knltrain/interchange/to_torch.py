@@ -87,6 +87,8 @@ class NetworkModule(nn.Module):
             values = torch.cat(inputs, dim=1)
         elif terms.join == "add":
             values = torch.add(*inputs)
+        elif terms.join == "channel product":
+            values = inputs[0] * inputs[1][:, :, None, None]
         if terms.modules and terms.modules[0].name == "Flatten":
             values = values.flatten(1)
         module = self._modules.get(layer.name)

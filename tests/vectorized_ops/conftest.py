@@ -32,8 +32,10 @@ from contracts.pooling import (
     check_not_numbers_in_pooling,
 )
 from contracts.values import (
+    check_activation,
     check_addition,
     check_arrays,
+    check_channel_product,
     check_dropout,
     check_flattening,
     check_rectifier,
@@ -116,6 +118,16 @@ def relu_contract() -> Contract:
 @pytest.fixture(scope="session")
 def rectifier_contract() -> Contract:
     return check_rectifier
+
+
+@pytest.fixture(scope="session")
+def activation_contract() -> Contract:
+    return check_activation
+
+
+@pytest.fixture(scope="session")
+def channel_product_contract() -> Contract:
+    return check_channel_product
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from dataclasses import fields
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.implementations import IMPLEMENTATIONS, operations
+from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
 
 MISSING = {
     "reference": {"pooled_convolution", "chosen", "prepare"},
@@ -22,23 +23,39 @@ MISSING = {
     },
 }
 
+PARTS = [name for name in vars(Operations) if not name.startswith("_") and name != "part"]
+
 
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 def test_every_implementation_is_found_in_its_own_package(name: str) -> None:
     found = operations(name)
     assert found.name == name
     borrowed = {"reference", name} if name == "onednn" else {name}  # it shares C order
-    for field in fields(found):
-        part = getattr(found, field.name)
+    for operation in PARTS:
+        part = getattr(found, operation)
         if callable(part):
-            assert part.__module__.split(".")[1] in borrowed, field.name
+            assert part.__module__.split(".")[1] in borrowed, operation
 
 
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 def test_operations_that_an_implementation_has_not_are_none(name: str) -> None:
     found = operations(name)
-    missing = {field.name for field in fields(found) if getattr(found, field.name) is None}
+    missing = {operation for operation in PARTS if getattr(found, operation) is None}
     assert missing == MISSING[name]
+
+
+def test_a_part_is_imported_when_it_is_first_asked_for() -> None:
+    program = """
+import sys
+from vectorized_ops.implementations import operations
+found = operations("reference")
+before = {name for name in sys.modules if name.startswith("vectorized_ops.reference.")}
+assert not before, before
+assert found.dense is found.dense
+after = {name for name in sys.modules if name.startswith("vectorized_ops.reference.")}
+assert "vectorized_ops.reference.dense" in after and "vectorized_ops.reference.lrn" not in after
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_without_winograd_numba_convolves_by_direct_sums() -> None:
@@ -55,14 +72,14 @@ def test_without_winograd_numba_convolves_by_direct_sums() -> None:
 @pytest.mark.parametrize("name", [name for name in IMPLEMENTATIONS if name != "reference"])
 def test_every_implementation_has_at_least_the_methods_of_the_reference(name: str) -> None:
     reference, found = operations("reference"), operations(name)
-    for field in fields(found):
-        part = getattr(found, field.name)
-        if callable(part) and field.name not in MISSING["reference"]:
-            expected = signatures(getattr(reference, field.name))
+    for operation in PARTS:
+        part = getattr(found, operation)
+        if callable(part) and operation not in MISSING["reference"]:
+            expected = signatures(getattr(reference, operation))
             offered = signatures(part)
             for method, named in expected.items():
                 own = offered[method][len(named) :]
-                assert offered[method][: len(named)] == named, (field.name, method)
+                assert offered[method][: len(named)] == named, (operation, method)
                 assert all(default is not inspect.Parameter.empty for _, default in own)
 
 

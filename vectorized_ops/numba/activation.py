@@ -1,4 +1,4 @@
-"""Rectified linear units."""
+"""Activation functions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import numpy as np
 
 from vectorized_ops.layout import IMAGE_LANES, AnyArray
 from vectorized_ops.numba.compiling.compiler import parallel_kernel
+from vectorized_ops.numba.compiling.tile_functions import call_tile
 from vectorized_ops.numba.emit.flat_blocks import blocks
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
 from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.elementwise.activation_tiles import (
+    ACTIVATION,
+    ACTIVATION_GRADIENT,
+)
 from vectorized_ops.numba.kernels.elementwise.tiles import rectified_gradient_tile, rectified_tile
-from vectorized_ops.reference.activation import check_rectifier
+from vectorized_ops.reference.activation import check_function, check_rectifier
+from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
 
 
 def relu_forward(inputs: AnyArray, out: AnyArray) -> None:
@@ -58,6 +64,38 @@ class Rectifier:
             source, distance, results, results_distance, target, out_distance, seen.number,
             seen.size, np.float32(self._slope), np.float32(ceiling), add, past,
             numba.get_num_threads(),
+        )  # fmt: skip
+
+
+class Activation:
+    """See `vectorized_ops.reference.activation.Activation`; images run fastest in memory."""
+
+    def __init__(self, function: str) -> None:
+        check_function(function)
+        number = ACTIVATION_FUNCTIONS.index(function)
+        self._tile, self._gradient_tile = (
+            each.address(number) for each in (ACTIVATION, ACTIVATION_GRADIENT)
+        )
+
+    def forward(self, inputs: AnyArray, out: AnyArray) -> None:
+        """Write the outputs."""
+        seen = blocks(inputs, out)
+        (source, distance), (target, out_distance) = seen.arrays
+        _activations(
+            self._tile, source, distance, target, out_distance, seen.number, seen.size,
+            streamed(target, 4 * out.size, source), numba.get_num_threads(),
+        )  # fmt: skip
+
+    def backward(
+        self, gradient: AnyArray, inputs: AnyArray, out: AnyArray, add: bool = False
+    ) -> None:
+        """Write, or add to `out`, the gradient of the inputs; `out` may be `gradient`."""
+        seen = blocks(gradient, inputs, out)
+        (above, above_distance), (source, distance), (target, out_distance) = seen.arrays
+        past = not add and streamed(target, 4 * out.size, above, source)
+        _activation_gradients(
+            self._gradient_tile, above, above_distance, source, distance, target, out_distance,
+            seen.number, seen.size, add, past, numba.get_num_threads(),
         )  # fmt: skip
 
 
@@ -116,6 +154,62 @@ def _backward(
                 number * distance + begin * IMAGE_LANES, outputs,
                 number * outputs_distance + begin * IMAGE_LANES, count * IMAGE_LANES // LANES,
                 slope, ceiling, add, past,
+            )  # fmt: skip
+            first += count
+        finish_stores()
+
+
+@parallel_kernel
+def _activations(
+    tile: int,
+    inputs: Any,
+    distance: int,
+    out: Any,
+    out_distance: int,
+    blocks: int,
+    block: int,
+    past: bool,
+    threads: int,
+) -> None:
+    size = block // IMAGE_LANES
+    for thread in numba.prange(threads):
+        first, last = part(blocks * size, thread, threads), part(blocks * size, thread + 1, threads)
+        while first < last:
+            number, begin = first // size, first % size
+            count, place = min(size - begin, last - first), begin * IMAGE_LANES
+            call_tile(
+                tile, out, number * out_distance + place, inputs, number * distance + place,
+                count * IMAGE_LANES // LANES, past,
+            )  # fmt: skip
+            first += count
+        finish_stores()
+
+
+@parallel_kernel
+def _activation_gradients(
+    tile: int,
+    gradient: Any,
+    gradient_distance: int,
+    inputs: Any,
+    distance: int,
+    out: Any,
+    out_distance: int,
+    blocks: int,
+    block: int,
+    add: bool,
+    past: bool,
+    threads: int,
+) -> None:
+    size = block // IMAGE_LANES
+    for thread in numba.prange(threads):
+        first, last = part(blocks * size, thread, threads), part(blocks * size, thread + 1, threads)
+        while first < last:
+            number, begin = first // size, first % size
+            count, place = min(size - begin, last - first), begin * IMAGE_LANES
+            call_tile(
+                tile, out, number * out_distance + place, gradient,
+                number * gradient_distance + place, inputs, number * distance + place,
+                count * IMAGE_LANES // LANES, add, past,
             )  # fmt: skip
             first += count
         finish_stores()

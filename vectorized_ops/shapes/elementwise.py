@@ -1,4 +1,4 @@
-"""Operations on each value by itself: rectifiers, dropout, joins and copies."""
+"""Operations on each value by itself: activations, dropout, joins and copies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from vectorized_ops.implementations import Operations
 from vectorized_ops.shapes.operation import (
@@ -18,7 +18,58 @@ from vectorized_ops.shapes.operation import (
     passes,
 )
 
-__all__ = ["AdditionShape", "ConcatenationShape", "CopyShape", "DropoutShape", "RectifierShape"]
+__all__ = [
+    "ACTIVATION_FUNCTIONS",
+    "ActivationShape",
+    "AdditionShape",
+    "ChannelProductShape",
+    "ConcatenationShape",
+    "CopyShape",
+    "DropoutShape",
+    "RectifierShape",
+]
+
+ACTIVATION_FUNCTIONS: Final = (
+    "gelu",
+    "gelu_tanh",
+    "hard_sigmoid",
+    "hard_swish",
+    "sigmoid",
+    "silu",
+    "tanh",
+)
+"""The names of `vectorized_ops.reference.activation.FUNCTIONS`, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationShape(TimedShape):
+    """A smooth `function` of arrays of this shape, images first."""
+
+    kind: ClassVar[str] = "activation"
+
+    inputs: tuple[int, ...]
+    function: str
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """Counted as an operation per value; a read and a write, backward a read more."""
+        values = math.prod(self.inputs)
+        return {"forward": passes(values, 1, 2), "backward_data": passes(values, 1, 3)}
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand
+
+        operation = operations.activation(self.function)
+        values, out, gradient = (operand(operations, self.inputs) for _ in range(3))
+        runs = {
+            "forward": partial(operation.forward, values, out),
+            "backward_data": partial(operation.backward, out, values, gradient),
+        }
+        return Calls(runs)
+
+    def __str__(self) -> str:
+        return f"{by(self.inputs[1:])} {self.function}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +91,40 @@ class AdditionShape(TimedShape):
 
         left, right, out = (operand(operations, self.inputs) for _ in range(3))
         return Calls({"forward": partial(operations.add, left, right, out, True)})
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelProductShape(TimedShape):
+    """Each channel of maps (N, H, W, C) times a factor of the image (N, C)."""
+
+    kind: ClassVar[str] = "channel product"
+
+    inputs: tuple[int, int, int, int]
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """Factors are not counted; backward gives the gradients of maps and of factors."""
+        values = math.prod(self.inputs)
+        return {"forward": passes(values, 1, 2), "backward_data": passes(values, 3, 5)}
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand
+
+        operation = operations.channel_product()
+        maps, out, gradient = (operand(operations, self.inputs) for _ in range(3))
+        factors, slopes = (operand(operations, (self.inputs[0], self.inputs[3])) for _ in range(2))
+
+        def backward() -> None:
+            operation.backward_maps(out, factors, gradient)
+            operation.backward_factors(out, maps, slopes)
+
+        return Calls(
+            {"forward": partial(operation.forward, maps, factors, out), "backward_data": backward}
+        )
 
     def __str__(self) -> str:
         return by(self.inputs[1:])

@@ -17,9 +17,11 @@ from typing import Any, final
 
 from knltrain.backends.cpu.memory import Buffer, Place
 from knltrain.backends.cpu.stages import (
+    ActivationStage,
     AdditionStage,
     AveragePoolingStage,
     BatchNormalisationStage,
+    ChannelProductStage,
     CopyStage,
     DropoutStage,
     FlattenStage,
@@ -71,6 +73,8 @@ class Lowering:
             layers.AveragePooling: self._pooling,
             layers.GlobalAveragePooling: self._global_pooling,
             layers.ReLU: self._rectifier,
+            layers.Activation: self._activation,
+            layers.ChannelProduct: self._channel_product,
             layers.Dropout: self._dropout,
             layers.Addition: self._addition,
             layers.Concatenation: self._concatenation,
@@ -189,6 +193,11 @@ class Lowering:
         output.fixed = True
         self.stages.append(RectifierStage(layer.name, self._operations, operation, inputs, output))
 
+    def _activation(self, layer: layers.Activation) -> None:
+        operation = self._operations.activation(layer.function)
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(ActivationStage(layer.name, self._operations, operation, inputs, output))
+
     def _dropout(self, layer: layers.Dropout) -> None:
         if self._operations.dropout is None:
             raise self._unsupported(layer)
@@ -206,6 +215,13 @@ class Lowering:
         output = self._output(layer, relu)
         output.rectified = relu is not None
         self.stages.append(AdditionStage(layer.name, self._operations, left, right, output))
+
+    def _channel_product(self, layer: layers.ChannelProduct) -> None:
+        maps, factors = (self.tensors[name] for name in self._network.inputs_of(layer))
+        operation, output = self._operations.channel_product(), self._output(layer)
+        self.stages.append(
+            ChannelProductStage(layer.name, self._operations, operation, maps, factors, output)
+        )
 
     def _concatenation(self, layer: layers.Concatenation) -> None:
         whole = self._slices[layer.name]

@@ -14,7 +14,7 @@ from knltrain.interchange.torch_terms.terms import (
     TorchModule,
     TorchTerms,
 )
-from knltrain.network.layers import Dropout, Layer, ReLU, Shape
+from knltrain.network.layers import Activation, Dropout, Layer, ReLU, Shape
 
 
 def _rectifier(layer: ReLU, _shape: Shape) -> TorchTerms:
@@ -26,8 +26,32 @@ def _rectifier(layer: ReLU, _shape: Shape) -> TorchTerms:
     return TorchTerms((bent, cut) if layer.slope else (cut,))
 
 
+_MODULES: Final = {
+    "gelu": TorchModule("GELU"),
+    "gelu_tanh": TorchModule("GELU", {"approximate": "tanh"}),
+    "hard_sigmoid": TorchModule("Hardsigmoid"),
+    "hard_swish": TorchModule("Hardswish"),
+    "sigmoid": TorchModule("Sigmoid"),
+    "silu": TorchModule("SiLU"),
+    "tanh": TorchModule("Tanh"),
+}
+
+
+def _activation(layer: Activation, _shape: Shape) -> TorchTerms:
+    return TorchTerms((_MODULES[layer.function],))
+
+
 def _dropout(layer: Dropout, _shape: Shape) -> TorchTerms:
     return TorchTerms((TorchModule("Dropout", {"p": layer.rate}),))
+
+
+def _reader(function: str) -> Reader:
+    return Reader(lambda call: Activation(call.name, function, call.inputs), ANY)
+
+
+def _read_gelu(call: Call) -> Layer:
+    function = "gelu_tanh" if call.arguments.get("approximate") == "tanh" else "gelu"
+    return Activation(call.name, function, call.inputs)
 
 
 def _read_rectifier(call: Call) -> Layer:
@@ -52,11 +76,17 @@ def _read_dropout(call: Call) -> Layer | None:
     )
 
 
-TERMS: Final[Terms] = {Dropout: _dropout, ReLU: _rectifier}
+TERMS: Final[Terms] = {Activation: _activation, Dropout: _dropout, ReLU: _rectifier}
 READERS: Final[Readers] = {
     "dropout": Reader(_read_dropout, ANY),
+    "gelu": Reader(_read_gelu, ANY),
+    "hardsigmoid": _reader("hard_sigmoid"),
+    "hardswish": _reader("hard_swish"),
     "hardtanh": Reader(_read_cut, ANY),
     "leaky_relu": Reader(_read_leaky, ANY),
     "relu": Reader(_read_rectifier, ANY),
     "relu6": Reader(_read_cut, ANY),
+    "sigmoid": _reader("sigmoid"),
+    "silu": _reader("silu"),
+    "tanh": _reader("tanh"),
 }

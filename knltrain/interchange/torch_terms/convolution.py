@@ -13,7 +13,7 @@ from knltrain.interchange.torch_terms.terms import (
     TorchModule,
     TorchTerms,
 )
-from knltrain.network.layers import Convolution, Layer, Pair, Shape
+from knltrain.network.layers import Convolution, Dense, Layer, Pair, Shape
 
 
 def _terms(layer: Convolution, shape: Shape) -> TorchTerms:
@@ -35,6 +35,8 @@ def _read(call: Call) -> Layer:
     filters, _, *kernel = call.shapes["weight"]
     if len(kernel) != 2:
         raise call.refused(f"weight of shape {call.shapes['weight']}, expected (K, C, R, S)")
+    if call.forms == ("mean",):
+        return _of_means(call, filters, (kernel[0], kernel[1]))
     dilation = call.pair("dilation")
     padding = call.arguments["padding"]
     if padding == "valid":
@@ -59,5 +61,16 @@ def _read(call: Call) -> Layer:
     )
 
 
+def _of_means(call: Call, filters: int, kernel: Pair) -> Layer:
+    """A 1x1 convolution of 1x1 maps, as in squeeze-and-excitation blocks: a dense layer."""
+    if kernel != (1, 1) or call.arguments["groups"] != 1:
+        raise call.refused(
+            f"kernel {kernel}, groups = {call.arguments['groups']} over means of maps, expected a "
+            "1x1 convolution with groups = 1"
+        )
+    call.expect(padding=0)
+    return Dense(call.name, filters, call.arguments["bias"] is not None, inputs=call.inputs)
+
+
 TERMS: Final[Terms] = {Convolution: _terms}
-READERS: Final[Readers] = {"conv2d": Reader(_read, tensors=WEIGHTED)}
+READERS: Final[Readers] = {"conv2d": Reader(_read, ("map", "mean"), WEIGHTED)}

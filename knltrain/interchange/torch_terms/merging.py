@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from knltrain.interchange.torch_terms.terms import ANY, Call, Reader, Readers, Terms, TorchTerms
-from knltrain.network.layers import Addition, Concatenation, Layer, Shape
+from knltrain.network.layers import Addition, ChannelProduct, Concatenation, Layer, Shape
 
 
 def _concatenation(_layer: Concatenation, _shape: Shape) -> TorchTerms:
@@ -14,6 +14,10 @@ def _concatenation(_layer: Concatenation, _shape: Shape) -> TorchTerms:
 
 def _addition(_layer: Addition, _shape: Shape) -> TorchTerms:
     return TorchTerms(join="add")
+
+
+def _channel_product(_layer: ChannelProduct, _shape: Shape) -> TorchTerms:
+    return TorchTerms(join="channel product")
 
 
 def _read_sum(call: Call) -> Layer:
@@ -35,8 +39,25 @@ def _read_concatenation(call: Call) -> Layer:
     return Concatenation(call.name, inputs=call.inputs)
 
 
-TERMS: Final[Terms] = {Addition: _addition, Concatenation: _concatenation}
+def _read_product(call: Call) -> Layer:
+    if len(call.inputs) != 2:
+        raise call.refused("a product with a number or parameter, expected two layers' outputs")
+    if sorted(call.forms) != ["map", "mean"]:
+        raise call.refused(
+            f"a product of shapes {' and '.join(map(str, call.shapes.values()))}, expected feature "
+            "maps (C, H, W) and factors (C, 1, 1) made of means of maps"
+        )
+    factors = call.forms.index("mean")
+    return ChannelProduct(call.name, (call.inputs[1 - factors], call.inputs[factors]))
+
+
+TERMS: Final[Terms] = {
+    Addition: _addition,
+    ChannelProduct: _channel_product,
+    Concatenation: _concatenation,
+}
 READERS: Final[Readers] = {
     "add": Reader(_read_sum, ANY),
+    "mul": Reader(_read_product, ("map", "mean"), mixed=True),
     "cat": Reader(_read_concatenation),
 }

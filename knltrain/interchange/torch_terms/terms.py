@@ -19,8 +19,8 @@ TORCH_NAMES = {
 }
 """Role of a parameter -> what PyTorch calls it."""
 
-Join: TypeAlias = Literal["cat", "add"]
-"""The function that joins several inputs: `torch.cat` of channels, or `torch.add`."""
+Join: TypeAlias = Literal["cat", "add", "channel product"]
+"""How several inputs are joined: `torch.cat` of channels, `torch.add`, or maps times factors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,13 @@ Terms: TypeAlias = Mapping[type[Layer], Callable[[Any, Shape], TorchTerms]]
 class Call:
     """A call of an operation, with the layer's name and inputs, and the shapes of its tensors.
 
-    `where` is its place in the user's module. `shapes` are, by argument, those of one image,
-    (C,H,W) or (units,), and of parameters.
+    `where` is its place in the user's module. `forms` are those of the inputs, see ANY. `shapes`
+    are, by argument, those of one image, (C,H,W) or (units,), and of parameters.
     """
 
     name: str
     inputs: tuple[str, ...]
+    forms: tuple[str, ...]
     arguments: Mapping[str, Any]
     shapes: Mapping[str, Shape]
     where: str
@@ -93,12 +94,14 @@ class Reader:
     """How an operation becomes a layer: from what, in which form, and with which parameters.
 
     `layer` returns None for an operation that changes nothing. `takes` are the forms that its
-    values may have. `tensors` are arguments that are parameters, with their roles.
+    values may have, all of them the same unless it is `mixed`. `tensors` are arguments that are
+    parameters, with their roles.
     """
 
     layer: Callable[[Call], Layer | None]
     takes: tuple[str, ...] = ("map",)
     tensors: Mapping[str, Role] = field(default_factory=dict)
+    mixed: bool = False
 
 
 Readers: TypeAlias = Mapping[str, Reader]

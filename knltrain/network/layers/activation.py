@@ -1,16 +1,21 @@
-"""Elementwise layers: rectifiers and dropout."""
+"""Elementwise layers: activation functions and dropout."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from knltrain.errors import NetworkError
+from knltrain.errors import NetworkError, unknown_name
 from knltrain.network.layers.layer import Layer, only_shape
 from knltrain.network.layers.parameter import Shape
-from vectorized_ops.shapes import DropoutShape, RectifierShape
+from vectorized_ops.shapes import (
+    ACTIVATION_FUNCTIONS,
+    ActivationShape,
+    DropoutShape,
+    RectifierShape,
+)
 
-__all__ = ["Dropout", "ReLU"]
+__all__ = ["Activation", "Dropout", "ReLU"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,31 @@ class ReLU(Layer):
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> RectifierShape:
         """Of any values."""
         return RectifierShape((images, *only_shape(self.name, input_shapes)))
+
+
+@dataclass(frozen=True, slots=True)
+class Activation(Layer):
+    """A smooth `function` of each value, one of ACTIVATION_FUNCTIONS.
+
+    `vectorized_ops.reference.activation.Activation` defines them.
+    """
+
+    name: str
+    function: str
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.function not in ACTIVATION_FUNCTIONS:
+            told = unknown_name("function", self.function, ACTIVATION_FUNCTIONS)
+            raise NetworkError(f"layer '{self.name}': {told}")
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input."""
+        return only_shape(self.name, input_shapes)
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> ActivationShape:
+        """Of any values."""
+        return ActivationShape((images, *only_shape(self.name, input_shapes)), self.function)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from knltrain.errors import NetworkError
 from knltrain.network.layers.layer import Layer
 from knltrain.network.layers.parameter import Shape
-from vectorized_ops.shapes import AdditionShape, ConcatenationShape
+from vectorized_ops.shapes import AdditionShape, ChannelProductShape, ConcatenationShape
 
-__all__ = ["Addition", "Concatenation"]
+__all__ = ["Addition", "ChannelProduct", "Concatenation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +55,29 @@ class Addition(Layer):
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> AdditionShape:
         """Of two inputs."""
         return AdditionShape((images, *self.output_shape(input_shapes)))
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelProduct(Layer):
+    """Each channel of the first input, maps, times the image's factor for it, the second input.
+
+    The end of a squeeze-and-excitation block (Hu et al., CVPR 2018, equation 4).
+    """
+
+    name: str
+    inputs: tuple[str, ...] = ()
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """(H,W,C), (C,) -> (H,W,C)."""
+        maps = input_shapes[0]
+        if len(input_shapes) != 2 or len(maps) != 3 or input_shapes[1] != maps[2:]:
+            raise NetworkError(
+                f"layer '{self.name}' has inputs of shapes {input_shapes}: expected feature maps "
+                "(H, W, C) and a vector (C,) with a factor for each channel"
+            )
+        return maps
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> ChannelProductShape:
+        """Of maps (H,W,C)."""
+        height, width, channels = self.output_shape(input_shapes)
+        return ChannelProductShape((images, height, width, channels))

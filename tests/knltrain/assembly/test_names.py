@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 
-from knltrain.assembly import names
 from knltrain.assembly.names import (
     OPTIMIZERS,
     build_backend,
@@ -20,6 +19,7 @@ from knltrain.assembly.names import (
     network_size,
     written_for_the_wire,
 )
+from knltrain.backends.torch import ipex_installation
 from knltrain.communication.internode.collective import OneNode
 from knltrain.communication.internode.wire.compressed import CompressedCollective
 from knltrain.errors import ConfigError
@@ -48,13 +48,13 @@ def test_known_names_pass(config):
 
 def test_engine_that_is_not_installed_is_refused(config, monkeypatch):
     chosen = config(backend__engine="ipex")
-    monkeypatch.setattr(names, "check_ipex", lambda: None)
+    monkeypatch.setattr(ipex_installation, "check_ipex", lambda: None)
     check_names(chosen)
 
     def absent():
         raise ConfigError("no IPEX here")
 
-    monkeypatch.setattr(names, "check_ipex", absent)
+    monkeypatch.setattr(ipex_installation, "check_ipex", absent)
     check_names(config())
     with pytest.raises(ConfigError, match="no IPEX here"):
         check_names(chosen)

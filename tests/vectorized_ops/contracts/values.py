@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.implementations import operations
+from vectorized_ops.reference.activation import FUNCTIONS
 
 
 def draw_values(draw: Draw) -> tuple[int, ...]:
@@ -113,6 +114,51 @@ def check_rectifier(name: str, draw: Draw) -> None:
         operation.forward(overwritten, overwritten)
         operation.backward(gradient_overwritten, overwritten, gradient_overwritten)
         return [out, back, sums, overwritten, gradient_overwritten]
+
+    check_agreement(name, seed, run)
+
+
+def check_activation(name: str, draw: Draw) -> None:
+    """Values and gradients are near the reference, added to or written over the gradient."""
+    shape, (seed, rng) = draw_values(draw), draw_rng(draw)
+    gradient, before = (whole_numbers(rng, *shape) for _ in range(2))
+    strange = [np.nan, 0.0, -3.0, 3.0, 40.0, -40.0]
+    spread = draw(st.sampled_from([0.01, 1.0, 8.0]))
+    values = not_all_numbers(rng, rng.normal(0, spread, shape).astype(np.float32), strange)
+    function = draw(st.sampled_from(list(FUNCTIONS)))
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation = place.operations.activation(function)
+        out, back, sums = place.garbage(*shape), place.garbage(*shape), place.to_write(before)
+        overwritten = place.to_write(gradient)
+        operation.forward(place.holding(values), out)
+        operation.backward(place.holding(gradient), place.holding(values), back)
+        operation.backward(place.holding(gradient), place.holding(values), sums, add=True)
+        operation.backward(overwritten, place.holding(values), overwritten)
+        return [out, back, sums, overwritten]
+
+    check_agreement(name, seed, run, [1e-6] * 4, least=1)
+
+
+def check_channel_product(name: str, draw: Draw) -> None:
+    """Products and gradients equal the reference, added to, masked, or in place of the maps."""
+    shape, (seed, rng) = tuple(draw(st.integers(1, 20)) for _ in range(4)), draw_rng(draw)
+    maps, gradient = (not_all_numbers(rng, whole_numbers(rng, *shape)) for _ in range(2))
+    factors = not_all_numbers(rng, whole_numbers(rng, shape[0], shape[3]))
+    targets = draw_target(draw, rng, *shape), draw_target(draw, rng, shape[0], shape[3])
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation, out = place.operations.channel_product(), place.garbage(*shape)
+        operation.forward(place.holding(maps), place.holding(factors), out)
+        backs = [target.out(place) for target in targets]
+        given = (place.holding(factors), place.holding(maps))
+        calls = operation.backward_maps, operation.backward_factors
+        for call, other, back, target in zip(calls, given, backs, targets, strict=True):
+            call(place.holding(gradient), other, back, **target.options(place))
+        overwritten, gradient_overwritten = place.to_write(maps), place.to_write(gradient)
+        operation.forward(overwritten, place.holding(factors), overwritten)
+        operation.backward_maps(gradient_overwritten, given[0], gradient_overwritten)
+        return [out, *backs, overwritten, gradient_overwritten]
 
     check_agreement(name, seed, run)
 

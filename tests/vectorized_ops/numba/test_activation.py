@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.numba.activation import Rectifier
+from vectorized_ops.numba.activation import Activation, Rectifier
 
 Storing = Callable[[bool], AbstractContextManager[None]]
 
@@ -34,3 +34,17 @@ def test_any_slope_and_ceiling_equal_the_reference(
 def test_slope_that_hides_the_sign_of_the_inputs_is_refused() -> None:
     with pytest.raises(OperationError, match=r"slope -0\.1 .*slope >= 0"):
         Rectifier(slope=-0.1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_activation_functions_are_near_the_reference(
+    data: st.DataObject, activation_contract: Callable[..., None], storing: Storing
+) -> None:
+    with storing(data.draw(st.booleans())):
+        activation_contract("numba", data.draw)
+
+
+def test_unknown_function_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(OperationError, match="'swish': expected one of gelu"):
+        Activation("swish")

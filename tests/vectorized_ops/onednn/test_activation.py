@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.onednn.activation import Rectifier
+from vectorized_ops.onednn.activation import Activation, Rectifier
 
 
 @settings(max_examples=25, deadline=None)
@@ -24,3 +24,17 @@ def test_values_and_gradients_equal_the_reference(
 def test_rectifier_whose_outputs_do_not_tell_their_inputs_is_refused() -> None:
     with pytest.raises(OperationError, match="slope -1 and ceiling 6 was asked for"):
         Rectifier(-1, 6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_activation_functions_are_near_the_reference(
+    data: st.DataObject,
+    activation_contract: Callable[..., None],
+) -> None:
+    activation_contract("onednn", data.draw)
+
+
+def test_unknown_function_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(OperationError, match="'swish': expected one of gelu"):
+        Activation("swish")

@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.reference.activation import Rectifier, relu_backward, relu_forward
+from vectorized_ops.reference.activation import (
+    FUNCTIONS,
+    Activation,
+    Rectifier,
+    relu_backward,
+    relu_forward,
+)
 
 
 def test_negative_values_become_zero_and_what_is_not_a_number_stays() -> None:
@@ -69,10 +75,11 @@ def test_gradient_of_a_rectifier_equals_finite_differences(
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_definitions_keep_their_own_contracts(
-    data: Any, relu_contract: Any, rectifier_contract: Any
+    data: Any, relu_contract: Any, rectifier_contract: Any, activation_contract: Any
 ) -> None:
     relu_contract("reference", data.draw)
     rectifier_contract("reference", data.draw)
+    activation_contract("reference", data.draw)
 
 
 @pytest.mark.parametrize(("slope", "ceiling"), [(-0.1, 6.0), (0.1, 0.0), (np.nan, 6.0)])
@@ -81,3 +88,43 @@ def test_rectifier_whose_outputs_do_not_tell_their_inputs_is_refused(
 ) -> None:
     with pytest.raises(OperationError, match=f"slope {slope} and ceiling {ceiling} .* slope >= 0"):
         Rectifier(slope, ceiling)
+
+
+AT_ONE = {
+    "gelu": 0.8413447460685429,
+    "gelu_tanh": 0.8411919906082768,
+    "hard_sigmoid": 4 / 6,
+    "hard_swish": 4 / 6,
+    "sigmoid": 0.7310585786300049,
+    "silu": 0.7310585786300049,
+    "tanh": 0.7615941559557649,
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functions_at_one_far_above_and_far_below(function: str) -> None:
+    values, out = np.array([1.0, 30.0, -30.0, 0.0, np.nan]), np.empty(5)
+    Activation(function).forward(values, out)
+    bounded = {"hard_sigmoid": (0.5, 0), "sigmoid": (0.5, 0), "tanh": (0, -1)}.get(function)
+    top, (middle, low) = (1, bounded) if bounded else (30, (0, 0))
+    assert_allclose(out, [AT_ONE[function], top, low, middle, np.nan], rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_gradient_of_an_activation_equals_finite_differences(
+    function: str, gradients_agree: Callable[..., None]
+) -> None:
+    values, gradient = np.array([-4.0, -2.5, -0.5, 0.5, 2.5, 4.0]), np.arange(1.0, 7.0)
+    operation, out, back = Activation(function), np.empty(6), np.empty(6)
+
+    def forward() -> np.ndarray:
+        operation.forward(values, out)
+        return out
+
+    operation.backward(gradient, values, back)
+    gradients_agree(forward, gradient, [(values, back)], step=1e-4)
+
+
+def test_unknown_function_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(OperationError, match=r"'swish': expected one of gelu, .*silu"):
+        Activation("swish")

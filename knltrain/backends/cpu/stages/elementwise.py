@@ -1,4 +1,4 @@
-"""Elementwise stages: rectifiers and dropout."""
+"""Elementwise stages: activation functions and dropout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 
-__all__ = ["DropoutStage", "ReLUStage", "RectifierStage"]
+__all__ = ["ActivationStage", "DropoutStage", "ReLUStage", "RectifierStage"]
 
 
 class ReLUStage(Stage):
@@ -29,6 +29,33 @@ class ReLUStage(Stage):
         """Apply the mask, unless another stage has."""
         if self.output.gradient is not None:
             _ = self.gradient
+
+
+class ActivationStage(Stage):
+    """A smooth activation function, whose slope follows from the inputs."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self.flows = (Flow(inputs, can_mask=False),)
+        self._operation = operation
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Compute the function."""
+        self._operation.forward(self.inputs.values.array, self.output.values.array)
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Multiply the gradient by the slope at each input."""
+        flow = self.flows[0]
+        if flow.is_needed:
+            inputs = self.inputs.values.array
+            self._operation.backward(self.gradient, inputs, flow.out, add=flow.add)
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """The inputs."""
+        return (self.inputs,)
 
 
 class RectifierStage(Stage):

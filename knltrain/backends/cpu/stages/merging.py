@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from knltrain.backends.cpu.stages.normalisation import pass_on
@@ -9,7 +11,7 @@ from knltrain.backends.cpu.stages.stage import Run, Stage
 from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 
-__all__ = ["AdditionStage", "CopyStage"]
+__all__ = ["AdditionStage", "ChannelProductStage", "CopyStage"]
 
 
 class AdditionStage(Stage):
@@ -42,6 +44,52 @@ class AdditionStage(Stage):
     def read(self) -> tuple[Tensor, ...]:
         """Both."""
         return self.inputs, self._addend
+
+
+class ChannelProductStage(Stage):
+    """Maps times a factor for each channel and image."""
+
+    def __init__(
+        self,
+        name: str,
+        operations: Operations,
+        operation: Any,
+        inputs: Tensor,
+        factors: Tensor,
+        output: Tensor,
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._operation, self._factors = operation, factors
+        self.flows = Flow(inputs), Flow(factors)
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Multiply."""
+        self._operation.forward(
+            self.inputs.values.array, self._factors.values.array, self.output.values.array
+        )
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Scale the gradient for the maps; sum its products with the maps for the factors."""
+        gradient = self.gradient
+        maps, factors = self.flows
+        if factors.is_needed:
+            self._operation.backward_factors(
+                gradient, self.inputs.values.array, factors.out, **factors.manner
+            )
+        if maps.is_needed:
+            self._operation.backward_maps(
+                gradient, self._factors.values.array, maps.out, **maps.manner
+            )
+
+    @property
+    def read(self) -> tuple[Tensor, ...]:
+        """Both."""
+        return self.inputs, self._factors
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """Both."""
+        return self.inputs, self._factors
 
 
 class CopyStage(Stage):
