@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.exported_graph import last_line
-from knltrain.interchange.to_torch import to_torch
+from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.interchange.torch_terms import TORCH_NAMES
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -47,32 +47,71 @@ def check_same(
             f"logits {tuple(found.shape)}, as in training"
         )
     _check_near(network.name, "outputs", found, expected, TOLERANCE)
+    differing = _differing_gradients(module, other, keys, found, expected)
+    if differing is None:
+        return
+    # In float32 a value may be on the other side of a rectifier's corner.
+    pair = module.double(), other.double()
+    for each in pair:
+        each.zero_grad()
+    found, expected = other(example.double()), pytree.tree_leaves(module(example.double()))[0]
+    differing = _differing_gradients(module, other, keys, found, expected)
+    if differing is not None:
+        _check_near(network.name, f"gradients of '{differing.key}'", *differing[1:])
+
+
+class _Gradients(NamedTuple):
+    """The gradients of a parameter by the network and by the module, and the tolerance."""
+
+    key: str
+    found: torch.Tensor
+    expected: torch.Tensor
+    tolerance: float = GRADIENT_TOLERANCE
+
+
+def _differing_gradients(
+    module: nn.Module,
+    other: NetworkModule,
+    keys: Mapping[str, str],
+    found: torch.Tensor,
+    expected: torch.Tensor,
+) -> _Gradients | None:
+    """The first gradients that differ, of a weighted sum of the outputs."""
     for values in (found, expected):
         if values.requires_grad:
-            weights = torch.linspace(
-                -1, 1, values.numel(), dtype=torch.float32, device="cpu"
-            ).reshape(values.shape)
-            (values * weights).sum().backward()
+            weights = torch.linspace(-1, 1, values.numel(), dtype=values.dtype, device="cpu")
+            torch.autograd.backward((values * weights.reshape(values.shape)).sum())
     tensors = dict(module.named_parameters(remove_duplicate=False))
-    for spec in network.parameters:
+    for spec in other.network.parameters:
         if spec.is_statistic:
             continue
         own = cast("nn.Module", other._modules[spec.layer])
         gradient = getattr(own, TORCH_NAMES[spec.role]).grad
-        theirs = tensors[keys[spec.name]].grad
         if gradient is None:  # of auxiliary outputs
             continue
-        what = f"gradients of '{keys[spec.name]}'"
-        theirs = torch.zeros_like(gradient) if theirs is None else theirs
-        _check_near(network.name, what, gradient, theirs, GRADIENT_TOLERANCE)
+        theirs = tensors[keys[spec.name]].grad
+        theirs = torch.zeros_like(gradient) if theirs is None else theirs.reshape(gradient.shape)
+        if not _is_near(gradient, theirs, GRADIENT_TOLERANCE):
+            return _Gradients(keys[spec.name], gradient, theirs)
+    return None
+
+
+def _is_near(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> bool:
+    largest, difference = _difference(found, expected)
+    return difference <= tolerance * largest + _LEAST
+
+
+def _difference(found: torch.Tensor, expected: torch.Tensor) -> tuple[float, float]:
+    """The largest value that is expected, and the largest difference."""
+    largest = float(expected.detach().abs().max())
+    return largest, float((found - expected).detach().abs().max())
 
 
 def _check_near(
     name: str, what: str, found: torch.Tensor, expected: torch.Tensor, tolerance: float
 ) -> None:
-    largest = float(expected.detach().abs().max())
-    difference = float((found - expected).detach().abs().max())
-    if not difference <= tolerance * largest + _LEAST:
+    if not _is_near(found, expected, tolerance):
+        largest, difference = _difference(found, expected)
         raise NetworkError(
             f"{name}: the network's {what} differ from the module's by {difference:.3g} "
             f"of {largest:.3g} in evaluation: expected finite values, gradients that are those of "

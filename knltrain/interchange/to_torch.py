@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from knltrain.interchange import own_modules as _own
 from knltrain.interchange.torch_terms import TORCH_NAMES, TorchModule, terms_of
 from knltrain.network.graph import Output
 from knltrain.network.layers import IMAGES, Layer
@@ -110,7 +111,7 @@ def _module(described: TorchModule) -> nn.Module:
     Its parameters are on the meta device, which allocates nothing: views on a packed vector replace
     them.
     """
-    make = getattr(nn, described.name)
+    make = getattr(_own, described.name, None) or getattr(nn, described.name)
     if described.name not in _WITH_PARAMETERS:
         return cast("nn.Module", make(**described.arguments))
     module = make(**described.arguments, device="meta", dtype=torch.float32)

@@ -21,7 +21,8 @@ _hashed = kernel(hashed_number)
 class Dropout:
     """See `vectorized_ops.reference.dropout.Dropout`; images run fastest in memory."""
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, rate: float, per_image: bool = False) -> None:
+        self._per_image = per_image
         self._drop_below, self._factor = int(drop_below(rate)), np.float32(1 / (1 - rate))
         self._threads = numba.get_num_threads()
 
@@ -54,8 +55,10 @@ class Dropout:
         cut = target if mask is None else pixels(mask)
         past = not add and streamed(target[0], 4 * out.size, source[0])
         channels, size = out.shape[-1], out.size // len(out)
+        step, numbers = (0, 1) if self._per_image else (1, size)
         _keep(
-            *source, *target, *cut, size // channels, channels, len(out), first_image * size,
+            *source, *target, *cut, size // channels, channels, len(out),
+            first_image * numbers, step, numbers,
             *key_halves(key), self._drop_below, self._factor, add, mask is not None, past,
             self._threads,
         )  # fmt: skip
@@ -73,6 +76,8 @@ def _keep(
     channels: int,
     images: int,
     first_number: int,
+    step: int,
+    numbers: int,
     key_low: int,
     key_high: int,
     drop_below: int,
@@ -91,8 +96,8 @@ def _keep(
             count, place = min(channels - begin, last - first), begin * images
             kept_tile(
                 out, pixel * out_distance + place, mask, pixel * mask_distance + place, values,
-                pixel * distance + place, count, images // LANES, first_number + first, total, key,
-                drop_below, factor, add, masked, past,
+                pixel * distance + place, count, images // LANES, first_number + first * step,
+                step, numbers, key, drop_below, factor, add, masked, past,
             )  # fmt: skip
             first += count
         finish_stores()

@@ -74,10 +74,14 @@ class Dropout:
     In part of a larger array n counts from `first_image`, the image of it that the part begins
     with. values, gradient and out (N, H, W, C) or (N, I) float32. Raises OperationError for a rate
     outside 0 <= rate < 1.
+
+    With `per_image` all values of an image are dropped or none (stochastic depth, Huang et al.,
+    ECCV 2016): the number i is that of the image.
     """
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, rate: float, per_image: bool = False) -> None:
         self._drop_below, self._factor = drop_below(rate), 1 / (1 - rate)
+        self._per_image = per_image
 
     def forward(self, values: AnyArray, out: AnyArray, key: int, first_image: int = 0) -> None:
         """Write the values that are kept, and zeros; `out` may be `values`.
@@ -103,7 +107,10 @@ class Dropout:
         write_gradient(self._kept(gradient, key, first_image), out, add, mask)
 
     def _kept(self, values: AnyArray, key: int, first_image: int) -> AnyArray:
-        first = first_image * (values.size // len(values))
-        numbers = np.arange(first, first + values.size).astype(np.uint32).reshape(values.shape)
+        size = 1 if self._per_image else values.size // len(values)
+        first, last = first_image * size, (first_image + len(values)) * size
+        numbers = np.arange(first, last).astype(np.uint32)
+        shape = (-1, *[1] * (values.ndim - 1)) if self._per_image else values.shape
+        numbers = numbers.reshape(shape)
         keep = hashed(numbers ^ mixed_key(key)) >= self._drop_below
         return np.where(keep, values * self._factor, 0)

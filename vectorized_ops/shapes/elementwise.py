@@ -168,12 +168,16 @@ class CopyShape(OperationShape):
 
 @dataclass(frozen=True, slots=True)
 class DropoutShape(TimedShape):
-    """Dropout of arrays of this shape, images first, with probability `rate`."""
+    """Dropout of arrays of this shape, images first, with probability `rate`.
+
+    `per_image` drops all values of an image or none.
+    """
 
     kind: ClassVar[str] = "dropout"
 
     inputs: tuple[int, ...]
     rate: float
+    per_image: bool = False
 
     @property
     def costs(self) -> Mapping[str, Cost]:
@@ -187,7 +191,7 @@ class DropoutShape(TimedShape):
 
         if operations.dropout is None:
             return None
-        operation = operations.dropout(self.rate)
+        operation = operations.dropout(self.rate, self.per_image)
         values, out = (operand(operations, self.inputs) for _ in range(2))
         runs = {
             "forward": partial(operation.forward, values, out, 1),

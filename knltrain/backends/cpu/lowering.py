@@ -76,6 +76,7 @@ class Lowering:
             layers.Activation: self._activation,
             layers.ChannelProduct: self._channel_product,
             layers.Dropout: self._dropout,
+            layers.StochasticDepth: self._dropout,
             layers.Addition: self._addition,
             layers.Concatenation: self._concatenation,
         }.get(type(layer))
@@ -198,10 +199,11 @@ class Lowering:
         inputs, output = self._input(layer), self._output(layer)
         self.stages.append(ActivationStage(layer.name, self._operations, operation, inputs, output))
 
-    def _dropout(self, layer: layers.Dropout) -> None:
+    def _dropout(self, layer: layers.Dropout | layers.StochasticDepth) -> None:
         if self._operations.dropout is None:
             raise self._unsupported(layer)
-        operation, inputs = self._operations.dropout(layer.rate), self._input(layer)
+        per_image, inputs = isinstance(layer, layers.StochasticDepth), self._input(layer)
+        operation = self._operations.dropout(layer.rate, per_image)
         in_place = self._may_overwrite(layer, inputs)
         output = self._in_place(layer, inputs) if in_place else self._output(layer)
         self.stages.append(

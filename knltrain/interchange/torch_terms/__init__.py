@@ -41,7 +41,10 @@ _TERMS: Final[Terms] = {kind: make for family in _FAMILIES for kind, make in fam
 READERS: Final[Readers] = {
     name: reader for family in _FAMILIES for name, reader in family.READERS.items()
 }
-WHOLE_MODULES: Final[WholeModules] = normalisation.WHOLE_MODULES
+WHOLE_MODULES: Final[WholeModules] = {
+    **activation.WHOLE_MODULES,
+    **normalisation.WHOLE_MODULES,
+}
 
 
 def terms_of(layer: Layer, shape: Shape) -> TorchTerms:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
+from knltrain.errors import NetworkError
 from knltrain.interchange.torch_terms.terms import (
     ANY,
     Call,
@@ -13,8 +14,9 @@ from knltrain.interchange.torch_terms.terms import (
     Terms,
     TorchModule,
     TorchTerms,
+    WholeModules,
 )
-from knltrain.network.layers import Activation, Dropout, Layer, ReLU, Shape
+from knltrain.network.layers import Activation, Dropout, Layer, ReLU, Shape, StochasticDepth
 
 
 def _rectifier(layer: ReLU, _shape: Shape) -> TorchTerms:
@@ -43,6 +45,18 @@ def _activation(layer: Activation, _shape: Shape) -> TorchTerms:
 
 def _dropout(layer: Dropout, _shape: Shape) -> TorchTerms:
     return TorchTerms((TorchModule("Dropout", {"p": layer.rate}),))
+
+
+def _stochastic_depth(layer: StochasticDepth, _shape: Shape) -> TorchTerms:
+    return TorchTerms((TorchModule("StochasticDepth", {"rate": layer.rate}),))
+
+
+def _read_stochastic_depth(name: str, inputs: tuple[str, ...], module: Any) -> Layer:
+    """Of torchvision's StochasticDepth or timm's DropPath."""
+    rate = float(getattr(module, "p", 0.0) or getattr(module, "drop_prob", 0.0))
+    if getattr(module, "mode", "row") != "row" or not getattr(module, "scale_by_keep", True):
+        raise NetworkError(f"{module}: expected mode 'row' and values that are scaled up")
+    return StochasticDepth(name, rate, inputs)
 
 
 def _reader(function: str) -> Reader:
@@ -76,7 +90,12 @@ def _read_dropout(call: Call) -> Layer | None:
     )
 
 
-TERMS: Final[Terms] = {Activation: _activation, Dropout: _dropout, ReLU: _rectifier}
+TERMS: Final[Terms] = {
+    Activation: _activation,
+    Dropout: _dropout,
+    ReLU: _rectifier,
+    StochasticDepth: _stochastic_depth,
+}
 READERS: Final[Readers] = {
     "dropout": Reader(_read_dropout, ANY),
     "gelu": Reader(_read_gelu, ANY),
@@ -89,4 +108,8 @@ READERS: Final[Readers] = {
     "sigmoid": _reader("sigmoid"),
     "silu": _reader("silu"),
     "tanh": _reader("tanh"),
+}
+WHOLE_MODULES: Final[WholeModules] = {
+    "timm.layers.drop.DropPath": _read_stochastic_depth,
+    "torchvision.ops.stochastic_depth.StochasticDepth": _read_stochastic_depth,
 }

@@ -33,10 +33,10 @@ def _read_sum(call: Call) -> Layer:
     return Addition(call.name, inputs=call.inputs)
 
 
-def _read_concatenation(call: Call) -> Layer:
+def _read_concatenation(call: Call) -> Layer | None:
     if call.arguments["dim"] not in (1, -3):
         raise call.refused(f"dim = {call.arguments['dim']}, expected channels: dim = 1")
-    return Concatenation(call.name, inputs=call.inputs)
+    return Concatenation(call.name, inputs=call.inputs) if len(call.inputs) > 1 else None
 
 
 def _read_product(call: Call) -> Layer:

@@ -15,7 +15,7 @@ from vectorized_ops.shapes import (
     RectifierShape,
 )
 
-__all__ = ["Activation", "Dropout", "ReLU"]
+__all__ = ["Activation", "Dropout", "ReLU", "StochasticDepth"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,14 @@ class Activation(Layer):
         return ActivationShape((images, *only_shape(self.name, input_shapes)), self.function)
 
 
+def _check_rate(name: str, rate: float, dropped: str) -> None:
+    if not 0 <= rate < 1:
+        raise NetworkError(
+            f"layer '{name}': rate = {rate}, expected 0 <= rate < 1, the share of {dropped} that "
+            "are dropped"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Dropout(Layer):
     """In training sets each value to zero with probability `rate`, the others to x / (1 - rate).
@@ -84,11 +92,7 @@ class Dropout(Layer):
     inputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rate < 1:
-            raise NetworkError(
-                f"layer '{self.name}': rate = {self.rate}, expected 0 <= rate < 1, the share of "
-                "values that are dropped"
-            )
+        _check_rate(self.name, self.rate, "values")
 
     def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
         """That of the input."""
@@ -97,3 +101,26 @@ class Dropout(Layer):
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> DropoutShape:
         """Of any values."""
         return DropoutShape((images, *only_shape(self.name, input_shapes)), self.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class StochasticDepth(Layer):
+    """`Dropout` of whole images: a branch of a residual block is left out for a share of them.
+
+    Huang et al., ECCV 2016.
+    """
+
+    name: str
+    rate: float
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_rate(self.name, self.rate, "images")
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input."""
+        return only_shape(self.name, input_shapes)
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> DropoutShape:
+        """Of any values."""
+        return DropoutShape((images, *only_shape(self.name, input_shapes)), self.rate, True)

@@ -85,7 +85,10 @@ def _network(module: nn.Module) -> Network:
         (nn.Sequential(nn.ReLU(), nn.Flatten()), "output 'flatten' of Sequential has the shape"),
         (nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool2d(1)), "the shape .N, 2, 1, 1.: expected"),
         (nn.Linear(8, 3), "linear of feature maps, expected flattened maps or vectors"),
-        (_of(lambda own, images: 2 * own.conv(images)), "importing.py:.*self.work.*'mul'"),
+        (
+            _of(lambda own, images: 2 * own.conv(images)),
+            "importing.py:.*self.work.*a product with a number",
+        ),
         (_of(_shared), "'conv.weight' is a parameter of 'conv', too: expected parameters"),
         (_of(lambda own, images: F.conv2d(images, own.conv.weight * 2)), "from parameters alone"),
         (_of(lambda own, images: (own.conv(images), images)), "2 outputs in training, and"),

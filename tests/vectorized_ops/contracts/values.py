@@ -188,10 +188,10 @@ def check_dropout(name: str, draw: Draw) -> None:
     rate = draw(st.sampled_from([0.0, 0.1, 0.4, 0.5, 0.999, 1 - 2**-40]))
     key = draw(st.sampled_from([0, 1, 2**32 - 1, 2**32, 2**64 - 1]) | st.integers(0, 2**64 - 1))
     first = draw(st.sampled_from([0, 0, 1, 2**31, 2**36]) | st.integers(0, 1000))
-    target = draw_target(draw, rng, *shape)
+    target, per_image = draw_target(draw, rng, *shape), draw(st.booleans())
 
     def run(place: Memory) -> Sequence[np.ndarray]:
-        operation = place.operations.dropout(rate)
+        operation = place.operations.dropout(rate, per_image)
         out, back = place.garbage(*shape), target.out(place)
         operation.forward(place.holding(values), out, key, first)
         operation.backward(

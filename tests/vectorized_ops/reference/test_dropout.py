@@ -121,3 +121,15 @@ def test_impossible_keys_are_refused(key: int) -> None:
     values = np.ones((1, 1), np.float32)
     with pytest.raises(OperationError, match=f"key {key}: expected 0 <= key < 2\\^64"):
         Dropout(0.5).forward(values, values, key)
+
+
+def test_images_are_dropped_as_a_whole_by_their_number_in_the_batch() -> None:
+    values = np.random.default_rng(0).normal(size=(64, 2, 3, 4)).astype(np.float32)
+    out, last = np.empty_like(values), np.empty_like(values[40:])
+    operation = Dropout(0.25, per_image=True)
+    operation.forward(values, out, key=3)
+    kept = out.any(axis=(1, 2, 3))
+    assert 0 < kept.sum() < 64
+    assert_array_equal(out, np.where(kept[:, None, None, None], values * np.float32(4 / 3), 0))
+    operation.forward(values[40:], last, key=3, first_image=40)
+    assert_array_equal(last, out[40:])

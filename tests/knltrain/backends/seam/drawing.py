@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
     IMAGES,
+    Activation,
     Addition,
     AveragePooling,
     BatchNormalisation,
+    ChannelProduct,
     Concatenation,
     Convolution,
     Dense,
@@ -25,6 +27,7 @@ from knltrain.network.layers import (
     Shape,
 )
 from knltrain.network.network import Network
+from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
 
 Draw = Callable[..., Any]
 Value = TypeVar("Value")
@@ -34,7 +37,7 @@ CHANNELS = (8, 16)
 MOST_CHANNELS = 24
 STEPS = (
     "convolution", "normalisation", "relu", "clipped", "leaky", "dropout", "maximum", "mean", "lrn",
-    "concatenation", "addition", "concatenation", "addition",
+    "smooth", "excitation", "concatenation", "addition", "concatenation", "addition",
 )  # fmt: skip
 SMALLER = ("pooled convolution", "strided convolution", "strided maximum", "strided mean")
 KERNELS = (
@@ -94,6 +97,10 @@ class _Growth:
                 return self.add(AveragePooling, 3, 1, 1, inputs=inputs)
             case "lrn":
                 return self.add(LocalResponseNormalisation, 3, 0.5, inputs=inputs)
+            case "smooth":
+                return self.add(Activation, self.one_of(*ACTIVATION_FUNCTIONS), inputs=inputs)
+            case "excitation":
+                return self._excitation(source)
             case "concatenation":
                 return self._concatenation(source, depth - 1)
             case _:
@@ -129,6 +136,14 @@ class _Growth:
         filters, bias = self.one_of(*CHANNELS), self.one_of(True, False)
         window = self.one_of(*KERNELS)
         return self.add(Convolution, filters, groups=groups, bias=bias, inputs=[source], **window)
+
+    def _excitation(self, source: str) -> str:
+        """Factors for the channels of maps, made of their means (squeeze and excitation)."""
+        vector = self.add(GlobalAveragePooling, inputs=[source])
+        vector = self.add(Dense, self.shapes[source][2], inputs=[vector])
+        if self.one_of(True, False):
+            vector = self.add(Activation, "sigmoid", inputs=[vector])
+        return self.add(ChannelProduct, inputs=[source, vector])
 
     def _concatenation(self, source: str, depth: int) -> str:
         ends = self._branches(source, self.one_of(2, 3), depth)

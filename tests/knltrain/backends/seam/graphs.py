@@ -9,9 +9,11 @@ from __future__ import annotations
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
     IMAGES,
+    Activation,
     Addition,
     AveragePooling,
     BatchNormalisation,
+    ChannelProduct,
     Concatenation,
     Convolution,
     Dense,
@@ -38,6 +40,18 @@ def convolution(name: str, *inputs: str, filters: int = 8, bias: bool = False) -
 
 def normalised(name: str, *inputs: str) -> tuple[Layer, ...]:
     return convolution(f"{name}/conv", *inputs), BatchNormalisation(name)
+
+
+def excitation(name: str, maps: str, function: str) -> tuple[Layer, ...]:
+    """Maps of 8 channels, each times a factor made of the means of all (squeeze and excitation)."""
+    return (
+        GlobalAveragePooling(f"{name}/means", (maps,)),
+        Dense(f"{name}/fewer", 4),
+        ReLU(f"{name}/relu"),
+        Dense(f"{name}/factors", 8),
+        Activation(f"{name}/gates", function),
+        ChannelProduct(name, (maps, f"{name}/gates")),
+    )
 
 
 def rectified(name: str, *inputs: str) -> tuple[Layer, ...]:
@@ -267,6 +281,21 @@ GRAPHS = (
         ReLU("other", slope=0.25, ceiling=1.0, inputs=("b/lrn",)),
         Addition("sum", ("one", "other")),
         Addition("end", ("sum", "clipped")),
+    ),
+    headed(
+        "squeeze and excitation",
+        *rectified("a"),
+        *excitation("a/se", "a", "sigmoid"),
+        *normalised("b", "a/se"),
+        Activation("b/silu", "silu"),
+        *excitation("b/se", "b/silu", "hard_sigmoid"),
+        convolution("c", "b/se"),
+        Activation("c/gelu", "gelu"),
+        ReLU("c/relu"),
+        Addition("sum", ("c/relu", "a")),
+        Activation("one", "tanh", ("sum",)),
+        Activation("other", "hard_swish", ("sum",)),
+        Concatenation("joined", ("one", "other")),
     ),
     headed(
         "windows",

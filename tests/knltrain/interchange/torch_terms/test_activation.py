@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.from_torch import from_torch
-from knltrain.network.layers import Dropout, Layer, ReLU
+from knltrain.network.layers import Activation, Dropout, Layer, ReLU
 
 from ..importing import Forward, images_of, imported_of
 
@@ -23,6 +23,13 @@ from ..importing import Forward, images_of, imported_of
         (nn.LeakyReLU(0.2), ReLU("1", slope=0.2, inputs=("0",))),
         (nn.ReLU6(), ReLU("1", ceiling=6, inputs=("0",))),
         (nn.Hardtanh(0, 3), ReLU("1", ceiling=3, inputs=("0",))),
+        (nn.GELU(), Activation("1", "gelu", inputs=("0",))),
+        (nn.GELU(approximate="tanh"), Activation("1", "gelu_tanh", inputs=("0",))),
+        (nn.Hardsigmoid(), Activation("1", "hard_sigmoid", inputs=("0",))),
+        (nn.Hardswish(inplace=True), Activation("1", "hard_swish", inputs=("0",))),
+        (nn.Sigmoid(), Activation("1", "sigmoid", inputs=("0",))),
+        (nn.SiLU(inplace=True), Activation("1", "silu", inputs=("0",))),
+        (nn.Tanh(), Activation("1", "tanh", inputs=("0",))),
         (nn.Dropout(0.25), Dropout("1", 0.25, inputs=("0",))),
     ],
 )

@@ -8,7 +8,15 @@ from torch import nn
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.from_torch import from_torch
-from knltrain.network.layers import Addition, Concatenation
+from knltrain.network.layers import (
+    Activation,
+    Addition,
+    ChannelProduct,
+    Concatenation,
+    Dense,
+    GlobalAveragePooling,
+    ReLU,
+)
 
 from ..importing import Forward, images_of, imported_of
 
@@ -48,3 +56,47 @@ def test_sums_and_concatenations_are_read() -> None:
 def test_other_sums_and_axes_are_named(work: Any, message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         from_torch(_of(work), images_of())
+
+
+def squeezed(own: Any, maps: torch.Tensor) -> torch.Tensor:
+    """Factors (N, 2, 1, 1), as torchvision's blocks make them."""
+    means = torch.nn.functional.adaptive_avg_pool2d(maps, 1)
+    return torch.sigmoid(own.second(torch.relu(own.first(means))))
+
+
+def _excited(work: Any) -> nn.Module:
+    parts = {"first": nn.Conv2d(2, 3, 1), "second": nn.Conv2d(3, 2, 1)}
+    return Forward(work, conv=nn.Conv2d(2, 2, 1), **parts)
+
+
+@pytest.mark.parametrize("factors_first", [True, False])
+def test_squeeze_and_excitation_is_read_with_dense_layers(factors_first: bool) -> None:
+    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
+        maps = own.conv(images)
+        factors = squeezed(own, maps)
+        return factors * maps if factors_first else maps.mul(factors)
+
+    assert imported_of(_excited(work), images_of()).network.layers[1:] == (
+        GlobalAveragePooling("adaptive_avg_pool2d", inputs=("conv",)),
+        Dense("first", 3, inputs=("adaptive_avg_pool2d",)),
+        ReLU("relu", inputs=("first",)),
+        Dense("second", 2, inputs=("relu",)),
+        Activation("sigmoid", "sigmoid", inputs=("second",)),
+        ChannelProduct("mul", inputs=("conv", "sigmoid")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda own, images: own.conv(images) * 2, "a product with a number or parameter"),
+        (lambda own, images: own.conv(images) * images, r"shapes \(2, 8, 8\) and \(2, 8, 8\)"),
+        (
+            lambda own, images: squeezed(own, images) * images.mean((2, 3), True),
+            "a product of shapes",
+        ),
+    ],
+)
+def test_other_products_are_named(work: Any, message: str) -> None:
+    with pytest.raises(NetworkError, match=message):
+        from_torch(_excited(work), images_of())

@@ -9,7 +9,7 @@ from knltrain.interchange.torch_terms import Call
 
 
 def _call(**arguments: Any) -> Call:
-    return Call("a", (), arguments, {}, "module 'a' (Conv2d)")
+    return Call("a", (), (), arguments, {}, "module 'a' (Conv2d)")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ import math
 import pytest
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers import Dropout, Layer, ReLU
+from knltrain.network.layers import Activation, Dropout, Layer, ReLU
 
 
-@pytest.mark.parametrize("layer", [ReLU("r"), ReLU("r", slope=0.1), Dropout("d")])
+@pytest.mark.parametrize(
+    "layer", [ReLU("r"), ReLU("r", slope=0.1), Dropout("d"), Activation("a", "silu")]
+)
 @pytest.mark.parametrize("shape", [(4, 4, 50), (500,)])
 def test_shape_stays_and_nothing_is_trained(layer: Layer, shape: tuple[int, ...]) -> None:
     assert layer.output_shape((shape,)) == shape
@@ -25,6 +27,7 @@ def test_shape_stays_and_nothing_is_trained(layer: Layer, shape: tuple[int, ...]
         (lambda: ReLU("a", slope=1), "slope = 1 "),
         (lambda: ReLU("a", ceiling=0), "ceiling = 0, expected .* ceiling > 0"),
         (lambda: ReLU("a", ceiling=math.nan), "ceiling = nan"),
+        (lambda: Activation("a", "swish"), "unknown function 'swish': expected one of 'gelu'"),
         (lambda: Dropout("a", 1), "rate = 1, expected 0 <= rate < 1"),
         (lambda: Dropout("a", -0.5), "rate = -0.5"),
     ],

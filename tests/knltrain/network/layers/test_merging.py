@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers import Addition, Concatenation, Shape
+from knltrain.network.layers import Addition, ChannelProduct, Concatenation, Shape
 
 
 def test_concatenation_adds_up_channels() -> None:
@@ -31,3 +31,15 @@ def test_concatenation_of_what_does_not_fit_is_refused(shapes: tuple[Shape, ...]
 def test_addition_of_what_does_not_fit_is_refused(shapes: tuple[Shape, ...]) -> None:
     with pytest.raises(NetworkError, match=r"layer 'a' has inputs .* expected two of the same"):
         Addition("a").output_shape(shapes)
+
+
+def test_channel_product_keeps_the_shape_of_the_maps() -> None:
+    assert ChannelProduct("p").output_shape(((4, 5, 3), (3,))) == (4, 5, 3)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((4, 5, 3),), ((4, 5, 3), (4,)), ((3,), (3,)), ((4, 5, 3), (1, 1, 3))]
+)
+def test_channel_product_of_what_does_not_fit_is_refused(shapes: tuple[Shape, ...]) -> None:
+    with pytest.raises(NetworkError, match=r"layer 'p' has inputs .* a factor for each channel"):
+        ChannelProduct("p").output_shape(shapes)

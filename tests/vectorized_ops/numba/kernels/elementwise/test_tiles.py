@@ -52,7 +52,7 @@ def summed(out: Any, left: Any, right: Any, floor: Any) -> None:
 @kernel
 def kept(out: Any, values: Any, number: int, numbers: int, key: int, bound: int) -> None:
     kept_tile(
-        out, LANES, out, LANES, values, 1, 3, 3, number, numbers, key, bound, np.float32(2.0),
+        out, LANES, out, LANES, values, 1, 3, 3, number, 1, numbers, key, bound, np.float32(2.0),
         False, False, False,
     )  # fmt: skip
 
