@@ -29,7 +29,7 @@ from vectorized_ops.numba.kernels.pooling.blocks import (
 )
 from vectorized_ops.numba.kernels.pooling.windows import Links, window_sizes, windows
 from vectorized_ops.reference.pooling import check_window
-from vectorized_ops.shapes import PoolingShape
+from vectorized_ops.shapes import AdaptivePoolingShape, PoolingShape
 
 _SOURCE_ROWS = 2048
 """Rows of lanes of all sources of a mean that are read before the next one's, 128 KiB: what two
@@ -150,7 +150,7 @@ class _OneByOne:
 class AveragePooling:
     """See `vectorized_ops.reference.pooling.AveragePooling`; images run fastest in memory."""
 
-    def __init__(self, shape: PoolingShape) -> None:
+    def __init__(self, shape: PoolingShape | AdaptivePoolingShape) -> None:
         self._forward, self._backward = windows(shape)
         shares = (1 / window_sizes(shape)).astype(np.float32)
         self._shares = np.repeat(shares, np.diff(self._forward.starts[:, 0]))

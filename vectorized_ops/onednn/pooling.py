@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from vectorized_ops.errors import OperationError
@@ -9,7 +11,7 @@ from vectorized_ops.layout import AnyArray
 from vectorized_ops.onednn.arrays import images_tensor, tensor
 from vectorized_ops.onednn.gradient import write_gradient
 from vectorized_ops.reference.pooling import check_window
-from vectorized_ops.shapes import PoolingShape
+from vectorized_ops.shapes import AdaptivePoolingShape, PoolingShape
 
 
 def check_padding(shape: PoolingShape) -> None:
@@ -76,23 +78,32 @@ class AveragePooling:
     Raises OperationError for padding above half the kernel.
     """
 
-    def __init__(self, shape: PoolingShape) -> None:
-        check_padding(shape)
-        window = list(shape.kernel), list(shape.stride), list(shape.padding)
-        self._window = *window, shape.ceil, True
+    def __init__(self, shape: PoolingShape | AdaptivePoolingShape) -> None:
+        self._adaptive = [shape.lines, shape.pixels]
+        self._window: tuple[Any, ...] | None = None
+        if isinstance(shape, PoolingShape):
+            check_padding(shape)
+            window = list(shape.kernel), list(shape.stride), list(shape.padding)
+            self._window = *window, shape.ceil, shape.counts_padding
 
     def forward(self, images: AnyArray, out: AnyArray) -> None:
         """Write the means."""
-        images_tensor(out).copy_(torch.ops.aten.avg_pool2d(images_tensor(images), *self._window))
+        values = images_tensor(images)
+        if self._window is None:
+            means = torch.ops.aten._adaptive_avg_pool2d(values, self._adaptive)
+        else:
+            means = torch.ops.aten.avg_pool2d(values, *self._window)
+        images_tensor(out).copy_(means)
 
     def backward(
         self, gradient: AnyArray, out: AnyArray, add: bool = False, mask: AnyArray | None = None
     ) -> None:
         """Write the gradient of the images: each pixel gets its share of every window's."""
-        target = images_tensor(out)
-        value = torch.ops.aten.avg_pool2d_backward(
-            images_tensor(gradient), target, *self._window, None
-        )
+        above, target = images_tensor(gradient), images_tensor(out)
+        if self._window is None:
+            value = torch.ops.aten._adaptive_avg_pool2d_backward(above, target)
+        else:
+            value = torch.ops.aten.avg_pool2d_backward(above, target, *self._window, None)
         write_gradient(value, target, add, None if mask is None else images_tensor(mask))
 
 

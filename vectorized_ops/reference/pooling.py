@@ -8,7 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.reference.gradient import write_gradient
-from vectorized_ops.shapes import Pair, PoolingShape
+from vectorized_ops.shapes import AdaptivePoolingShape, Pair, PoolingShape
 
 LARGEST_WINDOW = 256
 """Pixels: places in a window are bytes."""
@@ -65,22 +65,22 @@ class MaxPooling:
 
 
 class AveragePooling:
-    """The mean of each window of R x S pixels; images (N, H, W, C), out (N, H', W', C), float32.
+    """The mean of each window; images (N, H, W, C), out (N, H', W', C), float32.
 
-    Zeros of the padding count as pixels, but what a last window (`ceil`) holds beyond them does
-    not, as in Caffe and with PyTorch's `count_include_pad`.
+    Zeros of the padding count as pixels, unless `counts_padding` is False. What a last window
+    (`ceil`) holds beyond them does not, as in Caffe and with PyTorch's `count_include_pad`.
     """
 
-    def __init__(self, shape: PoolingShape) -> None:
-        self._shape = shape
-        lines = _counted(shape.lines, shape.height, shape, 0)
-        pixels = _counted(shape.pixels, shape.width, shape, 1)
-        self._divisors = (lines[:, None] * pixels)[:, :, None].astype(np.float32)
+    def __init__(self, shape: PoolingShape | AdaptivePoolingShape) -> None:
+        self._rows, self._columns = (_spans(shape, axis) for axis in (0, 1))
 
     @np.errstate(invalid="ignore")
     def forward(self, images: AnyArray, out: AnyArray) -> None:
         """Write the means."""
-        out[...] = _windows(images, self._shape).sum(axis=-1) / self._divisors
+        for y, (lines, height) in enumerate(self._rows):
+            for x, (columns, width) in enumerate(self._columns):
+                total = images[:, lines, columns].sum(axis=(1, 2))
+                out[:, y, x] = total / images.dtype.type(height * width)
 
     @np.errstate(invalid="ignore")
     def backward(
@@ -90,10 +90,12 @@ class AveragePooling:
 
         `add` and `mask` as in `vectorized_ops.reference.gradient.write_gradient`.
         """
-        share = gradient / self._divisors
-        places = self._shape.kernel[0] * self._shape.kernel[1]
-        shares = np.broadcast_to(share[..., None], (*share.shape, places))
-        write_gradient(_overlapped(shares, self._shape), out, add, mask)
+        total = np.zeros(out.shape, gradient.dtype)
+        for y, (lines, height) in enumerate(self._rows):
+            for x, (columns, width) in enumerate(self._columns):
+                share = gradient[:, y, x] / gradient.dtype.type(height * width)
+                total[:, lines, columns] += share[:, None, None]
+        write_gradient(total, out, add, mask)
 
 
 class GlobalAveragePooling:
@@ -143,7 +145,10 @@ def _overlapped(shares: AnyArray, shape: PoolingShape) -> AnyArray:
     return bordered[:, top : top + shape.height, left : left + shape.width]
 
 
-def _counted(windows: int, extent: int, shape: PoolingShape, axis: int) -> AnyArray:
-    """Return how many lines (axis 0) or columns (1) of the bordered map each window holds."""
-    first = np.arange(windows) * shape.stride[axis]
-    return np.minimum(shape.kernel[axis], extent + 2 * shape.padding[axis] - first)
+def _spans(shape: PoolingShape | AdaptivePoolingShape, axis: int) -> list[tuple[slice, int]]:
+    """Return the lines (axis 0) or columns (1) of the image in each window, and how many count."""
+    starts, lengths = shape.starts(axis), shape.lengths(axis)
+    return [
+        (slice(max(start, 0), start + length), counted)
+        for start, length, counted in zip(starts, lengths, shape.counted(axis), strict=True)
+    ]

@@ -20,7 +20,13 @@ from vectorized_ops.shapes.operation import (
 )
 from vectorized_ops.shapes.windows import Pair, check_least, positions
 
-__all__ = ["AveragePoolingShape", "GlobalAveragePoolingShape", "MaxPoolingShape", "PoolingShape"]
+__all__ = [
+    "AdaptivePoolingShape",
+    "AveragePoolingShape",
+    "GlobalAveragePoolingShape",
+    "MaxPoolingShape",
+    "PoolingShape",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,9 @@ class PoolingShape:
 
     With `ceil`, a last window that begins inside the image or the padding before it is taken even
     if it leaves the bordered map at its end, as Caffe and PyTorch's `ceil_mode` do; otherwise all
-    windows lie within the bordered map. Each window holds a pixel of the image. Raises
-    OperationError for shapes without a window, counts below 1 and padding of the kernel or more.
+    windows lie within the bordered map. Each window holds a pixel of the image. A mean counts the
+    padding's pixels as zeros, or with `counts_padding` False not at all. Raises OperationError for
+    shapes without a window, counts below 1 and padding of the kernel or more.
     """
 
     height: int
@@ -39,6 +46,7 @@ class PoolingShape:
     stride: Pair
     padding: Pair = (0, 0)
     ceil: bool = False
+    counts_padding: bool = True
 
     def __post_init__(self) -> None:
         for name in ("height", "width", "kernel", "stride"):
@@ -67,11 +75,78 @@ class PoolingShape:
         """Width W' of the output."""
         return self._positions(self.width, 1)
 
+    def starts(self, axis: int) -> tuple[int, ...]:
+        """The first line (axis 0) or column (1) of each window, below 0 in the padding."""
+        count = self.lines if axis == 0 else self.pixels
+        return tuple(number * self.stride[axis] - self.padding[axis] for number in range(count))
+
+    def lengths(self, axis: int) -> tuple[int, ...]:
+        """The lines (axis 0) or columns (1) that each window has, some of them outside."""
+        return (self.kernel[axis],) * len(self.starts(axis))
+
+    def counted(self, axis: int) -> tuple[int, ...]:
+        """Those of them by which a mean divides."""
+        extent = self.height if axis == 0 else self.width
+        border = self.padding[axis] if self.counts_padding else 0
+        return tuple(
+            min(start + self.kernel[axis], extent + border) - max(start, -border)
+            for start in self.starts(axis)
+        )
+
+    def __str__(self) -> str:
+        return f"{by(self.kernel)}, stride {self.stride[0]}"
+
     def _positions(self, extent: int, axis: int) -> int:
         kernel, stride, padding = self.kernel[axis], self.stride[axis], self.padding[axis]
         count = positions(extent + (stride - 1) * self.ceil, kernel, stride, padding)
         begins_outside = (count - 1) * stride >= extent + padding
         return count - (self.ceil and begins_outside)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptivePoolingShape:
+    """`lines` x `pixels` windows of about one size that cover a map of height x width.
+
+    Window i of n along h lines has those from floor(i h / n) to ceil((i + 1) h / n), as PyTorch's
+    `adaptive_avg_pool2d` does. Raises OperationError for counts below 1.
+    """
+
+    height: int
+    width: int
+    lines: int
+    pixels: int
+
+    def __post_init__(self) -> None:
+        for name in ("height", "width", "lines", "pixels"):
+            check_least("an adaptive pooling", name, getattr(self, name), 1)
+
+    @property
+    def kernel(self) -> Pair:
+        """The lines and columns of the largest window."""
+        return max(self.lengths(0)), max(self.lengths(1))
+
+    def starts(self, axis: int) -> tuple[int, ...]:
+        """See `PoolingShape.starts`."""
+        extent, count = self._along(axis)
+        return tuple(number * extent // count for number in range(count))
+
+    def lengths(self, axis: int) -> tuple[int, ...]:
+        """See `PoolingShape.lengths`."""
+        extent, count = self._along(axis)
+        return tuple(
+            -(-(number + 1) * extent // count) - start
+            for number, start in enumerate(self.starts(axis))
+        )
+
+    def counted(self, axis: int) -> tuple[int, ...]:
+        """All of them."""
+        return self.lengths(axis)
+
+    def __str__(self) -> str:
+        return f"to {by((self.lines, self.pixels))}"
+
+    def _along(self, axis: int) -> Pair:
+        return ((self.height, self.lines), (self.width, self.pixels))[axis]
 
 
 class WindowPoolingShape(TimedShape):
@@ -81,7 +156,7 @@ class WindowPoolingShape(TimedShape):
 
     images: int
     channels: int
-    windows: PoolingShape
+    windows: PoolingShape | AdaptivePoolingShape
 
     @property
     def inputs(self) -> tuple[int, int, int, int]:
@@ -99,8 +174,7 @@ class WindowPoolingShape(TimedShape):
         """Images and outputs once."""
 
     def __str__(self) -> str:
-        windows = f"{by(self.windows.kernel)}, stride {self.windows.stride[0]}"
-        return f"{by(self.inputs[1:])}, {windows}"
+        return f"{by(self.inputs[1:])}, {self.windows}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +219,7 @@ class AveragePoolingShape(WindowPoolingShape):
 
     images: int
     channels: int
-    windows: PoolingShape
+    windows: PoolingShape | AdaptivePoolingShape
 
     @property
     def costs(self) -> Mapping[str, Cost]:

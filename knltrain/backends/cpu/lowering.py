@@ -71,6 +71,7 @@ class Lowering:
             layers.LocalResponseNormalisation: self._local_response_normalisation,
             layers.MaxPooling: self._pooling,
             layers.AveragePooling: self._pooling,
+            layers.AdaptiveAveragePooling: self._pooling,
             layers.GlobalAveragePooling: self._global_pooling,
             layers.ReLU: self._rectifier,
             layers.Activation: self._activation,
@@ -163,7 +164,9 @@ class Lowering:
             LocalResponseNormalisationStage(layer.name, self._operations, operation, inputs, output)
         )
 
-    def _pooling(self, layer: layers.MaxPooling | layers.AveragePooling) -> None:
+    def _pooling(
+        self, layer: layers.MaxPooling | layers.AveragePooling | layers.AdaptiveAveragePooling
+    ) -> None:
         inputs = self._input(layer)
         shape = layer.windows((inputs.shape,))
         output = self._output(layer)

@@ -98,10 +98,10 @@ def wire(stages: list[Stage], outputs: Iterable[Tensor]) -> None:
     written = set(outputs)
     final_flows: dict[Tensor, Flow] = {}
     for stage in reversed(stages):
-        for number, flow in enumerate(stage.flows):
+        for flow in stage.flows:
             tensor = flow.tensor
             flow.add = tensor in written
-            if not flow.add and number > 0:
+            if flow.shares and not flow.add:
                 _share(stage, tensor)
             written.add(tensor)
             final_flows[tensor] = flow

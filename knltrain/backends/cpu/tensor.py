@@ -40,11 +40,12 @@ class Tensor:
 class Flow:
     """One stage's share in the gradient of its input `tensor`; `wire` decides how it is written.
 
-    `can_mask` tells whether the operation applies a mask.
+    `can_mask` tells whether the operation applies a mask, `shares` whether the share is the
+    gradient of the output as it is, whose memory it may have.
     """
 
-    def __init__(self, tensor: Tensor, can_mask: bool = True) -> None:
-        self.tensor, self.can_mask = tensor, can_mask
+    def __init__(self, tensor: Tensor, can_mask: bool = True, shares: bool = False) -> None:
+        self.tensor, self.can_mask, self.shares = tensor, can_mask, shares
         self.add = self.mask = False
 
     @property

@@ -12,7 +12,14 @@ from knltrain.interchange.torch_terms.terms import (
     TorchModule,
     TorchTerms,
 )
-from knltrain.network.layers import AveragePooling, GlobalAveragePooling, Layer, MaxPooling, Shape
+from knltrain.network.layers import (
+    AdaptiveAveragePooling,
+    AveragePooling,
+    GlobalAveragePooling,
+    Layer,
+    MaxPooling,
+    Shape,
+)
 
 
 def _pooling(layer: MaxPooling | AveragePooling, _shape: Shape) -> TorchTerms:
@@ -23,8 +30,15 @@ def _pooling(layer: MaxPooling | AveragePooling, _shape: Shape) -> TorchTerms:
         "padding": window.padding,
         "ceil_mode": layer.ceil,
     }
-    name = "MaxPool2d" if isinstance(layer, MaxPooling) else "AvgPool2d"
-    return TorchTerms((TorchModule(name, arguments),))
+    if isinstance(layer, MaxPooling):
+        return TorchTerms((TorchModule("MaxPool2d", arguments),))
+    arguments["count_include_pad"] = layer.counts_padding
+    return TorchTerms((TorchModule("AvgPool2d", arguments),))
+
+
+def _adaptive_pooling(layer: AdaptiveAveragePooling, _shape: Shape) -> TorchTerms:
+    size = {"output_size": (layer.lines, layer.pixels)}
+    return TorchTerms((TorchModule("AdaptiveAvgPool2d", size),))
 
 
 def _global_pooling(_layer: GlobalAveragePooling, _shape: Shape) -> TorchTerms:
@@ -49,14 +63,13 @@ def _read_max(call: Call) -> Layer:
 def _read_average(call: Call) -> Layer:
     kernel, padding = call.pair("kernel_size"), call.pair("padding")
     call.expect(divisor_override=None)
-    if padding != (0, 0):
-        call.expect(count_include_pad=True)
     return AveragePooling(
         call.name,
         kernel,
         call.pair("stride", kernel),
         padding,
         call.arguments["ceil_mode"],
+        call.arguments["count_include_pad"] or padding == (0, 0),
         inputs=call.inputs,
     )
 
@@ -68,9 +81,7 @@ def _read_adaptive(call: Call) -> Layer | None:
     if wanted == shape:
         return None
     if any(size % parts for size, parts in zip(shape, wanted, strict=True)):
-        raise call.refused(
-            f"output_size = {wanted} of maps {shape}, expected divisors of their height and width"
-        )
+        return AdaptiveAveragePooling(call.name, *wanted, inputs=call.inputs)
     window = (shape[0] // wanted[0], shape[1] // wanted[1])
     return AveragePooling(call.name, window, window, inputs=call.inputs)
 
@@ -84,6 +95,7 @@ def _read_mean(call: Call) -> Layer:
 
 
 TERMS: Final[Terms] = {
+    AdaptiveAveragePooling: _adaptive_pooling,
     AveragePooling: _pooling,
     GlobalAveragePooling: _global_pooling,
     MaxPooling: _pooling,

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knltrain.errors import NetworkError
 from knltrain.network.layers.layer import Layer, feature_map
 from knltrain.network.layers.parameter import Shape
 from knltrain.network.layers.window import Extent, Window, pair, shortest
 from vectorized_ops.shapes import (
+    AdaptivePoolingShape,
     AveragePoolingShape,
     GlobalAveragePoolingShape,
     MaxPoolingShape,
     PoolingShape,
 )
 
-__all__ = ["AveragePooling", "GlobalAveragePooling", "MaxPooling", "Pooling"]
+__all__ = [
+    "AdaptiveAveragePooling",
+    "AveragePooling",
+    "GlobalAveragePooling",
+    "MaxPooling",
+    "Pooling",
+]
 
 
 class Pooling(Layer, ABC):
@@ -79,7 +86,7 @@ class MaxPooling(Pooling):
 
 @dataclass(frozen=True, slots=True)
 class AveragePooling(Pooling):
-    """Mean of each window, in which padding counts as zeros.
+    """Mean of each window, in which padding counts as zeros, or not at all (`counts_padding`).
 
     What `ceil` cuts off does not count in the divisor, as in Caffe and in PyTorch with
     count_include_pad.
@@ -90,7 +97,47 @@ class AveragePooling(Pooling):
     stride: Extent
     padding: Extent = 0
     ceil: bool = False
+    counts_padding: bool = True
     inputs: tuple[str, ...] = ()
+
+    def windows(self, input_shapes: tuple[Shape, ...]) -> PoolingShape:
+        """The windows' places on maps (H,W,C)."""
+        found = Pooling.windows(self, input_shapes)
+        return replace(found, counts_padding=self.counts_padding)
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> AveragePoolingShape:
+        """Of maps (H,W,C)."""
+        channels = feature_map(self.name, input_shapes)[2]
+        return AveragePoolingShape(images, channels, self.windows(input_shapes))
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveAveragePooling(Layer):
+    """Means of `lines` x `pixels` windows of about one size that cover the whole map.
+
+    `vectorized_ops.shapes.AdaptivePoolingShape` has their places, those of PyTorch.
+    """
+
+    name: str
+    lines: int
+    pixels: int
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if min(self.lines, self.pixels) < 1:
+            raise NetworkError(
+                f"layer '{self.name}': lines = {self.lines} and pixels = {self.pixels}, expected "
+                "at least 1"
+            )
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """(H,W,C) -> (lines, pixels, C)."""
+        return self.lines, self.pixels, feature_map(self.name, input_shapes)[2]
+
+    def windows(self, input_shapes: tuple[Shape, ...]) -> AdaptivePoolingShape:
+        """The windows' places on maps (H,W,C)."""
+        height, width, _ = feature_map(self.name, input_shapes)
+        return AdaptivePoolingShape(height, width, self.lines, self.pixels)
 
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> AveragePoolingShape:
         """Of maps (H,W,C)."""

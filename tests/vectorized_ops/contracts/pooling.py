@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.implementations import operations
-from vectorized_ops.shapes import PoolingShape
+from vectorized_ops.shapes import AdaptivePoolingShape, PoolingShape
 
 
 def draw_pooling(draw: Draw, most_padding: float = 1.0) -> PoolingShape:
@@ -37,7 +37,13 @@ def draw_pooling(draw: Draw, most_padding: float = 1.0) -> PoolingShape:
         stride=(draw(st.integers(1, 4)), draw(st.integers(1, 4))),
         padding=(padding[0], padding[1]),
         ceil=draw(st.booleans()),
+        counts_padding=draw(st.booleans()),
     )
+
+
+def draw_adaptive_pooling(draw: Draw) -> AdaptivePoolingShape:
+    """Any windows that cover a map, also more of them than it has pixels."""
+    return AdaptivePoolingShape(*(draw(st.integers(1, 9)) for _ in range(4)))
 
 
 def check_max_pooling(name: str, draw: Draw, most_padding: float = 1.0) -> None:
@@ -103,7 +109,9 @@ def check_not_numbers_in_pooling(name: str) -> None:
 
 def check_average_pooling(name: str, draw: Draw, most_padding: float = 1.0) -> None:
     """Means and gradients follow the reference in float64, for a drawn shape."""
-    shape, (seed, rng) = draw_pooling(draw, most_padding), draw_rng(draw)
+    adaptive = draw(st.booleans())
+    shape = draw_adaptive_pooling(draw) if adaptive else draw_pooling(draw, most_padding)
+    seed, rng = draw_rng(draw)
     images, channels = draw(st.integers(1, 40)), draw(st.integers(1, 20))
     target = draw_target(draw, rng, images, shape.height, shape.width, channels)
     outputs = images, shape.lines, shape.pixels, channels
@@ -125,7 +133,7 @@ def check_means(
     target: Target,
     outputs: tuple[int, ...],
     operation: str,
-    *shapes: PoolingShape,
+    *shapes: PoolingShape | AdaptivePoolingShape,
 ) -> None:
     rng = np.random.default_rng(seed + 1000)
     values, gradient = whole_numbers(rng, *target.shape), whole_numbers(rng, *outputs)

@@ -22,7 +22,7 @@ class AdditionStage(Stage):
     ) -> None:
         super().__init__(name, operations, inputs, output)
         self._addend = addend
-        self.flows = Flow(inputs, can_mask=False), Flow(addend, can_mask=False)
+        self.flows = Flow(inputs, can_mask=False), Flow(addend, can_mask=False, shares=True)
 
     def forward(self, run: Run) -> None:  # noqa: ARG002
         """Add."""

@@ -38,7 +38,7 @@ class BatchNormalisationStage(Stage):
         self._epsilon, self._relu, self._addend = epsilon, relu, addend
         self.flows = (Flow(inputs, can_mask=False),)
         if addend is not None:
-            self.flows += (Flow(addend, can_mask=False),)
+            self.flows += (Flow(addend, can_mask=False, shares=True),)
         channels = inputs.shape[2]
         self._mean, self._variance = channel_zeros(channels), channel_zeros(channels)
         self._by_images: dict[int, Any] = {}

@@ -36,7 +36,7 @@ from vectorized_ops.numba.compiling.autotuning import Choice
 from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.reference.sgd import SGDUpdate
 
-LACKING = {"onednn": ("dropout", "lrn")}
+LACKING = {"onednn": ("dropout", "stochastic depth", "lrn")}
 """Steps of random networks that an implementation does not take."""
 
 TINY = Network("tiny", (8, 8, 1), (Dense("out", 3),))

@@ -13,7 +13,7 @@ from torch.nn import functional
 from knltrain.backends.backend import Backend
 from knltrain.data.dataset import Batch
 from knltrain.interchange.to_torch import NetworkModule, to_torch
-from knltrain.network.layers import Dropout
+from knltrain.network.layers import Dropout, StochasticDepth
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
@@ -73,9 +73,9 @@ def _training(
 class _Dropped(nn.Module):
     """Dropout whose decisions follow from a key."""
 
-    def __init__(self, rate: float, key: int) -> None:
+    def __init__(self, rate: float, key: int, per_image: bool) -> None:
         super().__init__()
-        self._operation, self._key = dropout.Dropout(rate), key
+        self._operation, self._key = dropout.Dropout(rate, per_image), key
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         order = (0, 2, 3, 1) if values.ndim == 4 else (0, 1)
@@ -86,9 +86,10 @@ class _Dropped(nn.Module):
 
 
 def _drop_by_key(network: Network, module: NetworkModule, key: int) -> None:
-    dropouts = [layer for layer in network.layers if isinstance(layer, Dropout)]
+    dropouts = [layer for layer in network.layers if isinstance(layer, Dropout | StochasticDepth)]
     for number, layer in enumerate(dropouts):
-        module._modules[layer.name] = _Dropped(layer.rate, (key * 2**8 + number) % 2**64)
+        per_image, own_key = isinstance(layer, StochasticDepth), (key * 2**8 + number) % 2**64
+        module._modules[layer.name] = _Dropped(layer.rate, own_key, per_image)
 
 
 def check_step(

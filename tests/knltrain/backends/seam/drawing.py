@@ -25,6 +25,7 @@ from knltrain.network.layers import (
     MaxPooling,
     ReLU,
     Shape,
+    StochasticDepth,
 )
 from knltrain.network.network import Network
 from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
@@ -37,7 +38,8 @@ CHANNELS = (8, 16)
 MOST_CHANNELS = 24
 STEPS = (
     "convolution", "normalisation", "relu", "clipped", "leaky", "dropout", "maximum", "mean", "lrn",
-    "smooth", "excitation", "concatenation", "addition", "concatenation", "addition",
+    "stochastic depth", "smooth", "excitation", "concatenation", "addition", "concatenation",
+    "addition",
 )  # fmt: skip
 SMALLER = ("pooled convolution", "strided convolution", "strided maximum", "strided mean")
 KERNELS = (
@@ -94,7 +96,10 @@ class _Growth:
             case "maximum":
                 return self.add(MaxPooling, 3, 1, 1, inputs=inputs)
             case "mean":
-                return self.add(AveragePooling, 3, 1, 1, inputs=inputs)
+                counts = self.one_of(True, False)
+                return self.add(AveragePooling, 3, 1, 1, counts_padding=counts, inputs=inputs)
+            case "stochastic depth":
+                return self.add(StochasticDepth, 0.5, inputs=inputs)
             case "lrn":
                 return self.add(LocalResponseNormalisation, 3, 0.5, inputs=inputs)
             case "smooth":

@@ -10,6 +10,7 @@ from knltrain.network.graph import Output
 from knltrain.network.layers import (
     IMAGES,
     Activation,
+    AdaptiveAveragePooling,
     Addition,
     AveragePooling,
     BatchNormalisation,
@@ -306,5 +307,7 @@ GRAPHS = (
         Addition("sum", ("maximum", "mean")),
         Convolution("flat", 8, (3, 1), padding=(1, 0), groups=2),
         Convolution("strided", 8, 3, stride=2, padding=1, bias=False),
+        AdaptiveAveragePooling("adaptive", 3, 1),
+        AveragePooling("inside", 3, 1, 1, counts_padding=False),
     ),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.shapes import PoolingShape
+from vectorized_ops.shapes import AdaptivePoolingShape, PoolingShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Links:
     fresh: AnyArray
 
 
-def windows(shape: PoolingShape) -> tuple[Links, Links]:
+def windows(shape: PoolingShape | AdaptivePoolingShape) -> tuple[Links, Links]:
     """Return links from image to windows, in the order of places, and from windows to image."""
     lines, rows, y = _along(shape, 0)
     pixels, columns, x = _along(shape, 1)
@@ -39,11 +39,14 @@ def windows(shape: PoolingShape) -> tuple[Links, Links]:
     return forward, _links(pixel, window, place, shape.height * shape.width)
 
 
-def _along(shape: PoolingShape, axis: int) -> tuple[AnyArray, AnyArray, AnyArray]:
+def _along(
+    shape: PoolingShape | AdaptivePoolingShape, axis: int
+) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Return the windows along an axis, the lines of the image they hold, and in which place."""
-    count, extent = (shape.lines, shape.height) if axis == 0 else (shape.pixels, shape.width)
-    number, place = np.divmod(np.arange(count * shape.kernel[axis]), shape.kernel[axis])
-    line = number * shape.stride[axis] - shape.padding[axis] + place
+    extent, lengths = shape.height if axis == 0 else shape.width, shape.lengths(axis)
+    number = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.concatenate([np.arange(length) for length in lengths])
+    line = np.repeat(shape.starts(axis), lengths) + place
     inside = (line >= 0) & (line < extent)
     return number[inside], line[inside], place[inside]
 
@@ -59,16 +62,7 @@ def _links(target: AnyArray, source: AnyArray, place: AnyArray, targets: int) ->
     return Links(starts, source, place, fresh[np.argsort(first_need, kind="stable")])
 
 
-def window_sizes(shape: PoolingShape) -> AnyArray:
-    """Return the pixels (lines * pixels,) in each window, those of the padding included."""
-    sides = [
-        np.minimum(
-            shape.kernel[axis],
-            extent + 2 * shape.padding[axis] - np.arange(count) * shape.stride[axis],
-        )
-        for axis, (extent, count) in enumerate(
-            ((shape.height, shape.lines), (shape.width, shape.pixels))
-        )
-    ]
-    sizes: AnyArray = np.multiply.outer(*sides).reshape(-1)
+def window_sizes(shape: PoolingShape | AdaptivePoolingShape) -> AnyArray:
+    """Return the pixels (lines * pixels,) by which the mean of each window divides."""
+    sizes: AnyArray = np.multiply.outer(shape.counted(0), shape.counted(1)).reshape(-1)
     return sizes
