@@ -1,4 +1,4 @@
-"""The convolution of networks with batch normalisation, which takes the place of its bias."""
+"""What networks of convolutions and batch normalisations are made of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ def unbiased(
     groups: int = 1,
     inputs: tuple[str, ...] = (),
 ) -> Convolution:
-    """A convolution that keeps the maps' size but for its stride; first weights are "msra"."""
+    """A convolution that keeps the maps' size but for its stride; first weights are "msra".
+
+    It has no bias: the normalisation behind it takes its place.
+    """
     return Convolution(
         name,
         filters,
@@ -25,3 +28,12 @@ def unbiased(
         initialiser="msra",
         inputs=inputs,
     )
+
+
+def divisible(channels: float, by: int = 8) -> int:
+    """The nearest multiple, but not below nine tenths of what was asked for.
+
+    A half is rounded up (Sandler et al., CVPR 2018, and their code).
+    """
+    nearest = max(by, int(channels + by / 2) // by * by)
+    return nearest + by if nearest < 0.9 * channels else nearest

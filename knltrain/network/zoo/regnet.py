@@ -1,4 +1,4 @@
-"""RegNet-X: residual networks whose widths follow a quantised line."""
+"""RegNet-X and RegNet-Y: residual networks whose widths follow a quantised line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from knltrain.network.layers import (
     ReLU,
 )
 from knltrain.network.network import Network
-from knltrain.network.zoo.convolving import unbiased
+from knltrain.network.zoo.convolving import divisible, unbiased
+from knltrain.network.zoo.excitation import excited
 
 
 def regnet_x_400mf(classes: int = 1000) -> Network:
@@ -31,6 +32,21 @@ def regnet_x_8gf(classes: int = 1000) -> Network:
     return _regnet("regnet-x-8gf", _widths(23, 80, 49.56, 2.88, 120), 120, classes)
 
 
+def regnet_y_400mf(classes: int = 1000) -> Network:
+    """RegNet-Y of 400 M multiply-adds, 4,344,144 parameters with 1000 classes; else as above.
+
+    Blocks have a squeeze and excitation to a quarter of the block's input channels.
+    """
+    widths = _widths(16, 48, 27.89, 2.09, 8)
+    return _regnet("regnet-y-400mf", widths, 8, classes, excites=True)
+
+
+def regnet_y_8gf(classes: int = 1000) -> Network:
+    """RegNet-Y of 8 G multiply-adds, 39,381,472 parameters with 1000 classes; else as above."""
+    widths = _widths(17, 192, 76.82, 2.19, 56)
+    return _regnet("regnet-y-8gf", widths, 56, classes, excites=True)
+
+
 def _widths(depth: int, first: int, slope: float, ratio: float, group: int) -> list[int]:
     """Width of each block: first + slope j, as a power of `ratio`, a multiple of the group.
 
@@ -40,33 +56,36 @@ def _widths(depth: int, first: int, slope: float, ratio: float, group: int) -> l
     for block in range(depth):
         power = round(math.log((first + slope * block) / first, ratio))
         width = round(first * ratio**power / 8) * 8
-        within = min(group, width)
-        widths.append((2 * width + within) // (2 * within) * within)  # a half is rounded up
+        widths.append(divisible(width, min(group, width)))
     return widths
 
 
-def _regnet(name: str, widths: list[int], group: int, classes: int) -> Network:
+def _regnet(
+    name: str, widths: list[int], group: int, classes: int, excites: bool = False
+) -> Network:
     layers: list[Layer] = [*_normalised("stem", 32, 3, 2), ReLU("stem/relu")]
     channels = 32
     for stage, (width, blocks) in enumerate(groupby(widths), start=1):
         for number, _ in enumerate(blocks):
             stride = 2 if number == 0 else 1
             block = f"block{stage}/{number}"
-            layers += _block(block, layers[-1].name, channels, width, stride, group)
+            layers += _block(block, layers[-1].name, channels, width, stride, group, excites)
             channels = width
     layers += [GlobalAveragePooling("avgpool"), Dense("fc", classes, initialiser="gaussian:0.01")]
     return Network(name, (224, 224, 3), tuple(layers))
 
 
 def _block(
-    name: str, source: str, channels: int, width: int, stride: int, group: int
+    name: str, source: str, channels: int, width: int, stride: int, group: int, excites: bool
 ) -> list[Layer]:
     groups = width // min(group, width)
+    excitation = excited(f"{name}/se", f"{name}/b/relu", width, round(channels / 4), "sigmoid")
     layers = [
         *_normalised(f"{name}/a", width, 1, inputs=(source,)),
         ReLU(f"{name}/a/relu"),
         *_normalised(f"{name}/b", width, 3, stride, groups),
         ReLU(f"{name}/b/relu"),
+        *(excitation if excites else ()),
         *_normalised(f"{name}/c", width, 1),
     ]
     joined = [layers[-1].name, source]

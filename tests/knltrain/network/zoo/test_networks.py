@@ -26,8 +26,14 @@ def test_networks_bear_the_names_that_they_are_chosen_by(name: str) -> None:
         ("densenet-201", 20_013_928, 4291, 229_056),
         ("mobilenet-v1", 4_231_976, 568.7, 21_888),
         ("mobilenet-v2", 3_504_872, 301, 34_112),
+        ("efficientnet-b0", 5_288_548, 386, 42_016),
+        ("efficientnet-v2-s", 21_458_488, 8366, 153_872),
+        ("mobilenet-v3-large", 5_483_032, 217, 24_400),
+        ("mobilenet-v3-small", 2_542_856, 56.5, 12_112),
         ("regnet-x-400mf", 5_495_976, 414, 37_856),
         ("regnet-x-8gf", 39_572_648, 7995, 90_464),
+        ("regnet-y-400mf", 4_344_144, 402, 27_152),
+        ("regnet-y-8gf", 39_381_472, 8473, 86_528),
     ],
 )
 def test_size_and_cost_are_the_published_ones(
