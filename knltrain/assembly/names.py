@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from knltrain.assembly import factories
+from knltrain.assembly import factories, optimizers
 from knltrain.assembly.factories import DataSource, Kernels
 from knltrain.assembly.methods import build, strategy_of
 from knltrain.assembly.rules import MethodContext
@@ -37,9 +37,13 @@ BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "torch": factories.torch_backend,
 }
 OPTIMIZERS: dict[str, Callable[[RunConfig, Network, Kernels], Optimizer]] = {
-    "sgd": factories.sgd,
-    "lars": factories.lars,
-    "adamw": factories.adamw,
+    "sgd": optimizers.sgd,
+    "lars": optimizers.lars,
+    "adamw": optimizers.adamw,
+    "adam": optimizers.adam,
+    "adagrad": optimizers.adagrad,
+    "rmsprop": optimizers.rmsprop,
+    "adadelta": optimizers.adadelta,
 }
 # oneDNN computes networks; optimizers and exchange rules beside it run Numba's kernels.
 KERNELS: dict[str, Callable[[], Kernels]] = {
@@ -111,7 +115,7 @@ def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
     """The optimizer of `[optimizer]` for the packed vectors of `network`."""
     build = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     if strategy_of(config).steps_by_layer:
-        build = factories.sgd_by_layer
+        build = optimizers.sgd_by_layer
     return build(config, network, _kernels(config))
 
 

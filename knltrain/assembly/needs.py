@@ -21,8 +21,16 @@ VECTORS = 3
 Micro-batches take one more, for the gradient of one; those of optimizers come on top.
 """
 
-MOMENTS = {"sgd": 1, "lars": 1, "adamw": 2}
-"""Packed vectors that an optimizer keeps: a velocity, or two moments."""
+MOMENTS = {
+    "sgd": 1,
+    "lars": 1,
+    "adamw": 2,
+    "adam": 2,
+    "adagrad": 1,
+    "rmsprop": 1,
+    "adadelta": 2,
+}
+"""Packed vectors that an optimizer keeps: a velocity, sums of squares, or two moments."""
 
 PROGRAM_BYTES = 320 * 2**20
 """Interpreter, libraries, kernels; 295 MiB measured while LeNet's kernels were compiled."""

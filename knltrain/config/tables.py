@@ -47,11 +47,16 @@ POLICY_KEYS: dict[str, frozenset[str]] = {
     "cosine": frozenset(),
 }
 
+_NO_DECAY: dict[str, float | bool | str] = {"weight_decay": 0.0, "regularisation": "l2"}
 # The keys that each optimizer reads besides gradient clipping, and their defaults.
-OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool]] = {
-    "sgd": {"momentum": 0.9, "weight_decay": 0.0, "nesterov": False},
+OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool | str]] = {
+    "sgd": {"momentum": 0.9, **_NO_DECAY, "nesterov": False},
     "lars": {"momentum": 0.9, "weight_decay": 0.0, "trust_coefficient": 0.001},
     "adamw": {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0},
+    "adam": {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **_NO_DECAY},
+    "adagrad": {"epsilon": 1e-8, **_NO_DECAY},
+    "rmsprop": {"rho": 0.99, "epsilon": 1e-8, **_NO_DECAY},
+    "adadelta": {"rho": 0.95, "epsilon": 1e-6, **_NO_DECAY},
 }
 
 
@@ -125,13 +130,22 @@ class TrainConfig(Table):
 class OptimizerConfig(Table):
     """[optimizer]: what a worker does with its gradient; keys of other optimizers are None."""
 
-    name: Name = Field(default="sgd", description="'sgd', 'lars' or 'adamw', for every worker")
+    name: Name = Field(
+        default="sgd",
+        description="'sgd', 'lars', 'adamw', 'adam', 'adagrad', 'rmsprop' or 'adadelta', for every "
+        "worker",
+    )
     momentum: Fraction | None = Field(
         default=None,
         description="share of the velocity kept from step to step (μ); left out: 0.9",
     )
     weight_decay: NotNegative | None = Field(
         default=None, description="pull of the parameters towards 0 (λ); left out: none"
+    )
+    regularisation: Literal["l2", "l1"] | None = Field(
+        default=None,
+        description="what the weight decay adds to the gradient: 'l2', λ w; 'l1', λ sign(w); left "
+        "out: 'l2'; 'lars' and 'adamw' have a rule of their own",
     )
     nesterov: bool | None = Field(
         default=None, description="Nesterov's form of the momentum of 'sgd'"
@@ -143,15 +157,21 @@ class OptimizerConfig(Table):
     )
     beta1: Fraction | None = Field(
         default=None,
-        description="share of the first moment that 'adamw' keeps (β1); left out: 0.9",
+        description="share of the first moment that 'adam' and 'adamw' keep (β1); left out: 0.9",
     )
     beta2: Fraction | None = Field(
         default=None,
-        description="share of the second moment that 'adamw' keeps (β2); left out: 0.999",
+        description="share of the second moment that 'adam' and 'adamw' keep (β2); left out: 0.999",
+    )
+    rho: Fraction | None = Field(
+        default=None,
+        description="share of the mean square that 'rmsprop' and 'adadelta' keep (ρ); left out: "
+        "0.99 and 0.95",
     )
     epsilon: Positive | None = Field(
         default=None,
-        description="what 'adamw' adds to the root of the second moment (ε); left out: 1e-8",
+        description="what keeps the divisor of a step above 0 (ε): added to a root of squares, "
+        "by 'adadelta' within the root; left out: 1e-6 for 'adadelta', else 1e-8",
     )
     clip_norm: Positive | None = Field(
         default=None, description="largest 2-norm of the whole gradient, which is scaled down to it"

@@ -14,6 +14,8 @@ from knltrain.config.tables import OPTIMIZER_DEFAULTS
 Load = Callable[..., RunConfig]
 Refusal = Callable[..., str]
 
+NO_DECAY = {"weight_decay": 0.0, "regularisation": "l2"}
+
 
 def test_smallest_description_gets_the_documented_defaults(load: Load) -> None:
     config = load()
@@ -87,9 +89,16 @@ def test_step_values_that_do_not_rise_are_refused(refusal: Refusal) -> None:
 @pytest.mark.parametrize(
     ("name", "defaults"),
     [
-        ("sgd", {"momentum": 0.9, "weight_decay": 0.0, "nesterov": False}),
+        (
+            "sgd",
+            {"momentum": 0.9, "weight_decay": 0.0, "regularisation": "l2", "nesterov": False},
+        ),
         ("lars", {"momentum": 0.9, "weight_decay": 0.0, "trust_coefficient": 0.001}),
         ("adamw", {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0}),
+        ("adam", {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **NO_DECAY}),
+        ("adagrad", {"epsilon": 1e-8, **NO_DECAY}),
+        ("rmsprop", {"rho": 0.99, "epsilon": 1e-8, **NO_DECAY}),
+        ("adadelta", {"rho": 0.95, "epsilon": 1e-6, **NO_DECAY}),
     ],
 )
 def test_optimizer_gets_the_defaults_of_its_name_and_no_others(
@@ -119,6 +128,10 @@ def test_every_optimizer_may_clip_its_gradient(name: str, load: Load) -> None:
         ("lars", "epsilon", "0.1"),
         ("adamw", "momentum", "0.9"),
         ("adamw", "nesterov", "true"),
+        ("adamw", "regularisation", "l1"),
+        ("lars", "regularisation", "l2"),
+        ("adam", "rho", "0.9"),
+        ("adagrad", "momentum", "0.9"),
     ],
 )
 def test_optimizer_with_a_key_that_it_does_not_read_is_refused(
