@@ -135,10 +135,12 @@ def _l1(config: RunConfig) -> bool:
 
 
 def _clipping(config: RunConfig) -> Clipping:
+    """Bounds of the mean gradient; those of the configuration are of the sum, as Caffe's."""
     from vectorized_ops.clipping import Clipping
 
-    chosen = config.optimizer
-    return Clipping(chosen.clip_norm or math.inf, chosen.clip_value or math.inf)
+    chosen, batches = config.optimizer, config.train.iter_size
+    norm, value = chosen.clip_norm or math.inf, chosen.clip_value or math.inf
+    return Clipping(norm / batches, value / batches)
 
 
 def _given(value: Value | None) -> Value:

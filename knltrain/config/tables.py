@@ -114,7 +114,11 @@ class TrainConfig(Table):
 
     epochs: Count | None = Field(default=None, description="passes over the training images")
     steps: Count | None = Field(default=None, description="steps, instead of epochs")
-    batch: Count = Field(description="images per step over all workers together")
+    batch: Count = Field(description="images per batch over all workers together")
+    iter_size: Count = Field(
+        default=1,
+        description="batches per step, whose mean gradient is taken (gradient accumulation)",
+    )
     trace_steps: Annotated[int, Field(ge=0)] = Field(
         default=0, description="first steps of which each worker writes a trace, trace-RANK.json"
     )
@@ -174,7 +178,9 @@ class OptimizerConfig(Table):
         "by 'adadelta' within the root; left out: 1e-6 for 'adadelta', else 1e-8",
     )
     clip_norm: Positive | None = Field(
-        default=None, description="largest 2-norm of the whole gradient, which is scaled down to it"
+        default=None,
+        description="largest 2-norm of the whole gradient, which is scaled down to it; with "
+        "train.iter_size that of the sum",
     )
     clip_value: Positive | None = Field(
         default=None, description="largest magnitude of each value of the gradient, applied first"

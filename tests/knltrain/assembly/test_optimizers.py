@@ -119,3 +119,13 @@ def test_gradient_is_clipped_as_the_configuration_says(take_steps, name):
     by_norm, by_value = found(optimizer__clip_norm=3.0), found(optimizer__clip_value=0.75)
     assert by_norm == pytest.approx(by_value, rel=1e-6)
     assert by_norm != pytest.approx(found(), rel=1e-6)
+
+
+def test_gradient_of_several_batches_is_clipped_as_their_sum(config):
+    """Caffe's order: gradients (3, 4) twice, clipped to norm 5, are (3, 4) / 2 in the mean."""
+    network = Network("small", (1, 1, 16), (Dense("out", 1, bias=False),))
+    chosen = config(train__iter_size=2, optimizer__clip_norm=5.0, optimizer__momentum=0.0)
+    parameters, mean = np.zeros((2, 16), np.float32)
+    mean[:2] = 3, 4
+    build_optimizer(chosen, network).step(parameters, mean, 1.0)
+    np.testing.assert_allclose(parameters[:3], [-1.5, -2, 0])

@@ -100,6 +100,31 @@ def test_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, run, t
     assert results[0]["test_loss"] == results[1]["test_loss"]
 
 
+@pytest.mark.parametrize("method", ["sync_easgd3", "sync_sgd", "layerwise_sgd"])
+def test_steps_of_several_batches_resume_to_the_bits_of_a_run_that_never_stopped(
+    config, run, tmp_path, method
+):
+    chosen = config(
+        exchange__method=method,
+        train__batch=8,
+        train__iter_size=2,
+        train__steps=4,
+        checkpoint__every_epochs=0.5,
+        checkpoint__keep=9,
+        evaluation__every_epochs=0.0,
+    )
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    expected = run(chosen, whole)
+    with pytest.raises(KeyboardInterrupt):
+        run(chosen, stopped, observers=[StopsAfter(3)])
+    for found, wanted in zip(run(chosen, stopped, resume=True), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    records = read_metrics(whole / "metrics-0.jsonl")
+    assert [each["epoch"] for each in records if each["kind"] == "train"][-1] == 2
+
+
 @pytest.mark.parametrize("name", names.OPTIMIZERS)
 def test_resumed_optimizer_takes_the_steps_of_one_that_never_stopped(
     config, make_worker, tmp_path, name
