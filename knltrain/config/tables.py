@@ -14,6 +14,7 @@ CountOrAuto: TypeAlias = Count | Literal["auto"]
 MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
 CpuList: TypeAlias = Annotated[str, Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SignalName: TypeAlias = Literal["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"]
 SignalNames: TypeAlias = Annotated[tuple[SignalName, ...], Field(strict=False)]
@@ -214,9 +215,12 @@ class LearningRateConfig(Table):
 
     base: Positive = Field(description="learning rate that the policy starts from")
     policy: Literal["fixed", "step", "multistep", "exp", "inv", "poly", "sigmoid", "cosine"] = (
-        Field(default="fixed", description="how the rate falls")
+        Field(default="fixed", description="how the rate changes")
     )
-    gamma: Positive | None = Field(default=None, description="factor or slope of the policy")
+    gamma: Finite | None = Field(
+        default=None,
+        description="factor or slope of the policy (γ); 'sigmoid' falls below 0, rises above",
+    )
     power: Positive | None = Field(default=None, description="exponent of 'inv' and 'poly'")
     step_size: Count | None = Field(
         default=None, description="steps between drops, centre of 'sigmoid'"
@@ -225,7 +229,12 @@ class LearningRateConfig(Table):
         default=None, description="steps at which 'multistep' drops, rising"
     )
     warmup_steps: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="steps over which the rate rises linearly to the policy's"
+        default=0, description="steps over which the rate rises linearly to the warm-up's target"
+    )
+    warmup_target: Literal["policy", "base"] = Field(
+        default="policy",
+        description="what the warm-up aims at: the policy's rate at the step, or base, as Intel's "
+        "Caffe does",
     )
     warmup_start: NotNegative = Field(default=0.0, description="rate that the warm-up starts from")
 
@@ -238,10 +247,17 @@ class LearningRateConfig(Table):
             raise ValueError(f"policy '{self.policy}' needs {' and '.join(missing)}")
         if surplus := sorted(given - needed):
             raise ValueError(f"policy '{self.policy}' does not read {' and '.join(surplus)}")
+        self._check_gamma()
         values = self.step_values or ()
         if any(later <= earlier for earlier, later in pairwise(values)):
             raise ValueError(f"step_values must rise, got {list(values)}")
         return self
+
+    def _check_gamma(self) -> None:
+        if self.gamma is None or self.gamma > 0 or (self.policy == "sigmoid" and self.gamma < 0):
+            return
+        wanted = "another number than 0" if self.policy == "sigmoid" else "a number above 0"
+        raise ValueError(f"gamma = {self.gamma} with policy '{self.policy}': expected {wanted}")
 
 
 class BackendConfig(Table):

@@ -77,6 +77,27 @@ def test_policy_with_a_key_that_it_does_not_read_is_refused(refusal: Refusal) ->
     assert message.endswith("policy 'cosine' does not read gamma")
 
 
+@pytest.mark.parametrize(
+    ("policy", "keys", "gamma", "wanted"),
+    [
+        ("exp", (), "-0.5", "a number above 0"),
+        ("exp", (), "0.0", "a number above 0"),
+        ("sigmoid", ("learning_rate.step_size=5",), "0.0", "another number than 0"),
+    ],
+)
+def test_only_a_sigmoid_may_have_a_gamma_below_0(
+    policy: str, keys: tuple[str, ...], gamma: str, wanted: str, refusal: Refusal, load: Load
+) -> None:
+    message = refusal(f"learning_rate.policy={policy}", f"learning_rate.gamma={gamma}", *keys)
+    assert message.endswith(f"gamma = {gamma} with policy '{policy}': expected {wanted}")
+    falling = (
+        "learning_rate.policy=sigmoid",
+        "learning_rate.gamma=-0.5",
+        "learning_rate.step_size=5",
+    )
+    assert load(*falling).learning_rate.gamma == -0.5
+
+
 def test_step_values_that_do_not_rise_are_refused(refusal: Refusal) -> None:
     message = refusal(
         "learning_rate.policy=multistep",
