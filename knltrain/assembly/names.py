@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from knltrain.assembly import factories, optimizers
@@ -13,7 +14,9 @@ from knltrain.backends.torch.ipex_installation import check_ipex
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, unknown_name
+from knltrain.network.layers import Multipliers
 from knltrain.network.network import Network
+from knltrain.network.parameter_settings import ParameterSetting
 from knltrain.network.zoo.networks import NETWORKS, network_named
 
 if TYPE_CHECKING:
@@ -83,8 +86,22 @@ def network_size(config: RunConfig) -> int:
 
 
 def build_network(config: RunConfig) -> Network:
-    """The network that `network.name` stands for, with outputs for `network.classes`."""
-    return network_named(config.network.name, config.network.classes)
+    """The network that `network.name` stands for, with outputs for `network.classes`.
+
+    Its parameters have the multipliers of the configuration, or are frozen by it.
+    """
+    chosen = config.network
+    network = network_named(chosen.name, chosen.classes)
+    settings = [
+        ParameterSetting(
+            "network.multipliers", each.pattern, Multipliers(each.learning_rate, each.weight_decay)
+        )
+        for each in chosen.multipliers
+    ]
+    settings += [
+        ParameterSetting("network.frozen", pattern, Multipliers(0.0)) for pattern in chosen.frozen
+    ]
+    return replace(network, settings=tuple(settings)) if settings else network
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:

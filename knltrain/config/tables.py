@@ -67,6 +67,14 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+class MultiplierConfig(Table):
+    """[[network.multipliers]]: factors for some parameters, times those that they have already."""
+
+    pattern: Name = Field(description="layers, such as 'fc*', or parameters, such as '*.bias'")
+    learning_rate: NotNegative = Field(default=1.0, description="factor of the learning rate")
+    weight_decay: NotNegative = Field(default=1.0, description="factor of the weight decay")
+
+
 class NetworkConfig(Table):
     """[network]: what is trained."""
 
@@ -82,6 +90,12 @@ class NetworkConfig(Table):
     )
     new_layers: Annotated[tuple[Name, ...], Field(strict=False)] = Field(
         default=(), description="patterns of layers that start afresh, whatever that file has"
+    )
+    frozen: Annotated[tuple[Name, ...], Field(strict=False)] = Field(
+        default=(), description="patterns of layers or parameters that are not trained"
+    )
+    multipliers: Annotated[tuple[MultiplierConfig, ...], Field(strict=False)] = Field(
+        default=(), description="factors of learning rate and weight decay by pattern"
     )
 
     @model_validator(mode="after")

@@ -180,6 +180,8 @@ def segment_of(place: int, bounds: Any) -> int:
 
 @kernel
 def follow(statistics: Any, gradient: Any, momentum: Any) -> None:
-    """Move running statistics: w' = w - momentum * g."""
+    """Move running statistics: w' = w - momentum * g; with momentum 0 g is not read."""
+    if momentum == 0:
+        return
     for i in range(len(statistics)):
         statistics[i] -= momentum * gradient[i]

@@ -20,6 +20,7 @@ from vectorized_ops.layout import AnyArray
 from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.clipping import clipped
 from vectorized_ops.reference.regularisation import regularised
+from vectorized_ops.reference.sgd import follow
 
 
 @final
@@ -167,7 +168,7 @@ def _groups(
     for s, (start, stop) in enumerate(pairwise(groups.bounds)):
         w, g = parameters[start:stop], gradient[start:stop]
         if not groups.ordinary[s]:
-            w -= groups.statistics[s] * g
+            follow(w, g, groups.statistics[s])
             continue
         g = regularised(g, w, groups.decays[s], update.l1)
         yield w, g, state[:, start:stop], learning_rate * float(groups.rates[s])

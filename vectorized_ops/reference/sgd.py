@@ -66,8 +66,14 @@ def move(
     for s, (start, stop) in enumerate(pairwise(groups.bounds)):
         w, g, v = parameters[start:stop], gradient[start:stop], velocity[start:stop]
         if not groups.ordinary[s]:
-            w -= groups.statistics[s] * g
+            follow(w, g, groups.statistics[s])
             continue
         before = v.copy()
         v[...] = mu * before + np.float32(rates[s]) * regularised(g, w, groups.decays[s], l1)
         w -= (np.float32(1) + mu) * v - mu * before if nesterov else v
+
+
+def follow(statistics: AnyArray, gradient: AnyArray, momentum: AnyArray) -> None:
+    """Move running statistics: w' = w - momentum * g; with momentum 0 they stay, whatever g is."""
+    if momentum != 0:
+        statistics -= momentum * gradient

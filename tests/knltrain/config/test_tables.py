@@ -228,3 +228,22 @@ def test_folders_may_begin_with_a_tilde(
     assert "'~nobody-at-all/a': no home folder is known for it" in message
     assert f"{key} = ''" in refusal(f'{key}=""')
     assert "expected a path, which has no NUL in it" in refusal(f'{key}="a\\u0000b"')
+
+
+def test_frozen_layers_and_multipliers_are_written_and_read_back(
+    load: Load, refusal: Refusal, smallest: str
+) -> None:
+    table = '[[network.multipliers]]\npattern = "fc*"\nlearning_rate = 10.0\n'
+    config = load("network.frozen=['conv1*', 'bn1']", text=f"{smallest}\n{table}")
+    assert config.network.frozen == ("conv1*", "bn1")
+    assert [each.weight_decay for each in config.network.multipliers] == [1.0]
+    assert load(text=to_toml(config)) == config
+    wrong = table.replace("10.0", "-1.0")
+    message = refusal(text=f"{smallest}\n{wrong}")
+    assert "network.multipliers[0].learning_rate = -1.0: expected to be greater than" in message
+    wrong = table.replace("learning_rate", "learning_rat")
+    message = refusal(text=f"{smallest}\n{wrong}")
+    assert "unknown key 'network.multipliers[0].learning_rat'" in message
+    assert message.endswith("did you mean 'network.multipliers.learning_rate'?")
+    message = refusal(text=f"{smallest}\n[[network.multipliers]]\n")
+    assert "network.multipliers[0].pattern is missing: layers, such as 'fc*'" in message
