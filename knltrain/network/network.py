@@ -63,11 +63,17 @@ class Network:
         self._set("shapes", tuple(shapes.values()))
         placed = _placed([(each, self.input_shapes(each)) for each in self.layers])
         self._set("parameters", adjusted(self.name, placed, self.settings))
-        behind = behind_parameters(inputs, self.parameters)
-        self._set("_with_gradient", behind | {output.layer for output in self.outputs})
+        self._set("_with_gradient", self._layers_with_gradient(inputs))
 
     def _set(self, key: str, value: object) -> None:
         object.__setattr__(self, key, value)
+
+    def _layers_with_gradient(self, inputs: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+        trained = behind_parameters(
+            inputs, [each for each in self.parameters if not each.is_frozen]
+        )
+        losses = {output.layer for output in self.outputs}
+        return trained | losses & behind_parameters(inputs, self.parameters)
 
     def inputs_of(self, layer: Layer) -> tuple[str, ...]:
         """Names of the layers whose outputs it takes, or "images"."""
@@ -89,7 +95,7 @@ class Network:
         """Whether training needs the gradient of the output of layer `name`, or of "images".
 
         It does if that layer, or any layer before it, has trained parameters that are not frozen.
-        Outputs always have one.
+        Outputs need one even if they are frozen: that of their loss.
         """
         return name in self._with_gradient
 
