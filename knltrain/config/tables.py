@@ -198,7 +198,9 @@ class OptimizerConfig(Table):
         "train.iter_size that of the sum",
     )
     clip_value: Positive | None = Field(
-        default=None, description="largest magnitude of each value of the gradient, applied first"
+        default=None,
+        description="largest magnitude of each value of the gradient, applied first; with "
+        "train.iter_size that of the sum",
     )
 
     @model_validator(mode="before")
