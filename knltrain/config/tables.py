@@ -41,6 +41,7 @@ POLICY_KEYS: dict[str, frozenset[str]] = {
     "fixed": frozenset(),
     "step": frozenset({"gamma", "step_size"}),
     "multistep": frozenset({"gamma", "step_values"}),
+    "piecewise": frozenset({"step_values", "step_rates"}),
     "exp": frozenset({"gamma"}),
     "inv": frozenset({"gamma", "power"}),
     "poly": frozenset({"power"}),
@@ -230,9 +231,9 @@ class LearningRateConfig(Table):
     """[learning_rate]: η as a function of the step; Caffe's names and formulas."""
 
     base: Positive = Field(description="learning rate that the policy starts from")
-    policy: Literal["fixed", "step", "multistep", "exp", "inv", "poly", "sigmoid", "cosine"] = (
-        Field(default="fixed", description="how the rate changes")
-    )
+    policy: Literal[
+        "fixed", "step", "multistep", "piecewise", "exp", "inv", "poly", "sigmoid", "cosine"
+    ] = Field(default="fixed", description="how the rate changes")
     gamma: Finite | None = Field(
         default=None,
         description="factor or slope of the policy (γ); 'sigmoid' falls below 0, rises above",
@@ -242,7 +243,11 @@ class LearningRateConfig(Table):
         default=None, description="steps between drops, centre of 'sigmoid'"
     )
     step_values: Annotated[tuple[Count, ...], Field(strict=False)] | None = Field(
-        default=None, description="steps at which 'multistep' drops, rising"
+        default=None,
+        description="rising steps at which 'multistep' drops, or 'piecewise' takes another rate",
+    )
+    step_rates: Annotated[tuple[NotNegative, ...], Field(strict=False)] | None = Field(
+        default=None, description="rates of 'piecewise', each from its one of step_values on"
     )
     warmup_steps: Annotated[int, Field(ge=0)] = Field(
         default=0, description="steps over which the rate rises linearly to the warm-up's target"
@@ -267,6 +272,11 @@ class LearningRateConfig(Table):
         values = self.step_values or ()
         if any(later <= earlier for earlier, later in pairwise(values)):
             raise ValueError(f"step_values must rise, got {list(values)}")
+        if self.step_rates is not None and len(self.step_rates) != len(values):
+            raise ValueError(
+                f"{len(self.step_rates)} step_rates for {len(values)} step_values: expected one "
+                "for each; before the first the rate is base"
+            )
         return self
 
     def _check_gamma(self) -> None:

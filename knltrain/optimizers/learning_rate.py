@@ -48,6 +48,12 @@ def _multistep(config: LearningRateConfig, step: int, _total_steps: int) -> floa
     return config.base * math.pow(_given(config.gamma), drops)
 
 
+def _piecewise(config: LearningRateConfig, step: int, _total_steps: int) -> float:
+    """base before the first of step_values, then the rate of the last that is ≤ t."""
+    begun = sum(value <= step for value in _given(config.step_values))
+    return (config.base, *_given(config.step_rates))[begun]
+
+
 def _exp(config: LearningRateConfig, step: int, _total_steps: int) -> float:
     """base γ^t."""
     return config.base * math.pow(_given(config.gamma), step)
@@ -84,6 +90,7 @@ _POLICIES = {
     "fixed": _fixed,
     "step": _step,
     "multistep": _multistep,
+    "piecewise": _piecewise,
     "exp": _exp,
     "inv": _inv,
     "poly": _poly,

@@ -61,6 +61,7 @@ def test_neither_steps_nor_epochs_is_refused(refusal: Refusal, smallest: str) ->
     [
         ("step", "gamma and step_size"),
         ("multistep", "gamma and step_values"),
+        ("piecewise", "step_rates and step_values"),
         ("exp", "gamma"),
         ("inv", "gamma and power"),
         ("poly", "power"),
@@ -75,6 +76,15 @@ def test_policy_without_its_keys_is_refused(policy: str, keys: str, refusal: Ref
 def test_policy_with_a_key_that_it_does_not_read_is_refused(refusal: Refusal) -> None:
     message = refusal("learning_rate.policy=cosine", "learning_rate.gamma=0.1")
     assert message.endswith("policy 'cosine' does not read gamma")
+
+
+def test_every_step_value_has_its_rate(refusal: Refusal) -> None:
+    message = refusal(
+        "learning_rate.policy=piecewise",
+        "learning_rate.step_values=[10, 20]",
+        "learning_rate.step_rates=[0.1]",
+    )
+    assert "1 step_rates for 2 step_values: expected one for each" in message
 
 
 @pytest.mark.parametrize(

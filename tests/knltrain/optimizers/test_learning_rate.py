@@ -26,6 +26,10 @@ BY_HAND: list[tuple[dict[str, Any], dict[int, float]]] = [
         {"policy": "multistep", "gamma": 0.1, "step_values": (10, 50)},
         {0: 0.5, 9: 0.5, 10: 0.05, 49: 0.05, 50: 0.005, 99: 0.005},
     ),
+    (
+        {"policy": "piecewise", "step_values": (10, 50), "step_rates": (0.3, 0.01)},
+        {0: 0.5, 9: 0.5, 10: 0.3, 49: 0.3, 50: 0.01, 99: 0.01},
+    ),
     ({"policy": "exp", "gamma": 0.9}, {0: 0.5, 1: 0.45, 3: 0.3645}),
     # Caffe's lenet_solver.prototxt halves its rate about every 15,000 steps.
     (
