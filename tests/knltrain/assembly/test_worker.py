@@ -130,6 +130,21 @@ def test_no_exchange_moves_frozen_layers(config, run, tmp_path, method):
     assert trained > 0
 
 
+@pytest.mark.parametrize("method", [name for name in OF_ONE if name != "caffegpi"])
+def test_every_method_takes_another_optimizer(config, run, tmp_path, method):
+    chosen = {"train__steps": 1, "evaluation__every_epochs": 0.0, "optimizer__weight_decay": 0.0}
+    found = []
+    for name in ("adam", "adagrad"):
+        folder = tmp_path / name
+        folder.mkdir()
+        settings = config(exchange__method=method, optimizer__name=name, **chosen)
+        parameters, *_ = run(settings, folder)
+        before = starting_parameters(settings, names.build_network(settings)).packed
+        found.append(np.abs(parameters - before).max())
+    # A first step is the rate, 0.01, in each value; an exchange takes back a share of it.
+    assert all(0.007 < each < 0.0101 for each in found)
+
+
 @pytest.mark.parametrize("name", names.OPTIMIZERS)
 def test_no_optimizer_moves_frozen_layers(config, run, tmp_path, name):
     frozen, trained = frozen_and_trained(
