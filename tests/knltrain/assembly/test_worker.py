@@ -141,8 +141,9 @@ def test_every_method_takes_another_optimizer(config, run, tmp_path, method):
         parameters, *_ = run(settings, folder)
         before = starting_parameters(settings, names.build_network(settings)).packed
         found.append(np.abs(parameters - before).max())
-    # A first step is the rate, 0.01, in each value; an exchange takes back a share of it.
-    assert all(0.007 < each < 0.0101 for each in found)
+    # A first step is the rate, 0.01, in each value: less the elastic pull, or with the center's
+    # momentum of `mdownpour` once more.
+    assert all(0.007 < each < 0.021 for each in found)
 
 
 @pytest.mark.parametrize("name", names.OPTIMIZERS)
