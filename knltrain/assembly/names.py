@@ -57,7 +57,7 @@ WIRE_FORMATS: dict[str, Callable[[RunConfig, Kernels, int], WireFormat] | None] 
 
 def check_names(config: RunConfig) -> None:
     """Refuse unknown names before any process is started: `ConfigError`."""
-    if not config.network.name.endswith(".json"):
+    if config.network.module is None and not config.network.name.endswith(".json"):
         _pick("network.name", config.network.name, NETWORKS)
     _pick("data.name", config.data.name, DATASETS)
     _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
@@ -79,8 +79,23 @@ def network_size(config: RunConfig) -> int:
 
 
 def build_network(config: RunConfig) -> Network:
-    """The network that `network.name` stands for, with outputs for `network.classes`."""
+    """The network that `network.name` stands for, with outputs for `network.classes`.
+
+    Raises ConfigError for a `network.module` that was not imported.
+    """
+    if config.network.module is not None:
+        raise ConfigError(
+            f"network.module = '{config.network.module}' was not imported, which `knltrain train` "
+            "and `knltrain warmup` do: expected network.name, as the network.json of a run"
+        )
     return network_named(config.network.name, config.network.classes)
+
+
+def image_shape_of(config: RunConfig) -> tuple[int, int, int]:
+    """Shape (H,W,C) of the images of `[data]`, which are not read; DataError if files are bad."""
+    chosen, side = config.data, config.data.side_pixels
+    height, width, channels = _pick("data.name", chosen.name, DATASETS).extent(chosen).image_shape
+    return (height if side is None else side, width if side is None else side, channels)
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:

@@ -16,6 +16,7 @@ from knltrain.errors import RunFolderError
 from knltrain.files.durable import sync, write_whole
 from knltrain.network.description import network_to_json
 from knltrain.network.network import Network
+from knltrain.network.zoo.networks import network_named
 
 CONFIG: Final = "config.toml"
 NETWORK: Final = "network.json"
@@ -61,6 +62,12 @@ def read_config(run_folder: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
 def write_network(run_folder: Path, network: Network) -> None:
     """Write the network's description: a run of a described network goes on with this one."""
     _write_whole(run_folder / NETWORK, network_to_json(network))
+
+
+def network_name(config: RunConfig, run_folder: Path) -> str:
+    """The name of a run's network: as configured, or that which a described network has itself."""
+    name = config.network.name
+    return network_named(str(run_folder / NETWORK)).name if name.endswith(".json") else name
 
 
 def write_config(run_folder: Path, config: RunConfig) -> None:

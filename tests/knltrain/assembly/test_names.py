@@ -17,6 +17,7 @@ from knltrain.assembly.names import (
     build_optimizer,
     build_wire_format,
     check_names,
+    image_shape_of,
     network_size,
     written_for_the_wire,
 )
@@ -44,6 +45,18 @@ def test_unknown_name_is_refused_with_the_known_ones(config, key, given, expecte
 def test_known_names_pass(config):
     for method in ("sync_easgd", "sync_sgd", "none"):
         check_names(config(exchange__method=method))
+
+
+def test_module_that_was_not_imported_is_refused_with_the_commands_that_do(config):
+    chosen = config(network__name="own.py:build", network__module="own.py:build")
+    check_names(chosen)
+    with pytest.raises(ConfigError, match=r"'own.py:build' was not imported, which .* train"):
+        build_network(chosen)
+
+
+@pytest.mark.parametrize(("side", "shape"), [(None, (28, 28, 1)), (40, (40, 40, 1))])
+def test_shape_of_images_is_known_before_they_are_read(config, side, shape):
+    assert image_shape_of(config(data__side_pixels=side)) == shape
 
 
 def test_engine_that_is_not_installed_is_refused(config, monkeypatch):

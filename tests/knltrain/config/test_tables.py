@@ -194,3 +194,28 @@ def test_folders_may_begin_with_a_tilde(
     assert "'~nobody-at-all/a': no home folder is known for it" in message
     assert f"{key} = ''" in refusal(f'{key}=""')
     assert "expected a path, which has no NUL in it" in refusal(f'{key}="a\\u0000b"')
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('name = "lenet"\nmodule = "own.py:build"', "name = 'lenet' and module = 'own.py:build': "),
+        ('module = "own.py:build"\nclasses = 10', "classes = 10: how many a module has"),
+        ('module = "own.py"', "'own.py': expected a file and its function, as my_model.py:build"),
+        ('module = "own:build"', "'own:build': expected a file and its function"),
+        ('module = "own.py:"', "'own.py:': expected a file and its function"),
+        ('module = ""', "'': expected a file and its function"),
+        ("", "network.name is missing: network to train"),
+    ],
+)
+def test_network_is_a_name_or_a_function_of_a_file(
+    lines: str, said: str, smallest: str, refusal: Refusal
+) -> None:
+    assert said in refusal(text=smallest.replace('name = "lenet"', lines))
+
+
+def test_function_of_a_file_stays_the_same_with_a_number_of_workers(
+    smallest: str, load: Load
+) -> None:
+    config = load("network.module=~/own.py:build")
+    assert with_workers(config, 2).network == config.network
