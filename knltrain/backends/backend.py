@@ -54,10 +54,13 @@ class Backend(ABC):
         self.loss_and_gradient(batch, parameters, gradient)
 
     @abstractmethod
-    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
+    def evaluate(
+        self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None
+    ) -> tuple[float, int]:
         """Sum of the images' losses at the first output, and number of right classifications.
 
-        The output's weight does not count; of equal logits the first one is the argmax.
+        The output's weight does not count; of equal logits the first one is the argmax. The logits
+        are written into `logits`, float32 (images, classes), if that is given.
         """
 
     @abstractmethod

@@ -79,10 +79,12 @@ class CpuBackend(Backend):
         else:
             self._operations.prepare(step)
 
-    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
+    def evaluate(
+        self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None
+    ) -> tuple[float, int]:
         """Sum of the images' losses at the first output, and number of right classifications."""
         self._check(batch)
-        return self._passes.evaluate(batch, self._views.of(parameters))
+        return self._passes.evaluate(batch, self._views.of(parameters), logits)
 
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
         """Name of the first layer whose output is not finite in training; None when all are."""

@@ -58,8 +58,13 @@ class Passes:
             loss += self._slice(run, part, share, self._adding_to(gradient, told))
         return loss
 
-    def evaluate(self, batch: Batch, parameters: Views) -> tuple[float, int]:
-        """Sum of the images' losses at the first output, and number of right classifications."""
+    def evaluate(
+        self, batch: Batch, parameters: Views, out: FloatArray | None = None
+    ) -> tuple[float, int]:
+        """Sum of the images' losses at the first output, and number of right classifications.
+
+        The logits are written into `out`, (images, classes), if that is given.
+        """
         loss, correct = 0.0, 0
         for first, part in self._slices(batch):
             run = _run(part, parameters, {}, first, training=False)
@@ -69,6 +74,8 @@ class Passes:
             output, _ = self.plan.outputs[0]
             logits = output.values.array[: run.images]
             correct += int(np.count_nonzero(logits.argmax(axis=1) == part.labels))
+            if out is not None:
+                out[first : first + run.images] = logits
             loss += self._loss(part, output)
         return loss, correct
 

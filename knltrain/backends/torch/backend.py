@@ -65,13 +65,17 @@ class TorchBackend(Backend):
         return loss.item()
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
+    def evaluate(
+        self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None
+    ) -> tuple[float, int]:
         """Sum of the losses of the batch's images, and number of right classifications."""
         module = self._execution.module_of(parameters).eval()
         _keep_statistics_in(module, self._tensors.of(parameters))
-        logits, labels = module(_nchw(batch)), torch.from_numpy(batch.labels)
-        losses = functional.cross_entropy(logits, labels, reduction="sum")
-        return losses.item(), int((logits.argmax(dim=1) == labels).sum().item())
+        found, labels = module(_nchw(batch)), torch.from_numpy(batch.labels)
+        if logits is not None:
+            logits[:] = found.numpy()
+        losses = functional.cross_entropy(found, labels, reduction="sum")
+        return losses.item(), int((found.argmax(dim=1) == labels).sum().item())
 
     @torch.no_grad()
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:

@@ -106,6 +106,13 @@ def check_step(
     loss_sum, right = backend.evaluate(batch, parameters)
     assert abs(loss_sum - expected.loss_sum) <= 1e-5 * abs(expected.loss_sum)
     assert right == expected.right
+    logits = np.full((len(batch.labels), *network.output_shape), np.nan, np.float32)
+    assert backend.evaluate(batch, parameters, logits) == (loss_sum, right)
+    assert np.count_nonzero(logits.argmax(axis=1) == batch.labels) == right
+    largest = logits.max(axis=1, keepdims=True).astype(np.float64)
+    surprises = np.log(np.exp(logits - largest).sum(axis=1)) + largest[:, 0]
+    surprises -= logits[np.arange(len(logits)), batch.labels]
+    assert abs(surprises.sum() - loss_sum) <= 1e-4 * abs(loss_sum)
 
 
 def check_gradient(
