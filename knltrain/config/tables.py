@@ -217,6 +217,16 @@ class OptimizerConfig(Table):
         return self
 
 
+class LossConfig(Table):
+    """[loss]: what training lowers, softmax cross-entropy."""
+
+    label_smoothing: Fraction = Field(
+        default=0.0,
+        description="share of each label that is spread evenly over all classes (ε); evaluations"
+        " measure without",
+    )
+
+
 class LearningRateConfig(Table):
     """[learning_rate]: η as a function of the step; Caffe's names and formulas."""
 

@@ -23,6 +23,7 @@ from knltrain.assembly.names import (
 )
 from knltrain.communication.internode.collective import OneNode
 from knltrain.communication.internode.wire import CompressedCollective
+from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError
 
 
@@ -114,6 +115,23 @@ def test_backend_is_the_one_that_is_named(config, name, expected):
     backend = build_backend(chosen, build_network(chosen), 2, 1)
     assert type(backend).__name__ == expected
     backend.close()
+
+
+@pytest.mark.parametrize("backend", [{"name": "torch"}, {"name": "cpu"}])
+def test_labels_are_smoothed_as_configured(config, backend):
+    """Of logits that are all equal the loss stays the same; its gradient is smaller."""
+    gradients = []
+    for smoothing in (0.0, 0.25):
+        keys = {f"backend__{key}": value for key, value in backend.items()}
+        chosen = config(**keys, loss__label_smoothing=smoothing)
+        network = build_network(chosen)
+        made = build_backend(chosen, network, 2, 1)
+        packed = [np.zeros(network.packed_size, np.float32) for _ in range(2)]
+        loss = made.loss_and_gradient(Batch.allocate(2, network.input_shape), *packed)
+        assert loss == pytest.approx(np.log(10))
+        gradients.append(np.linalg.norm(packed[1]))
+        made.close()
+    assert gradients[1] == pytest.approx(0.75 * gradients[0])
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "int8", "top_k"])

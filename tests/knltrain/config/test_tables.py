@@ -219,3 +219,10 @@ def test_function_of_a_file_stays_the_same_with_a_number_of_workers(
 ) -> None:
     config = load("network.module=~/own.py:build")
     assert with_workers(config, 2).network == config.network
+
+
+def test_labels_are_smoothed_by_a_share(load: Load, refusal: Refusal) -> None:
+    assert load().loss.label_smoothing == 0.0
+    assert load("loss.label_smoothing=0.1").loss.label_smoothing == 0.1
+    for wrong in ("1.0", "-0.1", "nan"):
+        assert "loss.label_smoothing = " in refusal(f"loss.label_smoothing={wrong}")
