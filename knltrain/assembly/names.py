@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from knltrain.assembly import factories
@@ -81,14 +82,25 @@ def network_size(config: RunConfig) -> int:
 def build_network(config: RunConfig) -> Network:
     """The network that `network.name` stands for, with outputs for `network.classes`.
 
-    Raises ConfigError for a `network.module` that was not imported.
+    Its auxiliary outputs have the weights of `[loss]`. Raises ConfigError where these are another
+    number, and for a `network.module` that was not imported.
     """
     if config.network.module is not None:
         raise ConfigError(
             f"network.module = '{config.network.module}' was not imported, which `knltrain train` "
             "and `knltrain warmup` do: expected network.name, as the network.json of a run"
         )
-    return network_named(config.network.name, config.network.classes)
+    network = network_named(config.network.name, config.network.classes)
+    weights, (main, *others) = config.loss.auxiliary_weights, network.outputs
+    if weights is None:
+        return network
+    if len(weights) != len(others):
+        raise ConfigError(
+            f"loss.auxiliary_weights = {list(weights)}: network '{network.name}' has {len(others)} "
+            "auxiliary outputs: expected a weight for each, or leave it out"
+        )
+    outputs = (replace(each, weight=new) for each, new in zip(others, weights, strict=True))
+    return replace(network, outputs=(main, *outputs))
 
 
 def image_shape_of(config: RunConfig) -> tuple[int, int, int]:

@@ -225,6 +225,10 @@ class LossConfig(Table):
         description="share of each label that is spread evenly over all classes (ε); evaluations"
         " measure without",
     )
+    auxiliary_weights: Annotated[tuple[Positive, ...], Field(strict=False)] | None = Field(
+        default=None,
+        description="weights of the losses of the network's auxiliary outputs; left out: its own",
+    )
 
 
 class LearningRateConfig(Table):

@@ -6,7 +6,8 @@ import importlib.util
 import random
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,10 +22,16 @@ from knltrain.interchange.from_torch import ImportedNetwork, from_torch
 _IMAGES = 2
 
 
-def import_own(module: str, image_shape: tuple[int, int, int], seed: int) -> ImportedNetwork:
+def import_own(
+    module: str,
+    image_shape: tuple[int, int, int],
+    seed: int,
+    auxiliary_weights: Sequence[float] = (),
+) -> ImportedNetwork:
     """The network of a function, named as "my_model.py:build", for images of that shape (H,W,C).
 
     The function takes no arguments, and returns a module, or what `from_torch` has made of one.
+    `auxiliary_weights` are those of the losses of a module's auxiliary outputs.
     Parameters that it draws follow from `seed`. Its file is run as a module, and finds modules
     beside itself.
 
@@ -44,7 +51,8 @@ def import_own(module: str, image_shape: tuple[int, int, int], seed: int) -> Imp
         )
     height, width, channels = image_shape
     example = torch.randn(_IMAGES, channels, height, width, dtype=torch.float32, device="cpu")
-    imported: ImportedNetwork = _done(module, lambda: from_torch(found, example))
+    convert = partial(from_torch, found, example, auxiliary_weights)
+    imported: ImportedNetwork = _done(module, convert)
     return imported
 
 

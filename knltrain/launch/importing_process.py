@@ -47,7 +47,8 @@ def import_into(request: Mapping[str, Any]) -> tuple[str, ...]:
     from knltrain.interchange.weights import load_weights
 
     height, width, channels = request["image_shape"]
-    imported = import_own(request["module"], (height, width, channels), request["seed"])
+    shape, weighting = (height, width, channels), request["auxiliary_weights"]
+    imported = import_own(request["module"], shape, request["seed"], weighting)
     folder, weights = Path(request["folder"]), request["weights"]
     notes: tuple[str, ...] = ()
     if weights is not None:

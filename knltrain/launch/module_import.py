@@ -80,6 +80,7 @@ def module_import(config: RunConfig, tell: Callable[[str], None]) -> Iterator[Mo
         "module": module,
         "image_shape": image_shape_of(config),
         "seed": config.seed,
+        "auxiliary_weights": config.loss.auxiliary_weights or (),
         "weights": chosen.weights,
         "new_layers": chosen.new_layers,
     }

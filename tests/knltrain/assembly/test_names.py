@@ -117,6 +117,17 @@ def test_backend_is_the_one_that_is_named(config, name, expected):
     backend.close()
 
 
+def test_auxiliary_outputs_have_the_weights_that_are_configured(config):
+    own = build_network(config(network__name="googlenet"))
+    chosen = config(network__name="googlenet", loss__auxiliary_weights=[0.5, 0.25])
+    found = build_network(chosen)
+    assert [each.weight for each in found.outputs] == [1.0, 0.5, 0.25]
+    assert [each.layer for each in found.outputs] == [each.layer for each in own.outputs]
+    wrong = config(network__name="lenet", loss__auxiliary_weights=[0.5])
+    with pytest.raises(ConfigError, match=r"\[0.5\]: network 'lenet' has 0 auxiliary outputs"):
+        build_network(wrong)
+
+
 @pytest.mark.parametrize("backend", [{"name": "torch"}, {"name": "cpu"}])
 def test_labels_are_smoothed_as_configured(config, backend):
     """Of logits that are all equal the loss stays the same; its gradient is smaller."""

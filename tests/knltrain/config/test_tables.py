@@ -221,6 +221,12 @@ def test_function_of_a_file_stays_the_same_with_a_number_of_workers(
     assert with_workers(config, 2).network == config.network
 
 
+def test_weights_of_auxiliary_losses_are_above_0(load: Load, refusal: Refusal) -> None:
+    assert load().loss.auxiliary_weights is None
+    assert load("loss.auxiliary_weights=[0.3, 0.2]").loss.auxiliary_weights == (0.3, 0.2)
+    assert "loss.auxiliary_weights[1] = 0.0" in refusal("loss.auxiliary_weights=[0.3, 0.0]")
+
+
 def test_labels_are_smoothed_by_a_share(load: Load, refusal: Refusal) -> None:
     assert load().loss.label_smoothing == 0.0
     assert load("loss.label_smoothing=0.1").loss.label_smoothing == 0.1

@@ -61,6 +61,18 @@ def asks(classes):
 def refused():
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Softplus(), nn.Flatten())
 
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.main, self.side = nn.Linear(4, 3), nn.Linear(4, 3)
+    def forward(self, x):
+        means = self.conv(x).mean((2, 3))
+        return (self.main(means), self.side(means)) if self.training else self.main(means)
+
+def heads():
+    return Heads()
+
 value = 7
 """
 
@@ -94,6 +106,16 @@ def test_parameters_follow_from_the_seed(own: Callable[[str], str]) -> None:
     one, same, other = (import_own(own("build"), (9, 9, 3), seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(one.parameters.packed, same.parameters.packed)
     assert one.network != other.network  # by Python's own random numbers
+
+
+def test_auxiliary_outputs_get_their_weights(own: Callable[[str], str]) -> None:
+    network = import_own(own("heads"), (9, 9, 3), 1, (0.25,)).network
+    assert [(each.layer, each.weight) for each in network.outputs] == [
+        ("main", 1.0),
+        ("side", 0.25),
+    ]
+    with pytest.raises(NetworkError, match=r"Heads has 2 outputs in training"):
+        import_own(own("heads"), (9, 9, 3), 1)
 
 
 @pytest.mark.parametrize(

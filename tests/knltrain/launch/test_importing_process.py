@@ -33,6 +33,7 @@ def request_of_it(tmp_path: Path) -> Iterator[dict[str, Any]]:
         "folder": str(tmp_path),
         "image_shape": [8, 8, 1],
         "seed": 1,
+        "auxiliary_weights": [],
         "weights": None,
         "new_layers": [],
     }
