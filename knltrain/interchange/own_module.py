@@ -62,7 +62,11 @@ def _function(module: str, file: Path, name: str) -> Callable[[], Any]:
     content = _done(module, lambda: _run(file.absolute()))
     function = getattr(content, name, None)
     if not callable(function):
-        known = [key for key, value in vars(content).items() if _is_own(value, content)]
+        known = [
+            key
+            for key, value in vars(content).items()
+            if _is_own(value, content) and not key.startswith("_")
+        ]
         raise ConfigError(f"network.module = '{module}': {unknown_name('function', name, known)}")
     return function  # type: ignore[no-any-return]
 

@@ -124,7 +124,11 @@ def test_auxiliary_outputs_get_their_weights(own: Callable[[str], str]) -> None:
         ("number", NetworkError, r"my_own_model.py:number' returned 3: expected a torch.nn.Module"),
         ("whole", NetworkError, r"returned <class 'my_own_model.Net'>: expected"),
         ("build_", ConfigError, r"unknown function 'build_': .*'number'.* did you mean 'build'"),
-        ("value", ConfigError, r"unknown function 'value': expected one of 'Net', 'Sizes', "),
+        (
+            "value",
+            ConfigError,
+            r"unknown function 'value': .* 'Heads', 'Net', 'Sizes', 'asks', ",
+        ),
         ("asks", NetworkError, r"raised TypeError, expected a function of no arguments.*'classes'"),
         ("leaves", NetworkError, r"raised SystemExit.*line 42, in leaves\n.*\nSystemExit: 4$"),
         ("refused", NetworkError, r"^module '1' .*softplus"),
