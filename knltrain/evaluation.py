@@ -4,15 +4,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import numpy as np
+import numpy.typing as npt
 
 from knltrain.backends.backend import Backend
-from knltrain.data.dataset import Batch, LabelledImages
+from knltrain.data.dataset import Batch, LabelArray, LabelledImages
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.transports.team import Team
 from knltrain.vectors import FloatArray
+
+MOST_CONFUSED: Final = 100
+"""Classes up to which a confusion matrix is made; for more only each class's right images count."""
+NEAREST: Final = 5
+"""An image is near if its class is among so many of the largest logits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCounts:
+    """Test images by their class: all, and those whose class was found.
+
+    `near` counts images whose class is among the five largest logits; None with no more classes.
+    `confusion[c][k]` counts images of class c for which k was found; None with many classes.
+    """
+
+    images: tuple[int, ...]
+    right: tuple[int, ...]
+    near: int | None
+    confusion: tuple[tuple[int, ...], ...] | None
+
+    @property
+    def accuracies(self) -> tuple[float | None, ...]:
+        """By class: the share of its images whose class was found; None of a class without any."""
+        pairs = zip(self.right, self.images, strict=True)
+        return tuple(right / images if images else None for right, images in pairs)
+
+    @property
+    def top5_accuracy(self) -> float | None:
+        """The share of images that are near; None with no more classes."""
+        return None if self.near is None else self.near / sum(self.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +53,7 @@ class Evaluation:
     accuracy: float
     loss: float
     images: int
+    classes: ClassCounts | None = None
 
 
 @final
@@ -32,31 +64,53 @@ class Evaluator:
     images, which the backend must have been compiled for.
     """
 
-    def __init__(self, images: LabelledImages, backend: Backend, team: Team, batch: int) -> None:
+    def __init__(
+        self, images: LabelledImages, backend: Backend, team: Team, batch: int, classes: int
+    ) -> None:
         mine = slice(team.rank, None, team.workers)
         self._images = images.images_nhwc[mine]
         self._labels = images.labels[mine]
+        self._of_class = tuple(np.bincount(images.labels, minlength=classes).tolist())
         self._backend = backend
         self._team = team
         self._chunk = Batch.allocate(batch, images.image_shape)
 
-    def evaluate(self, parameters: FloatArray, step: int) -> Evaluation:
+    def evaluate(self, parameters: FloatArray, step: int, by_class: bool = False) -> Evaluation:
         """Evaluate the model after `step` steps, (n,) float32; every worker gets the same answer.
+
+        Only if it is asked for, `classes` are counted, which takes some more time and memory.
 
         Collective: all workers call it after the same step. It returns only when every worker has
         read its last parameter, so an exchange that follows cannot change a model being evaluated.
         Raises `NonFiniteLoss` in every worker when the loss over all images is not finite.
         """
         correct, loss_sum = 0, 0.0
+        counting = _Counting(len(self._chunk.labels), len(self._of_class)) if by_class else None
         for start in range(0, len(self._labels), len(self._chunk.labels)):
             self._team.check()
-            loss, hits = self._backend.evaluate(self._load(start), parameters)
+            batch = self._load(start)
+            logits = None if counting is None else counting.logits[: len(batch.labels)]
+            loss, hits = self._backend.evaluate(batch, parameters, logits)
+            if counting is not None and logits is not None:
+                counting.take(logits, batch.labels)
             correct, loss_sum = correct + hits, loss_sum + loss
         mine = np.array([correct, loss_sum, len(self._labels)], np.float64)
         all_correct, all_loss, images = self._team.all_sum(mine).tolist()
         if not math.isfinite(all_loss):
             raise NonFiniteLoss(step, self._first_non_finite(parameters))
-        return Evaluation(all_correct / images, all_loss / images, int(images))
+        found = None if counting is None else self._classes(counting)
+        return Evaluation(all_correct / images, all_loss / images, int(images), found)
+
+    def _classes(self, counting: _Counting) -> ClassCounts:
+        """The counts of all workers; whole numbers, which float64 adds up exactly."""
+        near, *counts = map(int, self._team.all_sum(counting.counts))
+        classes = len(self._of_class)
+        known = near if classes > NEAREST else None
+        if len(counts) == classes:
+            return ClassCounts(self._of_class, tuple(counts), known, None)
+        rows = tuple(tuple(counts[c * classes : (c + 1) * classes]) for c in range(classes))
+        right = tuple(row[c] for c, row in enumerate(rows))
+        return ClassCounts(self._of_class, right, known, rows)
 
     def _first_non_finite(self, parameters: FloatArray) -> str | None:
         """The layer to blame, if it is one of this worker's images that shows it."""
@@ -72,3 +126,27 @@ class Evaluator:
         chunk.images_nhwc[:] = self._images[start : start + size]
         chunk.labels[:] = self._labels[start : start + size]
         return chunk
+
+
+@final
+class _Counting:
+    """One worker's counts while it evaluates: near images, then the confusion or right images."""
+
+    def __init__(self, batch: int, classes: int) -> None:
+        self.logits = np.zeros((batch, classes), np.float32)
+        self._is_confusion = classes <= MOST_CONFUSED
+        size = classes * classes if self._is_confusion else classes
+        self.counts: npt.NDArray[np.float64] = np.zeros(1 + size, np.float64)
+
+    def take(self, logits: FloatArray, labels: LabelArray) -> None:
+        """Count images with logits (n, classes) and labels (n,); of equal logits the first wins."""
+        rows, classes = np.arange(len(labels)), logits.shape[1]
+        own = logits[rows, labels][:, None]
+        before = (logits > own) | ((logits == own) & (np.arange(classes) < labels[:, None]))
+        place = before.sum(axis=1)
+        self.counts[0] += np.count_nonzero(place < NEAREST)
+        if self._is_confusion:
+            counted = labels * classes + logits.argmax(axis=1)
+        else:
+            counted = labels[place == 0]
+        self.counts[1:] += np.bincount(counted, minlength=len(self.counts) - 1)

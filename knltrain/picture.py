@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from knltrain.errors import RunFolderError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +34,20 @@ def empty_figure(width: float, height: float, margins: Mapping[str, float] | Non
     figure = Figure(figsize=(width, height), dpi=150)
     figure.subplots_adjust(**margins)
     return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure whole, as PNG; RunFolderError if that cannot be done."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        figure.savefig(partial, format="png")
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise RunFolderError(
+            f"{path}: cannot be written ({error.strerror}): make room or check the permissions"
+        ) from error
 
 
 def finish(axes: Axes) -> None:

@@ -6,14 +6,19 @@ Reads nothing but the run folder, so it works long after the run and on another 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knltrain.clocks import COMMUNICATION
+from knltrain.confusion import (
+    CONFUSION,
+    CONFUSION_PICTURE,
+    confusion_from_csv,
+    draw_counts,
+)
 from knltrain.errors import RunFolderError
 from knltrain.metrics import read_metrics
-from knltrain.picture import BLUE, ORANGE, empty_figure, finish
+from knltrain.picture import BLUE, ORANGE, empty_figure, finish, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +35,11 @@ _TOLD: dict[str, tuple[type, ...]] = {
     "test_accuracy": (float, type(None)),
 }
 _TOLD_OF_TESTS: dict[str, tuple[type, ...]] = {"test_images": (int,), "test_loss": _NUMBER}
+_BY_CLASS: dict[str, tuple[type, ...]] = {
+    "test_top5_accuracy": (float, type(None)),
+    "test_class_accuracy": (list, type(None)),
+}
+"""Older runs have no such figures."""
 _PARTS_OF_A_STEP = {
     "computing": ("batch", "gradient", "update"),
     "exchange, exposed": (*COMMUNICATION, "center_update"),
@@ -50,16 +60,21 @@ def draw_curves(run_folder: Path) -> Path:
     draw_training(run_folder, above, below)
     figure.suptitle(run_folder.resolve().name)
     path = run_folder / CURVES
-    partial = path.with_name(f".{CURVES}.partial")
-    try:
-        figure.savefig(partial, format="png")
-        partial.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise RunFolderError(
-            f"{path}: cannot be written ({error.strerror}): make room or check the permissions"
-        ) from error
+    save(figure, path)
+    return path
+
+
+def draw_confusion(run_folder: Path) -> Path | None:
+    """Draw the confusion matrix of the run's end into `confusion.png`; returns its path.
+
+    Returns None where the run has none, as with many classes. Raises `RunFolderError` when it is
+    damaged, or the picture cannot be written.
+    """
+    table = run_folder / CONFUSION
+    if not table.exists():
+        return None
+    path = run_folder / CONFUSION_PICTURE
+    draw_counts(confusion_from_csv(table), path, run_folder.resolve().name)
     return path
 
 
@@ -88,13 +103,14 @@ def summary(run_folder: Path) -> str:
     result = read_result(run_folder)
     lines = {
         f"test accuracy of the {model_of(result)}": _accuracy(result),
+        **_accuracies_besides(result),
         "speed": f"{result['images_per_second']:,.0f} images/s with {_workers(result)}",
         "time in exchange": f"{100 * result['exchange_share']:.1f} %",
         "run folder": str(run_folder),
     }
-    picture = run_folder / CURVES
-    if picture.exists():
-        lines["curves"] = str(picture)
+    for name, picture in (("curves", CURVES), ("confusion", CONFUSION_PICTURE)):
+        if (run_folder / picture).exists():
+            lines[name] = str(run_folder / picture)
     width = max(map(len, lines))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
 
@@ -117,7 +133,8 @@ def read_result(run_folder: str | Path) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise RunFolderError(f"{path}: a {type(result).__name__}: expected the result of a run")
     tested = isinstance(result.get("test_accuracy"), float)
-    for name, kinds in {**_TOLD, **(_TOLD_OF_TESTS if tested else {})}.items():
+    by_class = {name: kinds for name, kinds in _BY_CLASS.items() if name in result}
+    for name, kinds in {**_TOLD, **by_class, **(_TOLD_OF_TESTS if tested else {})}.items():
         if name not in result or type(result[name]) not in kinds:
             raise RunFolderError(
                 f"{path}: {name} is {str(result.get(name))[:60]!r}: expected what a run writes"
@@ -245,6 +262,19 @@ def _accuracy(result: dict[str, Any]) -> str:
         f"{100 * result['test_accuracy']:.2f} % of {result['test_images']:,} images "
         f"(loss {result['test_loss']:.4f})"
     )
+
+
+def _accuracies_besides(result: dict[str, Any]) -> dict[str, str]:
+    """The line of the top-5 accuracy, and that of the class that is found least often."""
+    found: dict[str, str] = {}
+    top5, by_class = result.get("test_top5_accuracy"), result.get("test_class_accuracy")
+    if isinstance(top5, float):
+        found["top-5 accuracy"] = f"{100 * top5:.2f} %"
+    known = [each for each in by_class or () if isinstance(each, float)]
+    if by_class and known:
+        least = min(known)
+        found["least accurate class"] = f"{by_class.index(least)}, {100 * least:.2f} %"
+    return found
 
 
 def _workers(result: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
+    from knltrain.backends.loss import SoftmaxCrossEntropy
     from knltrain.backends.torch.execution import Execution
     from knltrain.cluster.worker import MeetingPoint
     from knltrain.communication.internode.collective import NodeCollective
@@ -198,7 +199,13 @@ def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -
 
         limit_tuning(chosen.tuning, chosen.tuning_seconds)
     return CpuBackend(
-        network, batch, threads, chosen.implementation, chosen.winograd, chosen.micro_batch
+        network,
+        batch,
+        threads,
+        chosen.implementation,
+        chosen.winograd,
+        chosen.micro_batch,
+        loss_of(config),
     )
 
 
@@ -206,7 +213,15 @@ def torch_backend(config: RunConfig, network: Network, batch: int, threads: int)
     """PyTorch's modules and autograd, run by `backend.engine`."""
     from knltrain.backends.torch.backend import TorchBackend
 
-    return TorchBackend(network, batch, threads, ENGINES[config.backend.engine](network))
+    execution = ENGINES[config.backend.engine](network)
+    return TorchBackend(network, batch, threads, execution, loss_of(config))
+
+
+def loss_of(config: RunConfig) -> SoftmaxCrossEntropy:
+    """The loss of `[loss]`."""
+    from knltrain.backends.loss import SoftmaxCrossEntropy
+
+    return SoftmaxCrossEntropy(config.loss.label_smoothing)
 
 
 def eager_execution(network: Network) -> Execution:

@@ -116,7 +116,8 @@ def _mark(config: RunConfig) -> Path:
 
     sources = sorted(Path(*vectorized_ops.numba.__path__).rglob("*.py"))
     states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
-    parts = config.network, config.backend.winograd, _method_alone(config), target_name(), states
+    network = build_network(config)
+    parts = network, config.backend.winograd, _method_alone(config), target_name(), states
     made_from = repr(parts)
     return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
 

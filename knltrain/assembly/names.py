@@ -63,7 +63,7 @@ WIRE_FORMATS: dict[str, Callable[[RunConfig, Kernels, int], WireFormat] | None] 
 
 def check_names(config: RunConfig) -> None:
     """Refuse unknown names before any process is started: `ConfigError`."""
-    if not config.network.name.endswith(".json"):
+    if config.network.module is None and not config.network.name.endswith(".json"):
         _pick("network.name", config.network.name, NETWORKS)
     _pick("data.name", config.data.name, DATASETS)
     _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
@@ -89,10 +89,17 @@ def network_size(config: RunConfig) -> int:
 def build_network(config: RunConfig) -> Network:
     """The network that `network.name` stands for, with outputs for `network.classes`.
 
-    Its parameters have the multipliers of the configuration, or are frozen by it.
+    Its auxiliary outputs have the weights of `[loss]`, its parameters the multipliers of
+    `[network]`, or are frozen by it. Raises ConfigError where weights are another number than the
+    outputs, and for a `network.module` that was not imported.
     """
     chosen = config.network
-    network = network_named(chosen.name, chosen.classes)
+    if chosen.module is not None:
+        raise ConfigError(
+            f"network.module = '{chosen.module}' was not imported, which `knltrain train` "
+            "and `knltrain warmup` do: expected network.name, as the network.json of a run"
+        )
+    network = _with_weighted_outputs(network_named(chosen.name, chosen.classes), config)
     settings = [
         ParameterSetting(
             "network.multipliers", each.pattern, Multipliers(each.learning_rate, each.weight_decay)
@@ -103,6 +110,26 @@ def build_network(config: RunConfig) -> Network:
         ParameterSetting("network.frozen", pattern, Multipliers(0.0)) for pattern in chosen.frozen
     ]
     return replace(network, settings=tuple(settings)) if settings else network
+
+
+def _with_weighted_outputs(network: Network, config: RunConfig) -> Network:
+    weights, (main, *others) = config.loss.auxiliary_weights, network.outputs
+    if weights is None:
+        return network
+    if len(weights) != len(others):
+        raise ConfigError(
+            f"loss.auxiliary_weights = {list(weights)}: network '{network.name}' has {len(others)} "
+            "auxiliary outputs: expected a weight for each, or leave it out"
+        )
+    outputs = (replace(each, weight=new) for each, new in zip(others, weights, strict=True))
+    return replace(network, outputs=(main, *outputs))
+
+
+def image_shape_of(config: RunConfig) -> tuple[int, int, int]:
+    """Shape (H,W,C) of the images of `[data]`, which are not read; DataError if files are bad."""
+    chosen, side = config.data, config.data.side_pixels
+    height, width, channels = _pick("data.name", chosen.name, DATASETS).extent(chosen).image_shape
+    return (height if side is None else side, width if side is None else side, channels)
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:

@@ -47,7 +47,8 @@ def evaluates(
 
     period = config.evaluation.every_epochs * batches.steps_per_epoch
     # The backend is compiled for a worker's share of the training batch, and takes no more.
-    evaluator = Evaluator(dataset.test, backend, team, batches.images_per_worker)
+    images = batches.images_per_worker
+    evaluator = Evaluator(dataset.test, backend, team, images, dataset.classes)
     return EvaluationObserver(evaluator, DueSteps(period, total_steps))
 
 

@@ -39,7 +39,7 @@ class Backend(ABC):
         gradient: FloatArray,
         ready: Ready = nobody_waits,
     ) -> float:
-        """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
+        """Mean loss over the batch, by default softmax cross-entropy; see `SoftmaxCrossEntropy`.
 
         The gradient overwrites `gradient`. During the backward pass `ready` may be called with
         falling offsets: from each on, the gradient is complete. On return all of it is.
@@ -54,10 +54,14 @@ class Backend(ABC):
         self.loss_and_gradient(batch, parameters, gradient)
 
     @abstractmethod
-    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
-        """Sum of the images' losses at the first output, and number of right classifications.
+    def evaluate(
+        self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None
+    ) -> tuple[float, int]:
+        """Sum of the images' plain losses at the first output, and number of right classifications.
 
-        The output's weight does not count; of equal logits the first one is the argmax.
+        That is cross-entropy without smoothing. The output's weight does not count; of equal logits
+        the first one is the argmax. The logits are written into `logits`, float32 (images,
+        classes), if that is given.
         """
 
     @abstractmethod

@@ -3,43 +3,99 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from knltrain.cli.options import RUN_FOLDER, as_json_option, other_data_option, overrides_option
+from knltrain.cli.options import (
+    RUN_FOLDER,
+    PathFromHome,
+    as_json_option,
+    other_data_option,
+    overrides_option,
+)
 from knltrain.cli.saying import say
+from knltrain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from knltrain.evaluation import ClassCounts
+
+MOST_ROWS: Final = 20
+"""Classes up to which each has its line."""
 
 
 @click.command()
 @click.argument("run_folder", type=RUN_FOLDER)
 @overrides_option
 @other_data_option
+@click.option(
+    "--picture",
+    type=PathFromHome(dir_okay=False, writable=True, path_type=Path),
+    help="Draw the confusion matrix into this file: .png.",
+)
 @as_json_option
 def evaluate(
-    run_folder: Path, overrides: tuple[str, ...], accepts_other_data: bool, as_json: bool
+    run_folder: Path,
+    overrides: tuple[str, ...],
+    accepts_other_data: bool,
+    picture: Path | None,
+    as_json: bool,
 ) -> None:
-    """Measure the newest checkpoint's model on the run's test images.
+    """Measure the newest checkpoint's model on the run's test images, also by class.
 
     Only data.name and data.root may be --set, for data that have moved.
     """
+    if picture is not None and picture.suffix != ".png":
+        raise ConfigError(f"--picture {picture}: expected a name that ends in .png")
     from knltrain.launch.evaluate_run import evaluate_run
 
     evaluated = evaluate_run(run_folder, overrides, accepts_other_data)
     for note in evaluated.notes:
         click.echo(f"note: {note}", err=True)
-    found = evaluated.found
+    found, classes = evaluated.found, evaluated.found.classes
+    if picture is not None:
+        _draw(picture, classes, run_folder)
     if as_json:
-        fields = {
+        fields: dict[str, object] = {
             "checkpoint": str(evaluated.checkpoint),
             "step": evaluated.step,
             "accuracy": found.accuracy,
             "loss": found.loss,
             "images": found.images,
         }
+        if classes is not None:
+            fields["top5_accuracy"] = classes.top5_accuracy
+            fields["class_accuracy"] = classes.accuracies
+            fields["confusion"] = classes.confusion
         say(json.dumps(fields))
         return
     say(
         f"{evaluated.checkpoint}: accuracy {found.accuracy:.2%} of {found.images:,} test images, "
         f"loss {found.loss:.4f}"
     )
+    if classes is not None:
+        for line in _by_class(classes):
+            say(line)
+
+
+def _by_class(classes: ClassCounts) -> Iterator[str]:
+    if classes.top5_accuracy is not None:
+        yield f"top-5 accuracy {classes.top5_accuracy:.2%}"
+    if len(classes.images) > MOST_ROWS:
+        return
+    yield "class  images  accuracy"
+    for number, (images, accuracy) in enumerate(
+        zip(classes.images, classes.accuracies, strict=True)
+    ):
+        told = "-" if accuracy is None else f"{accuracy:.2%}"
+        yield f"{number:5}  {images:6,}  {told:>8}"
+
+
+def _draw(picture: Path, classes: ClassCounts | None, run_folder: Path) -> None:
+    from knltrain.confusion import draw_counts
+
+    if classes is None or classes.confusion is None:
+        raise ConfigError(f"--picture {picture}: a confusion matrix is made of 100 classes at most")
+    draw_counts(classes.confusion, picture, run_folder.resolve().name)

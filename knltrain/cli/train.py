@@ -84,13 +84,14 @@ def _tell_outcome(run_folder: Path) -> None:
     """Draw the curves and print the figures, as far as they could be written."""
     from knltrain.cluster.task import this_task
     from knltrain.errors import RunFolderError
-    from knltrain.report import draw_curves, summary
+    from knltrain.report import draw_confusion, draw_curves, summary
 
     task = this_task()
     if task is not None and task.rank != 0:
         return
-    try:
-        draw_curves(run_folder)
-    except RunFolderError as error:
-        say(f"missing: {error}")
+    for draw in (draw_curves, draw_confusion):
+        try:
+            draw(run_folder)
+        except RunFolderError as error:
+            say(f"missing: {error}")
     say(summary(run_folder))

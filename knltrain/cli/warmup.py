@@ -20,11 +20,13 @@ from knltrain.cli.saying import say
 def warmup(config: Path, overrides: tuple[str, ...], explain: bool) -> None:
     """Compile the kernels that a run of CONFIG needs on this kind of processor, and keep them."""
     from knltrain.config import load_config
+    from knltrain.launch.module_import import module_import
     from knltrain.launch.progress import display_on
     from knltrain.launch.warmup import warm_up
 
     run = load_config(config, overrides)
-    with display_on(sys.stdout) as display:
-        warmed = warm_up(run, lambda progress: display.compiling(progress.counts()))
+    display = display_on(sys.stdout)
+    with module_import(run, display.note) as found, display:
+        warmed = warm_up(found.config, lambda progress: display.compiling(progress.counts()))
     for line in (*(warmed.explained() if explain else ()), *warmed.lines()):
         say(line)

@@ -8,7 +8,12 @@ from typing import Any
 from knltrain.config.toml import tomllib
 from knltrain.errors import ConfigError
 
-ALTERNATIVES = {"train.epochs": "train.steps", "train.steps": "train.epochs"}
+ALTERNATIVES = {
+    "network.module": "network.name",
+    "network.name": "network.module",
+    "train.epochs": "train.steps",
+    "train.steps": "train.epochs",
+}
 """Keys that replace each other."""
 
 

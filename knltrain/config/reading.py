@@ -20,8 +20,8 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a configuration, with single keys replaced by `overrides` such as "train.epochs=5".
 
     The value of an override is TOML, or else taken as a string; without a value the key is removed.
-    train.steps replaces train.epochs and vice versa. Raises ConfigError with the file and all
-    wrong keys.
+    train.steps replaces train.epochs and vice versa, and so do network.module and network.name.
+    Raises ConfigError with the file and all wrong keys.
     """
     path = Path(path)
     try:

@@ -16,6 +16,7 @@ from knltrain.config.tables import (
     EvaluationConfig,
     Folder,
     LearningRateConfig,
+    LossConfig,
     NetworkConfig,
     OptimizerConfig,
     PlacementConfig,
@@ -49,6 +50,7 @@ class RunConfig(Table):
     network: NetworkConfig
     data: DataConfig
     train: TrainConfig
+    loss: LossConfig = LossConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     learning_rate: LearningRateConfig
     exchange: ExchangeConfig = ExchangeConfig()

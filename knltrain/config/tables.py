@@ -32,8 +32,16 @@ def _from_home(path: str) -> str:
         ) from None
 
 
+def _module_function(text: str) -> str:
+    file, colon, function = text.rpartition(":")
+    if not (colon and file.endswith(".py") and function.isidentifier()):
+        raise ValueError(f"'{text}': expected a file and its function, as my_model.py:build")
+    return text
+
+
 Folder: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_from_home)]
 """A path; ~ at its begin is a home folder."""
+ModuleFunction: TypeAlias = Annotated[str, AfterValidator(_module_function)]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 # The keys that each learning-rate policy reads besides `base`.
@@ -82,6 +90,11 @@ class NetworkConfig(Table):
     name: Name = Field(
         description="network to train, such as 'lenet', or a file that describes one, as own.json"
     )
+    module: ModuleFunction | None = Field(
+        default=None,
+        description="function of a file that returns the PyTorch network to train, in place of a"
+        " name, as my_model.py:build",
+    )
     classes: Annotated[int, Field(ge=2)] | None = Field(
         default=None, description="classes that it tells apart; left out: those it is known for"
     )
@@ -98,6 +111,27 @@ class NetworkConfig(Table):
     multipliers: Annotated[tuple[MultiplierConfig, ...], Field(strict=False)] = Field(
         default=(), description="factors of learning rate and weight decay by pattern"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _module_is_a_name(cls, given: Any) -> Any:
+        is_alone = isinstance(given, dict) and given.get("name") is None
+        return {**given, "name": given["module"]} if is_alone and given.get("module") else given
+
+    @model_validator(mode="after")
+    def _module_is_alone(self) -> NetworkConfig:
+        if self.module is None:
+            return self
+        if self.name != self.module:
+            raise ValueError(
+                f"name = '{self.name}' and module = '{self.module}': expected one of them"
+            )
+        if self.classes is not None:
+            raise ValueError(
+                f"classes = {self.classes}: how many a module has is up to its function; leave it "
+                "out, as by --set network.classes="
+            )
+        return self
 
     @model_validator(mode="after")
     def _weights_are_given(self) -> NetworkConfig:
@@ -225,6 +259,20 @@ class OptimizerConfig(Table):
                 f"but {', '.join(known)}, clip_norm and clip_value"
             )
         return self
+
+
+class LossConfig(Table):
+    """[loss]: what training lowers, softmax cross-entropy."""
+
+    label_smoothing: Fraction = Field(
+        default=0.0,
+        description="share of each label that is spread evenly over all classes (ε); evaluations"
+        " measure without",
+    )
+    auxiliary_weights: Annotated[tuple[Positive, ...], Field(strict=False)] | None = Field(
+        default=None,
+        description="weights of the losses of the network's auxiliary outputs; left out: its own",
+    )
 
 
 class LearningRateConfig(Table):

@@ -171,12 +171,17 @@ def _exported(module: nn.Module, images: torch.Tensor) -> torch.export.ExportedP
         ) from error
 
 
+def is_users(file: str) -> bool:
+    """Whether a file of source is the user's: none of PyTorch, this package, and Python itself."""
+    return not file.startswith(_NOT_THE_USERS)
+
+
 def last_line(error: BaseException) -> str:
     """Where the user's code was when an error came, if it was there."""
     where, line = "", error.__traceback__
     while line is not None:
         code = line.tb_frame.f_code
-        if not code.co_filename.startswith(_NOT_THE_USERS):
+        if is_users(code.co_filename):
             where = f"{Path(code.co_filename).name}:{line.tb_lineno}, in {code.co_name}"
         line = line.tb_next
     return f" ({where})" if where else ""

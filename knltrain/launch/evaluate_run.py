@@ -62,8 +62,8 @@ def evaluate_run(
     threads = cores if configured == "auto" else min(configured, cores)
     backend = build_backend(whole, network, batch, threads)
     try:
-        evaluator = Evaluator(images, backend, Loopback(1), batch)
-        found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step)
+        evaluator = Evaluator(images, backend, Loopback(1), batch, dataset.classes)
+        found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step, by_class=True)
     finally:
         backend.close()
     return CheckpointEvaluation(checkpoint.folder, checkpoint.step, found, tuple(notes))

@@ -200,7 +200,10 @@ def job_peers_of(
 
 
 def _described(config: RunConfig) -> dict[str, Any]:
-    """The configuration, with digests of the files that say what is trained: they must be equal."""
+    """The configuration, with digests of the files that say what is trained: they must be equal.
+
+    The path of a network's description may differ, as all workers read that of the run folder.
+    """
     described = config.model_dump(mode="json")
     network = described["network"]
     for key in ("name", "weights"):
@@ -209,6 +212,8 @@ def _described(config: RunConfig) -> dict[str, Any]:
             from xxhash import xxh3_128
 
             network[f"{key} (digest)"] = xxh3_128(file.read_bytes()).hexdigest()
+    if network["name"].endswith(".json"):
+        network["name"] = Path(network["name"]).name
     return described
 
 

@@ -15,6 +15,7 @@ from knltrain.config import RunConfig, load_config, to_toml
 from knltrain.errors import RunFolderError
 from knltrain.files.durable import sync, write_whole
 from knltrain.network.network import Network
+from knltrain.network.zoo.networks import network_named
 
 CONFIG: Final = "config.toml"
 NETWORK: Final = "network.json"
@@ -62,6 +63,12 @@ def write_network(run_folder: Path, network: Network) -> None:
     from knltrain.network.description import network_to_json
 
     _write_whole(run_folder / NETWORK, network_to_json(network))
+
+
+def network_name(config: RunConfig, run_folder: Path) -> str:
+    """The name of a run's network: as configured, or that which a described network has itself."""
+    name = config.network.name
+    return network_named(str(run_folder / NETWORK)).name if name.endswith(".json") else name
 
 
 def write_config(run_folder: Path, config: RunConfig) -> None:

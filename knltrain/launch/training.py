@@ -34,6 +34,7 @@ from knltrain.files.essential import CHECKPOINT, RESULT
 from knltrain.launch.failure import Failure
 from knltrain.launch.job_peers import JobPeers, job_peers_of
 from knltrain.launch.listener import Listener
+from knltrain.launch.module_import import module_import
 from knltrain.launch.node_share import expected_node_share
 from knltrain.launch.plan import RunPlan, plan_run, threads_of
 from knltrain.launch.preemption import Preemption
@@ -42,6 +43,7 @@ from knltrain.launch.rounds import Rounds
 from knltrain.launch.run_folder import (
     create_run_folder,
     held,
+    network_name,
     read_config,
     write_config,
     write_network,
@@ -82,21 +84,26 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
     """
     check_main_thread()
     task = this_task()
-    plan = plan_run(config, expected_node_share(task)).noting(check_weights(config))
-    with (
-        ExitStack() as heeding,
-        _at_its_node_share(plan, task) as (part, job_peers),
-        ExitStack() as holding,
-    ):
-        memory = holding.enter_context(shared_memory(part, job_peers))
-        folder = None
-        if part.node_share.leads:
-            folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
-            holding.enter_context(held(folder))
-            write_network(folder, build_network(part.config))
-            write_config(folder, part.config)
-        display = display_on(sys.stdout, part.node_share.leads, follow)
-        return _carry_out(part, folder, job_peers, memory, kept_fds, heeding, display, resume=False)
+    leads = task is None or task.rank == 0
+    display = display_on(sys.stdout, leads, follow)
+    with module_import(config, display.note if leads else _unsaid) as found:
+        plan = plan_run(found.config, expected_node_share(task))
+        plan = plan.noting((*found.notes, *check_weights(found.config)))
+        with (
+            ExitStack() as heeding,
+            _at_its_node_share(plan, task) as (part, job_peers),
+            ExitStack() as holding,
+        ):
+            memory = holding.enter_context(shared_memory(part, job_peers))
+            folder = None
+            if part.node_share.leads:
+                folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
+                holding.enter_context(held(folder))
+                write_network(folder, build_network(part.config))
+                write_config(folder, found.kept_in(folder, part.config))
+            return _carry_out(
+                part, folder, job_peers, memory, kept_fds, heeding, display, resume=False
+            )
 
 
 def resume(
@@ -332,6 +339,10 @@ def log_of(run_folder: Path, rank: int) -> Path:
     return run_folder / f"worker-{rank}.log"
 
 
+def _unsaid(_line: str) -> None:
+    """The first process alone tells what all do."""
+
+
 def _heading(plan: RunPlan, run_folder: Path) -> str:
     config = plan.config
     workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
@@ -340,7 +351,7 @@ def _heading(plan: RunPlan, run_folder: Path) -> str:
     data = config.data.name if plan.data is None else plan.data.name
     where = f" on {nodes} nodes, exchanging by {way} in {written}" if nodes > 1 else ""
     return (
-        f"training {config.network.name} on {data} by {config.exchange.method} with "
+        f"training {network_name(config, run_folder)} on {data} by {config.exchange.method} with "
         f"{workers}{where}; run folder {run_folder}"
     )
 

@@ -38,7 +38,7 @@ class DueSteps:
 
 @final
 class EvaluationObserver(Observer):
-    """Evaluates the worker's model when it is due."""
+    """Evaluates the worker's model when it is due; that at the run's end by class, too."""
 
     def __init__(self, evaluator: Evaluator, due: DueSteps) -> None:
         self._evaluator = evaluator
@@ -47,7 +47,8 @@ class EvaluationObserver(Observer):
     def started(self, worker: WorkerView) -> None:
         """Evaluate now if there is no step left after which to do it."""
         if worker.progress.ended:
-            worker.evaluation = self._evaluator.evaluate(worker.model, worker.progress.step)
+            step = worker.progress.step
+            worker.evaluation = self._evaluator.evaluate(worker.model, step, by_class=True)
 
     def is_due(self, since: int, step: int) -> bool:
         """After the steps that are due."""
@@ -56,7 +57,8 @@ class EvaluationObserver(Observer):
     def met(self, worker: WorkerView) -> None:
         """Evaluate; no worker moves the center meanwhile."""
         with worker.clocks.evaluation:
-            found = self._evaluator.evaluate(worker.model, worker.progress.step)
+            progress = worker.progress
+            found = self._evaluator.evaluate(worker.model, progress.step, by_class=progress.ended)
         worker.evaluated(found)
 
 

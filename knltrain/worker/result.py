@@ -24,6 +24,10 @@ class RunResult:
     worker_steps: tuple[int, ...]
     """Steps of each worker, by rank; they differ with aligned termination."""
     test_accuracy: float | None
+    test_top5_accuracy: float | None
+    """Share of the images whose class is among the five most likely; None with no more classes."""
+    test_class_accuracy: tuple[float | None, ...] | None
+    """By class."""
     test_loss: float | None
     test_images: int | None
     images_per_second: float
@@ -40,6 +44,7 @@ class RunResult:
 def result_of(worker: WorkerView) -> RunResult:
     """The result of a run whose workers are all at its end (collective)."""
     clocks, found, progress = worker.clocks, worker.evaluation, worker.progress
+    classes = found.classes if found else None
     train_seconds, share, beside = _means(
         worker.team, [clocks.train_seconds, clocks.exchange_share, clocks.beside.seconds]
     )
@@ -50,6 +55,8 @@ def result_of(worker: WorkerView) -> RunResult:
         steps=progress.step,
         worker_steps=progress.worker_steps,
         test_accuracy=found.accuracy if found else None,
+        test_top5_accuracy=classes.top5_accuracy if classes else None,
+        test_class_accuracy=classes.accuracies if classes else None,
         test_loss=found.loss if found else None,
         test_images=found.images if found else None,
         images_per_second=worker.images_done / train_seconds if train_seconds else 0.0,

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import final
 
+from knltrain.confusion import CONFUSION, confusion_to_csv
 from knltrain.evaluation import Evaluation
 from knltrain.files.durable import reason_of, write_whole
 from knltrain.files.essential import RESULT
@@ -87,22 +88,35 @@ class PlanObserver(Observer):
 
 @final
 class ResultObserver(Observer):
-    """Rank 0 writes `result.json`: the figures of the run, and `facts` about how it was made."""
+    """Rank 0 writes `result.json`: the figures of the run, and `facts` about how it was made.
+
+    And `confusion.csv`, where the classes are few.
+    """
 
     def __init__(self, run_folder: Path, facts: Mapping[str, str | int | None]) -> None:
         self._path = run_folder / RESULT
         self._facts = dict(facts)
 
     def finished(self, worker: WorkerView, result: RunResult) -> None:
-        """Write the file."""
-        if worker.team.rank == 0:
-            write_if_possible(worker, self._path, {**self._facts, **asdict(result)})
+        """Write the files."""
+        if worker.team.rank != 0:
+            return
+        classes = worker.evaluation.classes if worker.evaluation else None
+        if classes is not None and classes.confusion is not None:
+            _write_text(
+                worker, self._path.with_name(CONFUSION), confusion_to_csv(classes.confusion)
+            )
+        write_if_possible(worker, self._path, {**self._facts, **asdict(result)})
 
 
 def write_if_possible(worker: WorkerView, path: Path, fields: dict[str, object]) -> None:
-    """Write a file whole, or report through the worker that it is missing."""
+    """Write a file of JSON whole, or report through the worker that it is missing."""
+    _write_text(worker, path, json.dumps(fields, indent=2, allow_nan=False) + "\n")
+
+
+def _write_text(worker: WorkerView, path: Path, text: str) -> None:
     try:
-        write_whole(path, json.dumps(fields, indent=2, allow_nan=False) + "\n")
+        write_whole(path, text)
     except OSError as error:
         worker.unwritten(path.name, f"it is missing ({reason_of(error)})")
     else:

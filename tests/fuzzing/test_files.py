@@ -17,6 +17,7 @@ from safetensors.numpy import save
 from knltrain.checkpoint.contents import WITHOUT_DIGESTS, RunIdentity
 from knltrain.checkpoint.reader import load_checkpoint, load_worker_state
 from knltrain.config.reading import load_config
+from knltrain.confusion import confusion_from_csv
 from knltrain.data.idx import read_idx
 from knltrain.errors import CheckpointError, DataError, KnltrainError, RunFolderError
 from knltrain.launch.run_folder import read_config
@@ -69,6 +70,8 @@ RESULT = {
     "test_accuracy": 0.9,
     "test_images": 100,
     "test_loss": 0.1,
+    "test_top5_accuracy": 0.99,
+    "test_class_accuracy": [0.8, None, 0.9],
 }
 METRICS = (
     b'{"kind": "train", "step": 1, "epoch": 0.5, "loss": 2.0}\n'
@@ -82,6 +85,13 @@ def test_result_of_a_run(folder: Path, text: bytes) -> None:
     (folder / "result.json").write_bytes(text)
     with suppress(KnltrainError):
         summary(folder)
+
+
+@fuzzed(altered([b"1,2\n3,4\n"]))
+def test_confusion_of_a_run(folder: Path, text: bytes) -> None:
+    (folder / "confusion.csv").write_bytes(text)
+    with suppress(KnltrainError):
+        confusion_from_csv(folder / "confusion.csv")
 
 
 @fuzzed(altered([METRICS]), examples=100)

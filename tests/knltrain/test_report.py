@@ -12,7 +12,7 @@ import pytest
 from knltrain.clocks import BESIDES, COSTS
 from knltrain.errors import RunFolderError
 from knltrain.metrics import Clocks, MetricsLog
-from knltrain.report import draw_curves, seconds_of_a_step, summary
+from knltrain.report import draw_confusion, draw_curves, seconds_of_a_step, summary
 
 ROOT = Path(__file__).parents[2]
 RESULT = {
@@ -228,3 +228,31 @@ def test_picture_that_cannot_be_written_is_told_and_leaves_nothing(
     with pytest.raises(RunFolderError, match=r"curves.png: cannot be written \(No space left"):
         draw_curves(run_folder)
     assert set(run_folder.iterdir()) == before
+
+
+def test_summary_tells_top_5_and_the_least_accurate_class(run_folder):
+    figures = {"test_top5_accuracy": 0.9987, "test_class_accuracy": [0.9, None, 0.5, 1.0]}
+    (run_folder / "result.json").write_text(json.dumps({**RESULT, **figures}))
+    lines = summary(run_folder).splitlines()
+    assert lines[1].split() == ["top-5", "accuracy", "99.87", "%"]
+    assert lines[2].split() == ["least", "accurate", "class", "2,", "50.00", "%"]
+    unknown = dict.fromkeys(figures)
+    (run_folder / "result.json").write_text(json.dumps({**RESULT, **unknown}))
+    assert "class" not in summary(run_folder)
+
+
+@pytest.mark.parametrize("figures", [{"test_top5_accuracy": "x"}, {"test_class_accuracy": 3}])
+def test_figures_by_class_that_no_run_writes_are_refused(run_folder, figures):
+    (run_folder / "result.json").write_text(json.dumps({**RESULT, **figures}))
+    with pytest.raises(RunFolderError, match="expected what a run writes"):
+        summary(run_folder)
+
+
+def test_confusion_is_drawn_where_a_run_has_one(run_folder):
+    (run_folder / "result.json").write_text(json.dumps(RESULT))
+    assert draw_confusion(run_folder) is None
+    assert "confusion.png" not in summary(run_folder)
+    (run_folder / "confusion.csv").write_text("3,1\n0,2\n")
+    assert draw_confusion(run_folder) == run_folder / "confusion.png"
+    last = summary(run_folder).splitlines()[-1]
+    assert last.split() == ["confusion", f"{run_folder}/confusion.png"]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
 from knltrain.backends.cpu.stages import Views
+from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
 from knltrain.backends.view_cache import ViewCache
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
@@ -41,6 +42,7 @@ class CpuBackend(Backend):
         implementation: str,
         winograd: bool = True,
         micro_batch: MicroBatch = 0,
+        loss: SoftmaxCrossEntropy = PLAIN,
     ) -> None:
         check_micro_batch(network, batch, micro_batch)
         self._network, self._batch, self._threads = network, batch, threads
@@ -50,7 +52,7 @@ class CpuBackend(Backend):
             self._operations = operations(implementation, winograd)
             self._operations.use_threads(threads)
             self._passes, self._compared = make_passes(
-                network, batch, micro_batch, self._operations, f"winograd={winograd}"
+                network, batch, micro_batch, self._operations, f"winograd={winograd}", loss
             )
         except OperationError as error:
             raise NetworkError(f"network '{network.name}' on the cpu backend: {error}") from error
@@ -62,7 +64,7 @@ class CpuBackend(Backend):
         gradient: FloatArray,
         ready: Ready = nobody_waits,
     ) -> float:
-        """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
+        """Mean loss over the batch, summed over the outputs by their weights.
 
         `ready` is called after each layer.
         """
@@ -81,10 +83,12 @@ class CpuBackend(Backend):
         else:
             self._operations.prepare(step)
 
-    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
+    def evaluate(
+        self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None
+    ) -> tuple[float, int]:
         """Sum of the images' losses at the first output, and number of right classifications."""
         self._check(batch)
-        return self._passes.evaluate(batch, self._views.of(parameters))
+        return self._passes.evaluate(batch, self._views.of(parameters), logits)
 
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
         """Name of the first layer whose output is not finite in training; None when all are."""

@@ -12,6 +12,7 @@ from knltrain.backends.backend import Ready, nobody_waits
 from knltrain.backends.cpu.plan import Plan
 from knltrain.backends.cpu.stages import Run, Views
 from knltrain.backends.cpu.tensor import Tensor
+from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
 from knltrain.data.dataset import Batch
 from knltrain.network.network import ALIGNMENT_FLOATS, Network
 from knltrain.network.parameters import ParameterVector
@@ -28,8 +29,15 @@ class Passes:
     packed size per slice. Networks must not normalise over the batch then.
     """
 
-    def __init__(self, network: Network, batch: int, images: int, operations: Operations) -> None:
-        self.images, self._operations = images, operations
+    def __init__(
+        self,
+        network: Network,
+        batch: int,
+        images: int,
+        operations: Operations,
+        loss: SoftmaxCrossEntropy = PLAIN,
+    ) -> None:
+        self.images, self._operations, self._trained = images, operations, loss
         self.plan = Plan(network, images, operations)
         self._later = ParameterVector(network) if images < batch else None
         self._done_from = _done_from(network, [stage.name for stage in self.plan.stages])
@@ -58,8 +66,13 @@ class Passes:
             loss += self._slice(run, part, share, self._adding_to(gradient, told))
         return loss
 
-    def evaluate(self, batch: Batch, parameters: Views) -> tuple[float, int]:
-        """Sum of the images' losses at the first output, and number of right classifications."""
+    def evaluate(
+        self, batch: Batch, parameters: Views, out: FloatArray | None = None
+    ) -> tuple[float, int]:
+        """Sum of the images' losses at the first output, and number of right classifications.
+
+        The logits are written into `out`, (images, classes), if that is given.
+        """
         loss, correct = 0.0, 0
         for first, part in self._slices(batch):
             run = _run(part, parameters, {}, first, training=False)
@@ -69,7 +82,9 @@ class Passes:
             output, _ = self.plan.outputs[0]
             logits = output.values.array[: run.images]
             correct += int(np.count_nonzero(logits.argmax(axis=1) == part.labels))
-            loss += self._loss(part, output)
+            if out is not None:
+                out[first : first + run.images] = logits
+            loss += self._loss(part, output, PLAIN)
         return loss, correct
 
     def first_non_finite(self, batch: Batch, parameters: Views) -> str | None:
@@ -123,7 +138,10 @@ class Passes:
         self._load(part)
         for stage in self.plan.stages:
             stage.forward(run)
-        loss = sum(self._loss(part, output, share * weight) for output, weight in self.plan.outputs)
+        loss = sum(
+            self._loss(part, output, self._trained, share * weight)
+            for output, weight in self.plan.outputs
+        )
         for stage, offset in zip(reversed(self.plan.stages), self._done_from, strict=True):
             if stage.output.gradient is not None:
                 stage.backward(run)
@@ -133,12 +151,18 @@ class Passes:
     def _load(self, part: Batch) -> None:
         self._operations.load_images(part.images_nhwc, self.plan.input.values.array)
 
-    def _loss(self, part: Batch, output: Tensor, weight: float = 1.0) -> float:
+    def _loss(
+        self, part: Batch, output: Tensor, loss: SoftmaxCrossEntropy, weight: float = 1.0
+    ) -> float:
         assert output.gradient is not None
-        loss: float = self._operations.softmax_cross_entropy(
-            output.values.array, part.labels, output.gradient.array, weight=weight
+        found: float = self._operations.softmax_cross_entropy(
+            output.values.array,
+            part.labels,
+            output.gradient.array,
+            smoothing=loss.label_smoothing,
+            weight=weight,
         )
-        return loss
+        return found
 
 
 def _run(

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import Literal, TypeAlias, final
 
 from knltrain.backends.cpu.executor import Passes
+from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
 from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError
 from knltrain.network.layers import BatchNormalisation
@@ -43,7 +44,12 @@ def check_micro_batch(network: Network, batch: int, asked: MicroBatch) -> None:
 
 
 def make_passes(
-    network: Network, batch: int, asked: MicroBatch, operations: Operations, options: str = ""
+    network: Network,
+    batch: int,
+    asked: MicroBatch,
+    operations: Operations,
+    options: str = "",
+    loss: SoftmaxCrossEntropy = PLAIN,
 ) -> tuple[Passes, list[dict[str, float]]]:
     """Return the passes asked for, and the measurements made: seconds of a step by micro-batch.
 
@@ -53,8 +59,8 @@ def make_passes(
     autotuning.
     """
     if asked != "auto":
-        return Passes(network, batch, min(asked or batch, batch), operations), []
-    candidates, compared = _Candidates(network, batch, operations), list[dict[str, float]]()
+        return Passes(network, batch, min(asked or batch, batch), operations, loss), []
+    candidates, compared = _Candidates(network, batch, operations, loss), list[dict[str, float]]()
     images, question = batch, f"{candidates.steps} steps of {batch} {options} {_digest(network)}"
     measured = operations.chosen is not None and batch >= LEAST_BATCH
     while measured and _normalisation(network) is None and (half := _half(images)) < images:
@@ -72,8 +78,15 @@ def make_passes(
 class _Candidates:
     """Passes by their number of images, made when needed, and steps to measure them by."""
 
-    def __init__(self, network: Network, batch: int, operations: Operations) -> None:
+    def __init__(
+        self,
+        network: Network,
+        batch: int,
+        operations: Operations,
+        loss: SoftmaxCrossEntropy = PLAIN,
+    ) -> None:
         self._network, self._batch, self._operations = network, batch, operations
+        self._loss = loss
         self._made: dict[int, Passes] = {}
         flops = batch * network.training_flops_per_image
         self.steps = int(min(max(TIMED_FLOPS / flops, 1), MOST_STEPS))
@@ -81,7 +94,9 @@ class _Candidates:
     def of(self, images: int) -> Passes:
         """Return the passes that take so many images at a time."""
         if images not in self._made:
-            self._made[images] = Passes(self._network, self._batch, images, self._operations)
+            self._made[images] = Passes(
+                self._network, self._batch, images, self._operations, self._loss
+            )
         return self._made[images]
 
     def run(self, images: int) -> None:

@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
+from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
 from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
 from knltrain.backends.view_cache import ViewCache
 from knltrain.data.dataset import Batch
@@ -30,9 +31,10 @@ class TorchBackend(Backend):
         batch: int,  # noqa: ARG002
         threads: int,
         execution: Execution | None = None,
+        loss: SoftmaxCrossEntropy = PLAIN,
     ) -> None:
         torch.set_num_threads(threads)
-        self._network = network
+        self._network, self._loss = network, loss
         self._execution = execution or EagerExecution(network)
         self._tensors = ViewCache(self._as_tensors)
         self._statistics = [spec.name for spec in network.parameters if spec.is_statistic]
@@ -45,7 +47,7 @@ class TorchBackend(Backend):
         gradient: FloatArray,
         ready: Ready = nobody_waits,  # noqa: ARG002 (all of it is done with the return)
     ) -> float:
-        """Mean softmax cross-entropy over the batch, summed over the outputs by their weights.
+        """Mean loss over the batch, summed over the outputs by their weights.
 
         Its gradient overwrites `gradient`; that of a running statistic is (running - batch's).
         """
@@ -57,7 +59,9 @@ class TorchBackend(Backend):
         outputs, labels = self._network.outputs, torch.from_numpy(batch.labels)
         loss = torch.zeros((), dtype=torch.float32, device="cpu")
         for output, logits in zip(outputs, module.logits(_nchw(batch), outputs), strict=True):
-            loss = loss + output.weight * functional.cross_entropy(logits, labels)
+            loss = loss + output.weight * functional.cross_entropy(
+                logits, labels, label_smoothing=self._loss.label_smoothing
+            )
         self._execution.backward(loss, module, gradients)
         running = self._tensors.of(parameters)
         for name in self._statistics:
@@ -65,13 +69,17 @@ class TorchBackend(Backend):
         return loss.item()
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch, parameters: FloatArray) -> tuple[float, int]:
+    def evaluate(
+        self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None
+    ) -> tuple[float, int]:
         """Sum of the losses of the batch's images, and number of right classifications."""
         module = self._execution.module_of(parameters).eval()
         _keep_statistics_in(module, self._tensors.of(parameters))
-        logits, labels = module(_nchw(batch)), torch.from_numpy(batch.labels)
-        losses = functional.cross_entropy(logits, labels, reduction="sum")
-        return losses.item(), int((logits.argmax(dim=1) == labels).sum().item())
+        found, labels = module(_nchw(batch)), torch.from_numpy(batch.labels)
+        if logits is not None:
+            logits[:] = found.numpy()
+        losses = functional.cross_entropy(found, labels, reduction="sum")
+        return losses.item(), int((found.argmax(dim=1) == labels).sum().item())
 
     @torch.no_grad()
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knltrain.bench.temporary_folder import temporary_folder
 from knltrain.config import RunConfig
 from knltrain.config.tables import PreemptionConfig
 from knltrain.errors import WorkerFailed
+from knltrain.launch.temporary_folder import temporary_folder
 from knltrain.launch.training import train
 from knltrain.metrics import read_metrics
 

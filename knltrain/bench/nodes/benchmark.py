@@ -24,9 +24,9 @@ from knltrain.bench.nodes.trainings import named
 from knltrain.bench.step.benchmark import SEED
 from knltrain.bench.step.job import write_job
 from knltrain.bench.step.peer_process import PeerProcess
-from knltrain.bench.temporary_folder import temporary_folder
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
+from knltrain.launch.temporary_folder import temporary_folder
 
 
 def run_nodes_benchmark(

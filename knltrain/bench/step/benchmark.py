@@ -21,9 +21,9 @@ from knltrain.bench.step.job import write_job
 from knltrain.bench.step.peer_process import PeerError, PeerProcess
 from knltrain.bench.step.peers import OURS, Start, starts
 from knltrain.bench.step.report import Measurement, best_peer, rows
-from knltrain.bench.temporary_folder import temporary_folder
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
+from knltrain.launch.temporary_folder import temporary_folder
 from knltrain.network.layers import Dropout
 from knltrain.network.network import Network
 from knltrain.network.zoo.networks import network_named

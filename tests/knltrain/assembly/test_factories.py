@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knltrain.assembly import build_backend, build_dataset, build_method, resolve
+from knltrain.backends.loss import SoftmaxCrossEntropy
 from knltrain.errors import ConfigError, DataError
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.rules.easgd import EASGD
@@ -35,12 +36,13 @@ def test_cpu_backend_is_made_as_configured(config, winograd, micro_batch):
         backend__implementation="reference",
         backend__winograd=winograd,
         backend__micro_batch=micro_batch,
+        loss__label_smoothing=0.25,
     )
     asked = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("knltrain.backends.cpu.CpuBackend", lambda *given: asked.append(given))
         build_backend(chosen, None, 8, 1)
-    assert asked == [(None, 8, 1, "reference", winograd, micro_batch)]
+    assert asked == [(None, 8, 1, "reference", winograd, micro_batch, SoftmaxCrossEntropy(0.25))]
 
 
 def test_mnist_needs_its_folder(config, tmp_path):

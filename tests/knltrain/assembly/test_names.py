@@ -16,12 +16,14 @@ from knltrain.assembly.names import (
     build_optimizer,
     build_wire_format,
     check_names,
+    image_shape_of,
     network_size,
     written_for_the_wire,
 )
 from knltrain.backends.torch import ipex_installation
 from knltrain.communication.internode.collective import OneNode
 from knltrain.communication.internode.wire.compressed import CompressedCollective
+from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError, NetworkError
 
 
@@ -44,6 +46,18 @@ def test_unknown_name_is_refused_with_the_known_ones(config, key, given, expecte
 def test_known_names_pass(config):
     for method in ("sync_easgd", "sync_sgd", "none"):
         check_names(config(exchange__method=method))
+
+
+def test_module_that_was_not_imported_is_refused_with_the_commands_that_do(config):
+    chosen = config(network__name="own.py:build", network__module="own.py:build")
+    check_names(chosen)
+    with pytest.raises(ConfigError, match=r"'own.py:build' was not imported, which .* train"):
+        build_network(chosen)
+
+
+@pytest.mark.parametrize(("side", "shape"), [(None, (28, 28, 1)), (40, (40, 40, 1))])
+def test_shape_of_images_is_known_before_they_are_read(config, side, shape):
+    assert image_shape_of(config(data__side_pixels=side)) == shape
 
 
 def test_engine_that_is_not_installed_is_refused(config, monkeypatch):
@@ -102,6 +116,34 @@ def test_backend_is_the_one_that_is_named(config, name, expected):
     backend = build_backend(chosen, build_network(chosen), 2, 1)
     assert type(backend).__name__ == expected
     backend.close()
+
+
+def test_auxiliary_outputs_have_the_weights_that_are_configured(config):
+    own = build_network(config(network__name="googlenet"))
+    chosen = config(network__name="googlenet", loss__auxiliary_weights=[0.5, 0.25])
+    found = build_network(chosen)
+    assert [each.weight for each in found.outputs] == [1.0, 0.5, 0.25]
+    assert [each.layer for each in found.outputs] == [each.layer for each in own.outputs]
+    wrong = config(network__name="lenet", loss__auxiliary_weights=[0.5])
+    with pytest.raises(ConfigError, match=r"\[0.5\]: network 'lenet' has 0 auxiliary outputs"):
+        build_network(wrong)
+
+
+@pytest.mark.parametrize("backend", [{"name": "torch"}, {"name": "cpu"}])
+def test_labels_are_smoothed_as_configured(config, backend):
+    """Of logits that are all equal the loss stays the same; its gradient is smaller."""
+    gradients = []
+    for smoothing in (0.0, 0.25):
+        keys = {f"backend__{key}": value for key, value in backend.items()}
+        chosen = config(**keys, loss__label_smoothing=smoothing)
+        network = build_network(chosen)
+        made = build_backend(chosen, network, 2, 1)
+        packed = [np.zeros(network.packed_size, np.float32) for _ in range(2)]
+        loss = made.loss_and_gradient(Batch.allocate(2, network.input_shape), *packed)
+        assert loss == pytest.approx(np.log(10))
+        gradients.append(np.linalg.norm(packed[1]))
+        made.close()
+    assert gradients[1] == pytest.approx(0.75 * gradients[0])
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "int8", "top_k"])

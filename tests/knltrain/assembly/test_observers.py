@@ -7,6 +7,7 @@ import json
 import pytest
 
 from knltrain.assembly import observers
+from knltrain.confusion import confusion_from_csv
 from knltrain.metrics import read_metrics
 from knltrain.report import draw_curves, summary
 
@@ -14,9 +15,9 @@ from knltrain.report import draw_curves, summary
 def test_whole_run_leaves_a_complete_run_folder(config, run, tmp_path):
     run(config(evaluation__every_epochs=1.0), tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"result.json", "metrics-0.jsonl", "checkpoint-5"} < names
+    assert {"result.json", "metrics-0.jsonl", "checkpoint-5", "confusion.csv"} < names
     assert len([name for name in names if name.startswith("events.out.tfevents")]) == 1
-    assert len(names) == 4
+    assert len(names) == 5
     result = json.loads((tmp_path / "result.json").read_text())
     facts = {
         "network": "lenet",
@@ -32,7 +33,13 @@ def test_whole_run_leaves_a_complete_run_folder(config, run, tmp_path):
         "test_images": 20,
     }
     assert facts.items() <= result.items()
-    assert 0 <= result["test_accuracy"] <= 1
+    assert 0 <= result["test_accuracy"] <= result["test_top5_accuracy"] <= 1
+    confusion = confusion_from_csv(tmp_path / "confusion.csv")
+    right = [confusion[number][number] for number in range(10)]
+    assert (sum(right), sum(map(sum, confusion))) == (20 * result["test_accuracy"], 20)
+    assert [right[number] / max(sum(row), 1) for number, row in enumerate(confusion)] == [
+        each or 0 for each in result["test_class_accuracy"]
+    ]
     assert result["images_per_second"] == pytest.approx(5 * 16 / result["train_seconds"])
     records = read_metrics(tmp_path / "metrics-0.jsonl")
     assert [each["step"] for each in records if each["kind"] == "test"] == [2, 4, 5]
@@ -56,9 +63,9 @@ def test_evaluation_takes_as_many_images_at_once_as_the_backend_can(
     with make_worker(config(), tmp_path) as worker:
         evaluate = worker.backend.evaluate
 
-        def recording(images, parameters):
+        def recording(images, parameters, logits=None):
             sizes.append(len(images.labels))
-            return evaluate(images, parameters)
+            return evaluate(images, parameters, logits)
 
         monkeypatch.setattr(worker.backend, "evaluate", recording)
         worker.run()

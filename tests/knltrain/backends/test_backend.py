@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from seam.graphs import GRAPHS, LENET, OUTPUTS, RESIDUAL
 from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.backend import Backend
+from knltrain.backends.loss import SoftmaxCrossEntropy
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
@@ -73,6 +75,25 @@ def gradient_of(backend: Backend, batch: Batch, parameters: ParameterVector) -> 
 def test_step_and_evaluation_are_those_of_the_definition(name: str, network: Network) -> None:
     backend = BACKENDS[name](network, 20)
     check_step(backend, network, parameters_of(network).packed, batch_of(network, 20))
+    backend.close()
+
+
+SMOOTHED = SoftmaxCrossEntropy(label_smoothing=0.1)
+OF_A_LOSS: dict[str, Make] = {
+    "torch": lambda network, images: TorchBackend(network, images, 1, loss=SMOOTHED),
+    **{
+        name: partial(direct, implementation=name, loss=SMOOTHED)
+        for name in ("reference", "numba", "onednn")
+    },
+    "slices": partial(direct, implementation="numba", micro_batch=16, loss=SMOOTHED),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_LOSS)
+def test_labels_are_smoothed_in_training_alone(name: str) -> None:
+    network = LENET if name == "slices" else OUTPUTS  # which normalises over the batch
+    backend, parameters = OF_A_LOSS[name](network, 20), parameters_of(network).packed
+    check_step(backend, network, parameters, batch_of(network, 20), loss_of_it=SMOOTHED)
     backend.close()
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from knltrain.evaluation import Evaluation
+from knltrain.errors import ConfigError
+from knltrain.evaluation import ClassCounts, Evaluation
 from knltrain.launch.evaluate_run import CheckpointEvaluation
 
 Invoke = Callable[..., Result]
@@ -53,3 +54,48 @@ def test_an_evaluation_is_told_in_words_or_as_json(
     words = ("--set", "data.root=~/mnist", "--accept-other-data")
     invoke("evaluate", str(tmp_path), *options, *words)
     assert seen == [(tmp_path, (), False), (tmp_path, ("data.root=~/mnist",), True)]
+
+
+CONFUSION = ((2, 1, 0), (0, 0, 0), (1, 0, 4))
+FEW = ClassCounts((3, 0, 5), (2, 0, 4), None, CONFUSION)
+MANY = ClassCounts((1,) * 101, (1,) * 101, 99, None)
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> Callable[[ClassCounts], None]:
+    """evaluated(counts): what is found of a run, by class."""
+
+    def choose(counts: ClassCounts) -> None:
+        found = CheckpointEvaluation(Path("checkpoint-7"), 7, Evaluation(0.75, 0.5, 8, counts))
+        monkeypatch.setattr("knltrain.launch.evaluate_run.evaluate_run", lambda *_: found)
+
+    return choose
+
+
+def test_few_classes_are_told_one_by_one(
+    invoke: Invoke, evaluated: Callable[[ClassCounts], None], tmp_path: Path
+) -> None:
+    evaluated(FEW)
+    assert invoke("evaluate", str(tmp_path)).output.splitlines()[1:] == [
+        "class  images  accuracy",
+        "    0       3    66.67%",
+        "    1       0         -",
+        "    2       5    80.00%",
+    ]
+    found = json.loads(invoke("evaluate", str(tmp_path), "--json").output)
+    assert found["class_accuracy"] == [2 / 3, None, 0.8]
+    assert (found["top5_accuracy"], found["confusion"]) == (None, [list(row) for row in CONFUSION])
+    picture = tmp_path / "confusion.png"
+    assert invoke("evaluate", str(tmp_path), f"--picture={picture}").exit_code == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_of_many_classes_the_nearest_are_told(
+    invoke: Invoke, evaluated: Callable[[ClassCounts], None], tmp_path: Path
+) -> None:
+    evaluated(MANY)
+    assert invoke("evaluate", str(tmp_path)).output.splitlines()[1:] == ["top-5 accuracy 98.02%"]
+    for name, said in (("a.png", "100 classes at most"), ("a.svg", "a name that ends in .png")):
+        error = invoke("evaluate", str(tmp_path), "--picture", str(tmp_path / name)).exception
+        assert isinstance(error, ConfigError)
+        assert said in str(error)

@@ -25,6 +25,15 @@ def test_override_of_steps_replaces_epochs_and_back(load: Load, smallest: str) -
     assert load("train.epochs=5", text=steps).train.steps is None
 
 
+def test_override_of_a_module_replaces_the_name_and_back(load: Load, smallest: str) -> None:
+    network = load("network.module=a/own.py:build").network
+    assert (network.name, network.module) == ("a/own.py:build", "a/own.py:build")
+    text = smallest.replace('name = "lenet"', 'module = "own.py:build"')
+    assert load(text=text).network.module == "own.py:build"
+    network = load("network.name=lenet", text=text).network
+    assert (network.name, network.module) == ("lenet", None)
+
+
 def test_overrides_of_both_steps_and_epochs_are_refused(refusal: Refusal) -> None:
     assert "exactly one of epochs and steps, got both" in refusal("train.steps=5", "train.epochs=5")
 

@@ -257,3 +257,41 @@ def test_frozen_layers_and_multipliers_are_written_and_read_back(
     assert message.endswith("did you mean 'network.multipliers.learning_rate'?")
     message = refusal(text=f"{smallest}\n[[network.multipliers]]\n")
     assert "network.multipliers[0].pattern is missing: layers, such as 'fc*'" in message
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('name = "lenet"\nmodule = "own.py:build"', "name = 'lenet' and module = 'own.py:build': "),
+        ('module = "own.py:build"\nclasses = 10', "classes = 10: how many a module has"),
+        ('module = "own.py"', "'own.py': expected a file and its function, as my_model.py:build"),
+        ('module = "own:build"', "'own:build': expected a file and its function"),
+        ('module = "own.py:"', "'own.py:': expected a file and its function"),
+        ('module = ""', "'': expected a file and its function"),
+        ("", "network.name is missing: network to train"),
+    ],
+)
+def test_network_is_a_name_or_a_function_of_a_file(
+    lines: str, said: str, smallest: str, refusal: Refusal
+) -> None:
+    assert said in refusal(text=smallest.replace('name = "lenet"', lines))
+
+
+def test_function_of_a_file_stays_the_same_with_a_number_of_workers(
+    smallest: str, load: Load
+) -> None:
+    config = load("network.module=~/own.py:build")
+    assert with_workers(config, 2).network == config.network
+
+
+def test_weights_of_auxiliary_losses_are_above_0(load: Load, refusal: Refusal) -> None:
+    assert load().loss.auxiliary_weights is None
+    assert load("loss.auxiliary_weights=[0.3, 0.2]").loss.auxiliary_weights == (0.3, 0.2)
+    assert "loss.auxiliary_weights[1] = 0.0" in refusal("loss.auxiliary_weights=[0.3, 0.0]")
+
+
+def test_labels_are_smoothed_by_a_share(load: Load, refusal: Refusal) -> None:
+    assert load().loss.label_smoothing == 0.0
+    assert load("loss.label_smoothing=0.1").loss.label_smoothing == 0.1
+    for wrong in ("1.0", "-0.1", "nan"):
+        assert "loss.label_smoothing = " in refusal(f"loss.label_smoothing={wrong}")

@@ -189,6 +189,30 @@ def test_three_hosts_train_over_links_with_a_latency(folder: Path, way: str, met
     assert results(folder)["test_accuracy"] > LEARNT
 
 
+MODULE = """
+import os
+from torch import nn
+
+def build():
+    flat = nn.Flatten()
+    return nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(), flat, nn.Linear(6 * 26 * 26, 10))
+
+def other():
+    filters = 6 + int(os.environ["KNLTRAIN_TASK_RANK"])
+    return nn.Sequential(nn.Conv2d(1, filters, 28), nn.Flatten(), nn.Linear(filters, 10))
+"""
+
+
+def test_hosts_import_the_same_module_or_are_refused(made: Hosts, folder: Path) -> None:
+    (folder / "own.py").write_text(MODULE)
+    of = [("--set", f"network.module=own.py:{function}") for function in ("build", "other")]
+    more = (*by("gloo", "sync_sgd"), *ONE_EACH, "--set", "train.epochs=1")
+    out = done(made, folder, *words(*more, *of[0]))
+    assert out.count("importing own.py:build") == 1
+    assert "training Sequential on digits by sync_sgd with 2 workers on 2 nodes" in out
+    assert "network.name (digest) = " in refused(made, folder, *words(*more, *of[1]))
+
+
 BYTES = {"float32": 4, "bfloat16": 2, "int8": 1.016, "top_k": 0.08}
 """That two hosts send each other for a value in an exchange; of top_k, for a hundredth of all."""
 

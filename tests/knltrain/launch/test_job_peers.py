@@ -90,11 +90,12 @@ def test_all_hear_where_the_run_folder_is_and_where_workers_meet(tmp_path: Path)
 
 def test_files_of_weights_must_be_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where a.pt is another file for the second task, after a while
-    contents = iter((b"one", b"other"))
+    contents, one_at_a_time = iter((b"one", b"other")), threading.Lock()
 
     def described(chosen: RunConfig) -> dict[str, Any]:
-        Path("a.pt").write_bytes(next(contents))
-        return _described(chosen)
+        with one_at_a_time:
+            Path("a.pt").write_bytes(next(contents))
+            return _described(chosen)
 
     monkeypatch.setattr("knltrain.launch.job_peers._described", described)
     chosen = config(network={"name": "lenet", "weights": "a.pt"})
@@ -102,6 +103,19 @@ def test_files_of_weights_must_be_the_same(tmp_path: Path, monkeypatch: pytest.M
     assert isinstance(error, ConfigError)
     assert "another configuration" in str(error)
     assert "network.weights (digest) = " in str(error)
+
+
+def test_a_networks_description_may_lie_anywhere_but_must_be_the_same(tmp_path: Path) -> None:
+    files = [tmp_path / name / "network.json" for name in ("one", "same", "other")]
+    for file, text in zip(files, ("{}", "{}", "[]"), strict=True):
+        file.parent.mkdir()
+        file.write_text(text)
+    one, same, other = (config(network={"name": str(file)}) for file in files)
+    assert together(lambda _: None, one, same) == [None, None]
+    error = together(lambda _: None, one, other)[0]
+    assert isinstance(error, ConfigError)
+    assert "network.name (digest) = " in str(error)
+    assert "network.name = " not in str(error)
 
 
 @pytest.mark.parametrize("there", [None, "another run's"])

@@ -10,7 +10,7 @@ from knltrain.checkpoint.folders import latest_checkpoint
 from knltrain.checkpoint.reader import load_checkpoint, load_worker_state
 from knltrain.checkpoint.writer import CheckpointWriter
 from knltrain.errors import CheckpointError, NonFiniteLoss, PeerLost
-from knltrain.evaluation import Evaluation
+from knltrain.evaluation import ClassCounts, Evaluation
 from knltrain.worker import periodic
 from knltrain.worker.observer import Observer
 from knltrain.worker.periodic import CheckpointObserver, DueSteps, EvaluationObserver
@@ -42,7 +42,8 @@ def test_due_steps_are_found_in_a_stretch_of_several(since, step, expected):
 
 def test_model_is_evaluated_after_the_steps_that_are_due(make_worker, easgd, recorder):
     class NotificationCounts:
-        def evaluate(self, model, step):
+        def evaluate(self, model, step, by_class):
+            assert by_class == (step == 5)
             return Evaluation(step / 10, float(model[0]), 50)
 
     worker = make_worker(
@@ -56,12 +57,15 @@ def test_model_is_evaluated_after_the_steps_that_are_due(make_worker, easgd, rec
 
 def test_finished_run_is_evaluated_without_a_step(make_worker, easgd, recorder):
     class Knows:
-        def evaluate(self, model, step):
-            return Evaluation(0.75, 1.0, 50)
+        def evaluate(self, model, step, by_class):
+            assert by_class
+            return Evaluation(0.75, 1.0, 50, ClassCounts((20, 30), (15, 24), None, None))
 
     due = DueSteps(2, 0)
     worker = make_worker(easgd(), steps=0, observers=[recorder, EvaluationObserver(Knows(), due)])
-    assert worker.run().test_accuracy == 0.75
+    result = worker.run()
+    assert (result.test_accuracy, result.test_class_accuracy) == (0.75, (0.75, 0.8))
+    assert result.test_top5_accuracy is None
     assert [moment[0] for moment in recorder.moments] == ["started", "finished"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import final
 
-from knltrain.evaluation import Evaluation
+from knltrain.evaluation import ClassCounts, Evaluation
 from knltrain.metrics import MetricsLog, read_metrics
 from knltrain.worker.observer import Observer
 from knltrain.worker.run_files import MetricsObserver, PlanObserver, ResultObserver
@@ -57,6 +57,29 @@ def test_rank_0_writes_the_result_with_its_facts(make_worker, tmp_path, easgd):
     assert result["steps"] == 5
     assert result["test_accuracy"] is None
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+@final
+class EvaluatesByClass(Observer):
+    def __init__(self, confusion):
+        self.counts = ClassCounts((3, 1), (2, 1), None, confusion)
+
+    def started(self, worker):
+        worker.evaluated(Evaluation(0.75, 1.0, 4, self.counts))
+
+
+def test_result_has_the_accuracy_of_each_class_and_few_classes_their_confusion(
+    make_worker, tmp_path, easgd
+):
+    for name, confusion in (("few", ((2, 1), (0, 1))), ("many", None)):
+        (tmp_path / name).mkdir()
+        observers = [EvaluatesByClass(confusion), ResultObserver(tmp_path / name, {})]
+        make_worker(easgd(), observers=observers).run()
+        result = json.loads((tmp_path / name / "result.json").read_text())
+        assert result["test_class_accuracy"] == [2 / 3, 1.0]
+        assert result["test_top5_accuracy"] is None
+    assert (tmp_path / "few/confusion.csv").read_text() == "2,1\n0,1\n"
+    assert not (tmp_path / "many/confusion.csv").exists()
 
 
 def test_other_ranks_write_no_result(in_threads, make_worker, tmp_path, initial, no_exchange):

@@ -14,6 +14,7 @@ from seam.graphs import LENET, RESIDUAL
 from knltrain.backends.cpu import micro_batch
 from knltrain.backends.cpu.executor import Passes
 from knltrain.backends.cpu.micro_batch import check_micro_batch, make_passes
+from knltrain.backends.loss import SoftmaxCrossEntropy
 from knltrain.errors import ConfigError
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
@@ -53,8 +54,15 @@ def living(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     alive: list[int] = []
 
     class Counted:
-        def __init__(self, network: Network, batch: int, images: int, ops: Operations) -> None:
-            self._passes, self.images = Passes(network, batch, images, ops), images
+        def __init__(
+            self,
+            network: Network,
+            batch: int,
+            images: int,
+            ops: Operations,
+            loss: SoftmaxCrossEntropy,
+        ) -> None:
+            self._passes, self.images = Passes(network, batch, images, ops, loss), images
             self.loss_and_gradient = self._passes.loss_and_gradient
             alive.append(images)
 

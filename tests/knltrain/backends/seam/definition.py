@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from knltrain.backends.backend import Backend
+from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
 from knltrain.data.dataset import Batch
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.network.layers import Dropout, StochasticDepth
@@ -30,7 +31,9 @@ class Defined:
     right: int
 
 
-def define(network: Network, parameters: FloatArray, batch: Batch) -> Defined:
+def define(
+    network: Network, parameters: FloatArray, batch: Batch, loss_of_it: SoftmaxCrossEntropy = PLAIN
+) -> Defined:
     """Compute it all in float64; dropout drops what the cpu backend drops under the batch's key."""
     module = to_torch(network, ParameterVector(network, parameters.copy())).double()
     images = torch.from_numpy(batch.images_nhwc.astype(np.float64)).permute(0, 3, 1, 2)
@@ -38,12 +41,18 @@ def define(network: Network, parameters: FloatArray, batch: Batch) -> Defined:
     logits = module.eval()(images).detach()
     loss_sum = functional.cross_entropy(logits, labels, reduction="sum").item()
     right = int((logits.argmax(dim=1) == labels).sum())
-    loss, gradient = _training(network, module, images, labels, int(batch.key[0]))
+    smoothing = loss_of_it.label_smoothing
+    loss, gradient = _training(network, module, images, labels, int(batch.key[0]), smoothing)
     return Defined(loss, gradient, loss_sum, right)
 
 
 def _training(
-    network: Network, module: NetworkModule, images: torch.Tensor, labels: torch.Tensor, key: int
+    network: Network,
+    module: NetworkModule,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    key: int,
+    smoothing: float,
 ) -> tuple[float, npt.NDArray[np.float64]]:
     _drop_by_key(network, module.train(), key)
     running = {}
@@ -54,7 +63,7 @@ def _training(
         norm.momentum = 1.0  # what it keeps is the batch's own
     all_logits = module.logits(images, network.outputs)
     losses = [
-        output.weight * functional.cross_entropy(logits, labels)
+        output.weight * functional.cross_entropy(logits, labels, label_smoothing=smoothing)
         for output, logits in zip(network.outputs, all_logits, strict=True)
     ]
     loss = torch.stack(losses).sum()
@@ -98,15 +107,24 @@ def check_step(
     parameters: FloatArray,
     batch: Batch,
     rtol: float = 1e-4,
+    loss_of_it: SoftmaxCrossEntropy = PLAIN,
 ) -> None:
     """Hold a backend's step and evaluation against their definition."""
-    expected, gradient = define(network, parameters, batch), np.full_like(parameters, np.nan)
+    expected = define(network, parameters, batch, loss_of_it)
+    gradient = np.full_like(parameters, np.nan)
     loss = backend.loss_and_gradient(batch, parameters, gradient)
     assert abs(loss - expected.loss) <= 1e-5 * abs(expected.loss)
     check_gradient(network, gradient, expected.gradient, rtol)
     loss_sum, right = backend.evaluate(batch, parameters)
     assert abs(loss_sum - expected.loss_sum) <= 1e-5 * abs(expected.loss_sum)
     assert right == expected.right
+    logits = np.full((len(batch.labels), *network.output_shape), np.nan, np.float32)
+    assert backend.evaluate(batch, parameters, logits) == (loss_sum, right)
+    assert np.count_nonzero(logits.argmax(axis=1) == batch.labels) == right
+    largest = logits.max(axis=1, keepdims=True).astype(np.float64)
+    surprises = np.log(np.exp(logits - largest).sum(axis=1)) + largest[:, 0]
+    surprises -= logits[np.arange(len(logits)), batch.labels]
+    assert abs(surprises.sum() - loss_sum) <= 1e-4 * abs(loss_sum)
 
 
 def check_gradient(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from knltrain.backends.cpu import CpuBackend
+from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
 from knltrain.data.dataset import Batch
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -30,10 +31,15 @@ def parameters_of(network: Network, seed: int = 1) -> ParameterVector:
 
 
 def direct(
-    network: Network, images: int, implementation: str, threads: int = 1, micro_batch: int = 0
+    network: Network,
+    images: int,
+    implementation: str,
+    threads: int = 1,
+    micro_batch: int = 0,
+    loss: SoftmaxCrossEntropy = PLAIN,
 ) -> CpuBackend:
     """A cpu backend that sums directly.
 
     Measuring which algorithm is fastest would compile all of them; slow tests do that.
     """
-    return CpuBackend(network, images, threads, implementation, False, micro_batch)
+    return CpuBackend(network, images, threads, implementation, False, micro_batch, loss)

@@ -18,12 +18,12 @@ from knltrain.bench.nodes import benchmark
 from knltrain.bench.nodes.benchmark import run_nodes_benchmark
 from knltrain.bench.nodes.configuration import configuration, network_of
 from knltrain.bench.nodes.training import Ground, Training, TrainingFigures
-from knltrain.bench.temporary_folder import PREFIX
 from knltrain.cli import commands
 from knltrain.communication.mpi.library import mpi_library
 from knltrain.communication.oneccl.library import installed
 from knltrain.config import load_config
 from knltrain.errors import ConfigError
+from knltrain.launch.temporary_folder import PREFIX
 from knltrain.network.parameters import ParameterVector
 
 from ...hosts import hosts_or_skip

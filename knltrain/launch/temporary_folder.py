@@ -22,7 +22,7 @@ from pathlib import Path
 from knltrain.errors import RunFolderError
 from knltrain.launch.signals import STOPPING
 
-PREFIX = "knltrain-bench-"
+PREFIX = "knltrain-"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.bench.temporary_folder import temporary_folder
 from knltrain.errors import RunFolderError
+from knltrain.launch.temporary_folder import temporary_folder
 
 ROOT = Path(__file__).parents[3]
 
 MAKER = """
 import subprocess, sys
-from knltrain.bench.temporary_folder import temporary_folder
+from knltrain.launch.temporary_folder import temporary_folder
 
 with temporary_folder() as folder:
     (folder.path / "of the maker").touch()

@@ -1,0 +1,80 @@
+"""Confusion matrices, written, read and drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knltrain.confusion import confusion_from_csv, confusion_to_csv, draw_counts
+from knltrain.errors import RunFolderError
+
+COUNTS = [[5, 0, 1], [0, 0, 0], [2, 3, 1234]]
+
+
+def test_a_table_is_read_back(tmp_path: Path) -> None:
+    table = tmp_path / "confusion.csv"
+    table.write_text(confusion_to_csv(COUNTS))
+    assert table.read_text() == "5,0,1\n0,0,0\n2,3,1234\n"
+    assert confusion_from_csv(table) == COUNTS
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has 0 rows: expected as many as columns"),
+        ("1,2\n", "has 1 rows"),
+        ("1,2\n3\n", "has 2 rows"),
+        ("1,2\n3,-4\n", "'-4' is no count"),
+        ("1,2\n3,x\n", "'x' is no count"),
+        ("1,2\n3,²\n", "'²' is no count"),
+        (f"1,2\n3,{'9' * 5000}\n", "is no count"),
+        ("1,2\n\n3,4\n", "'' is no count"),
+    ],
+)
+def test_a_table_that_no_run_writes_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "confusion.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(RunFolderError, match=f"confusion.csv: .*{said}"):
+        confusion_from_csv(tmp_path / "confusion.csv")
+
+
+def test_a_missing_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"none.csv: cannot be read \(No such file"):
+        confusion_from_csv(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize(("classes", "written", "most_ticks"), [(3, 5, 3), (60, 0, 25)])
+def test_a_picture_has_numbers_where_there_is_room(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    classes: int,
+    written: int,
+    most_ticks: int,
+) -> None:
+    from matplotlib.figure import Figure
+
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def saving(figure: Figure, path: Path, **options: str) -> None:
+        figures.append(figure)
+        save(figure, path, **options)
+
+    monkeypatch.setattr(Figure, "savefig", saving)
+    counts = COUNTS if classes == 3 else [[number] * classes for number in range(classes)]
+    draw_counts(counts, tmp_path / "confusion.png", "title")
+    assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG\r\n")
+    assert [each.name for each in tmp_path.iterdir()] == ["confusion.png"]
+    axes = figures[0].axes[0]
+    assert len([text for text in axes.texts if text.get_text()]) == written
+    assert len(axes.get_xticks()) <= most_ticks
+    shown = axes.images[0].get_array()
+    assert shown is not None
+    if classes == 3:
+        assert shown[0].tolist() == [pytest.approx(500 / 6), 0, pytest.approx(100 / 6)]
+        assert shown[1].tolist() == [0, 0, 0]
+
+
+def test_a_picture_that_cannot_be_written_is_named() -> None:
+    with pytest.raises(RunFolderError, match=r"/sys/kernel/c.png: cannot be written"):
+        draw_counts(COUNTS, Path("/sys/kernel/c.png"), "title")
