@@ -45,7 +45,7 @@ def evaluates(
     from knltrain.evaluation import Evaluator
     from knltrain.worker import DueSteps, EvaluationObserver
 
-    period = config.evaluation.every_epochs * batches.steps_per_epoch
+    period = config.evaluation.period(batches.steps_per_epoch)
     # The backend is compiled for a worker's share of the training batch, and takes no more.
     evaluator = Evaluator(dataset.test, backend, team, batches.images_per_worker)
     return EvaluationObserver(evaluator, DueSteps(period, total_steps))
@@ -63,7 +63,7 @@ def keeps_checkpoints(
     from knltrain.checkpoint import CheckpointWriter
     from knltrain.worker import CheckpointObserver, DueSteps
 
-    period = config.checkpoint.every_epochs * batches.steps_per_epoch
+    period = config.checkpoint.period(batches.steps_per_epoch)
     writer = CheckpointWriter(run_folder, identity, team, config.checkpoint.keep)
     return CheckpointObserver(writer, DueSteps(period, total_steps))
 
