@@ -9,7 +9,7 @@ import click
 
 from knltrain.cli.options import PathFromHome
 from knltrain.cli.saying import say
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, unknown_name
 from knltrain.files.durable import reason_of, write_whole
 
 
@@ -53,7 +53,11 @@ def import_caffe(
     if out.suffix != ".toml":
         raise ConfigError(f"--out {out}: expected a name that ends in .toml")
     network_file = out.with_suffix(".json")
+    from knltrain.assembly.names import DATASETS
     from knltrain.interchange.caffe.importing import import_caffe as imported_from
+
+    if data is not None and data not in DATASETS:
+        raise ConfigError(unknown_name("data.name", data, DATASETS))
 
     found = imported_from(prototxt, str(network_file), data, shape)
     files = {network_file: found.network_json}

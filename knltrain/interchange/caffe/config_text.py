@@ -40,8 +40,9 @@ def config_text(
     """The text of a configuration with comments, and the net's layers and notes as comments."""
     names = {path: Path(path).name for path in (net, solver)}
     head = [
-        f"# A run of Caffe, from {_line(names[solver])} by `knltrain import-caffe`. Lines are those",
-        f"# of that file, and those of layers are of {_line(names[net])}.",
+        f"# A run of Caffe, from {_line(names[solver])} by `knltrain import-caffe`.",
+        "# Lines are those of that file, and those of the net and of its layers are of",
+        f"# {_line(names[net])}.",
     ]
     if notes:
         head += ["#", "# What was dropped or differs:"]

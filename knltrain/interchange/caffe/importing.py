@@ -55,6 +55,7 @@ def import_caffe(
     for state in told.messages("test_state")[:1]:
         test = test.merged(state)
     found = network_of(net, train, test, shape)
+    net.read_all()  # It may be one of the solver's fields.
     settings = settings_of(told, found)
     refusals = list(settings.refusals)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
@@ -101,11 +101,13 @@ class SolverSettings:
 def settings_of(solver: Message, net: CaffeNet) -> SolverSettings:
     """The settings of a run that trains `net` as the solver says."""
     found = SolverSettings(solver)
-    for part in (_length, _optimizer, _rates, _tests, _snapshots, _others):
+    for part, names in _PARTS.items():
         try:
             part(found, net)
         except ConfigError as error:
             found.refusals.append(str(error))
+            for name in names:
+                solver.all(name)
     for name, why in _DROPPED.items():
         found.note(name, why)
     for path, each in solver.unread():
@@ -253,3 +255,17 @@ def _others(found: SolverSettings, _net: CaffeNet) -> None:
         )
     if weights:
         found.put("network.weights", weights[0], "weights")
+
+
+_PARTS: Final[dict[Callable[[SolverSettings, CaffeNet], None], tuple[str, ...]]] = {
+    _length: ("max_iter", "iter_size"),
+    _optimizer: (
+        *("type", "solver_type", "weight_decay", "regularization_type", "clip_gradients"),
+        *(name for each in SOLVER_TYPES.values() for name, _ in each.numbers.values()),
+    ),
+    _rates: ("base_lr", "lr_policy", "warmup_iter", *_OF_POLICIES),
+    _tests: ("test_iter", "test_interval"),
+    _snapshots: ("snapshot", "snapshot_prefix"),
+    _others: ("random_seed", "weights"),
+}
+"""What reads the fields of a solver, and which: one that cannot be kept makes no other unknown."""

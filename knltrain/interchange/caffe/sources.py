@@ -27,6 +27,8 @@ _SETTINGS: Final = {
     "ParallelInMemData": "parallel_inmem_data_param",
     "WindowData": "window_data_param",
 }
+_OF_ANY_BLOB: Final = ("DummyData", "Input")
+"""Types whose tops are what their shapes say; the second of others has labels."""
 _SIZES: Final = ("channels", "height", "width")
 _KEPT: Final = ("source", "batch_size", "shape", "num", *_SIZES)
 
@@ -55,7 +57,8 @@ def _data(layer: NetLayer, walk: Walk) -> None:
     shapes = _told_shapes(told)
     for top in range(len(layer.tops)):
         shape = shapes[min(top, len(shapes) - 1)] if shapes else None
-        if (shape is None and top == 1) or (shape is not None and _is_of_labels(shape)):
+        is_second = top == 1 and (shape is None or layer.kind not in _OF_ANY_BLOB)
+        if is_second or (shape is not None and all(size == 1 for size in shape[1:])):
             walk.put_labels(layer, top)
             continue
         images = _shape(layer, told, walk, shape)
@@ -96,10 +99,6 @@ def _told_shapes(told: Message) -> list[tuple[int, ...]]:
         columns[0] = columns[0] or [1] * len(columns[1])
         return list(zip(*columns, strict=False))
     return []
-
-
-def _is_of_labels(shape: tuple[int, ...]) -> bool:
-    return all(size == 1 for size in shape[1:])
 
 
 def _shape(layer: NetLayer, told: Message, walk: Walk, stated: tuple[int, ...] | None) -> MapShape:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 
 from knltrain.errors import ConfigError, KnltrainError
 from knltrain.interchange.caffe.message import Message
+from knltrain.network.graph import LAYER_NAME
 from knltrain.network.layers import IMAGES, Layer, Shape
 
 MapShape: TypeAlias = tuple[int, int, int]
@@ -156,6 +157,13 @@ class Walk:
 
     def add_hidden(self, layer: NetLayer, ours: Layer, inputs: Sequence[Blob]) -> Blob:
         """Add a layer of ours whose outputs no blob of Caffe holds."""
+        if not LAYER_NAME.fullmatch(ours.name) or ours.name == IMAGES:
+            raise layer.refused(
+                "its name cannot be kept: expected letters, digits, '_', '-' and '/', '.' between "
+                f"them, and not '{IMAGES}'; rename it, in its .caffemodel, too"
+            )
+        if ours.name in self.places:
+            raise layer.refused(f"has the name of {self.places[ours.name]}: expected another")
         changed: Any = ours
         ours = replace(changed, inputs=tuple(blob.source for blob in inputs))
         shape = ours.output_shape(tuple(blob.shape for blob in inputs))

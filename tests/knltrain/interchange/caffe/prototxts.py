@@ -11,7 +11,10 @@ from knltrain.network.layers import Layer
 
 NETS = Path(__file__).parent / "nets"
 
-DATA = 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }\n'
+DATA = (
+    'layer { name: "data" type: "Input" top: "data" '
+    "input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }\n"
+)
 """Images 8x8x3, line 1."""
 
 LABELLED = """layer { name: "data" type: "Data" top: "data" top: "label"

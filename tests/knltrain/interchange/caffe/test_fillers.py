@@ -76,7 +76,9 @@ def test_multipliers_are_taken_over() -> None:
 
 def test_shared_parameters_and_too_many_are_refused() -> None:
     two = layer("Convolution", CONV + "param { name: 'w' }", top="a")
-    with pytest.raises(ConfigError, match=r":3: layer 'b': shares the parameter 'w' with layer 'a'"):
+    with pytest.raises(
+        ConfigError, match=r":3: layer 'b': shares the parameter 'w' with layer 'a'"
+    ):
         net(DATA + two + layer("Convolution", CONV + "param { name: 'w' }", "a", "b"))
     with pytest.raises(ConfigError, match="3 param for 2 arrays: expected at most 2"):
         net(DATA + layer("Convolution", CONV + "param {} param {} param {}"))

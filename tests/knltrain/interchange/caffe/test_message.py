@@ -60,5 +60,5 @@ def test_fields_that_nobody_read_are_told_also_those_within() -> None:
 def test_title_is_said_in_messages_and_goes_to_messages_within() -> None:
     found = _message("m { n: 'x' }")
     found.title = "layer 'a'"
-    with pytest.raises(ConfigError, match="a.prototxt:1: layer 'a': n: 'x'"):
+    with pytest.raises(ConfigError, match=r"a.prototxt:1: layer 'a': n: 'x'"):
         found.message("m").whole("n", 0)

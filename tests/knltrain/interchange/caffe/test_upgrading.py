@@ -70,7 +70,10 @@ def test_inputs_of_several_forms_are_layers() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (DATA + "layers { name: 'a' type: RELU }", "a.prototxt:2: layers and layer .first in line 1"),
+        (
+            DATA + "layers { name: 'a' type: RELU }",
+            "a.prototxt:2: layers and layer .first in line 1",
+        ),
         ("input: 'data'", "a.prototxt:1: input: 'data': expected its input_shape or input_dim"),
         ("layers { layer { name: 'a' type: 'convv' } top: 'a' }", "type 'convv' is unknown"),
         ("layers { name: 'a' type: CONVO top: 'a' }", "type 'Convo' is unknown"),

@@ -38,7 +38,9 @@ def test_sizes_of_poolings_are_caffes(
 ) -> None:
     assert _caffe_size(size, kernel, stride, pad, pad > 0, True) == expected
     images = DATA.replace("dim: 8", f"dim: {size}")
-    text = layer("Pooling", f"pooling_param {{ kernel_size: {kernel} stride: {stride} pad: {pad} }}")
+    text = layer(
+        "Pooling", f"pooling_param {{ kernel_size: {kernel} stride: {stride} pad: {pad} }}"
+    )
     if kernel < stride:
         with pytest.raises(ConfigError, match=r"windows that lie outside the 5 x 5 image"):
             net(images + text)
@@ -90,20 +92,32 @@ def test_missing_filler_is_noted() -> None:
     ("text", "message"),
     [
         ("Pooling pooling_param { pool: STOCHASTIC kernel_size: 2 }", "STOCHASTIC is not there"),
-        ("Pooling pooling_param { pool: AVE kernel_size: 2 avg_include_pad: false }", "padding counts"),
+        (
+            "Pooling pooling_param { pool: AVE kernel_size: 2 avg_include_pad: false }",
+            "padding counts",
+        ),
         ("Pooling pooling_param { }", "kernel_size of 0 numbers: expected one"),
         ("Pooling pooling_param { kernel_h: 2 }", "one of kernel_h and kernel_w: expected both"),
-        ("Pooling pooling_param { kernel_size: 2 kernel_h: 2 kernel_w: 2 }", "kernel_size of 1 num"),
+        (
+            "Pooling pooling_param { kernel_size: 2 kernel_h: 2 kernel_w: 2 }",
+            "kernel_size of 1 num",
+        ),
         ("Pooling pooling_param { kernel_size: 9 }", "a window of 9 does not fit into 8 pixels"),
         ("Pooling pooling_param { kernel_size: 3 pad: 2 }", "padding = 2, expected at most half"),
         ("Pooling pooling_param { kernel_size: 2 stride: 0 }", "stride = 0, expected at least 1"),
         ("Pooling pooling_param { global_pooling: true kernel_size: 2 }", "leave out its size"),
         ("Convolution convolution_param { kernel_size: 3 }", "num_output = 0: expected it"),
         ("Convolution convolution_param { num_output: 2 kernel_size: [1, 2, 3] }", "of 3 numbers"),
-        ("Convolution convolution_param { num_output: 2 kernel_size: 3 axis: 2 }", "axis: 2 is not"),
+        (
+            "Convolution convolution_param { num_output: 2 kernel_size: 3 axis: 2 }",
+            "axis: 2 is not",
+        ),
         ("Convolution convolution_param { num_output: 4 kernel_size: 3 group: 2 }", "groups = 2"),
         ("Convolution convolution_param { num_output: 4 kernel_size: 3 group: 0 }", "groups = 0"),
-        ("Convolution convolution_param { num_output: 4 kernel_size: 3 relu: true }", "relu is not"),
+        (
+            "Convolution convolution_param { num_output: 4 kernel_size: 3 relu: true }",
+            "relu is not",
+        ),
         ("InnerProduct inner_product_param { num_output: 2 transpose: true }", "transpose: true"),
         ("InnerProduct inner_product_param { num_output: -2 }", "num_output = -2"),
     ],
