@@ -71,7 +71,7 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
         walk.sources[0],
         next((batch for batch in batches if batch is not None), None),
         walk.places,
-        tuple(walk.notes),
+        walk.notes,
     )
 
 
@@ -103,7 +103,8 @@ def _needed(walk: Walk, outputs: Sequence[Output]) -> tuple[Layer, ...]:
     found: list[Layer] = []
     for layer in walk.layers:
         if layer.name not in needed:
-            walk.notes.append(f"{walk.places[layer.name]}: layer '{layer.name}' dropped: no loss")
+            where = f"{walk.places[layer.name]}: layer '{layer.name}'"
+            walk.noted.setdefault("dropped, as no loss depends on it", []).append(where)
             continue
         before = found[-1].name if found else IMAGES
         changed: Any = layer

@@ -117,7 +117,7 @@ class Walk:
     blobs: dict[str, Blob] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     outputs: list[NetOutput] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    noted: dict[str, list[str]] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
     shared: dict[str, str] = field(default_factory=dict)
     sources: list[DataSource] = field(default_factory=list)
@@ -126,8 +126,17 @@ class Walk:
 
     def note(self, message: Message, line: int, text: str) -> None:
         """Something that was dropped, and why that may be."""
-        title = f"{message.title}: " if message.title else ""
-        self.notes.append(f"{message.place(line)}: {title}{text}")
+        place = message.place(line)
+        where = f"{place}: {message.title}" if message.title else place
+        self.noted.setdefault(text, []).append(where)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noted; the same of several layers once."""
+        return tuple(
+            f"{first} and {len(others)} more: {text}" if others else f"{first}: {text}"
+            for text, (first, *others) in self.noted.items()
+        )
 
     def put(
         self, layer: NetLayer, source: str, shape: Shape, *, flat: bool = False, top: int = 0
@@ -248,15 +257,17 @@ class Walk:
         Unless `deep`, those of messages within are left to whom these belong.
         """
         for path, each in message.unread():
+            if not deep and path != each.name:
+                continue
             if each.name in _WITHOUT_EFFECT:
                 self.note(message, each.line, f"{each.told} dropped: {_WITHOUT_EFFECT[each.name]}")
-            elif deep or path == each.name:
-                error = message.error(
-                    each.line,
-                    f"{path} is not known here, and may change what is computed: leave it out if "
-                    "it does not",
-                )
-                self.refusals.append(str(error))
+                continue
+            error = message.error(
+                each.line,
+                f"{path} is not known here, and may change what is computed: leave it out if it "
+                "does not",
+            )
+            self.refusals.append(str(error))
 
 
 Converter: TypeAlias = Callable[[NetLayer, Walk], None]

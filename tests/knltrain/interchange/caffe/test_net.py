@@ -40,7 +40,7 @@ def test_net_without_a_loss_is_one_of_tests() -> None:
 def test_layer_on_which_no_loss_depends_is_dropped() -> None:
     found = net(SMALL + layer("ReLU", "", "ip", "unused"))
     assert [each.name for each in found.network.layers] == ["ip"]
-    assert "a.prototxt:6: layer 'unused' dropped: no loss" in found.notes
+    assert "a.prototxt:6: layer 'unused': dropped, as no loss depends on it" in found.notes
 
 
 @pytest.mark.parametrize(

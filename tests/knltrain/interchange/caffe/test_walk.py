@@ -37,6 +37,14 @@ def test_fields_without_effect_are_noted_with_the_line() -> None:
     )
 
 
+def test_same_note_of_several_layers_is_told_once() -> None:
+    text = layer("ReLU", "engine: CUDNN", "data", "a") + layer("ReLU", "engine: CUDNN", "a", "b")
+    assert net(DATA + text).notes == (
+        "a.prototxt:2: layer 'a' and 1 more: engine: CUDNN dropped: knltrain chooses its kernels "
+        "itself",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
