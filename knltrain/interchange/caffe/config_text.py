@@ -10,7 +10,7 @@ from typing import Any, Final
 import tomli_w
 
 from knltrain.interchange.caffe.net import CaffeNet
-from knltrain.interchange.caffe.solver import Setting
+from knltrain.interchange.caffe.settings import Setting
 
 _ORDER: Final = (
     "network",
@@ -68,16 +68,18 @@ def _setting(each: Setting) -> str:
 
 
 def _layers(found: CaffeNet) -> list[str]:
-    rows = [
-        (found.places[layer.name].rpartition(":")[2], type(layer).__name__, layer.name)
-        for layer in found.network.layers
-    ]
-    return [f"#   line {line}: {kind} {_line(name)}" for line, kind, name in rows]
+    lines: list[str] = []
+    for layer in found.network.layers:
+        line = found.places[layer.name].rpartition(":")[2]
+        numbers = ", ".join(found.numbers[layer.name])
+        text = f"{type(layer).__name__} {layer.name} (line {line})"
+        lines += _wrapped(f"{text}: {numbers}" if numbers else text)
+    return lines
 
 
-def _wrapped(note: str) -> list[str]:
+def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(
-        _line(note), _WIDTH, initial_indent="# - ", subsequent_indent="#   ", break_long_words=False
+        _line(text), _WIDTH, initial_indent="# - ", subsequent_indent="#   ", break_long_words=False
     )
 
 

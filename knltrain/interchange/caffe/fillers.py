@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from knltrain.interchange.caffe.message import Message
-from knltrain.interchange.caffe.walk import NetLayer, Walk
+from knltrain.interchange.caffe.net_layer import NetLayer
+from knltrain.interchange.caffe.walk import Walk
 from knltrain.network.layers import Multipliers, Shape
 
 _COUNTS: Final[dict[str, Callable[[int, int], float]]] = {

@@ -12,11 +12,12 @@ from knltrain.errors import ConfigError
 from knltrain.interchange.caffe.config_text import config_text, tables_of
 from knltrain.interchange.caffe.message import Message
 from knltrain.interchange.caffe.net import CaffeNet, network_of
+from knltrain.interchange.caffe.net_layer import MapShape
 from knltrain.interchange.caffe.phases import NetState
-from knltrain.interchange.caffe.solver import Setting, settings_of
+from knltrain.interchange.caffe.settings import Setting
+from knltrain.interchange.caffe.solver import settings_of
 from knltrain.interchange.caffe.sources import known_data
 from knltrain.interchange.caffe.text_format import read_prototxt
-from knltrain.interchange.caffe.walk import MapShape
 from knltrain.network.description import network_to_json
 from knltrain.network.network import Network
 
@@ -59,7 +60,7 @@ def import_caffe(
     settings = settings_of(told, found)
     refusals = list(settings.refusals)
     try:
-        name = Setting("data.name", *_data(found, data))
+        name = Setting("data.name", *_data(found, data, net.file))
     except ConfigError as error:
         refusals.append(str(error))
     if refusals:
@@ -77,7 +78,7 @@ def import_caffe(
     return Imported(found.network, network_to_json(found.network), text, notes)
 
 
-def _data(net: CaffeNet, given: str | None) -> tuple[str, str]:
+def _data(net: CaffeNet, given: str | None, file: str) -> tuple[str, str]:
     """The name of the data set, and where it comes from."""
     source, line = net.source.source, net.source.line
     if given is not None:
@@ -85,8 +86,8 @@ def _data(net: CaffeNet, given: str | None) -> tuple[str, str]:
     found = known_data(source)
     if found is None:
         raise ConfigError(
-            f"{net.source.kind} '{source}' of the net's line {line} cannot be read here: expected "
-            "--data NAME with a data set of knltrain, as --data synthetic"
+            f"{file}:{line}: {net.source.kind} '{source}' cannot be read here: expected a data set "
+            "of knltrain, as --data synthetic"
         )
     return found, f"source '{source}' of the net's line {line}"
 

@@ -147,6 +147,14 @@ class Message:
         """All messages of this name."""
         return [self._message(field) for field in self.all(name)]
 
+    def told_numbers(self) -> Iterator[str]:
+        """All numbers, also those of messages within, as "stride: 2 (line 7)"."""
+        for field in self.fields:
+            if isinstance(field.value, Message):
+                yield from field.value.told_numbers()
+            elif isinstance(field.value, (int, float)):
+                yield f"{field.told} (line {field.line})"
+
     def read_all(self) -> None:
         """Count all fields as read, also those of messages within."""
         for field in self.fields:

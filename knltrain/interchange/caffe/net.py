@@ -9,10 +9,11 @@ from typing import Any, Final, final
 from knltrain.errors import ConfigError
 from knltrain.interchange.caffe.converters import CONVERTERS
 from knltrain.interchange.caffe.message import Message
+from knltrain.interchange.caffe.net_layer import DataSource, MapShape
 from knltrain.interchange.caffe.phases import NetState, is_in
 from knltrain.interchange.caffe.sources import DATA_CONVERTERS, batch_of
 from knltrain.interchange.caffe.upgrading import upgraded_net
-from knltrain.interchange.caffe.walk import DataSource, MapShape, Walk
+from knltrain.interchange.caffe.walk import Walk
 from knltrain.network.graph import Output, ancestors
 from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
@@ -23,7 +24,7 @@ _ONLY_IN_TESTS: Final = {"Accuracy", "ArgMax", "Silence", "Softmax", "Split"}
 @final
 @dataclass(frozen=True, slots=True)
 class CaffeNet:
-    """A network, its data, the images of a test batch, and the lines of its layers.
+    """A network, its data, the images of a test batch, and lines and numbers of its layers.
 
     `notes` say what was dropped, each with file and line.
     """
@@ -32,6 +33,7 @@ class CaffeNet:
     source: DataSource
     test_batch: int | None
     places: dict[str, str]
+    numbers: dict[str, list[str]]
     notes: tuple[str, ...]
 
 
@@ -71,6 +73,7 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
         walk.sources[0],
         next((batch for batch in batches if batch is not None), None),
         walk.places,
+        walk.numbers,
         walk.notes,
     )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, final
+from typing import Any, Final
 
 from knltrain.config.tables import OPTIMIZER_DEFAULTS, OptimizerConfig
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.interchange.caffe.message import Message
 from knltrain.interchange.caffe.net import CaffeNet
 from knltrain.interchange.caffe.policies import rate_settings
+from knltrain.interchange.caffe.settings import SolverSettings
 from knltrain.network.layers import BatchNormalisation
 
 
@@ -45,6 +46,7 @@ _DROPPED: Final = {
     "debug_info": "see train.trace_steps",
     "device_id": "knltrain trains on CPUs",
     "display": "progress is shown by time",
+    "engine": "see backend.implementation",
     "eval_type": "knltrain classifies",
     "layer_wise_reduce": "see exchange.method = 'layerwise_sgd'",
     "show_per_class_result": "knltrain reports the accuracy of all classes together",
@@ -58,44 +60,6 @@ _DROPPED: Final = {
 _REGULARISATIONS: Final = {"L2": "l2", "L1": "l1"}
 _OF_POLICIES: Final = {"gamma", "power", "stepsize", "stepvalue", "warmup_start_lr"}
 _SEED_LIMIT: Final = 1 << 63
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A key of the configuration ("train.steps"), its value, and where that comes from."""
-
-    key: str
-    value: Any
-    origin: str
-
-
-@final
-@dataclass(slots=True)
-class SolverSettings:
-    """What a solver says: settings, what was dropped, and what cannot be kept."""
-
-    solver: Message
-    settings: list[Setting] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-
-    def put(self, key: str, value: Any, *fields: str, why: str = "") -> None:
-        """Set a key from fields of the solver, those that are given and those with defaults."""
-        told = ", ".join(self._origin(name) for name in fields)
-        self.settings.append(Setting(key, value, "; ".join(filter(None, (told, why)))))
-
-    def _origin(self, name: str) -> str:
-        line = self.solver.line_of(name)
-        return f"Caffe's default of {name}" if line is None else f"{name}, line {line}"
-
-    def note(self, name: str, why: str) -> None:
-        """Tell that a field was dropped, if it is given."""
-        for each in self.solver.all(name):
-            self.notes.append(f"{self.solver.place(each.line)}: {each.told} dropped: {why}")
-
-    def needed(self, name: str) -> ConfigError:
-        """An error for a field that is missing."""
-        return self.solver.error(self.solver.line, f"{name} is missing: expected it")
 
 
 def settings_of(solver: Message, net: CaffeNet) -> SolverSettings:

@@ -10,7 +10,8 @@ import re
 from typing import Final
 
 from knltrain.interchange.caffe.message import Message
-from knltrain.interchange.caffe.walk import Converter, DataSource, MapShape, NetLayer, Walk
+from knltrain.interchange.caffe.net_layer import DataSource, MapShape, NetLayer
+from knltrain.interchange.caffe.walk import Converter, Walk
 from knltrain.network.layers import IMAGES
 
 KNOWN_DATA: Final[dict[str, MapShape]] = {"mnist": (28, 28, 1)}

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
-from knltrain.errors import ConfigError, KnltrainError
+from knltrain.errors import KnltrainError
 from knltrain.interchange.caffe.message import Message
+from knltrain.interchange.caffe.net_layer import Blob, DataSource, MapShape, NetLayer, NetOutput
 from knltrain.network.graph import LAYER_NAME
 from knltrain.network.layers import IMAGES, Layer, Shape
-
-MapShape: TypeAlias = tuple[int, int, int]
-"""(H,W,C) of an image."""
 
 _WITHOUT_EFFECT: Final = {
     "engine": "knltrain chooses its kernels itself",
@@ -31,82 +29,10 @@ _WITHOUT_EFFECT: Final = {
 """Fields that change no number -> what is done instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """What a blob holds now: outputs of our layer `source`, labels, or nothing that we can have.
-
-    A `flat` one is a map of shape (H,W,C) that Caffe has flattened.
-    """
-
-    source: str
-    shape: Shape
-    line: int
-    kind: Literal["values", "labels", "refused"] = "values"
-    flat: bool = False
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class NetLayer:
-    """A layer of Caffe with the blobs that it reads, as they are when it does."""
-
-    message: Message
-    name: str
-    kind: str
-    bottoms: tuple[str, ...]
-    tops: tuple[str, ...]
-    inputs: tuple[Blob, ...]
-
-    def refused(self, text: str, line: int | None = None) -> ConfigError:
-        """An error at the layer's line, or at that of one of its fields."""
-        return self.message.error(line or self.message.line, text)
-
-    def only(self, *, is_map: bool = False) -> Blob:
-        """The one input, values; with `is_map` a feature map."""
-        if len(self.bottoms) != 1 or len(self.tops) != 1:
-            raise self.refused(
-                f"{self.kind} with {len(self.bottoms)} bottoms and {len(self.tops)} tops: "
-                "expected one of each"
-            )
-        (blob,) = self.inputs
-        self.check_values(blob)
-        if is_map and (blob.flat or len(blob.shape) != 3):
-            raise self.refused(
-                f"{self.kind} of a vector: expected feature maps; put it before the layer that "
-                "flattens them"
-            )
-        return blob
-
-    def check_values(self, blob: Blob) -> None:
-        """Refuse labels."""
-        if blob.kind == "labels":
-            raise self.refused(f"{self.kind} of labels: only losses and accuracies read them")
-
-
-@dataclass(frozen=True, slots=True)
-class NetOutput:
-    """The layer whose outputs are logits of a loss, and that loss's weight and line."""
-
-    layer: str
-    weight: float
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class DataSource:
-    """A data layer: its type and line, what it reads, images of a batch, and their shape."""
-
-    kind: str
-    line: int
-    source: str
-    batch: int | None
-    shape: MapShape
-
-
 @final
 @dataclass(slots=True)
 class Walk:
-    """What has been found on the way: `places` are the lines of our layers.
+    """What has been found on the way: `places` are the lines of our layers, `numbers` their fields.
 
     `told_shape` is that of the images, where the net does not say it.
     """
@@ -114,6 +40,7 @@ class Walk:
     told_shape: MapShape | None = None
     layers: list[Layer] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, list[str]] = field(default_factory=dict)
     blobs: dict[str, Blob] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     outputs: list[NetOutput] = field(default_factory=list)
@@ -178,6 +105,7 @@ class Walk:
         shape = ours.output_shape(tuple(blob.shape for blob in inputs))
         self.layers.append(ours)
         self.places[ours.name] = layer.message.place(layer.message.line)
+        self.numbers[ours.name] = list(layer.message.told_numbers())
         is_flat = inputs[0].flat and shape == inputs[0].shape
         return Blob(ours.name, shape, layer.message.line, flat=is_flat)
 
@@ -189,6 +117,7 @@ class Walk:
             )
         (blob,) = layer.inputs
         self.layers[self.layers.index(before)] = ours
+        self.numbers[ours.name] += layer.message.told_numbers()
         if layer.bottoms != layer.tops:
             self._replaced[layer.bottoms[0]] = layer.name
         self.put(layer, ours.name, blob.shape, flat=blob.flat)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from knltrain.config.toml import tomllib
 from knltrain.interchange.caffe.config_text import config_text, tables_of
-from knltrain.interchange.caffe.solver import Setting
+from knltrain.interchange.caffe.settings import Setting
 
 from .prototxts import SMALL, net
 
@@ -35,7 +35,10 @@ def test_text_is_toml_of_the_settings() -> None:
 def test_setting_has_its_origin_above_it() -> None:
     lines = _text().splitlines()
     assert lines[lines.index("steps = 9") - 1] == "# max_iter, line 3"
-    assert lines[lines.index('name = "b.json"') + 1] == "#   line 3: Dense ip"
+    assert (
+        lines[lines.index('name = "b.json"') + 1]
+        == "# - Dense ip (line 3): num_output: 10 (line 4)"
+    )
 
 
 def test_notes_are_comments_with_names_of_files_whatever_is_in_them() -> None:

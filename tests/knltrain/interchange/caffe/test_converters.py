@@ -14,7 +14,7 @@ from knltrain.network.layers import (
     Multipliers,
 )
 
-from .prototxts import DATA, DENSE, LABELLED, LOSS, SMALL, layer, layers, net
+from .prototxts import DATA, DENSE, LABELLED, LOSS, layer, layers, net
 
 TWO = layer("ReLU", "", "data", "a") + layer("ReLU", "", "data", "b")
 BATCH_NORM = layer("BatchNorm", "param { lr_mult: 0 decay_mult: 0 }" * 3, "data", "bn")
@@ -60,6 +60,12 @@ def test_batch_norm_and_scale_are_one_layer(is_in_place: bool) -> None:
     assert [each.name for each in found] == ["bn", "relu"]
 
 
+def test_numbers_of_both_are_those_of_the_one_layer() -> None:
+    text = layer("BatchNorm", "batch_norm_param { eps: 0.1 }", "data", "bn")
+    found = net(DATA + text + layer("Scale", "param { lr_mult: 2 }", "bn", "s"))
+    assert found.numbers == {"bn": ["eps: 0.1 (line 2)", "lr_mult: 2 (line 3)"]}
+
+
 def test_batch_norm_alone_trains_no_scale() -> None:
     text = layer("BatchNorm", "batch_norm_param { eps: 0.001 moving_average_fraction: 0.9 }")
     (found,) = layers(text)
@@ -87,19 +93,6 @@ def test_split_and_silence_and_softmax_are_no_layers() -> None:
     found = net(split + DENSE.replace('"data"', '"c"') + LOSS + layer("Silence", "", "b", "n"))
     assert [each.name for each in found.network.layers] == ["ip"]
     assert net(DATA + DENSE + layer("Softmax", "", "ip")).network.outputs == (Output("ip"),)
-
-
-def test_losses_are_outputs_the_heaviest_first() -> None:
-    second = DENSE.replace('"ip"', '"aux"') + LOSS.replace('"ip"', '"aux"').replace(
-        'top: "loss"', 'top: "loss2" loss_weight: 0.3'
-    )
-    found = net(LABELLED + second + DENSE + LOSS)
-    assert found.network.outputs == (Output("ip", 1.0), Output("aux", 0.3))
-
-
-def test_accuracy_is_dropped() -> None:
-    text = SMALL + layer("Accuracy", "accuracy_param { top_k: 5 }", "ip label")
-    assert any("top_k: 5 dropped" in note for note in net(text).notes)
 
 
 @pytest.mark.parametrize(
@@ -131,24 +124,3 @@ def test_accuracy_is_dropped() -> None:
 def test_what_there_is_not_is_named(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=r"a.prototxt:\d+: layer '\w+': .*" + message):
         net(DATA + TWO + text)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ("loss_param { normalization: NONE }", "normalization: NONE sums over"),
-        ("loss_param { ignore_label: 255 }", "ignore_label is not there"),
-        ("softmax_param { axis: 2 }", "softmax_param.axis: expected 1"),
-        ("loss_weight: -1", "loss_weight: -1.0: expected a number above 0"),
-    ],
-)
-def test_losses_that_there_are_not_are_named(settings: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=r"a.prototxt:5: layer 'loss': " + message):
-        net(LABELLED + DENSE + LOSS.replace("top:", f"{settings} top:"))
-
-
-def test_loss_needs_logits_and_labels() -> None:
-    with pytest.raises(ConfigError, match="expected two bottoms: logits, and labels"):
-        net(LABELLED + DENSE + layer("SoftmaxWithLoss", "", "ip ip"))
-    with pytest.raises(ConfigError, match=r"logits are a map of .28, 28, 1.: expected a vector"):
-        net(LABELLED + layer("ReLU", "", "data", "r") + layer("SoftmaxWithLoss", "", "r label"))

@@ -89,7 +89,7 @@ def test_other_data_are_named_by_the_user() -> None:
     config = load_config(_written(found))
     assert (config.data.name, found.network.input_shape) == ("synthetic", (32, 32, 3))
     assert "# --data, for cifar_lmdb of the net's line 1" in Path("own.toml").read_text()
-    with pytest.raises(ConfigError, match="Data 'cifar_lmdb' of the net's line 1 cannot be read"):
+    with pytest.raises(ConfigError, match=r"n.prototxt:1: Data 'cifar_lmdb' cannot be read"):
         import_caffe(Path("s.prototxt"), "own.json", None, (32, 32, 3))
 
 

@@ -7,7 +7,8 @@ import pytest
 from knltrain.config import tables
 from knltrain.interchange.caffe import solver as solver_module
 from knltrain.interchange.caffe.config_text import tables_of
-from knltrain.interchange.caffe.solver import SolverSettings, settings_of
+from knltrain.interchange.caffe.settings import SolverSettings
+from knltrain.interchange.caffe.solver import settings_of
 from knltrain.interchange.caffe.text_format import parse
 
 from .prototxts import LABELLED, LOSS, SMALL, layer, net

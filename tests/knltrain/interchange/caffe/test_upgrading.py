@@ -5,7 +5,7 @@ import pytest
 from knltrain.errors import ConfigError
 from knltrain.interchange.caffe.text_format import parse
 from knltrain.interchange.caffe.upgrading import upgraded_net
-from knltrain.network.layers import Convolution, Dense, MaxPooling, Multipliers
+from knltrain.network.layers import Convolution, Dense, Multipliers
 
 from .prototxts import DATA, net
 
@@ -21,18 +21,6 @@ layers { name: "relu" type: RELU bottom: "ip" top: "ip" }
 layers { name: "loss" type: SOFTMAX_LOSS bottom: "ip" bottom: "label" }
 """
 
-V0 = """input: "data" input_dim: 1 input_dim: 3 input_dim: 8 input_dim: 8
-layers { layer { name: "pad" type: "padding" pad: 2 } bottom: "data" top: "pad" }
-layers { layer { name: "conv" type: "conv" num_output: 4 kernelsize: 5 group: 1 biasterm: true
-  weight_filler { type: "gaussian" std: 0.01 } blobs_lr: 1. blobs_lr: 2. weight_decay: 1.
-  weight_decay: 0. } bottom: "pad" top: "conv" }
-layers { layer { name: "relu" type: "relu" } bottom: "conv" top: "conv" }
-layers { layer { name: "pool" type: "pool" pool: MAX kernelsize: 2 stride: 2 }
-  bottom: "conv" top: "pool" }
-layers { layer { name: "ip" type: "innerproduct" num_output: 10 } bottom: "pool" top: "ip" }
-layers { layer { name: "prob" type: "softmax" } bottom: "ip" top: "prob" }
-"""
-
 
 def test_layers_of_v1_are_those_of_today() -> None:
     found = net(V1)
@@ -44,18 +32,6 @@ def test_layers_of_v1_are_those_of_today() -> None:
     assert found.network.outputs[0].layer == "relu"
     assert found.places["conv"] == "a.prototxt:3"
     assert any("scale: 0.5 (line 2), mirror: true" in note for note in found.notes)
-
-
-def test_layers_of_v0_are_those_of_today_with_paddings_merged() -> None:
-    found = net(V0).network
-    conv, _, pool, ip = found.layers
-    assert isinstance(conv, Convolution)
-    assert (conv.padding, conv.initialiser) == (2, "gaussian:0.01")
-    assert conv.weights_multipliers == Multipliers(1.0, 1.0)
-    assert conv.bias_multipliers == Multipliers(2.0, 0.0)
-    assert pool == MaxPooling("pool", 2, 2)
-    assert found.shape_of("pool") == (4, 4, 4)
-    assert isinstance(ip, Dense)
 
 
 def test_inputs_of_several_forms_are_layers() -> None:
