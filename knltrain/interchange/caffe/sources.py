@@ -43,7 +43,11 @@ def known_data(source: str) -> str | None:
 def batch_of(message: Message) -> int | None:
     """The batch of a data layer, None for other layers."""
     settings = _SETTINGS.get(message.text("type"))
-    return None if settings is None else message.message(settings).whole("batch_size", None)
+    if settings is None:
+        return None
+    told = message.message(settings)
+    shapes = _told_shapes(told)
+    return told.whole("batch_size", shapes[0][0] if shapes and shapes[0] else None)
 
 
 def _data(layer: NetLayer, walk: Walk) -> None:
@@ -68,7 +72,7 @@ def _data(layer: NetLayer, walk: Walk) -> None:
                 layer.kind,
                 message.line,
                 told.text("source"),
-                told.whole("batch_size", None),
+                batch_of(message),
                 images,
             )
         )

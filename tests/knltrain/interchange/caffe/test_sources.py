@@ -114,3 +114,10 @@ def test_second_input_is_refused() -> None:
     first = f'layer {{ name: "d" type: "Input" top: "data" {shape} }}\n'
     with pytest.raises(ConfigError, match="images come in here and in line 1: expected one input"):
         net(first + second + layer("ReLU"))
+
+
+def test_batch_is_told_or_that_of_a_shape() -> None:
+    assert net(_data('data_param { source: "mnist" batch_size: 7 }')).source.batch == 7
+    shaped = _data("input_param { shape { dim: [6, 3, 8, 9] } shape { dim: 6 } }", "Input")
+    assert (net(shaped).source.batch, net(shaped).test_batch) == (6, 6)
+    assert net(_data('data_param { source: "mnist" }')).source.batch is None
