@@ -47,5 +47,6 @@ def test_all_that_can_be_added_is_told() -> None:
         "A network",
         "A data set",
         "A backend",
+        "An optimizer",
         "An operation",
     ]

@@ -19,8 +19,9 @@ class ParameterGroups:
     Group s holds the values from bounds[s] up to bounds[s + 1]. Its learning rate is multiplied
     by rates[s], its weight decay is decays[s]. Where statistics[s] is a number m it holds running
     statistics instead: they move by w' = w - m*g and by nothing else, so no learning rate,
-    momentum, decay or clipping, and they count in no norm. Raises OperationError for arrays of
-    other shapes or types, and for bounds that do not rise from 0.
+    momentum, decay or clipping, and they count in no norm. With m = 0 they stay, whatever g is.
+    Raises OperationError for arrays of other shapes or types, and for bounds that do not rise
+    from 0.
     """
 
     bounds: npt.NDArray[np.int64]

@@ -5,13 +5,12 @@ Heavy modules are imported when a function that needs them is called.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import ConfigError
@@ -29,15 +28,11 @@ if TYPE_CHECKING:
     from knltrain.exchange.rules.easgd import ElasticKernels
     from knltrain.exchange.rules.outer_step import OuterKernel
     from knltrain.network.network import Network
-    from knltrain.network.parameter_groups import ParameterGroup
     from knltrain.optimizers.adamw import AdamWKernel
+    from knltrain.optimizers.adaptive import AdaptiveKernels
     from knltrain.optimizers.lars import LARSKernel
     from knltrain.optimizers.layerwise import SingleProcessReducer
-    from knltrain.optimizers.optimizer import Optimizer
     from knltrain.optimizers.sgd import SGDKernel
-    from vectorized_ops.clipping import Clipping
-
-Value = TypeVar("Value")
 
 TOP_SHARE = 0.01
 """The share of values that top_k sends, where `exchange.wire_top_share` is left out."""
@@ -71,6 +66,11 @@ class Kernels:
     def adamw(self) -> AdamWKernel:
         """Steps of AdamW."""
         return cast("AdamWKernel", self._module("adamw").AdamWUpdate)
+
+    @property
+    def adaptive(self) -> AdaptiveKernels:
+        """Steps of AdaGrad, RMSProp, AdaDelta and Adam."""
+        return cast("AdaptiveKernels", self._module("adaptive"))
 
     @property
     def elastic(self) -> ElasticKernels:
@@ -284,80 +284,3 @@ def top_k(config: RunConfig, kernels: Kernels, size: int) -> WireFormat:
     from knltrain.communication.internode.wire import TopK
 
     return TopK(kernels.wire.choosing, config.exchange.wire_top_share or TOP_SHARE, size)
-
-
-def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
-    """Stochastic gradient descent with momentum."""
-    return _sgd_of(network.parameter_groups, config, kernels)
-
-
-def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
-    """As `sgd`, each layer by itself."""
-    from knltrain.network.layer_slices import layer_parts
-    from knltrain.network.parameter_groups import parameter_groups_within
-    from knltrain.optimizers.layerwise import LayerwiseOptimizer
-
-    parts = layer_parts(network)
-    within = (parameter_groups_within(network.parameter_groups, part) for part in parts)
-    return LayerwiseOptimizer(
-        parts, [_sgd_of(each, config, kernels) for each in within], kernels.alone
-    )
-
-
-def _sgd_of(groups: Sequence[ParameterGroup], config: RunConfig, kernels: Kernels) -> Optimizer:
-    from knltrain.optimizers.sgd import SGD
-
-    chosen = config.optimizer
-    return SGD(
-        groups,
-        _given(chosen.momentum),
-        _given(chosen.weight_decay),
-        _given(chosen.nesterov),
-        _clipping(config),
-        kernels.sgd,
-    )
-
-
-def lars(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
-    """Gradient descent with a learning rate for each array of weights."""
-    from knltrain.optimizers.lars import LARS
-
-    chosen = config.optimizer
-    return LARS(
-        network.parameters,
-        network.packed_size,
-        _given(chosen.momentum),
-        _given(chosen.weight_decay),
-        _given(chosen.trust_coefficient),
-        _clipping(config),
-        kernels.lars,
-    )
-
-
-def adamw(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
-    """Adam with decoupled weight decay."""
-    from knltrain.optimizers.adamw import AdamW
-
-    chosen = config.optimizer
-    return AdamW(
-        network.parameter_groups,
-        _given(chosen.beta1),
-        _given(chosen.beta2),
-        _given(chosen.epsilon),
-        _given(chosen.weight_decay),
-        _clipping(config),
-        kernels.adamw,
-    )
-
-
-def _clipping(config: RunConfig) -> Clipping:
-    from vectorized_ops.clipping import Clipping
-
-    chosen = config.optimizer
-    return Clipping(chosen.clip_norm or math.inf, chosen.clip_value or math.inf)
-
-
-def _given(value: Value | None) -> Value:
-    """A key that the optimizer reads; OptimizerConfig guarantees it."""
-    assert value is not None
-    return value

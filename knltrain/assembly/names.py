@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from knltrain.assembly import factories
+from knltrain.assembly import factories, optimizers
 from knltrain.assembly.factories import DataSource, Kernels
 from knltrain.assembly.methods import build, strategy_of
 from knltrain.assembly.rules import MethodContext
@@ -13,7 +14,9 @@ from knltrain.backends.torch.ipex_installation import check_ipex
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, unknown_name
+from knltrain.network.layers import Multipliers
 from knltrain.network.network import Network
+from knltrain.network.parameter_settings import ParameterSetting
 from knltrain.network.zoo.networks import NETWORKS, network_named
 
 if TYPE_CHECKING:
@@ -37,9 +40,13 @@ BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "torch": factories.torch_backend,
 }
 OPTIMIZERS: dict[str, Callable[[RunConfig, Network, Kernels], Optimizer]] = {
-    "sgd": factories.sgd,
-    "lars": factories.lars,
-    "adamw": factories.adamw,
+    "sgd": optimizers.sgd,
+    "lars": optimizers.lars,
+    "adamw": optimizers.adamw,
+    "adam": optimizers.adam,
+    "adagrad": optimizers.adagrad,
+    "rmsprop": optimizers.rmsprop,
+    "adadelta": optimizers.adadelta,
 }
 # oneDNN computes networks; optimizers and exchange rules beside it run Numba's kernels.
 KERNELS: dict[str, Callable[[], Kernels]] = {
@@ -79,8 +86,22 @@ def network_size(config: RunConfig) -> int:
 
 
 def build_network(config: RunConfig) -> Network:
-    """The network that `network.name` stands for, with outputs for `network.classes`."""
-    return network_named(config.network.name, config.network.classes)
+    """The network that `network.name` stands for, with outputs for `network.classes`.
+
+    Its parameters have the multipliers of the configuration, or are frozen by it.
+    """
+    chosen = config.network
+    network = network_named(chosen.name, chosen.classes)
+    settings = [
+        ParameterSetting(
+            "network.multipliers", each.pattern, Multipliers(each.learning_rate, each.weight_decay)
+        )
+        for each in chosen.multipliers
+    ]
+    settings += [
+        ParameterSetting("network.frozen", pattern, Multipliers(0.0)) for pattern in chosen.frozen
+    ]
+    return replace(network, settings=tuple(settings)) if settings else network
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
@@ -111,7 +132,7 @@ def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
     """The optimizer of `[optimizer]` for the packed vectors of `network`."""
     build = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     if strategy_of(config).steps_by_layer:
-        build = factories.sgd_by_layer
+        build = optimizers.sgd_by_layer
     return build(config, network, _kernels(config))
 
 

@@ -18,11 +18,20 @@ FLOAT_BYTES = 4
 VECTORS = 3
 """Packed vectors of each worker: its local, gradient, and at most one center's worth.
 
-Micro-batches take one more, for the gradient of one; those of optimizers come on top.
+Micro-batches take one more, for the gradient of one, and several batches per step one for their
+sum; those of optimizers come on top.
 """
 
-MOMENTS = {"sgd": 1, "lars": 1, "adamw": 2}
-"""Packed vectors that an optimizer keeps: a velocity, or two moments."""
+MOMENTS = {
+    "sgd": 1,
+    "lars": 1,
+    "adamw": 2,
+    "adam": 2,
+    "adagrad": 1,
+    "rmsprop": 1,
+    "adadelta": 2,
+}
+"""Packed vectors that an optimizer keeps: a velocity, sums of squares, or two moments."""
 
 PROGRAM_BYTES = 320 * 2**20
 """Interpreter, libraries, kernels; 295 MiB measured while LeNet's kernels were compiled."""
@@ -36,6 +45,7 @@ def memory_needs(
     micro_batch: int = 0,
     optimizer: str = "sgd",
     exchange_vectors: int = 0,
+    iter_size: int = 1,
 ) -> tuple[Need, ...]:
     """Memory that each worker needs for its model, its data (all of them) and the program.
 
@@ -50,7 +60,7 @@ def memory_needs(
     elements = sum(math.prod(shape) for shape in network.shapes)
     at_a_time = min(micro_batch or images_per_worker, images_per_worker)
     vectors = VECTORS + MOMENTS.get(optimizer, 0) + exchange_vectors
-    vectors += at_a_time < images_per_worker
+    vectors += (at_a_time < images_per_worker) + (iter_size > 1)
     values = 2 * elements * padded_images(at_a_time)
     model = FLOAT_BYTES * (vectors * network.packed_size + values)
     return (

@@ -97,6 +97,7 @@ def writes_result(
         "workers": workers,
         "threads": threads,
         "batch": config.train.batch,
+        "iter_size": config.train.iter_size,
         "epochs": config.train.epochs,
         "seed": config.seed,
         **_between_nodes(config),

@@ -77,7 +77,7 @@ def model_mean(context: MethodContext) -> ExchangeRule:
     """Workers replace their parameters by the mean."""
     from knltrain.exchange.rules.averaging import ModelAveraging
 
-    return ModelAveraging(context.workers, context.kernels.elastic.synchronous_average)
+    return ModelAveraging(context.workers, context.kernels.elastic.synchronous_model_average)
 
 
 def gradient_mean(context: MethodContext) -> ExchangeRule:

@@ -47,7 +47,10 @@ def check_run(config: RunConfig) -> RunSize:
     dataset = build_dataset(config, copies=int(config.workers))
     check_fit(network, dataset)
     method = plain_method(config, workers)
-    batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
+    chosen = config.train
+    batches = ShardedBatches(
+        dataset.train, chosen.batch, 0, workers, config.seed, iter_size=chosen.iter_size
+    )
     images, micro_batch = batches.images_per_worker, config.backend.micro_batch
     check_micro_batch(network, images, micro_batch)
     at_a_time = 0 if micro_batch == "auto" else micro_batch
@@ -66,6 +69,7 @@ def check_run(config: RunConfig) -> RunSize:
             at_a_time,
             config.optimizer.name,
             exchange_vectors=method.strategy.vectors(method) + vectors_between_nodes(config),
+            iter_size=chosen.iter_size,
         ),
         (*dataset.notes, *left_over(method, steps), *idle_cores(config, method)),
         dataset.contents,

@@ -115,7 +115,9 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
         dataset = build_dataset(config)
         check_fit(network, dataset)
         batch, shift = config.train.batch, config.data.shift_pixels
-        batches = ShardedBatches(dataset.train, batch, team.rank, workers, config.seed, shift)
+        batches = ShardedBatches(
+            dataset.train, batch, team.rank, workers, config.seed, shift, config.train.iter_size
+        )
     steps = total_steps(config, batches.steps_per_epoch)
 
     def learning_rate(step: int) -> float:

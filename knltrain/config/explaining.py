@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
+from typing import get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -11,6 +13,7 @@ from knltrain.config.run import RunConfig
 from knltrain.config.tables import Table
 from knltrain.errors import unknown_name
 
+INDEX = re.compile(r"\[\d+\]")
 SUBJECT = re.compile(r"^\w+ should ")  # how pydantic's messages begin
 
 
@@ -42,10 +45,18 @@ def _explained(key: str, problems: list[ErrorDetails]) -> str:
 
 
 def _key(location: tuple[int | str, ...]) -> str:
-    """Return the dotted key of a pydantic location, without union members at its end."""
+    """Return the dotted key of a pydantic location, without union members at its end.
+
+    What follows an index is a key of a table in an array of tables.
+    """
     depth = 2 if location and location[0] in _tables() else 1
-    indices = "".join(f"[{part}]" for part in location[depth:] if isinstance(part, int))
-    return ".".join(str(part) for part in location[:depth]) + indices
+    key = ".".join(str(part) for part in location[:depth])
+    for before, part in pairwise(location[depth - 1 :]):
+        if isinstance(part, int):
+            key += f"[{part}]"
+        elif isinstance(before, int):
+            key += f".{part}"
+    return key
 
 
 def _tables() -> dict[str, type[Table]]:
@@ -60,17 +71,22 @@ def _keys() -> dict[str, str]:
     """Description of every key by its dotted name."""
     keys = {name: field.description or "" for name, field in RunConfig.model_fields.items()}
     for name, table in _tables().items():
-        keys |= {f"{name}.{k}": field.description or "" for k, field in table.model_fields.items()}
+        for key, field in table.model_fields.items():
+            keys[f"{name}.{key}"] = field.description or ""
+            for inner in get_args(field.annotation):
+                if isinstance(inner, type) and issubclass(inner, Table):
+                    for last, member in inner.model_fields.items():
+                        keys[f"{name}.{key}.{last}"] = member.description or ""
     return keys
 
 
 def _known_keys(unknown: str) -> list[str]:
     """Return the keys of the table of `unknown`, and keys of the same last name in others."""
-    table, _, last = unknown.rpartition(".")
+    table, _, last = INDEX.sub("", unknown).rpartition(".")
     parts = {key: key.rpartition(".") for key in _keys()}
     return [key for key, found in parts.items() if found[0] == table or found[2] == last]
 
 
 def _described(key: str) -> str:
-    description = _keys().get(key)
+    description = _keys().get(INDEX.sub("", key))
     return f": {description}" if description else ""

@@ -14,6 +14,7 @@ CountOrAuto: TypeAlias = Count | Literal["auto"]
 MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
 CpuList: TypeAlias = Annotated[str, Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SignalName: TypeAlias = Literal["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"]
 SignalNames: TypeAlias = Annotated[tuple[SignalName, ...], Field(strict=False)]
@@ -40,6 +41,7 @@ POLICY_KEYS: dict[str, frozenset[str]] = {
     "fixed": frozenset(),
     "step": frozenset({"gamma", "step_size"}),
     "multistep": frozenset({"gamma", "step_values"}),
+    "piecewise": frozenset({"step_values", "step_rates"}),
     "exp": frozenset({"gamma"}),
     "inv": frozenset({"gamma", "power"}),
     "poly": frozenset({"power"}),
@@ -47,11 +49,16 @@ POLICY_KEYS: dict[str, frozenset[str]] = {
     "cosine": frozenset(),
 }
 
+_NO_DECAY: dict[str, float | bool | str] = {"weight_decay": 0.0, "regularisation": "l2"}
 # The keys that each optimizer reads besides gradient clipping, and their defaults.
-OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool]] = {
-    "sgd": {"momentum": 0.9, "weight_decay": 0.0, "nesterov": False},
+OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool | str]] = {
+    "sgd": {"momentum": 0.9, **_NO_DECAY, "nesterov": False},
     "lars": {"momentum": 0.9, "weight_decay": 0.0, "trust_coefficient": 0.001},
     "adamw": {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0},
+    "adam": {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **_NO_DECAY},
+    "adagrad": {"epsilon": 1e-8, **_NO_DECAY},
+    "rmsprop": {"rho": 0.99, "epsilon": 1e-8, **_NO_DECAY},
+    "adadelta": {"rho": 0.95, "epsilon": 1e-6, **_NO_DECAY},
 }
 
 
@@ -59,6 +66,14 @@ class Table(BaseModel):
     """Base of all tables: refuses unknown keys, converts no types, and is immutable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class MultiplierConfig(Table):
+    """[[network.multipliers]]: factors for some parameters, times those that they have already."""
+
+    pattern: Name = Field(description="layers, such as 'fc*', or parameters, such as '*.bias'")
+    learning_rate: NotNegative = Field(default=1.0, description="factor of the learning rate")
+    weight_decay: NotNegative = Field(default=1.0, description="factor of the weight decay")
 
 
 class NetworkConfig(Table):
@@ -76,6 +91,12 @@ class NetworkConfig(Table):
     )
     new_layers: Annotated[tuple[Name, ...], Field(strict=False)] = Field(
         default=(), description="patterns of layers that start afresh, whatever that file has"
+    )
+    frozen: Annotated[tuple[Name, ...], Field(strict=False)] = Field(
+        default=(), description="patterns of layers or parameters that are not trained"
+    )
+    multipliers: Annotated[tuple[MultiplierConfig, ...], Field(strict=False)] = Field(
+        default=(), description="factors of learning rate and weight decay by pattern"
     )
 
     @model_validator(mode="after")
@@ -109,7 +130,11 @@ class TrainConfig(Table):
 
     epochs: Count | None = Field(default=None, description="passes over the training images")
     steps: Count | None = Field(default=None, description="steps, instead of epochs")
-    batch: Count = Field(description="images per step over all workers together")
+    batch: Count = Field(description="images per batch over all workers together")
+    iter_size: Count = Field(
+        default=1,
+        description="batches per step, whose mean gradient is taken (gradient accumulation)",
+    )
     trace_steps: Annotated[int, Field(ge=0)] = Field(
         default=0, description="first steps of which each worker writes a trace, trace-RANK.json"
     )
@@ -125,13 +150,22 @@ class TrainConfig(Table):
 class OptimizerConfig(Table):
     """[optimizer]: what a worker does with its gradient; keys of other optimizers are None."""
 
-    name: Name = Field(default="sgd", description="'sgd', 'lars' or 'adamw', for every worker")
+    name: Name = Field(
+        default="sgd",
+        description="'sgd', 'lars', 'adamw', 'adam', 'adagrad', 'rmsprop' or 'adadelta', for every "
+        "worker",
+    )
     momentum: Fraction | None = Field(
         default=None,
         description="share of the velocity kept from step to step (μ); left out: 0.9",
     )
     weight_decay: NotNegative | None = Field(
         default=None, description="pull of the parameters towards 0 (λ); left out: none"
+    )
+    regularisation: Literal["l2", "l1"] | None = Field(
+        default=None,
+        description="what the weight decay adds to the gradient: 'l2', λ w; 'l1', λ sign(w); left "
+        "out: 'l2'; 'lars' and 'adamw' have a rule of their own",
     )
     nesterov: bool | None = Field(
         default=None, description="Nesterov's form of the momentum of 'sgd'"
@@ -143,21 +177,31 @@ class OptimizerConfig(Table):
     )
     beta1: Fraction | None = Field(
         default=None,
-        description="share of the first moment that 'adamw' keeps (β1); left out: 0.9",
+        description="share of the first moment that 'adam' and 'adamw' keep (β1); left out: 0.9",
     )
     beta2: Fraction | None = Field(
         default=None,
-        description="share of the second moment that 'adamw' keeps (β2); left out: 0.999",
+        description="share of the second moment that 'adam' and 'adamw' keep (β2); left out: 0.999",
+    )
+    rho: Fraction | None = Field(
+        default=None,
+        description="share of the mean square that 'rmsprop' and 'adadelta' keep (ρ); left out: "
+        "0.99 and 0.95",
     )
     epsilon: Positive | None = Field(
         default=None,
-        description="what 'adamw' adds to the root of the second moment (ε); left out: 1e-8",
+        description="what keeps the divisor of a step above 0 (ε): added to a root of squares, "
+        "by 'adadelta' within the root; left out: 1e-6 for 'adadelta', else 1e-8",
     )
     clip_norm: Positive | None = Field(
-        default=None, description="largest 2-norm of the whole gradient, which is scaled down to it"
+        default=None,
+        description="largest 2-norm of the whole gradient, which is scaled down to it; with "
+        "train.iter_size that of the sum",
     )
     clip_value: Positive | None = Field(
-        default=None, description="largest magnitude of each value of the gradient, applied first"
+        default=None,
+        description="largest magnitude of each value of the gradient, applied first; with "
+        "train.iter_size that of the sum",
     )
 
     @model_validator(mode="before")
@@ -187,19 +231,31 @@ class LearningRateConfig(Table):
     """[learning_rate]: η as a function of the step; Caffe's names and formulas."""
 
     base: Positive = Field(description="learning rate that the policy starts from")
-    policy: Literal["fixed", "step", "multistep", "exp", "inv", "poly", "sigmoid", "cosine"] = (
-        Field(default="fixed", description="how the rate falls")
+    policy: Literal[
+        "fixed", "step", "multistep", "piecewise", "exp", "inv", "poly", "sigmoid", "cosine"
+    ] = Field(default="fixed", description="how the rate changes")
+    gamma: Finite | None = Field(
+        default=None,
+        description="factor or slope of the policy (γ); 'sigmoid' falls below 0, rises above",
     )
-    gamma: Positive | None = Field(default=None, description="factor or slope of the policy")
     power: Positive | None = Field(default=None, description="exponent of 'inv' and 'poly'")
     step_size: Count | None = Field(
         default=None, description="steps between drops, centre of 'sigmoid'"
     )
     step_values: Annotated[tuple[Count, ...], Field(strict=False)] | None = Field(
-        default=None, description="steps at which 'multistep' drops, rising"
+        default=None,
+        description="rising steps at which 'multistep' drops, or 'piecewise' takes another rate",
+    )
+    step_rates: Annotated[tuple[NotNegative, ...], Field(strict=False)] | None = Field(
+        default=None, description="rates of 'piecewise', each from its one of step_values on"
     )
     warmup_steps: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="steps over which the rate rises linearly to the policy's"
+        default=0, description="steps over which the rate rises linearly to the warm-up's target"
+    )
+    warmup_target: Literal["policy", "base"] = Field(
+        default="policy",
+        description="what the warm-up aims at: the policy's rate at the step, or base, as Intel's "
+        "Caffe does",
     )
     warmup_start: NotNegative = Field(default=0.0, description="rate that the warm-up starts from")
 
@@ -212,10 +268,22 @@ class LearningRateConfig(Table):
             raise ValueError(f"policy '{self.policy}' needs {' and '.join(missing)}")
         if surplus := sorted(given - needed):
             raise ValueError(f"policy '{self.policy}' does not read {' and '.join(surplus)}")
+        self._check_gamma()
         values = self.step_values or ()
         if any(later <= earlier for earlier, later in pairwise(values)):
             raise ValueError(f"step_values must rise, got {list(values)}")
+        if self.step_rates is not None and len(self.step_rates) != len(values):
+            raise ValueError(
+                f"{len(self.step_rates)} step_rates for {len(values)} step_values: expected one "
+                "for each; before the first the rate is base"
+            )
         return self
+
+    def _check_gamma(self) -> None:
+        if self.gamma is None or self.gamma > 0 or (self.policy == "sigmoid" and self.gamma < 0):
+            return
+        wanted = "another number than 0" if self.policy == "sigmoid" else "a number above 0"
+        raise ValueError(f"gamma = {self.gamma} with policy '{self.policy}': expected {wanted}")
 
 
 class BackendConfig(Table):

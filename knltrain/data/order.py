@@ -29,8 +29,9 @@ class ShardedBatches:
     The global batch of a step is the same whatever the number of workers: rows [position * batch :
     (position + 1) * batch] of its epoch's order, of which worker `rank` takes the `rank`-th equal
     part. Images that do not fill a last batch are left out of the epoch. With `shift_pixels` every
-    image is moved by up to so many pixels, differently in each epoch. Raises DataError when the
-    batch exceeds the images or cannot be divided evenly.
+    image is moved by up to so many pixels, differently in each epoch. A step takes `iter_size`
+    batches, one after another in that order. Raises DataError when a step's batches exceed the
+    images or a batch cannot be divided evenly.
     """
 
     def __init__(
@@ -41,21 +42,26 @@ class ShardedBatches:
         workers: int,
         seed: int,
         shift_pixels: int = 0,
+        iter_size: int = 1,
     ) -> None:
         if batch % workers:
             raise DataError(
                 f"a batch of {batch} images does not divide evenly among {workers} workers: "
                 f"set train.batch to a multiple of {workers}"
             )
-        if batch > len(images):
+        if batch * iter_size > len(images):
+            several = "" if iter_size == 1 else f"a step of {iter_size} times "
+            lower = "lower train.batch" if iter_size == 1 else "lower train.batch, train.iter_size"
             raise DataError(
-                f"a batch of {batch} images is larger than the {len(images)} training images: "
-                "lower train.batch or use more images"
+                f"{several}a batch of {batch} images is larger than the {len(images)} training "
+                f"images: {lower} or use more images"
             )
         if not 0 <= rank < workers:
             raise ValueError(f"rank {rank} of {workers} workers")
-        self.steps_per_epoch = len(images) // batch
+        self.iter_size = iter_size
+        self.steps_per_epoch = len(images) // (batch * iter_size)
         self.images_per_worker = batch // workers
+        self.images_per_step = self.images_per_worker * iter_size
         self._labels = images.labels
         self._images_nhwc = bordered(images.images_nhwc, shift_pixels)
         self._windows = _windows(self._images_nhwc, images.image_shape)
@@ -66,14 +72,20 @@ class ShardedBatches:
         self._epoch = -1
         self._order = self._shifts = np.empty(0, np.int64)
 
-    def fill(self, step: int, out: Batch) -> None:
-        """Write this worker's images, labels and key of global `step` into `out`."""
-        sources = np.random.SeedSequence([self._seed, step, self._rank])
+    def fill(self, step: int, out: Batch, number: int = 0) -> None:
+        """Write this worker's images, labels and key of batch `number` of global `step` to `out`.
+
+        Both count from 0.
+        """
+        batch = step * self.iter_size + number
+        sources = np.random.SeedSequence([self._seed, batch, self._rank])
         out.key[:] = sources.generate_state(1, np.uint64)
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._begin(epoch)
-        start = position * self._batch + self._rank * self.images_per_worker
+        start = (
+            position * self.iter_size + number
+        ) * self._batch + self._rank * self.images_per_worker
         rows = self._order[start : start + self.images_per_worker]
         # mode="clip" writes straight into `out`; the default would go through a buffer.
         np.take(self._labels, rows, out=out.labels, mode="clip")

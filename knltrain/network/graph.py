@@ -115,7 +115,7 @@ def ancestors(names: Sequence[str], inputs: Mapping[str, tuple[str, ...]]) -> se
 def behind_parameters(
     inputs: Mapping[str, tuple[str, ...]], parameters: Sequence[ParameterSpec]
 ) -> frozenset[str]:
-    """The layers with trained parameters, and all layers that depend on them."""
+    """The layers with `parameters` that are no statistics, and all layers that depend on them."""
     trained = {spec.layer for spec in parameters if not spec.is_statistic}
     found: set[str] = set()
     for name, sources in inputs.items():

@@ -16,6 +16,7 @@ from knltrain.network.graph import (
 )
 from knltrain.network.layers import IMAGES, Layer, ParameterSpec, Shape
 from knltrain.network.parameter_groups import ParameterGroup, parameter_groups_of
+from knltrain.network.parameter_settings import ParameterSetting, adjusted
 from vectorized_ops.shapes import OperationShape
 
 ALIGNMENT_FLOATS = 16  # 64 bytes: one cache line, one AVX-512 register
@@ -28,14 +29,16 @@ class Network:
     `outputs` are the layers whose losses are summed in training, each with its weight; evaluation
     uses the first alone. By default it is the last layer. `shapes[0]` is the input shape and
     `shapes[i + 1]` that of the output of `layers[i]`. `parameters` holds all parameters in layer
-    order, weights first, each at an offset that is a multiple of 16 values (64 bytes). Raises
-    NetworkError when layers do not fit together.
+    order, weights first, each at an offset that is a multiple of 16 values (64 bytes), adjusted by
+    `settings`, which a description of the network does not contain. Raises NetworkError when layers
+    do not fit together, or settings do not fit them.
     """
 
     name: str
     input_shape: tuple[int, int, int]
     layers: tuple[Layer, ...]
     outputs: tuple[Output, ...] = ()
+    settings: tuple[ParameterSetting, ...] = ()
     shapes: tuple[Shape, ...] = field(init=False)
     parameters: tuple[ParameterSpec, ...] = field(init=False)
     _inputs: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
@@ -58,11 +61,19 @@ class Network:
         self._set("_shape_by_name", shapes)
         self._set("outputs", checked_outputs(self.name, self.outputs, inputs, shapes))
         self._set("shapes", tuple(shapes.values()))
-        self._set("parameters", _placed([(each, self.input_shapes(each)) for each in self.layers]))
-        self._set("_with_gradient", behind_parameters(inputs, self.parameters))
+        placed = _placed([(each, self.input_shapes(each)) for each in self.layers])
+        self._set("parameters", adjusted(self.name, placed, self.settings))
+        self._set("_with_gradient", self._layers_with_gradient(inputs))
 
     def _set(self, key: str, value: object) -> None:
         object.__setattr__(self, key, value)
+
+    def _layers_with_gradient(self, inputs: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+        trained = behind_parameters(
+            inputs, [each for each in self.parameters if not each.is_frozen]
+        )
+        losses = {output.layer for output in self.outputs}
+        return trained | losses & behind_parameters(inputs, self.parameters)
 
     def inputs_of(self, layer: Layer) -> tuple[str, ...]:
         """Names of the layers whose outputs it takes, or "images"."""
@@ -83,7 +94,8 @@ class Network:
     def needs_gradient(self, name: str) -> bool:
         """Whether training needs the gradient of the output of layer `name`, or of "images".
 
-        It does if that layer, or any layer before it, has trained parameters.
+        It does if that layer, or any layer before it, has trained parameters that are not frozen.
+        Outputs need one even if they are frozen: that of their loss.
         """
         return name in self._with_gradient
 
@@ -134,10 +146,12 @@ class Network:
         """Operations of one image's forward pass and both backward passes.
 
         A layer costs its forward operations three times (forward, gradient of its input, gradient
-        of its weights), but only twice where its input needs no gradient.
+        of its weights), but only twice where its input needs no gradient, and once where its output
+        needs none.
         """
         return sum(
-            self._flops(layer) * (3 if self.needs_gradient(self.inputs_of(layer)[0]) else 2)
+            self._flops(layer)
+            * (1 + sum(map(self.needs_gradient, (layer.name, self.inputs_of(layer)[0]))))
             for layer in self.layers
         )
 

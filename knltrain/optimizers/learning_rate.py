@@ -1,7 +1,7 @@
 """The learning rate of a step: Caffe's policies (sgd_solver.cpp, GetLearningRate) and cosine.
 
 In the formulas `step` is t, counted from 0, and `total_steps` T. A worker may go past T, see
-`exchange.termination`: `poly` and `cosine` stay at 0 from there on, the others continue to decay.
+`exchange.termination`: `poly` and `cosine` stay at 0 from there on, the others go on.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ _LARGEST_EXPONENT = 700.0
 def learning_rate_at(config: LearningRateConfig, step: int, total_steps: int) -> float:
     """η of `step` (0 for the first) in a run of `total_steps`.
 
-    During the first `warmup_steps` the rate rises linearly from `warmup_start` to the policy's
-    own rate: start + (policy(t) - start) t / warmup_steps.
+    During the first `warmup_steps` the rate is start + (target - start) t / warmup_steps, with the
+    `warmup_start` and, by `warmup_target`, the policy's own rate at t or the base rate. The latter
+    is Intel Caffe's rule: after the warm-up the rate may jump to that of the policy.
     """
-    rate = _POLICIES[config.policy](config, step, total_steps)
     if step >= config.warmup_steps:
-        return rate
-    start = config.warmup_start
-    return start + (rate - start) * step / config.warmup_steps
+        return _POLICIES[config.policy](config, step, total_steps)
+    start, target = config.warmup_start, config.base
+    if config.warmup_target == "policy":
+        target = _POLICIES[config.policy](config, step, total_steps)
+    return start + (target - start) * step / config.warmup_steps
 
 
 def _fixed(config: LearningRateConfig, _step: int, _total_steps: int) -> float:
@@ -46,6 +48,12 @@ def _multistep(config: LearningRateConfig, step: int, _total_steps: int) -> floa
     return config.base * math.pow(_given(config.gamma), drops)
 
 
+def _piecewise(config: LearningRateConfig, step: int, _total_steps: int) -> float:
+    """base before the first of step_values, then the rate of the last that is ≤ t."""
+    begun = sum(value <= step for value in _given(config.step_values))
+    return (config.base, *_given(config.step_rates))[begun]
+
+
 def _exp(config: LearningRateConfig, step: int, _total_steps: int) -> float:
     """base γ^t."""
     return config.base * math.pow(_given(config.gamma), step)
@@ -62,8 +70,8 @@ def _poly(config: LearningRateConfig, step: int, total_steps: int) -> float:
 
 
 def _sigmoid(config: LearningRateConfig, step: int, _total_steps: int) -> float:
-    """base / (1 + exp(-γ (t - step_size))); falling, so γ is written as its magnitude."""
-    fall = _given(config.gamma) * (step - _given(config.step_size))
+    """base / (1 + exp(-γ (t - step_size))): rises with γ > 0, falls with γ < 0."""
+    fall = -_given(config.gamma) * (step - _given(config.step_size))
     return config.base / (1 + math.exp(min(fall, _LARGEST_EXPONENT)))
 
 
@@ -82,6 +90,7 @@ _POLICIES = {
     "fixed": _fixed,
     "step": _step,
     "multistep": _multistep,
+    "piecewise": _piecewise,
     "exp": _exp,
     "inv": _inv,
     "poly": _poly,

@@ -1,4 +1,7 @@
-"""Converts a network's parameter groups to those of the optimizers' kernels."""
+"""Converts a network's parameter groups to those of the optimizers' kernels.
+
+Frozen parameters become statistics of momentum 0: they do not move, and count in no norm.
+"""
 
 from __future__ import annotations
 
@@ -54,5 +57,11 @@ def _numbered(
         bounds=np.array([*starts, size], np.int64),
         rates=np.array(rates, np.float32),
         decays=np.array(decays, np.float32),
-        statistics=np.array([math.nan if m is None else m for m in statistics], np.float32),
+        statistics=np.array(
+            [
+                momentum if momentum is not None else 0.0 if rate == 0 else math.nan
+                for momentum, rate in zip(statistics, rates, strict=True)
+            ],
+            np.float32,
+        ),
     )

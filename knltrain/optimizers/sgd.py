@@ -15,13 +15,15 @@ from vectorized_ops.parameter_groups import ParameterGroups
 # (parameters, gradient, velocity, learning_rate)
 VelocityUpdate: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, float], None]
 
-# (groups, clipping, momentum, nesterov)
-SGDKernel: TypeAlias = Callable[[ParameterGroups, Clipping, float, bool], VelocityUpdate]
+# (groups, clipping, momentum, nesterov, l1)
+SGDKernel: TypeAlias = Callable[[ParameterGroups, Clipping, float, bool, bool], VelocityUpdate]
 
 
 @final
 class SGD(Optimizer):
     """v = μ v + η (g + λ w), then w -= v; with `nesterov` w -= (1 + μ) v_new - μ v_old.
+
+    With `l1` λ sign(w) takes the place of λ w.
 
     μ is the momentum, λ the weight decay, η the learning rate, which stands inside v as in Caffe
     (SGDSolver, NesterovSolver): a change of η does not change steps already taken into v.
@@ -37,10 +39,11 @@ class SGD(Optimizer):
         nesterov: bool,
         clipping: Clipping,
         kernel: SGDKernel,
+        l1: bool = False,
     ) -> None:
         numbered = numbered_groups(groups, weight_decay)
         self._velocity = aligned_zeros(numbered.size)
-        self._update = kernel(numbered, clipping, momentum, nesterov)
+        self._update = kernel(numbered, clipping, momentum, nesterov, l1)
 
     @property
     def state(self) -> dict[str, StateArray]:

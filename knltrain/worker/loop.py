@@ -84,7 +84,7 @@ class Worker:
     @property
     def images_done(self) -> int:
         """Training images that all workers together have taken, as far as this one knows."""
-        return sum(self.progress.worker_steps) * self.batches.images_per_worker
+        return sum(self.progress.worker_steps) * self.batches.images_per_step
 
     def run(self) -> RunResult | None:
         """Train until the run is at `total_steps`; collective over all workers of the run.

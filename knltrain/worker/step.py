@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import final
 
-from knltrain.backends.backend import Backend
+from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.clocks import Clocks
 from knltrain.data.dataset import Batch
 from knltrain.data.order import ShardedBatches
@@ -14,6 +14,7 @@ from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.worker import synchronisation
+from knltrain.worker.gradient_sum import GradientSum
 
 
 @final
@@ -36,6 +37,8 @@ class TrainingStep:
     ) -> None:
         self._batches = batches
         self._batch = Batch.allocate(batches.images_per_worker, image_shape)
+        several = batches.iter_size > 1
+        self._sum = GradientSum(strategy.gradient.size, batches.iter_size) if several else None
         self._backend = backend
         self._optimizer = optimizer
         self._learning_rate = learning_rate
@@ -84,13 +87,27 @@ class TrainingStep:
         part.team.clocks.clear()
 
     def _loss_and_gradient(self, step: int) -> float:
+        """Mean loss and gradient of the batches of a step."""
+        if self._sum is None:
+            return self._of_batch(step, 0, self._strategy.gradient_done_from)
+        gradient, losses = self._strategy.gradient, 0.0
+        self._sum.begin()
+        for number in range(self._batches.iter_size - 1):
+            losses += self._of_batch(step, number, nobody_waits)
+            with self._clocks.gradient:
+                self._sum.add(gradient)
+        complete = self._sum.completing(gradient, self._strategy.gradient_done_from)
+        losses += self._of_batch(step, self._batches.iter_size - 1, complete)
+        with self._clocks.gradient:
+            complete(0)
+        return losses / self._batches.iter_size
+
+    def _of_batch(self, step: int, number: int, ready: Ready) -> float:
         part, backend, batch = self._strategy, self._backend, self._batch
         with self._clocks.batch:
-            self._batches.fill(step, batch)
+            self._batches.fill(step, batch, number)
         with self._clocks.gradient:
-            loss = backend.loss_and_gradient(
-                batch, part.parameters, part.gradient, part.gradient_done_from
-            )
+            loss = backend.loss_and_gradient(batch, part.parameters, part.gradient, ready)
         if not math.isfinite(loss):
             raise NonFiniteLoss(step, backend.first_non_finite(batch, part.parameters))
         return loss

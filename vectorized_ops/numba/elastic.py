@@ -93,6 +93,31 @@ synchronous_sum = _one_for_all(mean=False)
 
 
 @kernel
+def synchronous_model_average(locals_: FloatArray, center: FloatArray) -> None:
+    """Set center and all P locals to the mean of the locals, by differences from the first.
+
+    As ``vectorized_ops.reference.elastic.synchronous_model_average``, to the same bits. Arguments
+    and errors are those of `synchronous_average`.
+    """
+    check_shapes(locals_, center)
+    workers = np.float32(locals_.shape[0])
+    for begin in range(0, center.shape[0], _BLOCK):
+        middle = center[begin : begin + _BLOCK]
+        first = row(locals_, 0)[begin : begin + _BLOCK]
+        middle[:] = 0
+        for worker in range(1, locals_.shape[0]):
+            local = row(locals_, worker)[begin : begin + _BLOCK]
+            for i in range(middle.shape[0]):
+                middle[i] += local[i] - first[i]
+        for i in range(middle.shape[0]):
+            middle[i] = first[i] + middle[i] / workers
+        for worker in range(locals_.shape[0]):
+            local = row(locals_, worker)[begin : begin + _BLOCK]
+            for i in range(middle.shape[0]):
+                local[i] = middle[i]
+
+
+@kernel
 def elastic_update(local: FloatArray, center: FloatArray, moving_rate: float) -> None:
     """Pull one local and the center towards each other: e = α (local − center) goes over.
 

@@ -46,9 +46,9 @@ def synchronous_outer_step(
         for worker in range(locals_.shape[0]):
             local = row(locals_, worker)[begin : begin + _BLOCK]
             for i in range(middle.shape[0]):
-                total[i] += local[i]
+                total[i] += local[i] - middle[i]
         for i in range(middle.shape[0]):
-            difference = total[i] / workers - middle[i]
+            difference = total[i] / workers
             faster = kept * speed[i] + gained * difference
             speed[i] = faster
             middle[i] += by_velocity * faster + directly * difference

@@ -13,6 +13,7 @@ from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.clipping import GradientScale, within
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.regularisation import regularised
 from vectorized_ops.parameter_groups import ParameterGroups
 
 LINE = 16
@@ -27,9 +28,15 @@ class SGDUpdate:
     """
 
     def __init__(
-        self, groups: ParameterGroups, clipping: Clipping, momentum: float, nesterov: bool
+        self,
+        groups: ParameterGroups,
+        clipping: Clipping,
+        momentum: float,
+        nesterov: bool,
+        l1: bool = False,
     ) -> None:
         self._groups = groups
+        self._l1 = l1
         self._scale = GradientScale(groups, clipping)
         self._bound = clipping.value
         self._momentum = momentum
@@ -43,7 +50,7 @@ class SGDUpdate:
         groups.check(parameters, gradient, velocity)
         move(
             parameters, gradient, velocity, groups, groups.rates, learning_rate,
-            self._momentum, self._nesterov, self._scale.of(gradient), self._bound,
+            self._momentum, self._nesterov, self._scale.of(gradient), self._bound, self._l1,
         )  # fmt: skip
 
 
@@ -58,6 +65,7 @@ def move(
     nesterov: bool,
     scale: float,
     bound: float,
+    l1: bool = False,
 ) -> None:
     """Take the step of `SGDUpdate` with `rates` float32 (S,) in place of those of `groups`.
 
@@ -69,7 +77,7 @@ def move(
     which(
         parameters, gradient, velocity,
         groups.bounds, rates, groups.decays, groups.statistics, float(learning_rate),
-        np.float32(momentum), nesterov, np.float32(scale), np.float32(bound), 0, threads,
+        np.float32(momentum), nesterov, np.float32(scale), np.float32(bound), l1, 0, threads,
     )  # fmt: skip
 
 
@@ -87,6 +95,7 @@ def _move_share(
     nesterov: bool,
     scale: Any,
     bound: Any,
+    l1: bool,
     thread: int,
     threads: int,
 ) -> None:
@@ -100,7 +109,7 @@ def _move_share(
         w, g, v = parameters[start:stop], gradient[start:stop], velocity[start:stop]
         if math.isnan(statistics[s]):
             rate = np.float32(learning_rate * rates[s])
-            _descend(w, g, v, rate, decays[s], momentum, nesterov, scale, bound)
+            _descend(w, g, v, rate, decays[s], momentum, nesterov, scale, bound, l1)
         else:
             follow(w, g, statistics[s])
         start = stop
@@ -121,13 +130,14 @@ def _move(
     nesterov: bool,
     scale: Any,
     bound: Any,
+    l1: bool,
     first: int,
     threads: int,
 ) -> None:
     for thread in numba.prange(first, threads):
         _move_share(
             parameters, gradient, velocity, bounds, rates, decays, statistics,
-            learning_rate, momentum, nesterov, scale, bound, thread, threads,
+            learning_rate, momentum, nesterov, scale, bound, l1, thread, threads,
         )  # fmt: skip
 
 
@@ -142,11 +152,12 @@ def _descend(
     nesterov: bool,
     scale: Any,
     bound: Any,
+    l1: bool,
 ) -> None:
     for i in range(len(parameters)):
         clipped = scale * within(gradient[i], bound)
         before = velocity[i]
-        after = momentum * before + rate * (clipped + decay * parameters[i])
+        after = momentum * before + rate * regularised(clipped, parameters[i], decay, l1)
         velocity[i] = after
         if nesterov:
             parameters[i] -= (np.float32(1.0) + momentum) * after - momentum * before
@@ -169,6 +180,8 @@ def segment_of(place: int, bounds: Any) -> int:
 
 @kernel
 def follow(statistics: Any, gradient: Any, momentum: Any) -> None:
-    """Move running statistics: w' = w - momentum * g."""
+    """Move running statistics: w' = w - momentum * g; with momentum 0 g is not read."""
+    if momentum == 0:
+        return
     for i in range(len(statistics)):
         statistics[i] -= momentum * gradient[i]

@@ -12,6 +12,7 @@ from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.parameter_groups import ParameterGroups
 from vectorized_ops.reference.clipping import clipped
+from vectorized_ops.reference.sgd import follow
 
 
 @final
@@ -61,7 +62,7 @@ class AdamWUpdate:
             at = slice(start, stop)
             w, g, m, v = parameters[at], gradient[at], first[at], second[at]
             if not groups.ordinary[s]:
-                w -= groups.statistics[s] * g
+                follow(w, g, groups.statistics[s])
                 continue
             m[...] = keep1 * m + take1 * g
             v[...] = keep2 * v + take2 * (g * g)

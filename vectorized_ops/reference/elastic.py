@@ -37,6 +37,21 @@ def synchronous_average(locals_: npt.NDArray[np.float32], center: npt.NDArray[np
     locals_[:] = center
 
 
+def synchronous_model_average(
+    locals_: npt.NDArray[np.float32], center: npt.NDArray[np.float32]
+) -> None:
+    """As `synchronous_average`, by differences from the first local: equal values stay as they are.
+
+    Otherwise what no worker has moved, such as frozen parameters, would be off by a rounding error
+    after each exchange of four workers or more.
+    """
+    first, total = locals_[0].copy(), np.zeros_like(center)
+    for local in locals_[1:]:
+        total += local - first
+    center[:] = first + total / np.float32(len(locals_))
+    locals_[:] = center
+
+
 def synchronous_sum(locals_: npt.NDArray[np.float32], center: npt.NDArray[np.float32]) -> None:
     """Set the center and all P locals to the sum of the locals, added in rank order.
 

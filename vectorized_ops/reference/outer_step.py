@@ -18,7 +18,7 @@ def synchronous_outer_step(
 ) -> None:
     """Move the center by what all locals have moved by, and set all locals to it.
 
-    With d = mean of the locals − center, the locals added in rank order:
+    With d = mean of (local − center), added in rank order, so that equal values stay as they are:
 
         velocity <- decay velocity + gain d;  center <- center + velocity_rate velocity + rate d
 
@@ -26,8 +26,8 @@ def synchronous_outer_step(
     """
     total = np.zeros_like(center)
     for local in locals_:
-        total += local
-    difference = total / np.float32(len(locals_)) - center
+        total += local - center
+    difference = total / np.float32(len(locals_))
     velocity[:] = np.float32(decay) * velocity + np.float32(gain) * difference
     center += np.float32(velocity_rate) * velocity + np.float32(rate) * difference
     locals_[:] = center

@@ -44,7 +44,7 @@ class CpuBackend(Backend):
     ) -> None:
         check_micro_batch(network, batch, micro_batch)
         self._network, self._batch, self._threads = network, batch, threads
-        self._gaps = _gaps(network)
+        self._gaps, self._frozen = _gaps(network), _without_gradient(network)
         self._views = ViewCache(self._named)
         try:
             self._operations = operations(implementation, winograd)
@@ -69,6 +69,8 @@ class CpuBackend(Backend):
         self._check(batch)
         views = self._views.of(parameters), self._views.of(gradient)
         gradient[self._gaps] = 0
+        for part in self._frozen:
+            gradient[part] = 0
         return self._passes.loss_and_gradient(batch, views[0], gradient, views[1], ready)
 
     def rehearse(self, batch: Batch, parameters: FloatArray, gradient: FloatArray) -> None:
@@ -131,3 +133,12 @@ def _gaps(network: Network) -> npt.NDArray[np.intp]:
     for spec in network.parameters:
         between[spec.offset : spec.offset + spec.size] = False
     return np.flatnonzero(between)
+
+
+def _without_gradient(network: Network) -> list[slice]:
+    """Return the frozen parameters whose gradient no stage computes."""
+    return [
+        slice(spec.offset, spec.offset + spec.size)
+        for spec in network.parameters
+        if not network.needs_gradient(spec.layer)
+    ]

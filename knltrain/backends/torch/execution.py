@@ -41,7 +41,7 @@ class EagerExecution(Execution):
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._trained = [spec.name for spec in network.parameters if not spec.is_statistic]
+        self._trained = [spec for spec in network.parameters if not spec.is_statistic]
         self._modules = ViewCache(self._as_module)
 
     def module_of(self, parameters: FloatArray) -> NetworkModule:
@@ -50,8 +50,8 @@ class EagerExecution(Execution):
 
     def backward(self, loss: torch.Tensor, module: NetworkModule, gradients: Tensors) -> None:
         """Let PyTorch add to `gradients` themselves."""
-        for name, parameter in zip(self._trained, module.parameters(), strict=True):
-            parameter.grad = gradients[name]
+        for spec, parameter in zip(self._trained, module.parameters(), strict=True):
+            parameter.grad = None if spec.is_frozen else gradients[spec.name]
         loss.backward()  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
@@ -59,4 +59,7 @@ class EagerExecution(Execution):
         self._modules.clear()
 
     def _as_module(self, parameters: FloatArray) -> NetworkModule:
-        return to_torch(self._network, ParameterVector(self._network, parameters))
+        module = to_torch(self._network, ParameterVector(self._network, parameters))
+        for spec, parameter in zip(self._trained, module.parameters(), strict=True):
+            parameter.requires_grad_(not spec.is_frozen)
+        return module

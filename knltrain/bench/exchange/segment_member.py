@@ -32,7 +32,7 @@ class _Locals(HeldVectors):
         workers = transports[0].workers
         self._transports = transports
         self._elastic = EASGD(MOVING_RATE, elastic)
-        average = ModelAveraging(workers, elastic.synchronous_average)
+        average = ModelAveraging(workers, elastic.synchronous_model_average)
         # Elastic averaging needs no contribution: any vector of the right size will do.
         self._unused = [np.broadcast_to(np.float32(0), each.local.shape) for each in transports]
         self.operations = {

@@ -45,9 +45,10 @@ class ModelAveraging(DifferenceRule):
     equal to the last bit. With one worker it changes only the center.
 
     ``kernel`` does one exchange of all workers on one stripe:
-    ``vectorized_ops.<implementation>.elastic.synchronous_average``. `contribute`, `absorb` and
-    `follow` move the center by differences, Σ_i (local_i − center) / P. So they reach the mean up
-    to a rounding error relative to the old center; `synchronise` adds up the locals themselves.
+    ``vectorized_ops.<implementation>.elastic.synchronous_model_average``. `contribute`, `absorb`
+    and `follow` move the center by differences, Σ_i (local_i − center) / P. So they reach the mean
+    up to a rounding error relative to the old center; `synchronise` adds up differences from the
+    first local.
     Raises ConfigError for less than one worker.
     """
 

@@ -23,6 +23,9 @@ class ElasticKernels(Protocol):
     def synchronous_average(self, locals_: FloatArray, center: FloatArray, /) -> None:
         """Set all locals and the center to the mean of the locals."""
 
+    def synchronous_model_average(self, locals_: FloatArray, center: FloatArray, /) -> None:
+        """Set all to the mean of the locals; where these are equal they stay."""
+
     def synchronous_sum(self, locals_: FloatArray, center: FloatArray, /) -> None:
         """Set all locals and the center to the sum of the locals."""
 

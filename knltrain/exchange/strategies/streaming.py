@@ -93,6 +93,7 @@ class StreamingStrategy(BackgroundStrategy):
     def _mix(self, fragment: slice) -> None:
         self._await_exchange()
         local: FloatArray = self.transport.local[fragment]
-        share = np.float32(self._stream.mixing)
-        local *= share
-        local += (1 - share) * self.transport.center[fragment]
+        center = self.transport.center[fragment]
+        local -= center  # by the difference: equal values stay as they are
+        local *= np.float32(self._stream.mixing)
+        local += center

@@ -75,6 +75,13 @@ class ParameterSpec:
         return self.statistic_momentum is not None
 
     @property
+    def is_frozen(self) -> bool:
+        """Whether it never changes, for its learning rate or statistic momentum is 0."""
+        if self.statistic_momentum is not None:
+            return self.statistic_momentum == 0
+        return self.learning_rate_multiplier == 0
+
+    @property
     def layer(self) -> str:
         """Name of the layer that it belongs to."""
         return self.name.rpartition(".")[0]

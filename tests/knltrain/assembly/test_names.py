@@ -22,7 +22,7 @@ from knltrain.assembly.names import (
 )
 from knltrain.communication.internode.collective import OneNode
 from knltrain.communication.internode.wire import CompressedCollective
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, NetworkError
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,8 @@ def test_kernels_beside_the_network_follow_the_implementation(
     chosen = config(backend__implementation=implementation, optimizer__name=name)
     optimizer = build_optimizer(chosen, build_network(chosen))
     method = build_method(chosen, 1)
-    assert optimizer._update.__module__ == f"vectorized_ops.{kernels}.{name}"
+    file = name if name in ("sgd", "lars", "adamw") else "adaptive"
+    assert optimizer._update.__module__ == f"vectorized_ops.{kernels}.{file}"
     assert method.rule._kernels.__name__ == f"vectorized_ops.{kernels}.elastic"
 
 
@@ -124,3 +125,20 @@ def test_share_of_the_largest_is_a_hundredth_unless_told_otherwise(config):
     for chosen, share in (({}, 0.01), ({"exchange__wire_top_share": 0.25}, 0.25)):
         made = build_wire_format(config(exchange__wire_format="top_k", **chosen), 80_000)
         assert made.bytes_for(80_000) == 8 * 80_000 * share
+
+
+def test_network_has_the_multipliers_and_frozen_layers_of_the_configuration(config):
+    chosen = config(
+        network__frozen=["conv1*"],
+        network__multipliers=[{"pattern": "*.bias", "learning_rate": 2.0, "weight_decay": 0.0}],
+    )
+    factors = {
+        spec.name: (spec.learning_rate_multiplier, spec.decay_multiplier)
+        for spec in build_network(chosen).parameters
+    }
+    assert factors["conv1.weights"] == (0, 1)
+    assert factors["conv2.weights"] == (1, 1)
+    plain = {spec.name: spec for spec in build_network(config()).parameters}
+    assert factors["conv2.bias"] == (2 * plain["conv2.bias"].learning_rate_multiplier, 0)
+    with pytest.raises(NetworkError, match=r"in network.frozen 'cnov1'.*did you mean 'conv1'"):
+        build_network(config(network__frozen=["cnov1"]))

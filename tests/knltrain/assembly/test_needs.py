@@ -48,6 +48,16 @@ def test_an_optimizer_with_two_moments_needs_a_vector_more():
     assert set(MOMENTS) == set(OPTIMIZER_DEFAULTS)
 
 
+def test_several_batches_per_step_need_a_vector_for_their_sum():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    dataset = Dataset("none", images(10), images(5), 3)
+    one, two, three = (
+        memory_needs(network, dataset, 7, iter_size=number)[0].bytes for number in (1, 2, 3)
+    )
+    assert two - one == 4 * network.packed_size
+    assert three == two
+
+
 def test_images_with_a_border_are_counted_beside_those_that_were_loaded():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
     needs = memory_needs(network, Dataset("none", images(10), images(5), 3), 7, shift_pixels=1)

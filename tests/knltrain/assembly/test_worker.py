@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from knltrain.assembly import names
+from knltrain.assembly.whole_run import starting_parameters
 from knltrain.checkpoint import latest_checkpoint, load_checkpoint
 from knltrain.clocks import BESIDES, COSTS
 from knltrain.config.methods import METHODS
@@ -98,6 +99,89 @@ def test_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, run, t
     results = [json.loads((folder / "result.json").read_text()) for folder in (whole, stopped)]
     assert results[0]["test_accuracy"] == results[1]["test_accuracy"]
     assert results[0]["test_loss"] == results[1]["test_loss"]
+
+
+def frozen_and_trained(config, run, folder, **changes):
+    """Largest change of the frozen conv1, and of the rest, in locals and model of a short run."""
+    chosen = config(
+        network__frozen=["conv1"],
+        train__steps=6,
+        evaluation__every_epochs=0.0,
+        **changes,
+    )
+    network = names.build_network(chosen)
+    before = starting_parameters(chosen, network).packed
+    size = next(spec.offset for spec in network.parameters if spec.layer != "conv1")
+    assert size > 0
+    parameters, model, *_ = run(chosen, folder)
+    moved = [np.abs(each - before) for each in (parameters, model)]
+    return max(each[:size].max() for each in moved), min(each[size:].max() for each in moved)
+
+
+@pytest.mark.parametrize("method", OF_ONE)
+def test_no_exchange_moves_frozen_layers(config, run, tmp_path, method):
+    facts, options = METHODS[method], {}
+    if "communication_period" in facts.exchange:
+        options["exchange__communication_period"] = 4
+    if "mixing" in facts.reads:
+        options |= {"exchange__mixing": 0.3, "exchange__delay_steps": 0}
+    frozen, trained = frozen_and_trained(config, run, tmp_path, exchange__method=method, **options)
+    assert frozen == 0
+    assert trained > 0
+
+
+@pytest.mark.parametrize("method", [name for name in OF_ONE if name != "caffegpi"])
+def test_every_method_takes_another_optimizer(config, run, tmp_path, method):
+    chosen = {"train__steps": 1, "evaluation__every_epochs": 0.0, "optimizer__weight_decay": 0.0}
+    found = []
+    for name in ("adam", "adagrad"):
+        folder = tmp_path / name
+        folder.mkdir()
+        settings = config(exchange__method=method, optimizer__name=name, **chosen)
+        parameters, *_ = run(settings, folder)
+        before = starting_parameters(settings, names.build_network(settings)).packed
+        found.append(np.abs(parameters - before).max())
+    # A first step is the rate, 0.01, in each value; an exchange takes back a share of it.
+    assert all(0.007 < each < 0.0101 for each in found)
+
+
+@pytest.mark.parametrize("name", names.OPTIMIZERS)
+def test_no_optimizer_moves_frozen_layers(config, run, tmp_path, name):
+    frozen, trained = frozen_and_trained(
+        config,
+        run,
+        tmp_path,
+        optimizer__name=name,
+        optimizer__weight_decay=0.1,
+        optimizer__clip_norm=0.5,
+    )
+    assert frozen == 0
+    assert trained > 0
+
+
+@pytest.mark.parametrize("method", ["sync_easgd3", "sync_sgd", "layerwise_sgd"])
+def test_steps_of_several_batches_resume_to_the_bits_of_a_run_that_never_stopped(
+    config, run, tmp_path, method
+):
+    chosen = config(
+        exchange__method=method,
+        train__batch=8,
+        train__iter_size=2,
+        train__steps=4,
+        checkpoint__every_epochs=0.5,
+        checkpoint__keep=9,
+        evaluation__every_epochs=0.0,
+    )
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    expected = run(chosen, whole)
+    with pytest.raises(KeyboardInterrupt):
+        run(chosen, stopped, observers=[StopsAfter(3)])
+    for found, wanted in zip(run(chosen, stopped, resume=True), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    records = read_metrics(whole / "metrics-0.jsonl")
+    assert [each["epoch"] for each in records if each["kind"] == "train"][-1] == 2
 
 
 @pytest.mark.parametrize("name", names.OPTIMIZERS)

@@ -74,7 +74,7 @@ def test_all_wrong_keys_are_reported_at_once(refusal: Refusal) -> None:
 
 def test_missing_key_is_named_with_its_meaning(refusal: Refusal) -> None:
     message = refusal("train.batch=")
-    assert "train.batch is missing: images per step over all workers" in message
+    assert "train.batch is missing: images per batch over all workers" in message
 
 
 def test_missing_table_is_named(refusal: Refusal, smallest: str) -> None:

@@ -14,6 +14,8 @@ from knltrain.config.tables import OPTIMIZER_DEFAULTS
 Load = Callable[..., RunConfig]
 Refusal = Callable[..., str]
 
+NO_DECAY = {"weight_decay": 0.0, "regularisation": "l2"}
+
 
 def test_smallest_description_gets_the_documented_defaults(load: Load) -> None:
     config = load()
@@ -68,6 +70,7 @@ def test_neither_steps_nor_epochs_is_refused(refusal: Refusal, smallest: str) ->
     [
         ("step", "gamma and step_size"),
         ("multistep", "gamma and step_values"),
+        ("piecewise", "step_rates and step_values"),
         ("exp", "gamma"),
         ("inv", "gamma and power"),
         ("poly", "power"),
@@ -84,6 +87,36 @@ def test_policy_with_a_key_that_it_does_not_read_is_refused(refusal: Refusal) ->
     assert message.endswith("policy 'cosine' does not read gamma")
 
 
+def test_every_step_value_has_its_rate(refusal: Refusal) -> None:
+    message = refusal(
+        "learning_rate.policy=piecewise",
+        "learning_rate.step_values=[10, 20]",
+        "learning_rate.step_rates=[0.1]",
+    )
+    assert "1 step_rates for 2 step_values: expected one for each" in message
+
+
+@pytest.mark.parametrize(
+    ("policy", "keys", "gamma", "wanted"),
+    [
+        ("exp", (), "-0.5", "a number above 0"),
+        ("exp", (), "0.0", "a number above 0"),
+        ("sigmoid", ("learning_rate.step_size=5",), "0.0", "another number than 0"),
+    ],
+)
+def test_only_a_sigmoid_may_have_a_gamma_below_0(
+    policy: str, keys: tuple[str, ...], gamma: str, wanted: str, refusal: Refusal, load: Load
+) -> None:
+    message = refusal(f"learning_rate.policy={policy}", f"learning_rate.gamma={gamma}", *keys)
+    assert message.endswith(f"gamma = {gamma} with policy '{policy}': expected {wanted}")
+    falling = (
+        "learning_rate.policy=sigmoid",
+        "learning_rate.gamma=-0.5",
+        "learning_rate.step_size=5",
+    )
+    assert load(*falling).learning_rate.gamma == -0.5
+
+
 def test_step_values_that_do_not_rise_are_refused(refusal: Refusal) -> None:
     message = refusal(
         "learning_rate.policy=multistep",
@@ -96,9 +129,16 @@ def test_step_values_that_do_not_rise_are_refused(refusal: Refusal) -> None:
 @pytest.mark.parametrize(
     ("name", "defaults"),
     [
-        ("sgd", {"momentum": 0.9, "weight_decay": 0.0, "nesterov": False}),
+        (
+            "sgd",
+            {"momentum": 0.9, "weight_decay": 0.0, "regularisation": "l2", "nesterov": False},
+        ),
         ("lars", {"momentum": 0.9, "weight_decay": 0.0, "trust_coefficient": 0.001}),
         ("adamw", {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0}),
+        ("adam", {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **NO_DECAY}),
+        ("adagrad", {"epsilon": 1e-8, **NO_DECAY}),
+        ("rmsprop", {"rho": 0.99, "epsilon": 1e-8, **NO_DECAY}),
+        ("adadelta", {"rho": 0.95, "epsilon": 1e-6, **NO_DECAY}),
     ],
 )
 def test_optimizer_gets_the_defaults_of_its_name_and_no_others(
@@ -128,6 +168,10 @@ def test_every_optimizer_may_clip_its_gradient(name: str, load: Load) -> None:
         ("lars", "epsilon", "0.1"),
         ("adamw", "momentum", "0.9"),
         ("adamw", "nesterov", "true"),
+        ("adamw", "regularisation", "l1"),
+        ("lars", "regularisation", "l2"),
+        ("adam", "rho", "0.9"),
+        ("adagrad", "momentum", "0.9"),
     ],
 )
 def test_optimizer_with_a_key_that_it_does_not_read_is_refused(
@@ -203,3 +247,22 @@ def test_folders_may_begin_with_a_tilde(
     assert "'~nobody-at-all/a': no home folder is known for it" in message
     assert f"{key} = ''" in refusal(f'{key}=""')
     assert "expected a path, which has no NUL in it" in refusal(f'{key}="a\\u0000b"')
+
+
+def test_frozen_layers_and_multipliers_are_written_and_read_back(
+    load: Load, refusal: Refusal, smallest: str
+) -> None:
+    table = '[[network.multipliers]]\npattern = "fc*"\nlearning_rate = 10.0\n'
+    config = load("network.frozen=['conv1*', 'bn1']", text=f"{smallest}\n{table}")
+    assert config.network.frozen == ("conv1*", "bn1")
+    assert [each.weight_decay for each in config.network.multipliers] == [1.0]
+    assert load(text=to_toml(config)) == config
+    wrong = table.replace("10.0", "-1.0")
+    message = refusal(text=f"{smallest}\n{wrong}")
+    assert "network.multipliers[0].learning_rate = -1.0: expected to be greater than" in message
+    wrong = table.replace("learning_rate", "learning_rat")
+    message = refusal(text=f"{smallest}\n{wrong}")
+    assert "unknown key 'network.multipliers[0].learning_rat'" in message
+    assert message.endswith("did you mean 'network.multipliers.learning_rate'?")
+    message = refusal(text=f"{smallest}\n[[network.multipliers]]\n")
+    assert "network.multipliers[0].pattern is missing: layers, such as 'fc*'" in message

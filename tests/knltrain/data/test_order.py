@@ -160,3 +160,23 @@ def test_shifts_are_the_same_for_any_number_of_workers() -> None:
     for rank in range(2):
         ShardedBatches(images, 4, rank, 2, seed=5, shift_pixels=1).fill(3, half)
         assert np.array_equal(half.images_nhwc, alone.images_nhwc[2 * rank : 2 * rank + 2])
+
+
+def test_batches_of_a_step_follow_each_other_in_the_order_of_the_epoch() -> None:
+    images, seen = _images(50), list[int]()
+    batches = [ShardedBatches(images, 4, rank, 2, seed=5, iter_size=3) for rank in range(2)]
+    assert (batches[0].steps_per_epoch, batches[0].images_per_step) == (4, 6)
+    out, keys = Batch.allocate(2, (1, 1, 1)), set()
+    for step in range(5):
+        for number in range(3):
+            for each in batches:
+                each.fill(step, out, number)
+                seen += out.labels.tolist()
+                keys.add(int(out.key[0]))
+    assert seen == [*epoch_order(50, 5, 0)[:48].tolist(), *epoch_order(50, 5, 1)[:12].tolist()]
+    assert len(keys) == 5 * 3 * 2
+
+
+def test_a_step_of_more_images_than_there_are_is_refused() -> None:
+    with pytest.raises(DataError, match=r"a step of 5 times a batch of 12 .* train.iter_size"):
+        ShardedBatches(_images(50), 12, 0, 1, seed=5, iter_size=5)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense, Multipliers
 from knltrain.network.network import Network
+from knltrain.network.parameter_settings import ParameterSetting
 from knltrain.optimizers.parameter_groups import layers_of, numbered_groups
 
 NONE = np.nan
@@ -44,6 +47,17 @@ def test_every_parameter_is_a_layer_of_its_own_and_only_weights_are_adapted(
     assert found.decays.tolist() == [0.5, 0, 0, 0, 0, 0.5, 0]
     expected = np.float32([NONE, NONE, NONE, 0.25, 0.25, NONE, NONE])
     np.testing.assert_array_equal(found.statistics, expected)
+
+
+def test_frozen_parameters_are_statistics_that_stay(network: Network) -> None:
+    setting = ParameterSetting("network.frozen", "conv", Multipliers(0.0))
+    frozen = replace(network, settings=(setting,))
+    for found in (
+        numbered_groups(frozen.parameter_groups, 0.5),
+        layers_of(frozen.parameters, frozen.packed_size, 0.5)[0],
+    ):
+        assert found.statistics[0] == 0
+        assert np.isnan(found.statistics[-1])
 
 
 def test_last_group_ends_with_the_packed_vector(network: Network) -> None:

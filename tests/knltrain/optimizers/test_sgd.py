@@ -58,6 +58,18 @@ def test_steps_with_changing_learning_rate_are_caffe_s(
     np.testing.assert_allclose(parameters, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_rate_that_drops_does_not_change_steps_already_taken() -> None:
+    """By hand; PyTorch's form, with the rate outside of the velocity, ends at 0.84145."""
+    parameters, gradient = np.ones(SIZE, np.float32), np.full(SIZE, 0.5, np.float32)
+    optimizer = _sgd(0.9, 0.0)
+    for rate, expected in ((0.1, 0.95), (0.1, 0.855), (0.01, 0.7645)):
+        optimizer.step(parameters, gradient, rate)
+        np.testing.assert_allclose(parameters, expected, rtol=1e-6)
+    parameters = np.ones(SIZE, np.float32)
+    _sgd(0.9, 0.0, nesterov=True).step(parameters, gradient, 0.1)
+    np.testing.assert_allclose(parameters, 0.905, rtol=1e-6)
+
+
 def test_state_copied_into_a_new_optimizer_continues_the_run() -> None:
     parameters, *gradients = _vectors(1 + STEPS)
     first = _sgd(0.9, 0.1)

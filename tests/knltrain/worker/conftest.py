@@ -141,12 +141,16 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
         optimizer=None,
         termination="each",
         requests=None,
+        batch=12,
+        iter_size=1,
     ):
         transport = transport or Loopback(tiny_network.packed_size)
         return Worker(
             start=start or WorkerState(0, initial, initial, {}, {}),
             total_steps=steps,
-            batches=ShardedBatches(tiny_images, 12, transport.rank, transport.workers, seed=1),
+            batches=ShardedBatches(
+                tiny_images, batch, transport.rank, transport.workers, 1, iter_size=iter_size
+            ),
             image_shape=(1, 1, 3),
             backend=softmax_backend,
             optimizer=optimizer or plain_sgd(tiny_network.parameter_groups),

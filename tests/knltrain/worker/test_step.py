@@ -105,3 +105,34 @@ def test_abort_is_noticed_in_the_next_step_without_any_exchange(
     with pytest.raises(RunAborted):
         worker.run()
     assert recorder.moments[-1][:2] == ("step", 3)
+
+
+def test_a_step_of_several_batches_is_that_of_one_with_all_their_images(
+    make_worker, recorder, no_exchange
+):
+    found = []
+    for batch, iter_size in ((24, 1), (12, 2), (8, 3)):
+        worker = make_worker(no_exchange(), observers=[recorder], batch=batch, iter_size=iter_size)
+        worker.run()
+        losses = [moment[2] for moment in recorder.moments if moment[0] == "step"]
+        assert worker.images_done == 5 * 24
+        found.append((losses, worker.parameters.copy()))
+        recorder.moments.clear()
+    for losses, parameters in found[1:]:
+        np.testing.assert_allclose(losses, found[0][0], rtol=1e-5)
+        np.testing.assert_allclose(parameters, found[0][1], rtol=1e-4, atol=1e-6)
+
+
+def test_a_loss_that_is_not_finite_in_any_batch_of_a_step_ends_the_run(
+    make_worker, softmax_backend, easgd
+):
+    compute, calls = softmax_backend.loss_and_gradient, Counter()
+
+    def loss_and_gradient(*arguments):
+        calls["all"] += 1
+        # The rehearsal is call 1, step 1 has calls 4 and 5.
+        return float("inf") if calls["all"] == 4 else compute(*arguments)
+
+    softmax_backend.loss_and_gradient = loss_and_gradient
+    with pytest.raises(NonFiniteLoss, match="step 1: layer 'out'"):
+        make_worker(easgd(), steps=9, iter_size=2).run()

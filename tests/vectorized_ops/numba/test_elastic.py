@@ -17,8 +17,10 @@ PAIRS: list[tuple[Update, Update]] = [
         lambda locals_, center: reference.synchronous_elastic_update(locals_, center, 0.3),
     ),
     (elastic.synchronous_average, reference.synchronous_average),
+    (elastic.synchronous_model_average, reference.synchronous_model_average),
     (elastic.synchronous_sum, reference.synchronous_sum),
 ]
+NAMES = ["elastic", "average", "model average", "sum"]
 
 
 def random_rows(workers: int, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -28,7 +30,7 @@ def random_rows(workers: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     return wide[:, 3 : 3 + size], rng.standard_normal(size, np.float32)
 
 
-@pytest.mark.parametrize("compiled, plain", PAIRS, ids=["elastic", "average", "sum"])
+@pytest.mark.parametrize("compiled, plain", PAIRS, ids=NAMES)
 @pytest.mark.parametrize("size", [0, 1, 15, 17, 1023, 1024, 1025, 5000])
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_equals_reference_to_the_last_bit(
@@ -73,7 +75,7 @@ def test_local_of_another_length_is_refused() -> None:
             elastic.elastic_increment(*wrong, 0.1)
 
 
-@pytest.mark.parametrize("compiled", [pair[0] for pair in PAIRS], ids=["elastic", "average", "sum"])
+@pytest.mark.parametrize("compiled", [pair[0] for pair in PAIRS], ids=NAMES)
 def test_result_does_not_depend_on_where_stripes_are_cut(compiled: Update) -> None:
     locals_, center = random_rows(3, 4000)
     whole, whole_center = locals_.copy(), center.copy()
@@ -84,7 +86,7 @@ def test_result_does_not_depend_on_where_stripes_are_cut(compiled: Update) -> No
     assert np.array_equal(center, whole_center)
 
 
-@pytest.mark.parametrize("compiled", [pair[0] for pair in PAIRS], ids=["elastic", "average", "sum"])
+@pytest.mark.parametrize("compiled", [pair[0] for pair in PAIRS], ids=NAMES)
 def test_columns_outside_the_stripe_stay_untouched(compiled: Update) -> None:
     wide = np.full((2, 3000), 5.0, np.float32)
     wide[0, 100:2900] = 1.0

@@ -49,6 +49,7 @@ def vectors(size: int) -> list[np.ndarray]:
     STRETCHES,
     st.sampled_from([0.0, 0.9]),
     st.booleans(),
+    st.booleans(),
     st.sampled_from([math.inf, 1.5]),
     st.sampled_from([math.inf, 1.5]),
     st.sampled_from(THREADS),
@@ -58,6 +59,7 @@ def test_three_steps_follow_the_reference(
     groups: list[tuple[int, float, float, float]],
     momentum: float,
     nesterov: bool,
+    l1: bool,
     norm: float,
     value: float,
     threads: int,
@@ -65,8 +67,8 @@ def test_three_steps_follow_the_reference(
     numba.set_num_threads(threads)
     groups, clipping = parameter_groups_of(groups), Clipping(norm, value)
     found, expected = vectors(groups.size), vectors(groups.size)
-    update = SGDUpdate(groups, clipping, momentum, nesterov)
-    reference = Reference(groups, clipping, momentum, nesterov)
+    update = SGDUpdate(groups, clipping, momentum, nesterov, l1)
+    reference = Reference(groups, clipping, momentum, nesterov, l1)
     for learning_rate in (0.1, 0.1, 0.03):
         update(*found, learning_rate)
         reference(*expected, learning_rate)
@@ -115,7 +117,7 @@ def test_inner_loops_are_compiled_to_vector_instructions(
     if name == "follow":
         kernel(parameters, gradient, number)
     else:
-        kernel(parameters, gradient, velocity, *3 * [number], True, *2 * [number])
+        kernel(parameters, gradient, velocity, *3 * [number], True, *2 * [number], False)
     for assembly in assemblies(kernel):
         words = {word.removeprefix("v") for word in assembly.split()}
         assert {"mulps", "subps"} <= words

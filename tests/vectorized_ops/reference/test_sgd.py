@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -38,6 +40,14 @@ def test_steps_follow_caffe_element_by_element(nesterov: bool) -> None:
         w[5] -= 0.25 * float(gradient[5])
     assert_allclose(parameters, w, rtol=1e-5, atol=1e-6)
     assert_allclose(velocity, v, rtol=1e-5, atol=1e-6)
+
+
+def test_l1_pulls_all_but_zeros_by_the_same_amount() -> None:
+    parameters = np.array([4, -4, 0, 1, -1, 1], np.float32)
+    gradient, velocity = np.zeros(6, np.float32), np.zeros(6, np.float32)
+    groups = replace(SEGMENTS, decays=np.array([0.5, 0.25, 1], np.float32))
+    SGDUpdate(groups, Clipping(), 0.9, False, l1=True)(parameters, gradient, velocity, 0.5)
+    assert_array_equal(parameters, [3.75, -3.75, 0, 0.75, -0.75, 1])
 
 
 def test_statistics_move_by_their_own_momentum_alone() -> None:

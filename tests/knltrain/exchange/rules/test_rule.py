@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def kernels(request: pytest.FixtureRequest) -> Kernels:
 SYNCHRONOUS: dict[str, Callable[[Kernels, int], SynchronousRule]] = {
     "elastic": lambda kernels, workers: EASGD(0.9 / workers, kernels.elastic),
     "averaging": lambda kernels, workers: ModelAveraging(
-        workers, kernels.elastic.synchronous_average
+        workers, kernels.elastic.synchronous_model_average
     ),
     "sum": lambda kernels, workers: GradientSum(workers, kernels.elastic.synchronous_sum),
     "nesterov outer step": lambda kernels, workers: OuterStep(
@@ -103,6 +104,21 @@ def test_synchronise_equals_the_three_verbs(rule: SynchronousRule, workers: int)
     bound = 8 * ROUNDING * scale
     assert np.all(np.abs(center.astype(np.float64) - center_by_verbs) <= bound)
     assert np.all(np.abs(locals_.astype(np.float64) - by_verbs) <= bound)
+
+
+@pytest.mark.parametrize("workers", [*range(1, 10), 13])
+def test_values_that_are_equal_everywhere_stay(rule: SynchronousRule, workers: int) -> None:
+    """As those of frozen parameters; a plain mean of them has a rounding error."""
+    if isinstance(rule, GradientSum):
+        pytest.skip("a sum of gradients, which may be anything where parameters are frozen")
+    frozen = np.random.default_rng(1).standard_normal(SIZE, np.float32)
+    for exchange in (rule.synchronise, partial(exchange_by_verbs, rule)):
+        locals_, center = np.tile(frozen, (workers, 1)), frozen.copy()
+        kept = kept_by(rule)
+        for _ in range(2):
+            exchange(locals_, center, kept)
+        assert np.array_equal(center, frozen)
+        assert all(np.array_equal(local, frozen) for local in locals_)
 
 
 def test_exchange_by_stripes_equals_the_whole_to_the_last_bit(

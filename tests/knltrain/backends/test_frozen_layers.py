@@ -1,0 +1,78 @@
+"""Layers that are frozen cost no backward pass at the bottom, and change nothing for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from seam.graphs import ALEXNET, INCEPTION, OUTPUTS, RESIDUAL
+from seam.material import batch_of, direct, parameters_of
+
+from knltrain.backends.backend import Backend
+from knltrain.backends.torch.backend import TorchBackend
+from knltrain.network.layers import Dropout, Multipliers
+from knltrain.network.network import Network
+from knltrain.network.parameter_settings import ParameterSetting
+
+BACKENDS: dict[str, Callable[[Network], Backend]] = {
+    "torch": lambda network: TorchBackend(network, 20, 1),
+    "reference": lambda network: direct(network, 20, "reference"),
+    "numba": lambda network: direct(network, 20, "numba"),
+    "slices": lambda network: direct(network, 20, "reference", micro_batch=16),
+}
+FROZEN = {
+    "stem": (INCEPTION, ("stem*",)),
+    "a branch of a concatenation": (INCEPTION, ("stem*", "left*")),
+    "the middle": (INCEPTION, ("middle*",)),
+    "biases": (INCEPTION, ("*.bias",)),
+    "normalisation": (RESIDUAL, ("stem*", "a1*", "a2*")),
+    "a shift": (RESIDUAL, ("stem.shift",)),
+    "pooled": (ALEXNET, ("conv1", "conv2")),
+    "all but the last": (ALEXNET, ("conv*", "hidden")),
+}
+
+
+def _frozen(network: Network, patterns: tuple[str, ...]) -> Network:
+    settings = (ParameterSetting("network.frozen", each, Multipliers(0.0)) for each in patterns)
+    return replace(network, settings=tuple(settings))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("case", FROZEN)
+def test_loss_and_other_gradients_are_those_of_the_whole_network(name: str, case: str) -> None:
+    network, patterns = FROZEN[case]
+    if name == "slices" and network is RESIDUAL:
+        pytest.skip("a network that normalises takes its batch whole")
+    if name == "torch" and any(isinstance(layer, Dropout) for layer in network.layers):
+        pytest.skip("PyTorch's dropout has random numbers of its own")
+    batch, parameters = batch_of(network, 20), parameters_of(network)
+    found = []
+    for each in (network, _frozen(network, patterns)):
+        backend = BACKENDS[name](each)
+        gradient = np.full_like(parameters.packed, np.nan)
+        for _ in range(2):
+            loss = backend.loss_and_gradient(batch, parameters.packed, gradient)
+        found.append((loss, gradient, backend.evaluate(batch, parameters.packed)))
+        backend.close()
+    (loss, gradient, told), (other_loss, other, other_told) = found
+    assert other_loss == pytest.approx(loss, rel=1e-6)
+    assert other_told == pytest.approx(told, rel=1e-6)
+    assert np.isfinite(other).all()
+    for spec in _frozen(network, patterns).parameters:
+        if not spec.is_frozen:
+            place = slice(spec.offset, spec.offset + spec.size)
+            assert_allclose(other[place], gradient[place], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["torch", "reference", "numba"])
+def test_outputs_may_be_frozen_while_others_learn(name: str) -> None:
+    network = _frozen(OUTPUTS, ("stem*", "aside*"))
+    batch, parameters = batch_of(network, 20), parameters_of(network)
+    backend = BACKENDS[name](network)
+    gradient = np.full_like(parameters.packed, np.nan)
+    assert np.isfinite(backend.loss_and_gradient(batch, parameters.packed, gradient))
+    backend.close()
+    assert np.isfinite(gradient).all()
