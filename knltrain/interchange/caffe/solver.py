@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from knltrain.config.tables import OPTIMIZER_DEFAULTS, OptimizerConfig
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.interchange.caffe.message import Message
 from knltrain.interchange.caffe.net import CaffeNet
@@ -99,29 +98,16 @@ def _length(found: SolverSettings, net: CaffeNet) -> None:
         raise solver.error(
             solver.line, f"layer {net.source.kind} of its net says no batch_size: expected it"
         )
-    normalises = any(isinstance(each, BatchNormalisation) for each in net.network.layers)
-    if passes > 1 and normalises:
-        raise solver.error(
-            solver.line_of("iter_size") or solver.line,
-            f"iter_size: {passes} with BatchNorm, which is to normalise {batch} images at a time: "
-            "expected 1",
-        )
-    told = f"batch_size, line {net.source.line} of the net"
-    names = ["iter_size"] if passes > 1 else []
-    found.put("train.batch", batch * passes, *names, why=f"times {told}" if names else told)
-    if normalises:
+    found.put("train.batch", batch, why=f"batch_size, line {net.source.line} of the net")
+    if passes > 1:
+        found.put("train.iter_size", passes, "iter_size")
+    if any(isinstance(each, BatchNormalisation) for each in net.network.layers):
         found.put("workers", 1, why="BatchNorm normalises the whole batch")
 
 
 def _optimizer(found: SolverSettings, _net: CaffeNet) -> None:
     solver = found.solver
     kind = _type(solver)
-    if kind.optimizer not in OPTIMIZER_DEFAULTS:
-        raise solver.error(
-            solver.line_of("type") or solver.line_of("solver_type") or solver.line,
-            f"knltrain has no optimizer '{kind.optimizer}': expected one of "
-            f'{", ".join(OPTIMIZER_DEFAULTS)}, such as type: "SGD"',
-        )
     found.put("optimizer.name", kind.optimizer, "type")
     for key, value in kind.fixed.items():
         found.put(f"optimizer.{key}", value, "type")
@@ -139,17 +125,10 @@ def _optimizer(found: SolverSettings, _net: CaffeNet) -> None:
             unknown_name("regularization_type", form, _REGULARISATIONS),
         )
     if form != "L2" and decay:
-        if "regularisation" not in OptimizerConfig.model_fields:
-            raise solver.error(
-                solver.line_of("regularization_type") or solver.line,
-                f"regularization_type: '{form}' is not there: expected 'L2'",
-            )
         found.put("optimizer.regularisation", _REGULARISATIONS[form], "regularization_type")
-    limit, passes = solver.number("clip_gradients", -1.0), solver.whole("iter_size", 1)
+    limit = solver.number("clip_gradients", -1.0)
     if limit > 0:
-        # Caffe limits the sum of iter_size gradients, knltrain their mean.
-        names = ("clip_gradients", "iter_size")[: 1 + (passes > 1)]
-        found.put("optimizer.clip_norm", limit / passes, *names)
+        found.put("optimizer.clip_norm", limit, "clip_gradients")
 
 
 def _type(solver: Message) -> SolverType:
