@@ -30,13 +30,14 @@ _POLICIES: Final[dict[str, dict[str, str]]] = {
 
 _WITHOUT: Final = {
     "plateau": "expected multistep, with the steps at which it fell",
-    "multifixed": "expected multistep",
 }
 
 
 def rate_settings(solver: Message) -> list[RateSetting]:
     """The keys of a solver's learning rate; ConfigError for what ours cannot say."""
     base, name = solver.number("base_lr", 0.0), solver.text("lr_policy")
+    if name == "multifixed":
+        return [*_stages(solver), *_warmup(solver)]
     if not base > 0:
         raise solver.error(
             solver.line_of("base_lr") or solver.line, "base_lr: expected it, above 0"
@@ -79,4 +80,24 @@ def _warmup(solver: Message) -> list[RateSetting]:
         RateSetting("warmup_steps", steps, ("warmup_iter",)),
         RateSetting("warmup_start", start, ("warmup_start_lr",)),
         RateSetting("warmup_target", "base", ("warmup_iter",)),
+    ]
+
+
+def _stages(solver: Message) -> list[RateSetting]:
+    """Intel's multifixed: a stage's rate holds up to its last step, that of the last for ever."""
+    rates, ends = solver.numbers("stagelr"), solver.wholes("stageiter")
+    if not rates or len(rates) != len(ends) or not rates[0] > 0:
+        raise solver.error(
+            solver.line_of("stagelr") or solver.line_of("lr_policy") or solver.line,
+            f"lr_policy: 'multifixed' with {len(rates)} stagelr and {len(ends)} stageiter: "
+            "expected as many of both, the first rate above 0",
+        )
+    if len(rates) == 1:
+        return [RateSetting("base", rates[0], ("stagelr",)), RateSetting("policy", "fixed", ())]
+    begins = [end + 1 for end in ends[:-1]]
+    return [
+        RateSetting("base", rates[0], ("stagelr",)),
+        RateSetting("policy", "piecewise", ("lr_policy",)),
+        RateSetting("step_values", begins, ("stageiter",), "the steps behind these"),
+        RateSetting("step_rates", rates[1:], ("stagelr",)),
     ]

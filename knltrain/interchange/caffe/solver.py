@@ -57,7 +57,9 @@ _DROPPED: Final = {
     "test_initialization": "the untrained network is not tested",
 }
 _REGULARISATIONS: Final = {"L2": "l2", "L1": "l1"}
-_OF_POLICIES: Final = {"gamma", "power", "stepsize", "stepvalue", "warmup_start_lr"}
+_OF_POLICIES: Final = {
+    *("gamma", "power", "stepsize", "stepvalue", "stagelr", "stageiter", "warmup_start_lr")
+}
 _SEED_LIMIT: Final = 1 << 63
 
 

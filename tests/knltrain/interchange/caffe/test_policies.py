@@ -38,6 +38,14 @@ def test_rate_is_caffes(text: str, rate: float) -> None:
     assert learning_rate_at(_config(text), 7, 10) == pytest.approx(rate, rel=1e-12)
 
 
+def test_stages_hold_to_their_last_step() -> None:
+    stages = "stagelr: [0.4, 0.2, 0.1] stageiter: [2, 5, 7]"
+    config = _config(f'base_lr: 9 lr_policy: "multifixed" {stages}')
+    rates = [learning_rate_at(config, step, 10) for step in range(9)]
+    assert rates == [0.4] * 3 + [0.2] * 3 + [0.1] * 3
+    assert _config('lr_policy: "multifixed" stagelr: 0.4 stageiter: 2').base == 0.4
+
+
 def test_warmup_aims_at_the_base_rate() -> None:
     policy = 'base_lr: 0.4 lr_policy: "poly" power: 1 warmup_iter: 4 warmup_start_lr: 0.1'
     rates = [learning_rate_at(_config(policy), step, 10) for step in range(5)]
@@ -53,6 +61,10 @@ def test_warmup_aims_at_the_base_rate() -> None:
         ('base_lr: 1\nlr_policy: "setp"', "a.prototxt:2: unknown lr_policy 'setp': .*mean 'step'"),
         ('base_lr: 1\nlr_policy: "step" gamma: 0.1', ":2: lr_policy: 'step' needs stepsize"),
         ('base_lr: 1 lr_policy: "inv" gamma: 0.1 power: 0', "power: 0.0: expected a number above"),
+        (
+            'lr_policy: "multifixed"\nstagelr: [1, 2] stageiter: 3',
+            "a.prototxt:2: lr_policy: 'multifixed' with 2 stagelr and 1 stageiter",
+        ),
         ('base_lr: 1 lr_policy: "plateau"', "'plateau' is not there: expected multistep"),
         (
             'base_lr: 1 lr_policy: "sigmoid" stepsize: 3\ngamma: 0',
