@@ -6,6 +6,7 @@ reads is unknown, and can be named.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, final
@@ -176,7 +177,7 @@ class Message:
         return field.value
 
     def _number(self, field: Field) -> float:
-        if not isinstance(field.value, (int, float)):
+        if not isinstance(field.value, (int, float)) or not math.isfinite(field.value):
             raise self._unfit(field, "a number")
         return float(field.value)
 

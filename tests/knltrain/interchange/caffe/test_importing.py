@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from knltrain import load_config, read_result, train
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, KnltrainError
 from knltrain.interchange.caffe.importing import Imported, import_caffe
 from knltrain.network.description import network_from_json
 from knltrain.network.network import Network
@@ -124,6 +126,27 @@ def test_all_refusals_of_a_solver_are_told_at_once() -> None:
     with pytest.raises(ConfigError) as found:
         _imported(SOLVER + "iter_size: 0\ntype: 'x'\nunheard: 1")
     assert len(str(found.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_edit_of_a_solver_and_its_net_is_imported_or_refused(seed: int) -> None:
+    drawn = random.Random(seed)
+    texts = [(NETS / f"lenet_{name}.prototxt").read_text() for name in ("solver", "train_test")]
+    outcomes = set()
+    for _ in range(50):
+        words = [re.findall(r'\s+|"[^"]*"|[\w.]+|.', text) for text in texts]
+        edited = drawn.choice(words)
+        place = drawn.randrange(len(edited))
+        edited[place] = drawn.choice(["", "0", "-1", "inf", '"data"', "{", "}", *edited])
+        solver, net = ("".join(each) for each in words)
+        Path("lenet_train_test.prototxt").write_text(net)
+        try:
+            _imported(solver, net)
+            outcomes.add("imported")
+        except KnltrainError as error:
+            assert "prototxt" in str(error)
+            outcomes.add("refused")
+    assert outcomes == {"imported", "refused"}
 
 
 def _caffe(network: Network) -> list[str]:

@@ -34,6 +34,8 @@ def test_fields_are_read_by_type_and_have_defaults() -> None:
         ("n: 0.5", lambda m: m.whole("n", 0), "a.prototxt:1: n: 0.5: expected a whole number"),
         ("\nn: 'x'", lambda m: m.number("n", 0), "a.prototxt:2: n: 'x': expected a number"),
         ("n: x", lambda m: m.text("n"), "n: x: expected a text in quotes"),
+        ("n: -inf", lambda m: m.number("n", 0), "n: -inf: expected a number"),
+        ("n: nan", lambda m: m.numbers("n"), "n: nan: expected a number"),
         ("n: 2", lambda m: m.flag("n", True), "n: 2: expected true or false"),
         ("n: 'true'", lambda m: m.flag("n", True), "n: 'true': expected true or false"),
         ("n: MXA", lambda m: m.choice("n", 0, {"MAX": 1}), "unknown n 'MXA': .* mean 'MAX'"),

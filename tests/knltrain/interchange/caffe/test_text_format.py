@@ -167,7 +167,7 @@ _MESSAGES: Any = st.deferred(
     lambda: st.fixed_dictionaries(
         {
             "i": st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3),
-            "d": st.lists(st.floats(allow_nan=False), max_size=3),
+            "d": st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3),
             "s": st.lists(st.text(), max_size=3),
             "m": st.lists(_MESSAGES, max_size=2),
         }
