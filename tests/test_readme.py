@@ -51,7 +51,9 @@ def test_map_names_every_package_and_top_module() -> None:
     assert {"affinity", "vectorized_ops"} <= named
 
 
-@pytest.mark.parametrize("command", sorted(set(re.findall(r"`knltrain (\w+(?: step)?) ?", README))))
+@pytest.mark.parametrize(
+    "command", sorted(set(re.findall(r"`knltrain ([\w-]+(?: step)?) ?", README)))
+)
 def test_every_command_is_known(command: str) -> None:
     from knltrain.cli import commands
 

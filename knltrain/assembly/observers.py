@@ -45,7 +45,7 @@ def evaluates(
     from knltrain.evaluation import Evaluator
     from knltrain.worker.periodic import DueSteps, EvaluationObserver
 
-    period = config.evaluation.every_epochs * batches.steps_per_epoch
+    period = config.evaluation.period(batches.steps_per_epoch)
     # The backend is compiled for a worker's share of the training batch, and takes no more.
     images = batches.images_per_worker
     evaluator = Evaluator(dataset.test, backend, team, images, dataset.classes)
@@ -64,7 +64,7 @@ def keeps_checkpoints(
     from knltrain.checkpoint.writer import CheckpointWriter
     from knltrain.worker.periodic import CheckpointObserver, DueSteps
 
-    period = config.checkpoint.every_epochs * batches.steps_per_epoch
+    period = config.checkpoint.period(batches.steps_per_epoch)
     writer = CheckpointWriter(run_folder, identity, team, config.checkpoint.keep)
     return CheckpointObserver(writer, DueSteps(period, total_steps))
 

@@ -12,7 +12,18 @@ import click
 from affinity.errors import AffinityError
 from affinity.standard_streams import secure_standard_streams
 from knltrain import __version__
-from knltrain.cli import bench, doctor, evaluate, launch, methods, networks, topology, train, warmup
+from knltrain.cli import (
+    bench,
+    doctor,
+    evaluate,
+    import_caffe,
+    launch,
+    methods,
+    networks,
+    topology,
+    train,
+    warmup,
+)
 from knltrain.cli.saying import say
 from knltrain.cluster.variables import check_compiling_settings
 from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
@@ -58,6 +69,7 @@ for _command in (
     topology.topology,
     methods.methods,
     networks.networks,
+    import_caffe.import_caffe,
     bench.bench,
 ):
     commands.add_command(_command)

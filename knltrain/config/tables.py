@@ -394,6 +394,13 @@ class EvaluationConfig(Table):
     every_epochs: NotNegative = Field(
         default=1.0, description="epochs between two; 0: only at the end"
     )
+    every_steps: Count | None = Field(
+        default=None, description="steps between two; if given, every_epochs is not read"
+    )
+
+    def period(self, steps_per_epoch: int) -> float:
+        """Steps between two, 0 for none but the last."""
+        return self.every_steps or self.every_epochs * steps_per_epoch
 
 
 class CheckpointConfig(Table):
@@ -402,12 +409,19 @@ class CheckpointConfig(Table):
     every_epochs: NotNegative = Field(
         default=0.0, description="epochs between two; 0: only at the end"
     )
+    every_steps: Count | None = Field(
+        default=None, description="steps between two; if given, every_epochs is not read"
+    )
     every_minutes: NotNegative = Field(
         default=10.0, description="minutes after which one is written, besides; 0: none by time"
     )
     keep: Count = Field(
         default=2, description="how many are kept besides the newest, not yet known to be good"
     )
+
+    def period(self, steps_per_epoch: int) -> float:
+        """Steps between two, 0 for none but the last."""
+        return self.every_steps or self.every_epochs * steps_per_epoch
 
 
 class PreemptionConfig(Table):

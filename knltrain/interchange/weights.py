@@ -151,13 +151,11 @@ def _state(file: Path) -> Tensors:
 
 
 def _caffemodel(file: Path) -> Tensors:
+    from knltrain.interchange.caffe.caffe_tensors import tensors_of
     from knltrain.interchange.caffe.caffemodel import read_caffemodel
 
-    return {
-        f"{layer.name}.{role}": partial(np.asarray, blob)
-        for layer in read_caffemodel(file)
-        for role, blob in zip(("weights", "bias"), layer.blobs, strict=False)
-    }
+    arrays = tensors_of(read_caffemodel(file), str(file))
+    return {name: partial(np.asarray, array) for name, array in arrays.items()}
 
 
 def _without_prefixes(tensors: Tensors, known: Set[str]) -> Tensors:

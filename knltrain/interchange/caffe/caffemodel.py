@@ -33,15 +33,18 @@ V1_LAYERS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """Numbers of a layer's fields."""
+    """Numbers of a layer's fields; V1 says types by number, and has none that need theirs here."""
 
     name: int
     blobs: int
+    kind: int | None = None
+    bottom: int | None = None
+    top: int | None = None
     inner: int | None = None
     """A V0 layer, in which name and blobs stand instead."""
 
 
-_NUMBERS: Final = {LAYERS: _Numbers(1, 7), V1_LAYERS: _Numbers(4, 6, inner=1)}
+_NUMBERS: Final = {LAYERS: _Numbers(1, 7, 2, 3, 4), V1_LAYERS: _Numbers(4, 6, inner=1)}
 _V0_NUMBERS: Final = _Numbers(1, 50)
 
 _SHAPE, _DATA, _DOUBLE_DATA, _DIMENSIONS = 7, 5, 8, 1
@@ -54,10 +57,16 @@ _LEGACY_SHAPE: Final = (1, 2, 3, 4)
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class CaffeLayer:
-    """A layer's name and arrays: weights first, then the bias."""
+    """A layer's name and arrays: weights first, then the bias.
+
+    Its type and blobs are empty in files of before 2014.
+    """
 
     name: str
     blobs: tuple[FloatArray, ...]
+    kind: str = ""
+    bottoms: tuple[str, ...] = ()
+    tops: tuple[str, ...] = ()
 
 
 def read_caffemodel(path: Path) -> tuple[CaffeLayer, ...]:
@@ -113,22 +122,34 @@ def read_blob(message: memoryview, where: str) -> FloatArray:
 
 def _layer(field: WireField, where: str) -> CaffeLayer:
     message, numbers = message_of(field, where), _NUMBERS[field.number]
-    name, blobs = "", list[FloatArray]()
-    for each in _flat(message, numbers, where):
-        if each[0] == "name":
-            name = text_of(each[1])
+    texts: dict[str, list[str]] = {"name": [""], "kind": [""], "bottom": [], "top": []}
+    blobs: list[FloatArray] = []
+    for what, each in _flat(message, numbers, where):
+        if what == "blob":
+            place = f"{where} '{texts['name'][-1]}', array {len(blobs)}"
+            blobs.append(read_blob(message_of(each, place), place))
         else:
-            place = f"{where} '{name}', array {len(blobs)}"
-            blobs.append(read_blob(message_of(each[1], place), place))
-    return CaffeLayer(name, tuple(blobs))
+            texts[what].append(text_of(each))
+    return CaffeLayer(
+        texts["name"][-1],
+        tuple(blobs),
+        texts["kind"][-1],
+        tuple(texts["bottom"]),
+        tuple(texts["top"]),
+    )
 
 
 def _flat(message: memoryview, numbers: _Numbers, where: str) -> Iterator[tuple[str, WireField]]:
+    known = {
+        numbers.name: "name",
+        numbers.blobs: "blob",
+        numbers.kind: "kind",
+        numbers.bottom: "bottom",
+        numbers.top: "top",
+    }
     for field in wire_fields(message, where):
-        if field.number == numbers.name:
-            yield "name", field
-        elif field.number == numbers.blobs:
-            yield "blob", field
+        if field.number in known:
+            yield known[field.number], field
         elif field.number == numbers.inner and field.kind == BYTES:
             yield from _flat(message_of(field, where), _V0_NUMBERS, where)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from knltrain.errors import NetworkError
 from knltrain.network.layers.layer import Layer, feature_map
-from knltrain.network.layers.parameter import Initial, ParameterSpec, Shape
+from knltrain.network.layers.parameter import PLAIN, Initial, Multipliers, ParameterSpec, Shape
 from vectorized_ops.shapes import BatchNormalisationShape, LocalResponseShape
 
 __all__ = ["BatchNormalisation", "LocalResponseNormalisation"]
@@ -20,13 +20,16 @@ class BatchNormalisation(Layer):
     Ioffe and Szegedy, ICML 2015. Training uses mean and (biased) variance of the batch, evaluation
     the running ones. `momentum` is PyTorch's: running = (1 - momentum) running + momentum batch,
     where the running variance follows the unbiased one. With `initial_scale` 0 the branch of a
-    residual block starts as zero (Goyal et al., arXiv 1706.02677, section 5.1).
+    residual block starts as zero (Goyal et al., arXiv 1706.02677, section 5.1). With multipliers of
+    0 scale and shift stay as they are.
     """
 
     name: str
     epsilon: float = 1e-5
     momentum: float = 0.1
     initial_scale: float = 1.0
+    scale_multipliers: Multipliers = PLAIN
+    shift_multipliers: Multipliers = PLAIN
     inputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -50,8 +53,16 @@ class BatchNormalisation(Layer):
                 shape,
                 "scale",
                 initial=Initial("constant", self.initial_scale),
+                learning_rate_multiplier=self.scale_multipliers.learning_rate,
+                decay_multiplier=self.scale_multipliers.decay,
             ),
-            ParameterSpec(f"{self.name}.shift", shape, "shift"),
+            ParameterSpec(
+                f"{self.name}.shift",
+                shape,
+                "shift",
+                learning_rate_multiplier=self.shift_multipliers.learning_rate,
+                decay_multiplier=self.shift_multipliers.decay,
+            ),
             ParameterSpec(
                 f"{self.name}.running_mean",
                 shape,

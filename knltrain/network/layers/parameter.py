@@ -13,7 +13,7 @@ __all__ = ["CAFFE_BIAS", "Initial", "Multipliers", "ParameterSpec", "Role", "Sha
 Shape = tuple[int, ...]
 Role = Literal["weights", "bias", "scale", "shift", "running_mean", "running_variance"]
 
-INITIALISERS = ("xavier", "msra", "gaussian:DEVIATION")
+INITIALISERS = ("xavier", "msra", "gaussian:DEVIATION", "uniform:BOUND", "constant:VALUE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,12 @@ class Initial:
 
 
 ZERO = Initial("constant", 0.0)
+
+_WITH_NUMBER: dict[str, Literal["uniform", "normal", "constant"]] = {
+    "gaussian": "normal",
+    "uniform": "uniform",
+    "constant": "constant",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,28 +123,30 @@ def initial_weights(layer: str, initialiser: str, fan_in: int) -> Initial:
 
     "xavier": uniform in ±sqrt(3 / fan_in) (Glorot and Bengio, AISTATS 2010, as Caffe's
     XavierFiller); "msra": normal with deviation sqrt(2 / fan_in) (He et al., ICCV 2015, as Caffe's
-    MSRAFiller); "gaussian:0.01": normal with that deviation. NetworkError for anything else.
+    MSRAFiller); "gaussian:0.01": normal with that deviation; "uniform:0.1": uniform in ±0.1;
+    "constant:0": all equal. NetworkError for anything else.
     """
     if initialiser == "xavier":
         return Initial("uniform", math.sqrt(3 / fan_in))
     if initialiser == "msra":
         return Initial("normal", math.sqrt(2 / fan_in))
     kind, _, number = initialiser.partition(":")
-    if kind != "gaussian":
+    if kind not in _WITH_NUMBER:
         raise NetworkError(
             f"layer '{layer}': {unknown_name('initialiser', initialiser, INITIALISERS)}"
         )
-    return Initial("normal", _deviation(layer, number))
+    return Initial(_WITH_NUMBER[kind], _number(layer, kind, number))
 
 
-def _deviation(layer: str, number: str) -> float:
+def _number(layer: str, kind: str, text: str) -> float:
     try:
-        deviation = float(number)
+        number = float(text)
     except ValueError:
-        deviation = math.nan
-    if not 0 < deviation < math.inf:
+        number = math.nan
+    if not math.isfinite(number) or (kind != "constant" and number <= 0):
+        expected = "number" if kind == "constant" else "number above 0"
         raise NetworkError(
-            f"layer '{layer}': initialiser 'gaussian:{number}', expected a deviation above 0 "
-            "behind the colon, as in 'gaussian:0.01'"
+            f"layer '{layer}': initialiser '{kind}:{text}', expected a {expected} behind the "
+            f"colon, as in '{kind}:0.01'"
         )
-    return deviation
+    return number

@@ -48,6 +48,19 @@ def test_whole_run_leaves_a_complete_run_folder(config, run, tmp_path):
     assert f"{100 * result['test_accuracy']:.2f} % of 20 images" in summary(tmp_path)
 
 
+def test_evaluations_and_checkpoints_may_be_counted_in_steps(config, run, tmp_path):
+    chosen = config(
+        evaluation__every_epochs=1.0,
+        evaluation__every_steps=3,
+        checkpoint__every_steps=4,
+        checkpoint__keep=9,
+    )
+    run(chosen, tmp_path)
+    records = read_metrics(tmp_path / "metrics-0.jsonl")
+    assert [each["step"] for each in records if each["kind"] == "test"] == [3, 5]
+    assert {path.name for path in tmp_path.glob("checkpoint-*")} == {"checkpoint-4", "checkpoint-5"}
+
+
 def test_run_of_the_cpu_backend_leaves_its_plan(config, run, tmp_path):
     run(config(backend__name="cpu", backend__micro_batch=8), tmp_path)
     plan = json.loads((tmp_path / "plan.json").read_text())

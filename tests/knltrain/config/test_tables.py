@@ -38,6 +38,15 @@ def test_smallest_description_gets_the_documented_defaults(load: Load) -> None:
     assert config.placement.pin
 
 
+def test_period_is_in_epochs_unless_steps_are_given(load: Load) -> None:
+    for table in ("evaluation", "checkpoint"):
+        epochs, steps = f"{table}.every_epochs=0.5", f"{table}.every_steps=7"
+        assert getattr(load(epochs), table).period(48) == 24
+        both = load(epochs, steps)
+        assert getattr(both, table).period(48) == 7
+        assert getattr(load(text=to_toml(both)), table).period(48) == 7
+
+
 def test_config_cannot_be_changed(load: Load) -> None:
     config = load()
     with pytest.raises(ValidationError, match="frozen"):

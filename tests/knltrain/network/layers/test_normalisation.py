@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers import BatchNormalisation, Initial, LocalResponseNormalisation
+from knltrain.network.layers import (
+    BatchNormalisation,
+    Initial,
+    LocalResponseNormalisation,
+    Multipliers,
+)
 
 MAP = ((5, 6, 7),)
 
@@ -21,6 +26,16 @@ def test_batch_normalisation_keeps_statistics_beside_what_it_trains() -> None:
         ("n.running_mean", "running_mean", Initial("constant", 0.0), 0.25),
         ("n.running_variance", "running_variance", Initial("constant", 1.0), 0.25),
     ]
+
+
+def test_scale_and_shift_of_a_batch_normalisation_have_multipliers() -> None:
+    layer = BatchNormalisation(
+        "n", scale_multipliers=Multipliers(0.0, 0.5), shift_multipliers=Multipliers(2.0, 0.25)
+    )
+    scale, shift, *statistics = layer.parameters(MAP)
+    assert (scale.learning_rate_multiplier, scale.decay_multiplier) == (0.0, 0.5)
+    assert (shift.learning_rate_multiplier, shift.decay_multiplier) == (2.0, 0.25)
+    assert {each.learning_rate_multiplier for each in statistics} == {1.0}
 
 
 def test_response_normalisation_has_no_parameters() -> None:

@@ -50,6 +50,9 @@ def test_bias_can_be_left_out() -> None:
         ("msra", Initial("normal", math.sqrt(1 / 6))),
         ("gaussian:0.01", Initial("normal", 0.01)),
         ("gaussian:1e-4", Initial("normal", 1e-4)),
+        ("uniform:0.1", Initial("uniform", 0.1)),
+        ("constant:-0.5", Initial("constant", -0.5)),
+        ("constant:0", Initial("constant", 0.0)),
     ],
 )
 def test_initialiser_follows_from_the_number_of_inputs(initialiser: str, initial: Initial) -> None:
@@ -60,12 +63,14 @@ def test_initialiser_follows_from_the_number_of_inputs(initialiser: str, initial
     ("initialiser", "message"),
     [
         ("xaver", "unknown initialiser 'xaver': expected one of .* did you mean 'xavier'"),
-        ("gaussian:", "'gaussian:', expected a deviation above 0"),
-        ("gaussian:0", "'gaussian:0', expected a deviation"),
-        ("gaussian:-1", "'gaussian:-1', expected a deviation"),
-        ("gaussian:nan", "'gaussian:nan', expected a deviation"),
-        ("gaussian:inf", "'gaussian:inf', expected a deviation"),
-        ("gaussian:big", "'gaussian:big', expected a deviation"),
+        ("gaussian:", "'gaussian:', expected a number above 0 behind the colon, as in 'g"),
+        ("gaussian:0", "'gaussian:0', expected a number above"),
+        ("gaussian:-1", "'gaussian:-1', expected a number above"),
+        ("gaussian:nan", "'gaussian:nan', expected a number above"),
+        ("gaussian:inf", "'gaussian:inf', expected a number above"),
+        ("uniform:0", "'uniform:0', expected a number above 0"),
+        ("constant:inf", "'constant:inf', expected a number behind"),
+        ("gaussian:big", "'gaussian:big', expected a number above"),
     ],
 )
 def test_initialiser_that_is_unknown_is_refused(initialiser: str, message: str) -> None:

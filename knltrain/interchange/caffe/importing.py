@@ -1,0 +1,132 @@
+"""A solver or net of Caffe as files of ours: the run's TOML and the network's JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+from knltrain.config.explaining import explain
+from knltrain.config.run import RunConfig
+from knltrain.errors import ConfigError
+from knltrain.interchange.caffe.config_text import config_text, tables_of
+from knltrain.interchange.caffe.message import Message
+from knltrain.interchange.caffe.net import CaffeNet, network_of
+from knltrain.interchange.caffe.net_layer import MapShape
+from knltrain.interchange.caffe.phases import NetState
+from knltrain.interchange.caffe.settings import Setting
+from knltrain.interchange.caffe.solver import settings_of
+from knltrain.interchange.caffe.sources import known_data
+from knltrain.interchange.caffe.text_format import read_prototxt
+from knltrain.network.description import network_to_json
+from knltrain.network.network import Network
+
+_OF_NETS: Final = {"layer", "layers", "input"}
+_NETS_OF_SOLVERS: Final = ("net", "train_net", "net_param", "train_net_param")
+_TEST_NETS: Final = ("test_net", "test_net_param")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Texts of the files, None where there is no configuration; `notes` are what was dropped."""
+
+    network: Network
+    network_json: str
+    config_toml: str | None
+    notes: tuple[str, ...]
+
+
+def import_caffe(
+    path: Path, network_file: str, data: str | None = None, shape: MapShape | None = None
+) -> Imported:
+    """Read a solver with its net, or a net alone, which gives no configuration.
+
+    `network_file` is what the configuration calls the network's file. `data` names the data set
+    to train on, `shape` is that of its images (H,W,C); both may be left out where the net tells
+    them. Raises ConfigError with a line for all that is malformed or cannot be kept.
+    """
+    told = read_prototxt(path)
+    if any(field.name in _OF_NETS for field in told.fields):
+        found = network_of(told, NetState("TRAIN"), NetState("TEST"), shape)
+        return Imported(found.network, network_to_json(found.network), None, found.notes)
+    net, notes = _net_of(told, path)
+    train, test = NetState("TRAIN"), NetState("TEST")
+    train = train.merged(told.message("train_state"))
+    for state in told.messages("test_state")[:1]:
+        test = test.merged(state)
+    found = network_of(net, train, test, shape)
+    net.read_all()  # It may be one of the solver's fields.
+    settings = settings_of(told, found)
+    refusals = list(settings.refusals)
+    try:
+        name = Setting("data.name", *_data(found, data, net.file))
+    except ConfigError as error:
+        refusals.append(str(error))
+    if refusals:
+        raise ConfigError("\n".join(refusals))
+    layers = "its layers, with their lines, are below"
+    known = [
+        *settings.settings,
+        Setting("network.name", network_file, layers),
+        name,
+        Setting("exchange.method", "sync_sgd", "as several solvers of Caffe: the mean gradient"),
+    ]
+    notes = (*notes, *found.notes, *settings.notes)
+    text = config_text(str(path), net.file, known, found, notes)
+    _check(known, str(path))
+    return Imported(found.network, network_to_json(found.network), text, notes)
+
+
+def _data(net: CaffeNet, given: str | None, file: str) -> tuple[str, str]:
+    """The name of the data set, and where it comes from."""
+    source, line = net.source.source, net.source.line
+    if given is not None:
+        return given, f"--data, for {source or net.source.kind} of the net's line {line}"
+    found = known_data(source)
+    if found is None:
+        raise ConfigError(
+            f"{file}:{line}: {net.source.kind} '{source}' cannot be read here: expected a data set "
+            "of knltrain, as --data synthetic"
+        )
+    return found, f"source '{source}' of the net's line {line}"
+
+
+def _net_of(solver: Message, path: Path) -> tuple[Message, tuple[str, ...]]:
+    """The net that a solver trains, and a note where its file was found."""
+    given = [name for name in _NETS_OF_SOLVERS if solver.line_of(name) is not None]
+    if len(given) != 1:
+        told = " and ".join(f"{name} (line {solver.line_of(name)})" for name in given)
+        raise solver.error(
+            solver.line, f"{told or 'no net'}: expected one of {', '.join(_NETS_OF_SOLVERS)}"
+        )
+    for name in _TEST_NETS:
+        for field in solver.all(name):
+            raise solver.error(
+                field.line,
+                f"{name}: knltrain tests the net that it trains: expected net, for both",
+            )
+    if given[0].endswith("_param"):
+        return solver.message(given[0]), ()
+    named = solver.text(given[0])
+    folder = path.absolute().parent
+    for base in (Path(), folder, *folder.parents):
+        if (base / named).is_file():
+            found = read_prototxt(base / named)
+            is_here = base == Path()
+            return found, () if is_here else (f"{path}: {given[0]} '{named}' is {base / named}",)
+    raise solver.error(
+        solver.line_of(given[0]) or solver.line,
+        f"{given[0]}: '{named}' is neither in the working folder nor in {folder} nor above it",
+    )
+
+
+def _check(settings: list[Setting], path: str) -> None:
+    """Refuse what no configuration may have, before anything is written."""
+    from pydantic import ValidationError
+
+    try:
+        RunConfig.model_validate(tables_of(settings))
+    except ValidationError as error:
+        lines = [f"{path}: as a configuration, {line}" for line in explain(error)]
+        raise ConfigError("\n".join(lines)) from error

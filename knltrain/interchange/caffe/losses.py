@@ -1,0 +1,84 @@
+"""The ends of Caffe's nets: losses, which become outputs, and what is measured of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from knltrain.interchange.caffe.net_layer import NetLayer, NetOutput
+from knltrain.interchange.caffe.walk import Walk
+
+_NORMALISATIONS: Final = {"VALID": 1, "FULL": 1, "BATCH_SIZE": 1, "NONE": 0}
+
+
+def softmax_loss(layer: NetLayer, walk: Walk) -> None:
+    """Softmax and cross-entropy: its first input becomes an output of the network."""
+    message = layer.message
+    told = message.message("loss_param")
+    if len(layer.inputs) != 2 or layer.inputs[1].kind != "labels":
+        raise layer.refused("expected two bottoms: logits, and labels of the data")
+    logits = layer.inputs[0]
+    layer.check_values(logits)
+    normalised = told.choice("normalization", 1, _NORMALISATIONS)
+    told.flag("normalize", True)  # Either is the mean over the images where each has a label.
+    if not normalised:
+        raise layer.refused(
+            "normalization: NONE sums over the images: expected VALID, the mean, with a "
+            "learning rate that many times as large",
+            told.line_of("normalization"),
+        )
+    if told.line_of("ignore_label") is not None:
+        raise layer.refused(
+            "ignore_label is not there: leave out images without a label",
+            told.line_of("ignore_label"),
+        )
+    _softmax_axis(layer)
+    weights = message.numbers("loss_weight")
+    weight = weights[0] if weights else 1.0
+    if weight == 0:
+        walk.note(message, message.line_of("loss_weight") or message.line, "a loss of weight 0")
+        return
+    if len(logits.shape) != 1:
+        raise layer.refused(
+            f"logits are a map of {logits.shape}: expected a vector; pool it with "
+            "global_pooling: true"
+        )
+    if not 0 < weight < math.inf:
+        raise layer.refused(
+            f"loss_weight: {weight}: expected a number above 0", message.line_of("loss_weight")
+        )
+    walk.outputs.append(NetOutput(logits.source, weight, message.line))
+    for top in range(len(layer.tops)):
+        walk.put_labels(layer, top)
+
+
+def _softmax_axis(layer: NetLayer) -> None:
+    told = layer.message.message("softmax_param")
+    if told.whole("axis", 1) != 1:
+        raise layer.refused("softmax_param.axis: expected 1, the classes")
+
+
+def softmax(layer: NetLayer, walk: Walk) -> None:
+    """Nothing: its top holds the logits."""
+    blob = layer.only()
+    _softmax_axis(layer)
+    walk.note(
+        layer.message,
+        layer.message.line,
+        "Softmax dropped: it is part of the loss, and keeps the order",
+    )
+    walk.put(layer, blob.source, blob.shape, flat=blob.flat)
+
+
+def accuracy(layer: NetLayer, walk: Walk) -> None:
+    """Nothing: evaluations measure it."""
+    told = layer.message.message("accuracy_param")
+    top_k = told.whole("top_k", 1)
+    told.whole("axis", 1)
+    if told.line_of("ignore_label") is not None:
+        raise layer.refused("ignore_label is not there", told.line_of("ignore_label"))
+    if top_k != 1:
+        line = told.line_of("top_k") or told.line
+        walk.note(layer.message, line, f"top_k: {top_k} dropped: accuracy is that of one answer")
+    for top in range(len(layer.tops)):
+        walk.put_labels(layer, top)

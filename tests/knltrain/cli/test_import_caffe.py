@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+ExitCode = Callable[..., int | str | None]
+
+NETS = Path(__file__).parents[1] / "interchange/caffe/nets"
+SOLVER = str(NETS / "lenet_solver.prototxt")
+
+
+@pytest.fixture(autouse=True)
+def working_folder(tmp_path: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    yield
+    os.chdir(before)
+
+
+def test_solver_is_imported_beside_its_network(invoke: Invoke) -> None:
+    lines = invoke("import-caffe", SOLVER, "--out", "lenet.toml").output.splitlines()
+    assert lines[:2] == [
+        "lenet.json: network 'LeNet', 431,080 parameters",
+        "lenet.toml: the run; start it with `knltrain train lenet.toml`",
+    ]
+    assert any("display: 100 dropped" in line for line in lines)
+    assert '"conv1"' in Path("lenet.json").read_text()
+    assert "# max_iter, line 13\nsteps = 10000\n" in Path("lenet.toml").read_text()
+    assert "conv1  Convolution" in invoke("networks", "lenet.json").output
+
+
+def test_net_alone_gives_a_network(invoke: Invoke) -> None:
+    out = invoke("import-caffe", str(NETS / "lenet_train_test.prototxt")).output
+    assert "--set network.name=lenet_train_test.json" in out
+    assert [path.name for path in Path().iterdir()] == ["lenet_train_test.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("none.prototxt",), "none.prototxt cannot be read (No such file or directory)"),
+        ((SOLVER, "--out", "a.txt"), "--out a.txt: expected a name that ends in .toml"),
+        ((SOLVER, "--out", "there.toml"), "there.toml exists: give another name with --out"),
+        ((SOLVER, "--out", "/nowhere/a.toml"), "/nowhere/a.json cannot be written (No such file"),
+        ((SOLVER, "--input", "28x28"), "'28x28': expected HEIGHTxWIDTHxCHANNELS, as 227x227x3"),
+        ((SOLVER, "--data", "cifar"), "unknown data.name 'cifar'"),
+    ],
+)
+def test_bad_words_are_named_and_nothing_is_written(
+    exit_code: ExitCode,
+    words: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("there.toml").write_text("")
+    assert exit_code("import-caffe", *words) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in Path().iterdir()] == ["there.toml"]

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+
+from knltrain.errors import ConfigError
+from knltrain.network.graph import Output
+from knltrain.network.layers import (
+    Addition,
+    BatchNormalisation,
+    Concatenation,
+    Dense,
+    Dropout,
+    LocalResponseNormalisation,
+    Multipliers,
+)
+
+from .prototxts import DATA, DENSE, LABELLED, LOSS, layer, layers, net
+
+TWO = layer("ReLU", "", "data", "a") + layer("ReLU", "", "data", "b")
+BATCH_NORM = layer("BatchNorm", "param { lr_mult: 0 decay_mult: 0 }" * 3, "data", "bn")
+FIXED = Multipliers(0.0, 0.0)
+
+
+def test_layers_of_simple_settings_are_ours() -> None:
+    text = layer("LRN", "lrn_param { local_size: 3 alpha: 5e-05 beta: 0.5 k: 2 }", "data", "a")
+    assert layers(text + layer("Dropout", "dropout_param { dropout_ratio: 0.4 }", "a", "b")) == (
+        LocalResponseNormalisation("a", 3, 5e-05, 0.5, 2.0),
+        Dropout("b", 0.4),
+    )
+    assert layers(layer("LRN")) == (LocalResponseNormalisation("top", 5, 1.0, 0.75, 1.0),)
+
+
+def test_branches_are_concatenated_and_summed() -> None:
+    assert layers(TWO + layer("Concat", "", "b a"))[2] == Concatenation("top", ("b", "a"))
+    assert layers(TWO + layer("Eltwise", "eltwise_param { operation: SUM }", "a b"))[2] == Addition(
+        "top", ("a", "b")
+    )
+
+
+def test_sum_of_three_is_two_sums() -> None:
+    text = TWO + layer("ReLU", "", "data", "c") + layer("Eltwise", "", "a b c")
+    assert layers(text)[3:] == (Addition("top/1", ("a", "b")), Addition("top", ("top/1", "c")))
+
+
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_batch_norm_and_scale_are_one_layer(is_in_place: bool) -> None:
+    settings = """scale_param { bias_term: true filler { value: 0.5 } }
+    param { lr_mult: 1 decay_mult: 0 } param { lr_mult: 2 decay_mult: 0 }"""
+    top = "bn" if is_in_place else "scale"
+    text = BATCH_NORM + layer("Scale", settings, "bn", top).replace(f'name: "{top}"', 'name: "s"')
+    found = net(DATA + text + layer("ReLU", "", top, "relu")).network.layers
+    assert found[0] == BatchNormalisation(
+        "bn",
+        1e-5,
+        1 - 0.999,
+        0.5,
+        scale_multipliers=Multipliers(1.0, 0.0),
+        shift_multipliers=Multipliers(2.0, 0.0),
+    )
+    assert [each.name for each in found] == ["bn", "relu"]
+
+
+def test_numbers_of_both_are_those_of_the_one_layer() -> None:
+    text = layer("BatchNorm", "batch_norm_param { eps: 0.1 }", "data", "bn")
+    found = net(DATA + text + layer("Scale", "param { lr_mult: 2 }", "bn", "s"))
+    assert found.numbers == {"bn": ["eps: 0.1 (line 2)", "lr_mult: 2 (line 3)"]}
+
+
+def test_batch_norm_alone_trains_no_scale() -> None:
+    text = layer("BatchNorm", "batch_norm_param { eps: 0.001 moving_average_fraction: 0.9 }")
+    (found,) = layers(text)
+    assert isinstance(found, BatchNormalisation)
+    assert (found.epsilon, found.momentum) == (0.001, pytest.approx(0.1))
+    assert (found.scale_multipliers, found.shift_multipliers) == (FIXED, FIXED)
+
+
+def test_scale_without_bias_term_trains_no_shift() -> None:
+    (found,) = layers(BATCH_NORM + layer("Scale", "", "bn"))
+    assert isinstance(found, BatchNormalisation)
+    assert (found.scale_multipliers, found.shift_multipliers) == (Multipliers(), FIXED)
+
+
+def test_map_that_was_flattened_is_dense_only() -> None:
+    dense = "inner_product_param { num_output: 4 weight_filler { type: 'xavier' } }"
+    text = layer("Flatten", "", "data", "flat") + layer("ReLU", "", "flat", "relu")
+    assert layers(text + layer("InnerProduct", dense, "relu"))[1] == Dense("top", 4)
+    with pytest.raises(ConfigError, match="'top': Pooling of a vector: expected feature maps"):
+        layers(text + layer("Pooling", "pooling_param { kernel_size: 2 }", "relu"))
+
+
+def test_split_and_silence_and_softmax_are_no_layers() -> None:
+    split = LABELLED + layer("Split", 'top: "c"', "data", "b").replace('name: "b"', 'name: "s"')
+    found = net(split + DENSE.replace('"data"', '"c"') + LOSS + layer("Silence", "", "b", "n"))
+    assert [each.name for each in found.network.layers] == ["ip"]
+    assert net(DATA + DENSE + layer("Softmax", "", "ip")).network.outputs == (Output("ip"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            layer("Eltwise", "eltwise_param { operation: MAX }", "a b"),
+            "MAX is not there: expected SUM",
+        ),
+        (layer("Eltwise", "eltwise_param { coeff: 1 coeff: -1 }", "a b"), "a sum with factors"),
+        (layer("Eltwise", "", "a a"), "expected two or more different blobs"),
+        (layer("Concat", "concat_param { axis: 2 }", "a b"), "Concat: expected axis 1"),
+        (layer("Concat", "", "a"), r"Concat of \['a'\]: expected two or more"),
+        (layer("Scale", "", "a"), "Scale alone is not there: expected it behind a BatchNorm"),
+        (layer("LRN", "lrn_param { norm_region: WITHIN_CHANNEL }"), "WITHIN_CHANNEL is not there"),
+        (layer("LRN", "lrn_param { local_size: 4 }"), "size = 4, expected an odd number"),
+        (layer("BatchNorm", "param { lr_mult: 1 }"), "expected lr_mult: 0 and decay_mult: 0"),
+        (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("ReLU", "", "bn"), "before layer 's'"),
+        (
+            BATCH_NORM + layer("ReLU", "", "bn", "r") + layer("Scale", "", "bn"),
+            "expected one reader",
+        ),
+        (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("Scale", "", "s"), "Scale alone"),
+        (layer("Flatten", "flatten_param { axis: 2 }"), "expected axis 1 to -1"),
+        (layer("Deconvolution"), "type 'Deconvolution' is not there: expected a net without it"),
+        (layer("EuclideanLoss", "", "a b"), "expected SoftmaxWithLoss"),
+    ],
+)
+def test_what_there_is_not_is_named(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=r"a.prototxt:\d+: layer '\w+': .*" + message):
+        net(DATA + TWO + text)

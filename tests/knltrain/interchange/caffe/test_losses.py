@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from knltrain.errors import ConfigError
+from knltrain.network.graph import Output
+
+from .prototxts import DENSE, LABELLED, LOSS, SMALL, layer, net
+
+
+def test_losses_are_outputs_the_heaviest_first() -> None:
+    second = DENSE.replace('"ip"', '"aux"') + LOSS.replace('"ip"', '"aux"').replace(
+        'top: "loss"', 'top: "loss2" loss_weight: 0.3'
+    )
+    found = net(LABELLED + second + DENSE + LOSS)
+    assert found.network.outputs == (Output("ip", 1.0), Output("aux", 0.3))
+
+
+def test_accuracy_is_dropped() -> None:
+    text = SMALL + layer("Accuracy", "accuracy_param { top_k: 5 }", "ip label")
+    assert any("top_k: 5 dropped" in note for note in net(text).notes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("loss_param { normalization: NONE }", "normalization: NONE sums over"),
+        ("loss_param { ignore_label: 255 }", "ignore_label is not there"),
+        ("softmax_param { axis: 2 }", "softmax_param.axis: expected 1"),
+        ("loss_weight: -1", "loss_weight: -1.0: expected a number above 0"),
+    ],
+)
+def test_losses_that_there_are_not_are_named(settings: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=r"a.prototxt:5: layer 'loss': " + message):
+        net(LABELLED + DENSE + LOSS.replace("top:", f"{settings} top:"))
+
+
+def test_loss_needs_logits_and_labels() -> None:
+    with pytest.raises(ConfigError, match="expected two bottoms: logits, and labels"):
+        net(LABELLED + DENSE + layer("SoftmaxWithLoss", "", "ip ip"))
+    with pytest.raises(ConfigError, match=r"logits are a map of .28, 28, 1.: expected a vector"):
+        net(LABELLED + layer("ReLU", "", "data", "r") + layer("SoftmaxWithLoss", "", "r label"))
