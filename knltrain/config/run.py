@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from knltrain.config.exchange_table import ExchangeConfig
 from knltrain.config.methods import METHODS, OPTIONS
+from knltrain.config.optimizer_tables import LearningRateConfig, OptimizerConfig
 from knltrain.config.tables import (
     BackendConfig,
     CheckpointConfig,
@@ -15,10 +16,8 @@ from knltrain.config.tables import (
     DataConfig,
     EvaluationConfig,
     Folder,
-    LearningRateConfig,
     LossConfig,
     NetworkConfig,
-    OptimizerConfig,
     PlacementConfig,
     PreemptionConfig,
     Table,

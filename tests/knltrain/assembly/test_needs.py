@@ -9,7 +9,7 @@ import pytest
 
 from knltrain.assembly.needs import MOMENTS, PROGRAM_BYTES, memory_needs
 from knltrain.config import load_config
-from knltrain.config.tables import OPTIMIZER_DEFAULTS
+from knltrain.config.optimizer_tables import OPTIMIZER_DEFAULTS
 from knltrain.data.dataset import Dataset, LabelledImages
 from knltrain.launch.training import train
 from knltrain.network.layers import Dense

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from knltrain.assembly import build_optimizer
-from knltrain.config.tables import OPTIMIZER_DEFAULTS
+from knltrain.config.optimizer_tables import OPTIMIZER_DEFAULTS
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 

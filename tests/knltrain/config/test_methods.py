@@ -4,7 +4,7 @@ import pytest
 
 from knltrain.config.exchange_table import ExchangeConfig
 from knltrain.config.methods import METHODS, OPTIONS, MethodFacts
-from knltrain.config.tables import OptimizerConfig
+from knltrain.config.optimizer_tables import OptimizerConfig
 
 EVERY = [pytest.param(facts, id=name) for name, facts in METHODS.items()]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from knltrain.config.tables import OPTIMIZER_DEFAULTS
+from knltrain.config.optimizer_tables import OPTIMIZER_DEFAULTS
 from knltrain.interchange.caffe.config_text import tables_of
 from knltrain.interchange.caffe.settings import SolverSettings
 from knltrain.interchange.caffe.solver import settings_of
