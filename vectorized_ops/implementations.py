@@ -53,6 +53,7 @@ class Operations:
     relu_backward = _Part("activation", "relu_backward")
     rectifier = _Part("activation", "Rectifier")
     activation = _Part("activation", "Activation")
+    affine = _Part("affine", "Affine")
     channel_product = _Part("product", "ChannelProduct")
     dropout = _Part("dropout", "Dropout")
     add = _Part("addition", "add")

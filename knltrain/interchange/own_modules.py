@@ -6,6 +6,18 @@ import torch
 from torch import nn
 
 
+class Affine(nn.Module):
+    """factor * x + offset."""
+
+    def __init__(self, factor: float, offset: float) -> None:
+        super().__init__()
+        self.factor, self.offset = factor, offset
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Values of any shape."""
+        return values * self.factor + self.offset
+
+
 class StochasticDepth(nn.Module):
     """Sets all values of an image to zero with probability `rate`, others to x / (1 - rate)."""
 

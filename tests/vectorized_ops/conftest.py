@@ -34,6 +34,7 @@ from contracts.pooling import (
 from contracts.values import (
     check_activation,
     check_addition,
+    check_affine,
     check_arrays,
     check_channel_product,
     check_dropout,
@@ -123,6 +124,11 @@ def rectifier_contract() -> Contract:
 @pytest.fixture(scope="session")
 def activation_contract() -> Contract:
     return check_activation
+
+
+@pytest.fixture(scope="session")
+def affine_contract() -> Contract:
+    return check_affine
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ __all__ = [
     "ACTIVATION_FUNCTIONS",
     "ActivationShape",
     "AdditionShape",
+    "AffineShape",
     "ChannelProductShape",
     "ConcatenationShape",
     "CopyShape",
@@ -70,6 +71,36 @@ class ActivationShape(TimedShape):
 
     def __str__(self) -> str:
         return f"{by(self.inputs[1:])} {self.function}"
+
+
+@dataclass(frozen=True, slots=True)
+class AffineShape(TimedShape):
+    """factor * x + offset of arrays of this shape, images first."""
+
+    kind: ClassVar[str] = "affine"
+
+    inputs: tuple[int, ...]
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """A product and a sum per value, backward a product; a read and a write."""
+        values = math.prod(self.inputs)
+        return {"forward": passes(values, 2, 2), "backward_data": passes(values, 1, 2)}
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand
+
+        operation = operations.affine(0.5, 0.25)
+        values, out = (operand(operations, self.inputs) for _ in range(2))
+        runs = {
+            "forward": partial(operation.forward, values, out),
+            "backward_data": partial(operation.backward, out, values),
+        }
+        return Calls(runs)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from knltrain.backends.cpu.memory import Buffer, Place
 from knltrain.backends.cpu.stages import (
     ActivationStage,
     AdditionStage,
+    AffineStage,
     AveragePoolingStage,
     BatchNormalisationStage,
     ChannelProductStage,
@@ -75,6 +76,7 @@ class Lowering:
             layers.GlobalAveragePooling: self._global_pooling,
             layers.ReLU: self._rectifier,
             layers.Activation: self._activation,
+            layers.Affine: self._affine,
             layers.ChannelProduct: self._channel_product,
             layers.Dropout: self._dropout,
             layers.StochasticDepth: self._dropout,
@@ -201,6 +203,11 @@ class Lowering:
         operation = self._operations.activation(layer.function)
         inputs, output = self._input(layer), self._output(layer)
         self.stages.append(ActivationStage(layer.name, self._operations, operation, inputs, output))
+
+    def _affine(self, layer: layers.Affine) -> None:
+        operation = self._operations.affine(layer.factor, layer.offset)
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(AffineStage(layer.name, self._operations, operation, inputs, output))
 
     def _dropout(self, layer: layers.Dropout | layers.StochasticDepth) -> None:
         if self._operations.dropout is None:

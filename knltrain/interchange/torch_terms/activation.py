@@ -15,8 +15,9 @@ from knltrain.interchange.torch_terms.terms import (
     TorchModule,
     TorchTerms,
     WholeModules,
+    number_of,
 )
-from knltrain.network.layers import Activation, Dropout, Layer, ReLU, Shape, StochasticDepth
+from knltrain.network.layers import Activation, Affine, Dropout, Layer, ReLU, Shape, StochasticDepth
 
 
 def _rectifier(layer: ReLU, _shape: Shape) -> TorchTerms:
@@ -68,6 +69,39 @@ def _read_gelu(call: Call) -> Layer:
     return Activation(call.name, function, call.inputs)
 
 
+def _affine(layer: Affine, _shape: Shape) -> TorchTerms:
+    numbers = {"factor": layer.factor, "offset": layer.offset}
+    return TorchTerms((TorchModule("Affine", numbers),))
+
+
+def _read_quotient(call: Call) -> Layer:
+    divisor = number_of(call) if "other" not in call.shapes else 0.0
+    if not divisor:
+        raise call.refused("a quotient of layers' outputs or by 0, expected a number")
+    if call.arguments.get("rounding_mode"):
+        raise call.refused(f"rounding_mode = {call.arguments['rounding_mode']!r}, expected none")
+    return Affine(call.name, 1 / divisor, inputs=call.inputs)
+
+
+def _read_difference(call: Call) -> Layer:
+    if "other" in call.shapes:
+        raise call.refused("a difference of layers' outputs, expected that with a number")
+    call.expect(alpha=1)
+    return Affine(call.name, 1.0, -number_of(call), call.inputs)
+
+
+def _read_reverse_difference(call: Call) -> Layer:
+    """Of a number and a layer's output."""
+    if "other" in call.shapes:
+        raise call.refused("a difference of layers' outputs, expected that with a number")
+    call.expect(alpha=1)
+    return Affine(call.name, -1.0, number_of(call), call.inputs)
+
+
+def _read_negative(call: Call) -> Layer:
+    return Affine(call.name, -1.0, inputs=call.inputs)
+
+
 def _read_rectifier(call: Call) -> Layer:
     return ReLU(call.name, inputs=call.inputs)
 
@@ -92,11 +126,16 @@ def _read_dropout(call: Call) -> Layer | None:
 
 TERMS: Final[Terms] = {
     Activation: _activation,
+    Affine: _affine,
     Dropout: _dropout,
     ReLU: _rectifier,
     StochasticDepth: _stochastic_depth,
 }
 READERS: Final[Readers] = {
+    "div": Reader(_read_quotient, ANY),
+    "neg": Reader(_read_negative, ANY),
+    "rsub": Reader(_read_reverse_difference, ANY),
+    "sub": Reader(_read_difference, ANY),
     "dropout": Reader(_read_dropout, ANY),
     "gelu": Reader(_read_gelu, ANY),
     "hardsigmoid": _reader("hard_sigmoid"),

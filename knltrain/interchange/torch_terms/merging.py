@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from knltrain.interchange.torch_terms.terms import ANY, Call, Reader, Readers, Terms, TorchTerms
-from knltrain.network.layers import Addition, ChannelProduct, Concatenation, Layer, Shape
+from knltrain.interchange.torch_terms.terms import (
+    ANY,
+    Call,
+    Reader,
+    Readers,
+    Terms,
+    TorchTerms,
+    number_of,
+)
+from knltrain.network.layers import Addition, Affine, ChannelProduct, Concatenation, Layer, Shape
 
 
 def _concatenation(_layer: Concatenation, _shape: Shape) -> TorchTerms:
@@ -21,11 +29,13 @@ def _channel_product(_layer: ChannelProduct, _shape: Shape) -> TorchTerms:
 
 
 def _read_sum(call: Call) -> Layer:
+    call.expect(alpha=1)
     if "other" not in call.shapes:
-        raise call.refused(f"a sum with {call.arguments['other']}, expected another layer's output")
+        return Affine(call.name, 1.0, number_of(call), call.inputs)
     if len(call.inputs) != 2:
         raise call.refused("a sum with a parameter, expected another layer's output")
-    call.expect(alpha=1)
+    if call.inputs[0] == call.inputs[1]:
+        return Affine(call.name, 2.0, inputs=call.inputs[:1])
     if call.shapes["other"] != call.shapes["self"]:
         raise call.refused(
             f"a sum of shapes {call.shapes['self']} and {call.shapes['other']}, expected the same"
@@ -40,8 +50,10 @@ def _read_concatenation(call: Call) -> Layer | None:
 
 
 def _read_product(call: Call) -> Layer:
+    if "other" not in call.shapes:
+        return Affine(call.name, number_of(call), inputs=call.inputs)
     if len(call.inputs) != 2:
-        raise call.refused("a product with a number or parameter, expected two layers' outputs")
+        raise call.refused("a product with a parameter, expected another layer's output")
     if sorted(call.forms) != ["map", "mean"]:
         raise call.refused(
             f"a product of shapes {' and '.join(map(str, call.shapes.values()))}, expected feature "
@@ -58,6 +70,6 @@ TERMS: Final[Terms] = {
 }
 READERS: Final[Readers] = {
     "add": Reader(_read_sum, ANY),
-    "mul": Reader(_read_product, ("map", "mean"), mixed=True),
+    "mul": Reader(_read_product, ANY, mixed=True),
     "cat": Reader(_read_concatenation),
 }

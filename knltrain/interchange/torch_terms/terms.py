@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, final
@@ -81,6 +82,14 @@ class Call:
             given = self.arguments[key]
             if given not in (value, [value, value]):
                 raise self.refused(f"{key} = {given}, only {value!r} is supported")
+
+
+def number_of(call: Call) -> float:
+    """The number that an operation takes beside a layer's output."""
+    number = call.arguments["other"]
+    if not isinstance(number, int | float) or not math.isfinite(number):
+        raise call.refused(f"{number!r} beside a layer's output, expected a finite number")
+    return float(number)
 
 
 ANY: Final = ("map", "mean", "flat", "vector")

@@ -11,11 +11,12 @@ from knltrain.network.layers.parameter import Shape
 from vectorized_ops.shapes import (
     ACTIVATION_FUNCTIONS,
     ActivationShape,
+    AffineShape,
     DropoutShape,
     RectifierShape,
 )
 
-__all__ = ["Activation", "Dropout", "ReLU", "StochasticDepth"]
+__all__ = ["Activation", "Affine", "Dropout", "ReLU", "StochasticDepth"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,31 @@ class Activation(Layer):
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> ActivationShape:
         """Of any values."""
         return ActivationShape((images, *only_shape(self.name, input_shapes)), self.function)
+
+
+@dataclass(frozen=True, slots=True)
+class Affine(Layer):
+    """factor * x + offset of each value; both are fixed."""
+
+    name: str
+    factor: float = 1.0
+    offset: float = 0.0
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.factor) and math.isfinite(self.offset)):
+            raise NetworkError(
+                f"layer '{self.name}': factor = {self.factor} and offset = {self.offset}, expected "
+                "finite numbers"
+            )
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input."""
+        return only_shape(self.name, input_shapes)
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> AffineShape:
+        """Of any values."""
+        return AffineShape((images, *only_shape(self.name, input_shapes)))
 
 
 def _check_rate(name: str, rate: float, dropped: str) -> None:

@@ -17,7 +17,8 @@ from .importing import images_of, imported_of
 CHANNELS = 4
 KINDS = (
     *("conv", "depthwise", "strided", "norm", "lrn", "relu", "relu_", "leaky", "relu6"),
-    *("max", "mean", "sum", "sum_", "cat", "dropout", "identity"),
+    *("max", "mean", "sum", "sum_", "cat", "dropout", "identity", "excited", "double"),
+    *("silu", "gelu", "tanh", "hardswish", "sigmoid", "hardsigmoid", "scaled", "reversed"),
 )
 
 
@@ -55,6 +56,7 @@ def _part(kind: str) -> nn.Module | None:
         "relu_": nn.ReLU(inplace=True),
         "max": nn.MaxPool2d(2, 1, 1),
         "cat": nn.Conv2d(2 * CHANNELS, CHANNELS, 1),
+        "excited": nn.Conv2d(CHANNELS, CHANNELS, 1),
         "identity": nn.Identity(),
     }
     return parts.get(kind)
@@ -71,6 +73,8 @@ def _computed(kind: str, part: Any, newest: torch.Tensor, earlier: torch.Tensor)
     if kind == "cat":
         both = [newest, earlier if fits else F.leaky_relu(newest, 0.3)]
         return part(torch.cat(both, 1))
+    if kind == "excited":
+        return newest * torch.sigmoid(part(newest.mean((2, 3), keepdim=True)))
     if kind == "relu_":
         return part(F.relu6(newest))
     functions = {
@@ -79,6 +83,15 @@ def _computed(kind: str, part: Any, newest: torch.Tensor, earlier: torch.Tensor)
         "relu6": F.relu6,
         "mean": lambda maps: F.avg_pool2d(maps, 3, 1, 1),
         "dropout": lambda maps: F.dropout(maps, 0.0),
+        "double": lambda maps: maps + maps,
+        "scaled": lambda maps: maps * 0.5 - 1,
+        "reversed": lambda maps: 1 - maps / 2,
+        "silu": F.silu,
+        "gelu": F.gelu,
+        "tanh": torch.tanh,
+        "hardswish": F.hardswish,
+        "sigmoid": torch.sigmoid,
+        "hardsigmoid": F.hardsigmoid,
     }
     return functions[kind](newest) if kind in functions else part(newest)
 

@@ -140,6 +140,26 @@ def check_activation(name: str, draw: Draw) -> None:
     check_agreement(name, seed, run, [1e-6] * 4, least=1)
 
 
+def check_affine(name: str, draw: Draw) -> None:
+    """Values and gradients equal the reference, added to, masked, or in place."""
+    shape, (seed, rng) = draw_values(draw), draw_rng(draw)
+    values, gradient = (not_all_numbers(rng, whole_numbers(rng, *shape)) for _ in range(2))
+    factor = draw(st.sampled_from([0.5, -1.0, 2.0, 1.0]))
+    offset, target = draw(st.sampled_from([0.0, -3.0, 0.25])), draw_target(draw, rng, *shape)
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation = place.operations.affine(factor, offset)
+        out, back = place.garbage(*shape), target.out(place)
+        operation.forward(place.holding(values), out)
+        operation.backward(place.holding(gradient), back, **target.options(place))
+        overwritten, gradient_overwritten = place.to_write(values), place.to_write(gradient)
+        operation.forward(overwritten, overwritten)
+        operation.backward(gradient_overwritten, gradient_overwritten)
+        return [out, back, overwritten, gradient_overwritten]
+
+    check_agreement(name, seed, run)
+
+
 def check_channel_product(name: str, draw: Draw) -> None:
     """Products and gradients equal the reference, added to, masked, or in place of the maps."""
     shape, (seed, rng) = tuple(draw(st.integers(1, 20)) for _ in range(4)), draw_rng(draw)

@@ -11,7 +11,7 @@ from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 
-__all__ = ["ActivationStage", "DropoutStage", "ReLUStage", "RectifierStage"]
+__all__ = ["ActivationStage", "AffineStage", "DropoutStage", "ReLUStage", "RectifierStage"]
 
 
 class ReLUStage(Stage):
@@ -56,6 +56,26 @@ class ActivationStage(Stage):
     def values_again(self) -> tuple[Tensor, ...]:
         """The inputs."""
         return (self.inputs,)
+
+
+class AffineStage(Stage):
+    """A factor and a summand for each value."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._operation = operation
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Multiply and add."""
+        self._operation.forward(self.inputs.values.array, self.output.values.array)
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Multiply the gradient."""
+        flow = self.flows[0]
+        if flow.is_needed:
+            self._operation.backward(self.gradient, flow.out, **flow.manner)
 
 
 class RectifierStage(Stage):

@@ -12,6 +12,7 @@ from knltrain.network.layers import (
     IMAGES,
     Activation,
     Addition,
+    Affine,
     AveragePooling,
     BatchNormalisation,
     ChannelProduct,
@@ -38,8 +39,8 @@ CHANNELS = (8, 16)
 MOST_CHANNELS = 24
 STEPS = (
     "convolution", "normalisation", "relu", "clipped", "leaky", "dropout", "maximum", "mean", "lrn",
-    "stochastic depth", "smooth", "excitation", "concatenation", "addition", "concatenation",
-    "addition",
+    "stochastic depth", "smooth", "affine", "excitation", "concatenation", "addition",
+    "concatenation", "addition",
 )  # fmt: skip
 SMALLER = ("pooled convolution", "strided convolution", "strided maximum", "strided mean")
 KERNELS = (
@@ -104,6 +105,8 @@ class _Growth:
                 return self.add(LocalResponseNormalisation, 3, 0.5, inputs=inputs)
             case "smooth":
                 return self.add(Activation, self.one_of(*ACTIVATION_FUNCTIONS), inputs=inputs)
+            case "affine":
+                return self.add(Affine, self.one_of(-0.5, 2.0), 0.25, inputs=inputs)
             case "excitation":
                 return self._excitation(source)
             case "concatenation":

@@ -12,6 +12,7 @@ from knltrain.network.layers import (
     Activation,
     AdaptiveAveragePooling,
     Addition,
+    Affine,
     AveragePooling,
     BatchNormalisation,
     ChannelProduct,
@@ -295,7 +296,8 @@ GRAPHS = (
         ReLU("c/relu"),
         Addition("sum", ("c/relu", "a")),
         Activation("one", "tanh", ("sum",)),
-        Activation("other", "hard_swish", ("sum",)),
+        Affine("scaled", 0.5, -1.0, ("sum",)),
+        Activation("other", "hard_swish"),
         Concatenation("joined", ("one", "other")),
     ),
     headed(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.from_torch import from_torch
-from knltrain.network.layers import Activation, Dropout, Layer, ReLU
+from knltrain.network.layers import Activation, Affine, Dropout, Layer, ReLU
 
 from ..importing import Forward, images_of, imported_of
 
@@ -62,3 +63,36 @@ def test_functions_are_read_like_modules() -> None:
 def test_another_lower_bound_is_named() -> None:
     with pytest.raises(NetworkError, match=r"Hardtanh.*min_val = -1, only 0 is supported"):
         from_torch(nn.Sequential(nn.Hardtanh(-1, 1)), images_of())
+
+
+@pytest.mark.parametrize(
+    ("work", "layer"),
+    [
+        (lambda maps: maps * 0.5, Affine("1.mul", 0.5)),
+        (lambda maps: 3 * maps, Affine("1.mul", 3.0)),
+        (lambda maps: maps / 4, Affine("1.div", 0.25)),
+        (lambda maps: maps + 1, Affine("1.add", 1.0, 1.0)),
+        (lambda maps: maps - 2, Affine("1.sub", 1.0, -2.0)),
+        (lambda maps: 1 - maps, Affine("1.rsub", -1.0, 1.0)),
+        (lambda maps: -maps, Affine("1.neg", -1.0)),
+        (lambda maps: maps + maps, Affine("1.add", 2.0)),
+    ],
+)
+def test_arithmetic_with_numbers_is_affine(work: Any, layer: Affine) -> None:
+    whole = nn.Sequential(nn.Conv2d(2, 2, 1), Forward(lambda _, maps: work(maps)))
+    found = imported_of(whole, images_of()).network.layers[1]
+    assert found == replace(layer, inputs=("0",))
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda maps: maps / maps, "a quotient of layers' outputs"),
+        (lambda maps: 1 - maps - torch.relu(maps), "a difference of layers' outputs"),
+        (lambda maps: torch.div(maps, 2, rounding_mode="floor"), "rounding_mode = 'floor'"),
+    ],
+)
+def test_other_arithmetic_is_named(work: Any, message: str) -> None:
+    whole = nn.Sequential(nn.Conv2d(2, 2, 1), Forward(lambda _, maps: work(maps)))
+    with pytest.raises(NetworkError, match=message):
+        from_torch(whole, images_of())

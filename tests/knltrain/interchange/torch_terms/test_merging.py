@@ -44,7 +44,7 @@ def test_sums_and_concatenations_are_read() -> None:
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        (lambda own, images: own.conv(images) + 1, "a sum with 1, expected another layer's"),
+        (lambda own, images: own.conv(images) + own.conv.bias[:, None, None], "parameters alone"),
         (lambda own, images: own.conv(images).add(images, alpha=2), "alpha = 2, only 1"),
         (
             lambda own, images: own.conv(images) + torch.nn.functional.avg_pool2d(images, 8),
@@ -89,7 +89,8 @@ def test_squeeze_and_excitation_is_read_with_dense_layers(factors_first: bool) -
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        (lambda own, images: own.conv(images) * 2, "a product with a number or parameter"),
+        (lambda own, images: own.conv(images) * own.conv.bias.sum(), "parameters alone"),
+        (lambda own, images: own.conv(images) * float("inf"), "inf beside a layer's output"),
         (lambda own, images: own.conv(images) * images, r"shapes \(2, 8, 8\) and \(2, 8, 8\)"),
         (
             lambda own, images: squeezed(own, images) * images.mean((2, 3), True),

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers import Activation, Dropout, Layer, ReLU
+from knltrain.network.layers import Activation, Affine, Dropout, Layer, ReLU
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,7 @@ def test_shape_stays_and_nothing_is_trained(layer: Layer, shape: tuple[int, ...]
         (lambda: ReLU("a", slope=1), "slope = 1 "),
         (lambda: ReLU("a", ceiling=0), "ceiling = 0, expected .* ceiling > 0"),
         (lambda: ReLU("a", ceiling=math.nan), "ceiling = nan"),
+        (lambda: Affine("a", math.nan), "factor = nan and offset = 0.0, expected finite"),
         (lambda: Activation("a", "swish"), "unknown function 'swish': expected one of 'gelu'"),
         (lambda: Dropout("a", 1), "rate = 1, expected 0 <= rate < 1"),
         (lambda: Dropout("a", -0.5), "rate = -0.5"),

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vectorized_ops.errors import OperationError
+from vectorized_ops.numba.affine import Affine
+
+Storing = Callable[[bool], AbstractContextManager[None]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_values_and_gradients_equal_the_reference(
+    data: st.DataObject, affine_contract: Callable[..., None], storing: Storing
+) -> None:
+    with storing(data.draw(st.booleans())):
+        affine_contract("numba", data.draw)
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(np.nan, 0.0), (1.0, np.inf)])
+def test_numbers_that_are_not_finite_are_refused(factor: float, offset: float) -> None:
+    with pytest.raises(OperationError, match=f"factor {factor} and offset {offset}"):
+        Affine(factor, offset)
