@@ -116,7 +116,7 @@ def _hard_swish(x: AnyArray) -> AnyArray:
 
 
 def _hard_swish_slope(x: AnyArray) -> AnyArray:
-    slope: AnyArray = np.where(x < -3, 0, np.where(x > 3, 1, x / 3 + 0.5)).astype(x.dtype)
+    slope: AnyArray = np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5)).astype(x.dtype)
     return slope
 
 

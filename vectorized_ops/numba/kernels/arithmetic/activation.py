@@ -96,8 +96,8 @@ def _hard_swish(lanes: Lanes, value: Value) -> Value:
 
 def _hard_swish_slope(lanes: Lanes, value: Value) -> Value:
     inside = lanes.fma(value, lanes.constant(1 / 3), lanes.constant(0.5))
-    low = lanes.compare(value, "<", lanes.constant(-3.0))
-    high = lanes.compare(value, ">", lanes.constant(3.0))
+    low = lanes.compare(value, "<=", lanes.constant(-3.0))
+    high = lanes.compare(value, ">=", lanes.constant(3.0))
     slope = lanes.select(high, lanes.constant(1.0), inside)
     return lanes.select(low, lanes.constant(0.0), slope)
 
