@@ -65,12 +65,17 @@ def test_sums_are_those_of_all_workers_to_the_same_bits() -> None:
 
 
 def test_all_of_a_group_find_what_its_root_has_found() -> None:
-    """The first group is three times as fast; its workers look at different times."""
+    """The workers of a group look at different times; the second group waits for the first."""
+    ahead = threading.Event()
 
     def work(team: GroupedTeam) -> list[list[int]]:
         group, seen = team.rank // 3, []
         for step in range(1, 21):
-            time.sleep(0.001 * (team.rank % 3) + 0.003 * group)
+            time.sleep(0.001 * (team.rank % 3))
+            if group == 0 and step == 10:
+                ahead.set()
+            if group == 1 and step == 5:
+                assert ahead.wait(60)
             seen.append(team.progress(step).tolist())
             assert seen[-1][team.rank] == step
         team.barrier()
