@@ -1,4 +1,7 @@
-"""A described network as ordinary PyTorch modules; needs torch alone, as `torch_peer` does."""
+"""A described network as ordinary PyTorch modules; needs torch alone, as `torch_peer` does.
+
+The modules of ours that it takes need nothing else, either.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+
+from knltrain.interchange import own_modules
 
 Description = Mapping[str, Any]
 """A network, layer or parameter as `knltrain.bench.step.job` describes it."""
@@ -71,16 +76,32 @@ class AdditionModule(nn.Module):
         return left + right
 
 
+class ChannelProductModule(nn.Module):
+    """Maps, each channel times a factor."""
+
+    def forward(self, maps: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+        """Return maps."""
+        return maps * factors[:, :, None, None]
+
+
+_JOINS = {
+    "add": AdditionModule,
+    "cat": ConcatenationModule,
+    "channel product": ChannelProductModule,
+}
+
+
 def module_of(layer: Description, inplace: bool = False) -> nn.Module:
     """Return the module of a layer; `inplace` is for one that begins with a rectifier."""
     if layer["join"] is not None:
-        return ConcatenationModule() if layer["join"] == "cat" else AdditionModule()
+        return _JOINS[layer["join"]]()
     modules = []
     for number, described in enumerate(layer["modules"]):
         arguments = {name: _extent(value) for name, value in described["arguments"].items()}
         if inplace and not number:
             arguments["inplace"] = True
-        modules.append(getattr(nn, described["name"])(**arguments))
+        kinds = own_modules if hasattr(own_modules, described["name"]) else nn
+        modules.append(getattr(kinds, described["name"])(**arguments))
     return modules[0] if len(modules) == 1 else nn.Sequential(*modules)
 
 

@@ -13,9 +13,13 @@ from knltrain.bench.step.torch_graph import Graph
 from knltrain.data.dataset import Batch
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
+    Activation,
+    AdaptiveAveragePooling,
     Addition,
+    Affine,
     AveragePooling,
     BatchNormalisation,
+    ChannelProduct,
     Concatenation,
     Convolution,
     Dense,
@@ -24,6 +28,7 @@ from knltrain.network.layers import (
     LocalResponseNormalisation,
     MaxPooling,
     ReLU,
+    StochasticDepth,
 )
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -44,6 +49,12 @@ NETWORK = Network(
         MaxPooling("largest", 3, 2, 1, ceil=True, inputs=("capped",)),
         AveragePooling("mean", 3, 2, 1, ceil=True, inputs=("bent",)),
         Concatenation("joined", ("largest", "mean")),
+        GlobalAveragePooling("squeezed"),
+        Activation("gates", "sigmoid"),
+        ChannelProduct("excited", ("joined", "gates")),
+        Affine("scaled", 0.5, 1.0),
+        StochasticDepth("depth", 0.0),
+        AdaptiveAveragePooling("adaptive", 3, 3),
         GlobalAveragePooling("pool"),
         Dense("hidden", 5),
         ReLU("hidden/relu"),
