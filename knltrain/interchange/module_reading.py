@@ -211,7 +211,8 @@ class ModuleReading:
     def _named(self, operation: Operation) -> str:
         """A name for an operation's layer: its module's, or its own within the module's."""
         own = operation.operator.removesuffix("_")
-        is_leaf = operation.module_class.startswith("torch.nn.modules.")
+        kind = operation.module_class
+        is_leaf = kind.startswith("torch.nn.modules.") or kind in WHOLE_MODULES
         module = _NOT_IN_NAMES.sub("_", operation.module)
         wanted = module if is_leaf and module else ".".join(filter(None, (module, own)))
         name, count = wanted, 0
