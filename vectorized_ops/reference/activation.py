@@ -116,7 +116,7 @@ def _hard_swish(x: AnyArray) -> AnyArray:
 
 
 def _hard_swish_slope(x: AnyArray) -> AnyArray:
-    slope: AnyArray = np.where(x < -3, 0, np.where(x > 3, 1, x / 3 + 0.5)).astype(x.dtype)
+    slope: AnyArray = np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5)).astype(x.dtype)
     return slope
 
 
@@ -146,7 +146,7 @@ def _gelu_tanh(x: AnyArray) -> AnyArray:
 def _gelu_tanh_slope(x: AnyArray) -> AnyArray:
     argument = _GELU_SCALE * x * (1 + _GELU_CUBE * x**2)
     growth = _GELU_SCALE * (1 + 3 * _GELU_CUBE * x**2)
-    return _logistic(argument) + x * growth * _logistic_slope(argument)
+    return _logistic(argument) + growth * (x * _logistic_slope(argument))
 
 
 FUNCTIONS: Final[dict[str, _Function]] = {

@@ -96,8 +96,8 @@ def _hard_swish(lanes: Lanes, value: Value) -> Value:
 
 def _hard_swish_slope(lanes: Lanes, value: Value) -> Value:
     inside = lanes.fma(value, lanes.constant(1 / 3), lanes.constant(0.5))
-    low = lanes.compare(value, "<", lanes.constant(-3.0))
-    high = lanes.compare(value, ">", lanes.constant(3.0))
+    low = lanes.compare(value, "<=", lanes.constant(-3.0))
+    high = lanes.compare(value, ">=", lanes.constant(3.0))
     slope = lanes.select(high, lanes.constant(1.0), inside)
     return lanes.select(low, lanes.constant(0.0), slope)
 
@@ -142,8 +142,8 @@ def _gelu_tanh_slope(lanes: Lanes, value: Value) -> Value:
     growth = lanes.fma(
         square, lanes.constant(3 * _GELU_CUBE * _GELU_SCALE), lanes.constant(_GELU_SCALE)
     )
-    factor = lanes.multiply(value, growth)
-    return lanes.fma(factor, _logistic_slope(lanes, argument), logistic(lanes, argument))
+    change = lanes.multiply(value, _logistic_slope(lanes, argument))
+    return lanes.fma(growth, change, logistic(lanes, argument))
 
 
 ACTIVATIONS: Final[dict[str, _Function]] = {
