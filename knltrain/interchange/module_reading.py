@@ -135,6 +135,12 @@ class ModuleReading:
                     f"{operation.where}: {operation.operator} takes '{node}', which is no output "
                     "of a layer: expected layers of images and parameters only"
                 )
+        if not inside and not any(map(is_tensor, found)):
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} makes values of its own: expected those "
+                "of layers, images and parameters; random ones in torch.nn.Dropout, torchvision's "
+                "StochasticDepth or timm's DropPath only"
+            )
         if not sources and not inside:
             raise NetworkError(
                 f"{operation.where}: {operation.operator} computes from parameters alone: expected "
