@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, cast
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import nn
@@ -23,6 +24,8 @@ GRADIENT_TOLERANCE = 1e-3
 _LEAST = 1e-7
 """Gradients that are zero may come out as this."""
 
+_Result = TypeVar("_Result")
+
 
 def check_same(
     module: nn.Module,
@@ -33,13 +36,8 @@ def check_same(
 ) -> None:
     """Compare evaluation and its gradients with the module's own: NetworkError if they differ."""
     other = to_torch(network, parameters).eval()
-    try:
-        leaves = pytree.tree_leaves(module.eval()(example.clone()))
-    except Exception as error:
-        raise NetworkError(
-            f"{network.name} cannot be evaluated: {error}{last_line(error)}"
-        ) from error
-    found, expected = other(example.clone()), next(iter(leaves), None)
+    expected = _evaluated(network.name, partial(_first_output, module.eval(), example.clone()))
+    found = other(example.clone())
     if not isinstance(expected, torch.Tensor) or expected.shape != found.shape:
         shape = tuple(expected.shape) if isinstance(expected, torch.Tensor) else expected
         raise NetworkError(
@@ -54,10 +52,26 @@ def check_same(
     pair = module.double(), other.double()
     for each in pair:
         each.zero_grad()
-    found, expected = other(example.double()), pytree.tree_leaves(module(example.double()))[0]
+    expected = _evaluated(network.name, partial(_first_output, module, example.double()))
+    found = other(example.double())
     differing = _differing_gradients(module, other, keys, found, expected)
     if differing is not None:
         _check_near(network.name, f"gradients of '{differing.key}'", *differing[1:])
+
+
+def _first_output(module: nn.Module, images: torch.Tensor) -> Any:
+    return next(iter(pytree.tree_leaves(module(images))), None)
+
+
+def _evaluated(name: str, work: Callable[[], _Result]) -> _Result:
+    """What `work` returns; NetworkError for what the module or PyTorch raises in it."""
+    try:
+        return work()
+    except Exception as error:
+        raise NetworkError(
+            f"{name} cannot be evaluated: {error}{last_line(error)}; expected a forward that works "
+            "in float32 and float64, and has a gradient"
+        ) from error
 
 
 class _Gradients(NamedTuple):
@@ -80,7 +94,8 @@ def _differing_gradients(
     for values in (found, expected):
         if values.requires_grad:
             weights = torch.linspace(-1, 1, values.numel(), dtype=values.dtype, device="cpu")
-            torch.autograd.backward((values * weights.reshape(values.shape)).sum())
+            total = (values * weights.reshape(values.shape)).sum()
+            _evaluated(other.network.name, partial(torch.autograd.backward, total))
     tensors = dict(module.named_parameters(remove_duplicate=False))
     for spec in other.network.parameters:
         if spec.is_statistic:

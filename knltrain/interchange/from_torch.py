@@ -37,7 +37,8 @@ class ImportedNetwork:
         }
         with torch.no_grad():
             for name, key in self.keys.items():
-                state[key].copy_(torch.from_numpy(self.parameters.views[name]))
+                tensor = state[key]
+                tensor.copy_(torch.from_numpy(self.parameters.views[name]).reshape(tensor.shape))
         return self.module
 
 

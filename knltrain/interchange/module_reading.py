@@ -135,6 +135,12 @@ class ModuleReading:
                     f"{operation.where}: {operation.operator} takes '{node}', which is no output "
                     "of a layer: expected layers of images and parameters only"
                 )
+        if not inside and not any(map(is_tensor, found)):
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} makes values of its own: expected those "
+                "of layers, images and parameters; random ones in torch.nn.Dropout, torchvision's "
+                "StochasticDepth or timm's DropPath only"
+            )
         if not sources and not inside:
             raise NetworkError(
                 f"{operation.where}: {operation.operator} computes from parameters alone: expected "
@@ -211,7 +217,8 @@ class ModuleReading:
     def _named(self, operation: Operation) -> str:
         """A name for an operation's layer: its module's, or its own within the module's."""
         own = operation.operator.removesuffix("_")
-        is_leaf = operation.module_class.startswith("torch.nn.modules.")
+        kind = operation.module_class
+        is_leaf = kind.startswith("torch.nn.modules.") or kind in WHOLE_MODULES
         module = _NOT_IN_NAMES.sub("_", operation.module)
         wanted = module if is_leaf and module else ".".join(filter(None, (module, own)))
         name, count = wanted, 0

@@ -176,6 +176,8 @@ def _names(spec: ParameterSpec) -> tuple[str, ...]:
 
 def _fitting(value: npt.NDArray[Any], spec: ParameterSpec, where: str) -> npt.NDArray[Any]:
     shape = value.shape
+    if spec.role == "weights" and shape == (*spec.shape, 1, 1):  # a 1x1 convolution of means
+        shape = spec.shape
     while len(shape) > len(spec.shape) and shape[0] == 1:  # Caffe's before 2014
         shape = shape[1:]
     if shape != spec.shape or value.dtype.kind != "f":

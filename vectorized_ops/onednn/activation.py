@@ -73,7 +73,10 @@ _FUNCTIONS: Final[dict[str, _Function]] = {
         lambda above, x: _aten.gelu_backward(above, x, approximate="tanh"),
     ),
     "hard_sigmoid": _Function(_aten.hardsigmoid, _aten.hardsigmoid_backward),
-    "hard_swish": _Function(_aten.hardswish, _aten.hardswish_backward),
+    "hard_swish": _Function(  # whose slope at NaN is 1 in PyTorch, unless it stands in a vector
+        _aten.hardswish,
+        lambda above, x: torch.where(x.isnan(), x, _aten.hardswish_backward(above, x)),
+    ),
     "sigmoid": _Function(
         _aten.sigmoid, lambda above, x: _aten.sigmoid_backward(above, _aten.sigmoid(x))
     ),

@@ -146,7 +146,8 @@ def _gelu_tanh(x: AnyArray) -> AnyArray:
 def _gelu_tanh_slope(x: AnyArray) -> AnyArray:
     argument = _GELU_SCALE * x * (1 + _GELU_CUBE * x**2)
     growth = _GELU_SCALE * (1 + 3 * _GELU_CUBE * x**2)
-    return _logistic(argument) + x * growth * _logistic_slope(argument)
+    slope: AnyArray = _logistic(argument) + growth * (x * _logistic_slope(argument))
+    return slope
 
 
 FUNCTIONS: Final[dict[str, _Function]] = {

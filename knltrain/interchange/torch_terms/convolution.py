@@ -68,7 +68,8 @@ def _of_means(call: Call, filters: int, kernel: Pair) -> Layer:
             f"kernel {kernel}, groups = {call.arguments['groups']} over means of maps, expected a "
             "1x1 convolution with groups = 1"
         )
-    call.expect(padding=0)
+    if call.arguments["padding"] not in ("same", "valid"):
+        call.expect(padding=0)
     return Dense(call.name, filters, call.arguments["bias"] is not None, inputs=call.inputs)
 
 

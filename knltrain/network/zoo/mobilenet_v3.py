@@ -62,8 +62,9 @@ _SMALL = (
 def mobilenet_v3_large(classes: int = 1000) -> Network:
     """MobileNet-v3 large, 5,483,032 parameters with 1000 classes. Input 224x224x3.
 
-    Howard et al., ICCV 2019, table 1. Epsilon of batch normalisation is 0.001. First weights are
-    "msra", those of the classifier normal with 0.01.
+    Howard et al., ICCV 2019, table 1. Batch normalisations have an epsilon of 0.001 and a momentum
+    of 0.01 (the paper's average decay of 0.99). First weights are "msra", those of the classifier
+    normal with 0.01.
     """
     return _mobilenet("mobilenet-v3-large", _LARGE, 1280, classes)
 
@@ -118,5 +119,5 @@ def _normalised(
 ) -> list[Layer]:
     return [
         unbiased(name, filters, kernel, stride, groups),
-        BatchNormalisation(f"{name}/bn", epsilon=1e-3),
+        BatchNormalisation(f"{name}/bn", epsilon=1e-3, momentum=0.01),
     ]

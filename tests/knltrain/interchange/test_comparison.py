@@ -43,6 +43,12 @@ def _hooked(own: Any, images: torch.Tensor) -> Any:
     return maps
 
 
+def _of_floats_alone(own: Any, images: torch.Tensor) -> Any:
+    if images.dtype != torch.float32:
+        raise TypeError("only floats")
+    return Reversed.apply(own.conv(images))
+
+
 @pytest.mark.parametrize(
     ("module", "message"),
     [
@@ -54,6 +60,11 @@ def _hooked(own: Any, images: torch.Tensor) -> Any:
             r"returns \(3, 1, 8, 8\) in evaluation of 3 images: expected logits \(3, 2, 8, 8\)",
         ),
         (_of(lambda own, images: own.conv(images) if own.training else own.no), "cannot be evalua"),
+        (
+            _of(lambda own, images: torch.sigmoid(own.conv(images)).relu_()),
+            "cannot be evaluated: .* modified by an inplace operation.* and has a gradient",
+        ),
+        (_of(_of_floats_alone), "cannot be evaluated: only floats.*float32 and float64"),
     ],
 )
 def test_module_that_evaluates_otherwise_is_named(module: nn.Module, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.from_torch import from_torch
+from knltrain.interchange.weights import load_weights
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
     Addition,
@@ -82,6 +84,22 @@ def test_the_users_module_comes_back_with_the_networks_values() -> None:
         np.testing.assert_array_equal(module.state_dict()[key], imported.parameters.views[name])
     assert counter == 0
     assert module.training
+
+
+def test_convolutions_that_became_dense_layers_come_back(tmp_path: Path) -> None:
+    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
+        return images * own.gate(images.mean((2, 3), True))
+
+    module = Forward(work, gate=nn.Conv2d(2, 2, 1))
+    imported = from_torch(module, images_of())
+    torch.save(module.state_dict(), tmp_path / "before.pt")
+    before = module.gate.weight.detach().clone()  # type: ignore[union-attr,operator]
+    imported.parameters.packed += 1
+    imported.to_torch()
+    torch.testing.assert_close(module.gate.weight.detach(), before + 1)
+    load_weights(imported.parameters, tmp_path / "before.pt")
+    imported.to_torch()
+    torch.testing.assert_close(module.gate.weight.detach(), before)
 
 
 def test_weights_of_losses_are_numbers() -> None:

@@ -80,6 +80,17 @@ def test_tensors_are_taken_by_their_names(
         np.testing.assert_array_equal(found.views[name], values)
 
 
+def test_1x1_convolutions_of_means_are_dense_layers(full: ParameterVector, tmp_path: Path) -> None:
+    file, views = tmp_path / "a.safetensors", _views(full)
+    weights = views["fc.weights"]
+    save_file({**views, "fc.weights": weights[:, :, None, None]}, file)
+    found, _ = _loaded(file)
+    np.testing.assert_array_equal(found.views["fc.weights"], weights)
+    save_file({**views, "fc.weights": np.ones((5, 3, 1, 2), np.float32)}, file)
+    with pytest.raises(NetworkError, match=r"fc.weights is float32 \(5, 3, 1, 2\): expected"):
+        _loaded(file)
+
+
 def test_new_layers_keep_their_values(full: ParameterVector, tmp_path: Path) -> None:
     file = tmp_path / "a.safetensors"
     save_file({**_views(full), "fc.weights": np.ones((7, 3), np.float32)}, file)

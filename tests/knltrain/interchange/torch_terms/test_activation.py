@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.from_torch import from_torch
-from knltrain.network.layers import Activation, Affine, Dropout, Layer, ReLU
+from knltrain.network.layers import Activation, Affine, Dropout, Layer, ReLU, StochasticDepth
 
 from ..importing import Forward, images_of, imported_of
 
@@ -58,6 +58,57 @@ def test_functions_are_read_like_modules() -> None:
         ReLU("relu6", ceiling=6, inputs=("leaky_relu",)),
     )
     assert math.isinf(layers[1].ceiling)
+
+
+class _Dropping(nn.Module):
+    """What modules of stochastic depth do."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        for key, value in settings.items():
+            setattr(self, key, value)
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return maps
+        kept = maps.new_empty((maps.shape[0], 1, 1, 1))
+        return maps * kept.bernoulli_(0.75).div_(0.75)
+
+
+def _dropping(place: str, **settings: Any) -> nn.Module:
+    module, _, name = place.rpartition(".")
+    kind = type(name, (_Dropping,), {"__module__": module})
+    return nn.Sequential(nn.Conv2d(2, 2, 1), kind(**settings))
+
+
+_OF_TORCHVISION = "torchvision.ops.stochastic_depth.StochasticDepth"
+_OF_TIMM = "timm.layers.drop.DropPath"
+
+
+@pytest.mark.parametrize(
+    ("place", "settings"),
+    [
+        (_OF_TORCHVISION, {"p": 0.25, "mode": "row"}),
+        (_OF_TIMM, {"drop_prob": 0.25, "scale_by_keep": True}),
+    ],
+)
+def test_stochastic_depth_of_other_libraries_is_read(place: str, settings: Any) -> None:
+    network = imported_of(_dropping(place, **settings), images_of()).network
+    assert network.layers[1:] == (StochasticDepth("1", 0.25, inputs=("0",)),)
+
+
+@pytest.mark.parametrize(
+    ("place", "settings", "message"),
+    [
+        (_OF_TORCHVISION, {"p": 0.25, "mode": "batch"}, "expected mode 'row'"),
+        (_OF_TORCHVISION, {"p": 1.0, "mode": "row"}, "layer '1': rate = 1.0, expected 0 <= rate"),
+        (_OF_TIMM, {"drop_prob": 0.25, "scale_by_keep": False}, "values that are scaled up"),
+        ("mine.DropPath", {"drop_prob": 0.25}, "unknown operation 'new_empty'"),
+    ],
+)
+def test_stochastic_depth_of_another_kind_is_named(place: str, settings: Any, message: str) -> None:
+    with pytest.raises(NetworkError, match=message):
+        from_torch(_dropping(place, **settings), images_of())
 
 
 def test_another_lower_bound_is_named() -> None:

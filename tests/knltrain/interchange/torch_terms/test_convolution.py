@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import torch
 from torch import nn
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.from_torch import from_torch
-from knltrain.network.layers import Convolution
+from knltrain.network.layers import Convolution, Dense
 
-from ..importing import images_of, imported_of
+from ..importing import Forward, images_of, imported_of
 
 
 @pytest.mark.parametrize(
@@ -31,13 +34,29 @@ def test_every_setting_is_read(module: nn.Module, layer: Convolution) -> None:
     assert imported_of(nn.Sequential(module), images_of()).network.layers == (layer,)
 
 
+def _of_means(**settings: Any) -> nn.Module:
+    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
+        return own.conv(images.mean((2, 3), True)).flatten(1)
+
+    return Forward(work, conv=nn.Conv2d(2, 4, **settings))
+
+
+@pytest.mark.parametrize("padding", [0, "same", "valid"])
+def test_1x1_convolution_of_means_is_a_dense_layer(padding: int | str) -> None:
+    layers = imported_of(_of_means(kernel_size=1, padding=padding), images_of()).network.layers
+    assert layers[1:] == (Dense("conv", 4, inputs=("mean",)),)
+
+
 @pytest.mark.parametrize(
     ("module", "message"),
     [
+        (_of_means(kernel_size=1, padding=1), r"padding = \[1, 1\], only 0 is supported"),
+        (_of_means(kernel_size=3, padding=1), r"kernel \(3, 3\), .*expected a 1x1 convolution"),
+        (_of_means(kernel_size=1, groups=2), "groups = 2 over means .*with groups = 1"),
         (nn.Conv2d(2, 2, 3, padding=1, padding_mode="reflect"), "unknown operation 'pad'"),
         (nn.Conv2d(2, 2, 2, padding="same"), "one side more: expected an odd kernel"),
     ],
 )
-def test_padding_that_a_network_has_not_is_named(module: nn.Module, message: str) -> None:
+def test_what_a_network_has_not_is_named(module: nn.Module, message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         from_torch(module, images_of())

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from knltrain.network.layers import Activation, Addition, ChannelProduct, Dense, ReLU
+from knltrain.network.layers import (
+    Activation,
+    Addition,
+    BatchNormalisation,
+    ChannelProduct,
+    Dense,
+    ReLU,
+)
 from knltrain.network.zoo.mobilenet_v3 import mobilenet_v3_large, mobilenet_v3_small
 
 
@@ -23,3 +30,12 @@ def test_factors_are_made_of_a_quarter_of_the_channels() -> None:
         assert sum(isinstance(layer, Addition) for layer in layers) == additions
     units = [layer.units for layer in layers if isinstance(layer, Dense) and "se/fc1" in layer.name]
     assert units == [8, 24, 64, 64, 32, 40, 72, 144, 144]
+
+
+def test_statistics_decay_by_a_hundredth() -> None:
+    found = {
+        (layer.epsilon, layer.momentum)
+        for layer in mobilenet_v3_small().layers
+        if isinstance(layer, BatchNormalisation)
+    }
+    assert found == {(1e-3, 0.01)}

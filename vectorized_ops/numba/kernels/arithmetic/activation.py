@@ -142,8 +142,8 @@ def _gelu_tanh_slope(lanes: Lanes, value: Value) -> Value:
     growth = lanes.fma(
         square, lanes.constant(3 * _GELU_CUBE * _GELU_SCALE), lanes.constant(_GELU_SCALE)
     )
-    factor = lanes.multiply(value, growth)
-    return lanes.fma(factor, _logistic_slope(lanes, argument), logistic(lanes, argument))
+    change = lanes.multiply(value, _logistic_slope(lanes, argument))
+    return lanes.fma(growth, change, logistic(lanes, argument))
 
 
 ACTIVATIONS: Final[dict[str, _Function]] = {

@@ -54,3 +54,22 @@ def test_a_nan_stays_and_bounded_functions_reach_their_bounds(function: str) -> 
         assert_array_equal(values[number == 1], 1)
         assert_array_equal(values[number == 2], -1 if function == "tanh" else 0)
         assert_array_equal(slopes[number > 0], 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "slopes"),
+    [
+        ("hard_sigmoid", [-3, 3], [0, 0]),
+        ("hard_swish", [-3, 3], [0, 1]),
+        ("gelu", [-1e18, 1e18], [0, 1]),
+        ("gelu_tanh", [-1e18, 1e18], [0, 1]),
+    ],
+)
+def test_slopes_at_corners_and_of_huge_values_are_those_of_pytorch(
+    function: str, inputs: list[float], slopes: list[float]
+) -> None:
+    _, found = values_and_slopes(function, np.resize(inputs, SHAPE))
+    assert_array_equal(found, np.resize(slopes, SHAPE))
+    with np.errstate(over="ignore", under="ignore"):
+        defined = reference.FUNCTIONS[function].slopes(np.array(inputs, np.float32))
+    assert_array_equal(defined, slopes)
