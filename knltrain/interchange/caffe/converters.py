@@ -1,4 +1,4 @@
-"""Each type of Caffe's layers: what it is here, or why it cannot be kept."""
+"""Each type of Caffe's layers: what it is here."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Final
 from knltrain.interchange.caffe.fillers import constant, multipliers
 from knltrain.interchange.caffe.losses import accuracy, softmax, softmax_loss
 from knltrain.interchange.caffe.net_layer import NetLayer
+from knltrain.interchange.caffe.refused import REFUSED
 from knltrain.interchange.caffe.walk import Converter, Walk
 from knltrain.interchange.caffe.windows import convolution, inner_product, pooling
 from knltrain.network.layers import (
+    Activation,
     Addition,
     BatchNormalisation,
     Concatenation,
@@ -28,6 +30,14 @@ _REGIONS: Final = {"ACROSS_CHANNELS": "ACROSS_CHANNELS", "WITHIN_CHANNEL": "WITH
 def _relu(layer: NetLayer, walk: Walk) -> None:
     slope = layer.message.message("relu_param").number("negative_slope", 0.0)
     walk.add(layer, ReLU(layer.name, slope), (layer.only(),))
+
+
+def _activation(function: str, settings: str) -> Converter:
+    def convert(layer: NetLayer, walk: Walk) -> None:
+        layer.message.message(settings)  # Its engine alone.
+        walk.add(layer, Activation(layer.name, function), (layer.only(),))
+
+    return convert
 
 
 def _dropout(layer: NetLayer, walk: Walk) -> None:
@@ -170,19 +180,6 @@ def _silence(layer: NetLayer, walk: Walk) -> None:
     walk.note(layer.message, layer.message.line, "Silence dropped: it does nothing")
 
 
-def _refusal(way_out: str) -> Converter:
-    def refuse(layer: NetLayer, _walk: Walk) -> None:
-        raise layer.refused(f"type '{layer.kind}' is not there: {way_out}")
-
-    return refuse
-
-
-_OTHER_ACTIVATION: Final = "expected ReLU, which may have a negative_slope"
-_OTHER_LOSS: Final = "expected SoftmaxWithLoss"
-_OTHER_FORM: Final = (
-    "expected a net without it; write it as a network of knltrain (docs/networks.md)"
-)
-
 CONVERTERS: Final[dict[str, Converter]] = {
     "Accuracy": accuracy,
     "BatchNorm": _batch_norm,
@@ -196,55 +193,12 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Pooling": pooling,
     "ReLU": _relu,
     "Scale": _scale,
+    "Sigmoid": _activation("sigmoid", "sigmoid_param"),
     "Silence": _silence,
     "Softmax": softmax,
     "SoftmaxWithLoss": softmax_loss,
     "Split": _identity,
-    **dict.fromkeys(
-        ("AbsVal", "BNLL", "Clip", "ELU", "PReLU", "Sigmoid", "Swish", "TanH", "Threshold"),
-        _refusal(_OTHER_ACTIVATION),
-    ),
-    **dict.fromkeys(
-        (
-            "ContrastiveLoss",
-            "EuclideanLoss",
-            "HingeLoss",
-            "InfogainLoss",
-            "MultinomialLogisticLoss",
-            "SigmoidCrossEntropyLoss",
-            "SmoothL1Loss",
-        ),
-        _refusal(_OTHER_LOSS),
-    ),
-    **dict.fromkeys(
-        [
-            "ArgMax",
-            "Axpy",
-            "BatchReindex",
-            "Bias",
-            "Crop",
-            "Deconvolution",
-            "Embed",
-            "Exp",
-            "Filter",
-            "HDF5Output",
-            "Im2col",
-            "LSTM",
-            "Log",
-            "MVN",
-            "Parameter",
-            "Power",
-            "Python",
-            "RNN",
-            "Recurrent",
-            "Reduction",
-            "Reshape",
-            "SPP",
-            "ShuffleChannel",
-            "Slice",
-            "Tile",
-        ],
-        _refusal(_OTHER_FORM),
-    ),
+    "TanH": _activation("tanh", "tanh_param"),
+    **REFUSED,
 }
 """Types of layers, data aside -> what becomes of them."""

@@ -44,6 +44,8 @@ _V0_TYPES: Final = {
     "data": _V0Type("Data", "data_param", _DATA_NAMES),
     "images": _V0Type("ImageData", "image_data_param", _DATA_NAMES),
     "relu": _V0Type("ReLU", "", {}),
+    "sigmoid": _V0Type("Sigmoid", "", {}),
+    "tanh": _V0Type("TanH", "", {}),
     "softmax": _V0Type("Softmax", "", {}),
     "softmax_loss": _V0Type("SoftmaxWithLoss", "", {}),
     "accuracy": _V0Type("Accuracy", "", {}),

@@ -84,6 +84,7 @@ class Walk:
                 "its own, or that layer's blob as its bottom, too (in place)"
             )
         self.blobs[name] = blob
+        self.read.discard(name)
         self._replaced.pop(name, None)
 
     def add(self, layer: NetLayer, ours: Layer, inputs: Sequence[Blob]) -> None:

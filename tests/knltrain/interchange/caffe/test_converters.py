@@ -5,6 +5,7 @@ import pytest
 from knltrain.errors import ConfigError
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
+    Activation,
     Addition,
     BatchNormalisation,
     Concatenation,
@@ -28,6 +29,21 @@ def test_layers_of_simple_settings_are_ours() -> None:
         Dropout("b", 0.4),
     )
     assert layers(layer("LRN")) == (LocalResponseNormalisation("top", 5, 1.0, 0.75, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "oldest", "function"),
+    [("Sigmoid", "SIGMOID", "sigmoid", "sigmoid"), ("TanH", "TANH", "tanh", "tanh")],
+)
+def test_activations_are_ours_in_all_forms(kind: str, old: str, oldest: str, function: str) -> None:
+    settings = f"{kind.lower()}_param {{ engine: CAFFE }}"
+    assert layers(layer(kind, settings, "data", "a")) == (Activation("a", function),)
+    in_place = 'name: "a" bottom: "data" top: "data"'
+    inputs = 'input: "data" input_dim: 1 input_dim: 3 input_dim: 8 input_dim: 8\n'
+    v1 = f"layers {{ {in_place} type: {old} }}"
+    v0 = f"layers {{ layer {{ name: 'a' type: '{oldest}' }} bottom: 'data' top: 'data' }}"
+    for text in (v1, v0):
+        assert net(inputs + text).network.layers == (Activation("a", function),)
 
 
 def test_branches_are_concatenated_and_summed() -> None:
@@ -117,8 +133,6 @@ def test_split_and_silence_and_softmax_are_no_layers() -> None:
         ),
         (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("Scale", "", "s"), "Scale alone"),
         (layer("Flatten", "flatten_param { axis: 2 }"), "expected axis 1 to -1"),
-        (layer("Deconvolution"), "type 'Deconvolution' is not there: expected a net without it"),
-        (layer("EuclideanLoss", "", "a b"), "expected SoftmaxWithLoss"),
     ],
 )
 def test_what_there_is_not_is_named(text: str, message: str) -> None:
