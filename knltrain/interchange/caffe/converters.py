@@ -164,16 +164,17 @@ def _check_merged(layer: NetLayer) -> None:
 
 def _identity(layer: NetLayer, walk: Walk) -> None:
     """Split: the same for every reader."""
-    (blob,) = layer.inputs
+    if len(layer.inputs) != 1:
+        raise layer.refused(f"Split of {list(layer.bottoms)}: expected one bottom")
     for top in range(len(layer.tops)):
-        walk.put(layer, blob.source, blob.shape, flat=blob.flat, top=top)
+        walk.put(layer, layer.inputs[0], top)
 
 
 def _flatten(layer: NetLayer, walk: Walk) -> None:
     told, blob = layer.message.message("flatten_param"), layer.only()
     if (told.whole("axis", 1), told.whole("end_axis", -1)) != (1, -1):
         raise layer.refused("flatten_param: expected axis 1 to -1, whole images")
-    walk.put(layer, blob.source, blob.shape, flat=True)
+    walk.put(layer, replace(blob, flat=True))
 
 
 def _silence(layer: NetLayer, walk: Walk) -> None:

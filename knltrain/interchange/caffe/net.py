@@ -89,7 +89,9 @@ def _outputs(walk: Walk, net: Message) -> tuple[Output, ...]:
     ends = [
         blob.source
         for name, blob in walk.blobs.items()
-        if name not in walk.read and blob.kind == "values" and blob.source != IMAGES
+        if name not in walk.read
+        and blob.kind in ("values", "probabilities")
+        and blob.source != IMAGES
     ]
     if len(set(ends)) != 1:
         walk.refusals.append(

@@ -129,7 +129,7 @@ def _optimizer(found: SolverSettings, _net: CaffeNet) -> None:
     if form != "L2" and decay:
         found.put("optimizer.regularisation", _REGULARISATIONS[form], "regularization_type")
     limit = solver.number("clip_gradients", -1.0)
-    if limit > 0:
+    if limit >= 0:  # One of 0, which would stop everything, is refused with the rest.
         found.put("optimizer.clip_norm", limit, "clip_gradients")
 
 
@@ -191,7 +191,12 @@ def _snapshots(found: SolverSettings, _net: CaffeNet) -> None:
 def _others(found: SolverSettings, _net: CaffeNet) -> None:
     solver = found.solver
     seed = solver.whole("random_seed", -1)
-    if 0 <= seed < _SEED_LIMIT:
+    if seed >= _SEED_LIMIT:
+        raise solver.error(
+            solver.line_of("random_seed") or solver.line,
+            f"random_seed: {seed}: expected a number below 2**63",
+        )
+    if seed >= 0:
         found.put("seed", seed, "random_seed")
     weights = solver.texts("weights")
     if len(weights) > 1 or any("," in each for each in weights):

@@ -132,6 +132,8 @@ def test_split_and_silence_and_softmax_are_no_layers() -> None:
             "expected one reader",
         ),
         (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("Scale", "", "s"), "Scale alone"),
+        (layer("Split", "", "a b"), r"Split of \['a', 'b'\]: expected one bottom"),
+        (layer("Split", "", ""), r"Split of \[\]: expected one bottom"),
         (layer("Flatten", "flatten_param { axis: 2 }"), "expected axis 1 to -1"),
     ],
 )

@@ -100,13 +100,15 @@ def test_one_worker_normalises_the_whole_batch() -> None:
 
 
 def test_what_is_dropped_is_noted_with_its_line() -> None:
-    found = _read("display: 20\nsolver_mode: GPU\ngamma: 0.5\nmomentum2: 0.9\nrandom_seed: -1")
+    text = "display: 20\nsolver_mode: GPU\ngamma: 0.5\nmomentum2: 0.9\nrandom_seed: -1"
+    found = _read(text + "\nwarmup_start_lr: 1")
     assert found.refusals == []
     assert {note.split(" dropped: ")[0] for note in found.notes} == {
         "s.prototxt:2: display: 20",
         "s.prototxt:3: solver_mode: GPU",
         "s.prototxt:4: gamma: 0.5",
         "s.prototxt:5: momentum2: 0.9",
+        "s.prototxt:7: warmup_start_lr: 1",
     }
 
 
@@ -124,6 +126,7 @@ def test_what_is_dropped_is_noted_with_its_line() -> None:
         ("local_lr_auto: true", "s.prototxt:2: local_lr_auto is not known here"),
         ("weights: 'a' weights: 'b'", "s.prototxt:2: weights of several files"),
         ("weights: 'a,b'", "s.prototxt:2: weights of several files"),
+        ("random_seed: 9223372036854775808", "s.prototxt:2: random_seed: 9223372036854775808: exp"),
         ("momentum: 'x'", "s.prototxt:2: momentum: 'x': expected a number"),
         ("momentum: 1\nmomentum: 1", "s.prototxt:3: momentum is given twice, in lines 2 and 3"),
     ],
