@@ -28,6 +28,9 @@ _WITHOUT_EFFECT: Final = {
 }
 """Fields that change no number -> what is done instead."""
 
+_OF_FILLERS: Final = ("value", "min", "max", "mean", "std", "sparse", "variance_norm")
+"""Each type of filler reads some of them, as in Caffe."""
+
 
 @final
 @dataclass(slots=True)
@@ -185,6 +188,9 @@ class Walk:
                 continue
             if each.name in _WITHOUT_EFFECT:
                 self.note(message, each.line, f"{each.told} dropped: {_WITHOUT_EFFECT[each.name]}")
+                continue
+            if each.name in _OF_FILLERS and path.endswith(f"filler.{each.name}"):
+                self.note(message, each.line, f"{each.told} dropped: its filler does not read it")
                 continue
             error = message.error(
                 each.line,

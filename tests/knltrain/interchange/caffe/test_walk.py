@@ -107,6 +107,12 @@ def _chain(count: int) -> list[str]:
     return [layer("ReLU", "", f"a{i - 1}" if i else "data", f"a{i}") for i in range(count)]
 
 
+def test_fields_that_a_filler_does_not_read_are_noted() -> None:
+    found = net(SMALL.replace('"xavier"', '"xavier" std: 0.1'))
+    assert found.network == net(SMALL).network
+    assert any(":4: layer 'ip': std: 0.1 dropped: its filler" in note for note in found.notes)
+
+
 def test_last_layer_may_be_in_place() -> None:
     in_place = layer("ReLU", "", "top").replace('name: "top"', 'name: "last"')
     assert net(DATA + layer("ReLU") + in_place).network.outputs == (Output("last"),)
