@@ -67,7 +67,12 @@ def import_caffe(
         if path.exists():
             raise ConfigError(f"{path} exists: give another name with --out")
     for path, text in files.items():
-        _write(path, text)
+        try:
+            _write(path, text)
+        except BaseException:
+            for each in files:  # None was there before.
+                each.unlink(missing_ok=True)
+            raise
     say(
         f"{network_file}: network '{found.network.name}', "
         f"{found.network.parameter_count:,} parameters"

@@ -33,8 +33,9 @@ def adjusted(
 ) -> tuple[ParameterSpec, ...]:
     """The parameters with all settings applied.
 
-    A layer whose parameters are all frozen keeps its running statistics, too. Raises NetworkError
-    for a pattern that matches nothing, and where nothing is left to train.
+    A layer whose parameters are all frozen by them keeps its running statistics, too; not so one
+    whose scale and shift are constant by themselves. Raises NetworkError for a pattern that matches
+    nothing, and where nothing is left to train.
     """
     found = [_adjusted(spec, settings) for spec in parameters]
     for setting in settings:
@@ -49,7 +50,12 @@ def adjusted(
             f"as '{parameters[-1].layer}'"
         )
     moving = {spec.layer for spec in found if not (spec.is_frozen or spec.is_statistic)}
-    still = {spec.layer for spec in found if not spec.is_statistic} - moving
+    stopped = {
+        spec.layer
+        for spec, before in zip(found, parameters, strict=True)
+        if spec.is_frozen and not (before.is_frozen or spec.is_statistic)
+    }
+    still = stopped - moving
     return tuple(
         replace(spec, statistic_momentum=0.0) if spec.is_statistic and spec.layer in still else spec
         for spec in found

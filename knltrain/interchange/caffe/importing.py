@@ -111,7 +111,7 @@ def _net_of(solver: Message, path: Path) -> tuple[Message, tuple[str, ...]]:
     named = solver.text(given[0])
     folder = path.absolute().parent
     for base in (Path(), folder, *folder.parents):
-        if (base / named).is_file():
+        if _is_file(base / named):
             found = read_prototxt(base / named)
             is_here = base == Path()
             return found, () if is_here else (f"{path}: {given[0]} '{named}' is {base / named}",)
@@ -119,6 +119,14 @@ def _net_of(solver: Message, path: Path) -> tuple[Message, tuple[str, ...]]:
         solver.line_of(given[0]) or solver.line,
         f"{given[0]}: '{named}' is neither in the working folder nor in {folder} nor above it",
     )
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a file can be seen there: not so in closed folders, or where names are too long."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _check(settings: list[Setting], path: str) -> None:

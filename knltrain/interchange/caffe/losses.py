@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from knltrain.interchange.caffe.net_layer import NetLayer, NetOutput
@@ -67,7 +68,7 @@ def softmax(layer: NetLayer, walk: Walk) -> None:
         layer.message.line,
         "Softmax dropped: it is part of the loss, and keeps the order",
     )
-    walk.put(layer, blob.source, blob.shape, flat=blob.flat)
+    walk.put(layer, replace(blob, kind="probabilities"))
 
 
 def accuracy(layer: NetLayer, walk: Walk) -> None:

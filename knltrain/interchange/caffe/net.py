@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, NetworkError
 from knltrain.interchange.caffe.converters import CONVERTERS
 from knltrain.interchange.caffe.message import Message
 from knltrain.interchange.caffe.net_layer import DataSource, MapShape
@@ -68,8 +68,12 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
     if walk.refusals:
         raise ConfigError("\n".join(walk.refusals))
     batches = (batch_of(layer) for layer in (*others, *inside))
+    try:
+        network = Network(name, walk.sources[0].shape, _needed(walk, outputs), outputs)
+    except NetworkError as error:
+        raise ConfigError(f"{net.file}: {error}") from error
     return CaffeNet(
-        Network(name, walk.sources[0].shape, _needed(walk, outputs), outputs),
+        network,
         walk.sources[0],
         next((batch for batch in batches if batch is not None), None),
         walk.places,
@@ -89,7 +93,9 @@ def _outputs(walk: Walk, net: Message) -> tuple[Output, ...]:
     ends = [
         blob.source
         for name, blob in walk.blobs.items()
-        if name not in walk.read and blob.kind == "values" and blob.source != IMAGES
+        if name not in walk.read
+        and blob.kind in ("values", "probabilities")
+        and blob.source != IMAGES
     ]
     if len(set(ends)) != 1:
         walk.refusals.append(

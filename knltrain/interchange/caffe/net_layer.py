@@ -17,13 +17,14 @@ MapShape: TypeAlias = tuple[int, int, int]
 class Blob:
     """What a blob holds now: outputs of our layer `source`, labels, or nothing that we can have.
 
-    A `flat` one is a map of shape (H,W,C) that Caffe has flattened.
+    A `flat` one is a map of shape (H,W,C) that Caffe has flattened. Behind a Softmax a blob holds
+    "probabilities", for which its logits stand.
     """
 
     source: str
     shape: Shape
     line: int
-    kind: Literal["values", "labels", "refused"] = "values"
+    kind: Literal["values", "probabilities", "labels", "refused"] = "values"
     flat: bool = False
 
 
@@ -60,9 +61,14 @@ class NetLayer:
         return blob
 
     def check_values(self, blob: Blob) -> None:
-        """Refuse labels."""
+        """Refuse labels, and probabilities, as only their logits are there."""
         if blob.kind == "labels":
             raise self.refused(f"{self.kind} of labels: only losses and accuracies read them")
+        if blob.kind == "probabilities":
+            raise self.refused(
+                f"{self.kind} of probabilities: expected logits, as Softmax is part of the loss; "
+                "leave Softmax out, or let only accuracies read it"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,14 @@ def rate_settings(solver: Message) -> list[RateSetting]:
     """The keys of a solver's learning rate; ConfigError for what ours cannot say."""
     base, name = solver.number("base_lr", 0.0), solver.text("lr_policy")
     if name == "multifixed":
-        return [*_stages(solver), *_warmup(solver)]
+        found = _stages(solver)
+        if solver.whole("warmup_iter", 0) > 0 and base != found[0].value:
+            raise solver.error(
+                solver.line_of("warmup_iter") or solver.line,
+                f"the warm-up aims at base_lr, {base}, and 'multifixed' begins with stagelr "
+                f"{found[0].value}: expected the same",
+            )
+        return [*found, *_warmup(solver)]
     if not base > 0:
         raise solver.error(
             solver.line_of("base_lr") or solver.line, "base_lr: expected it, above 0"
@@ -73,9 +80,10 @@ def _number(solver: Message, policy: str, field: str, key: str) -> RateSetting:
 
 def _warmup(solver: Message) -> list[RateSetting]:
     """Intel's warm-up, which aims at base_lr."""
-    steps, start = solver.whole("warmup_iter", 0), solver.number("warmup_start_lr", 0.0)
+    steps = solver.whole("warmup_iter", 0)
     if steps <= 0:
         return []
+    start = solver.number("warmup_start_lr", 0.0)
     return [
         RateSetting("warmup_steps", steps, ("warmup_iter",)),
         RateSetting("warmup_start", start, ("warmup_start_lr",)),

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
-from knltrain.errors import ConfigError, unknown_name
+from knltrain.errors import ConfigError
 from knltrain.interchange.caffe.message import Message
 from knltrain.interchange.caffe.net import CaffeNet
 from knltrain.interchange.caffe.policies import rate_settings
 from knltrain.interchange.caffe.settings import SolverSettings
+from knltrain.interchange.caffe.solver_types import OPTIMIZER_FIELDS, put_optimizer
 from knltrain.network.layers import BatchNormalisation
-
-
-@dataclass(frozen=True, slots=True)
-class SolverType:
-    """The optimizer of a type: its name and keys, and the numbers that it takes from fields."""
-
-    optimizer: str
-    numbers: Mapping[str, tuple[str, float]]
-    """Key of ours -> Caffe's field and its default."""
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-
-
-_DELTA: Final = ("delta", 1e-8)
-_MOMENTUM: Final = ("momentum", 0.0)
-SOLVER_TYPES: Final = {
-    "SGD": SolverType("sgd", {"momentum": _MOMENTUM}),
-    "Nesterov": SolverType("sgd", {"momentum": _MOMENTUM}, {"nesterov": True}),
-    "AdaGrad": SolverType("adagrad", {"epsilon": _DELTA}),
-    "RMSProp": SolverType("rmsprop", {"rho": ("rms_decay", 0.99), "epsilon": _DELTA}),
-    "AdaDelta": SolverType("adadelta", {"rho": _MOMENTUM, "epsilon": _DELTA}),
-    "Adam": SolverType(
-        "adam", {"beta1": _MOMENTUM, "beta2": ("momentum2", 0.999), "epsilon": _DELTA}
-    ),
-}
-_OLD_TYPES: Final = {name.upper(): name for name in SOLVER_TYPES}
 
 _DROPPED: Final = {
     "ap_version": "knltrain classifies",
@@ -56,7 +31,6 @@ _DROPPED: Final = {
     "test_compute_loss": "the loss of tests is always computed",
     "test_initialization": "the untrained network is not tested",
 }
-_REGULARISATIONS: Final = {"L2": "l2", "L1": "l1"}
 _OF_POLICIES: Final = {
     *("gamma", "power", "stepsize", "stepvalue", "stagelr", "stageiter", "warmup_start_lr")
 }
@@ -104,48 +78,13 @@ def _length(found: SolverSettings, net: CaffeNet) -> None:
     if passes > 1:
         found.put("train.iter_size", passes, "iter_size")
     if any(isinstance(each, BatchNormalisation) for each in net.network.layers):
+        if passes > 1:
+            found.notes.append(
+                f"{solver.place(solver.line_of('iter_size') or solver.line)}: running statistics "
+                f"of BatchNorm move once a step, by the mean of its {passes} batches: Caffe's move "
+                "with each"
+            )
         found.put("workers", 1, why="BatchNorm normalises the whole batch")
-
-
-def _optimizer(found: SolverSettings, _net: CaffeNet) -> None:
-    solver = found.solver
-    kind = _type(solver)
-    found.put("optimizer.name", kind.optimizer, "type")
-    for key, value in kind.fixed.items():
-        found.put(f"optimizer.{key}", value, "type")
-    for key, (name, default) in kind.numbers.items():
-        found.put(f"optimizer.{key}", solver.number(name, default), name)
-    unused = {name for each in SOLVER_TYPES.values() for name, _ in each.numbers.values()}
-    for name in sorted(unused - {name for name, _ in kind.numbers.values()}):
-        found.note(name, f"'{kind.optimizer}' does not read it")
-    decay = solver.number("weight_decay", 0.0)
-    found.put("optimizer.weight_decay", decay, "weight_decay")
-    form = solver.text("regularization_type", "L2")
-    if form not in _REGULARISATIONS:
-        raise solver.error(
-            solver.line_of("regularization_type") or solver.line,
-            unknown_name("regularization_type", form, _REGULARISATIONS),
-        )
-    if form != "L2" and decay:
-        found.put("optimizer.regularisation", _REGULARISATIONS[form], "regularization_type")
-    limit = solver.number("clip_gradients", -1.0)
-    if limit > 0:
-        found.put("optimizer.clip_norm", limit, "clip_gradients")
-
-
-def _type(solver: Message) -> SolverType:
-    named, old = solver.text("type"), solver.choice("solver_type", None, _OLD_TYPES)
-    if named and old:
-        raise solver.error(
-            solver.line_of("solver_type") or solver.line,
-            f"type (line {solver.line_of('type')}) and solver_type: expected one of them",
-        )
-    name = named or old or "SGD"
-    if name not in SOLVER_TYPES:
-        raise solver.error(
-            solver.line_of("type") or solver.line, unknown_name("type", name, SOLVER_TYPES)
-        )
-    return SOLVER_TYPES[name]
 
 
 def _rates(found: SolverSettings, _net: CaffeNet) -> None:
@@ -191,7 +130,12 @@ def _snapshots(found: SolverSettings, _net: CaffeNet) -> None:
 def _others(found: SolverSettings, _net: CaffeNet) -> None:
     solver = found.solver
     seed = solver.whole("random_seed", -1)
-    if 0 <= seed < _SEED_LIMIT:
+    if seed >= _SEED_LIMIT:
+        raise solver.error(
+            solver.line_of("random_seed") or solver.line,
+            f"random_seed: {seed}: expected a number below 2**63",
+        )
+    if seed >= 0:
         found.put("seed", seed, "random_seed")
     weights = solver.texts("weights")
     if len(weights) > 1 or any("," in each for each in weights):
@@ -204,10 +148,7 @@ def _others(found: SolverSettings, _net: CaffeNet) -> None:
 
 _PARTS: Final[dict[Callable[[SolverSettings, CaffeNet], None], tuple[str, ...]]] = {
     _length: ("max_iter", "iter_size"),
-    _optimizer: (
-        *("type", "solver_type", "weight_decay", "regularization_type", "clip_gradients"),
-        *(name for each in SOLVER_TYPES.values() for name, _ in each.numbers.values()),
-    ),
+    lambda found, _: put_optimizer(found): OPTIMIZER_FIELDS,
     _rates: ("base_lr", "lr_policy", "warmup_iter", *_OF_POLICIES),
     _tests: ("test_iter", "test_interval"),
     _snapshots: ("snapshot", "snapshot_prefix"),

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from knltrain.interchange.caffe.message import Message
-from knltrain.interchange.caffe.net_layer import DataSource, MapShape, NetLayer
+from knltrain.interchange.caffe.net_layer import Blob, DataSource, MapShape, NetLayer
 from knltrain.interchange.caffe.walk import Converter, Walk
 from knltrain.network.layers import IMAGES
 
@@ -76,7 +76,7 @@ def _data(layer: NetLayer, walk: Walk) -> None:
                 images,
             )
         )
-        walk.put(layer, IMAGES, images, top=top)
+        walk.put(layer, Blob(IMAGES, images, message.line), top)
     _note_dropped(layer, walk, (told, message.message("transform_param")))
 
 

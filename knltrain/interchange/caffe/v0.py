@@ -44,6 +44,8 @@ _V0_TYPES: Final = {
     "data": _V0Type("Data", "data_param", _DATA_NAMES),
     "images": _V0Type("ImageData", "image_data_param", _DATA_NAMES),
     "relu": _V0Type("ReLU", "", {}),
+    "sigmoid": _V0Type("Sigmoid", "", {}),
+    "tanh": _V0Type("TanH", "", {}),
     "softmax": _V0Type("Softmax", "", {}),
     "softmax_loss": _V0Type("SoftmaxWithLoss", "", {}),
     "accuracy": _V0Type("Accuracy", "", {}),
@@ -78,7 +80,10 @@ def _blobs(connection: Message) -> list[Field]:
 
 
 def without_paddings(layers: list[Message]) -> list[Message]:
-    """V0's layers of type "padding" go into the windows that read their tops."""
+    """V0's layers of type "padding" go into the windows that read their tops.
+
+    They replace what these say of padding, as in Caffe. ConfigError for other readers.
+    """
     paddings = {text_of(each, "top"): each for each in layers if text_of(each, "type") == "padding"}
 
     def padded(field: Field, padding: Message) -> Field:
@@ -86,13 +91,20 @@ def without_paddings(layers: list[Message]) -> list[Message]:
             return replace(field, value=text_of(padding, "bottom"))
         if field.name in _WINDOWS and isinstance(field.value, Message):
             pads = [each for each in padding.fields if each.name == "pad"]
-            return replace(field, value=rebuilt(field.value, (*field.value.fields, *pads)))
+            others = [each for each in field.value.fields if each.name != "pad"]
+            return replace(field, value=rebuilt(field.value, (*others, *pads)))
         return field
 
     found = []
     for each in layers:
         padding = paddings.get(text_of(each, "bottom"))
         if padding is not None:
+            if not any(field.name in _WINDOWS for field in each.fields):
+                raise each.error(
+                    each.line,
+                    f"reads blob '{text_of(each, 'bottom')}' of a padding (line {padding.line}): "
+                    "expected a convolution or pooling, which takes it over",
+                )
             each = rebuilt(each, (padded(field, padding) for field in each.fields))
         if text_of(each, "type") != "padding":
             found.append(each)

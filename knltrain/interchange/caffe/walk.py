@@ -15,7 +15,7 @@ from knltrain.errors import KnltrainError
 from knltrain.interchange.caffe.message import Message
 from knltrain.interchange.caffe.net_layer import Blob, DataSource, MapShape, NetLayer, NetOutput
 from knltrain.network.graph import LAYER_NAME
-from knltrain.network.layers import IMAGES, Layer, Shape
+from knltrain.network.layers import IMAGES, Layer
 
 _WITHOUT_EFFECT: Final = {
     "engine": "knltrain chooses its kernels itself",
@@ -27,6 +27,9 @@ _WITHOUT_EFFECT: Final = {
     "multinode": "the parameters are those of every worker",
 }
 """Fields that change no number -> what is done instead."""
+
+_OF_FILLERS: Final = ("value", "min", "max", "mean", "std", "sparse", "variance_norm")
+"""Each type of filler reads some of them, as in Caffe."""
 
 
 @final
@@ -65,17 +68,12 @@ class Walk:
             for text, (first, *others) in self.noted.items()
         )
 
-    def put(
-        self, layer: NetLayer, source: str, shape: Shape, *, flat: bool = False, top: int = 0
-    ) -> None:
-        """One of a layer's tops now holds outputs of our layer `source`."""
-        self._write(layer, top, Blob(source, shape, layer.message.line, flat=flat))
-
     def put_labels(self, layer: NetLayer, top: int) -> None:
         """One of a layer's tops holds labels."""
-        self._write(layer, top, Blob("", (), layer.message.line, "labels"))
+        self.put(layer, Blob("", (), layer.message.line, "labels"), top)
 
-    def _write(self, layer: NetLayer, top: int, blob: Blob) -> None:
+    def put(self, layer: NetLayer, blob: Blob, top: int = 0) -> None:
+        """One of a layer's tops now holds what `blob` does."""
         name = layer.tops[top]
         before = self.blobs.get(name)
         if before is not None and name not in layer.bottoms:
@@ -83,13 +81,13 @@ class Walk:
                 f"writes blob '{name}', which line {before.line} has written: expected a name of "
                 "its own, or that layer's blob as its bottom, too (in place)"
             )
-        self.blobs[name] = blob
+        self.blobs[name] = replace(blob, line=layer.message.line)
+        self.read.discard(name)
         self._replaced.pop(name, None)
 
     def add(self, layer: NetLayer, ours: Layer, inputs: Sequence[Blob]) -> None:
         """Add a layer of ours that takes `inputs`, and put it on the only top."""
-        blob = self.add_hidden(layer, ours, inputs)
-        self.put(layer, blob.source, blob.shape, flat=blob.flat)
+        self.put(layer, self.add_hidden(layer, ours, inputs))
 
     def add_hidden(self, layer: NetLayer, ours: Layer, inputs: Sequence[Blob]) -> Blob:
         """Add a layer of ours whose outputs no blob of Caffe holds."""
@@ -120,7 +118,7 @@ class Walk:
         self.numbers[ours.name] += layer.message.told_numbers()
         if layer.bottoms != layer.tops:
             self._replaced[layer.bottoms[0]] = layer.name
-        self.put(layer, ours.name, blob.shape, flat=blob.flat)
+        self.put(layer, blob)
 
     def step(self, message: Message, converters: Mapping[str, Converter]) -> None:
         """Convert one layer; what cannot be kept is collected in `refusals`."""
@@ -190,6 +188,9 @@ class Walk:
                 continue
             if each.name in _WITHOUT_EFFECT:
                 self.note(message, each.line, f"{each.told} dropped: {_WITHOUT_EFFECT[each.name]}")
+                continue
+            if each.name in _OF_FILLERS and path.endswith(f"filler.{each.name}"):
+                self.note(message, each.line, f"{each.told} dropped: its filler does not read it")
                 continue
             error = message.error(
                 each.line,

@@ -14,6 +14,7 @@ from knltrain.network.layers import (
     Convolution,
     Dense,
     GlobalAveragePooling,
+    Layer,
     MaxPooling,
     Multipliers,
     Pair,
@@ -88,11 +89,8 @@ def pooling(layer: NetLayer, walk: Walk) -> None:
             "pool: STOCHASTIC is not there (nor in Caffe on a CPU): expected MAX or AVE",
             told.line_of("pool"),
         )
-    if not told.flag("avg_include_pad", True) and kind == "AVE":
-        raise layer.refused(
-            "avg_include_pad: false is not there: padding counts in a mean",
-            told.line_of("avg_include_pad"),
-        )
+    told.one("kernel_size"), told.one("stride"), told.one("pad")
+    counts_padding = told.flag("avg_include_pad", True)
     stride, padding = _pair(told, "stride", "stride", 1), _pair(told, "pad", "pad", 0)
     rounds_up = told.choice("round_mode", told.flag("ceil_mode", True), _ROUNDS)
     height, width, _ = blob.shape
@@ -118,8 +116,10 @@ def pooling(layer: NetLayer, walk: Walk) -> None:
             f"the kernel"
         )
     ceil = sizes != window.positions(height, width)
-    make = MaxPooling if kind == "MAX" else AveragePooling
-    walk.add(layer, make(layer.name, kernel, stride, padding, ceil), (blob,))
+    ours: Layer = MaxPooling(layer.name, kernel, stride, padding, ceil)
+    if kind == "AVE":
+        ours = AveragePooling(layer.name, kernel, stride, padding, ceil, counts_padding)
+    walk.add(layer, ours, (blob,))
 
 
 def _caffe_size(

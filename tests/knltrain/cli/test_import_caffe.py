@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +40,23 @@ def test_net_alone_gives_a_network(invoke: Invoke) -> None:
     out = invoke("import-caffe", str(NETS / "lenet_train_test.prototxt")).output
     assert "--set network.name=lenet_train_test.json" in out
     assert [path.name for path in Path().iterdir()] == ["lenet_train_test.json"]
+
+
+def test_half_of_the_files_is_not_left(
+    exit_code: ExitCode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = importlib.import_module("knltrain.cli.import_caffe")
+    write = module.write_whole
+
+    def full(path: Path, text: str) -> None:
+        if path.suffix == ".toml":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, text)
+
+    monkeypatch.setattr(module, "write_whole", full)
+    assert exit_code("import-caffe", SOLVER, "--out", "lenet.toml") == 2
+    assert "lenet.toml cannot be written (No space left on device)" in capsys.readouterr().err
+    assert not list(Path().iterdir())
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,16 @@ def test_statistics_of_a_layer_stay_if_all_its_parameters_do() -> None:
     ]
 
 
+def test_statistics_move_beside_a_scale_and_shift_that_are_constant_by_themselves() -> None:
+    fixed = Multipliers(0.0, 0.0)
+    normalisation = BatchNormalisation("bn1", scale_multipliers=fixed, shift_multipliers=fixed)
+    layers = tuple(normalisation if each.name == "bn1" else each for each in NETWORK.layers)
+    network = replace(NETWORK, layers=layers)
+    for each in (network, replace(network, settings=_with(("conv1", 0, 1)).settings)):
+        momenta = {spec.statistic_momentum for spec in each.parameters if spec.is_statistic}
+        assert momenta == {normalisation.momentum}
+
+
 def test_a_learning_rate_is_no_factor_of_statistics() -> None:
     assert [spec.statistic_momentum for spec in _with(("bn1", 10, 1)).parameters] == [
         spec.statistic_momentum for spec in NETWORK.parameters

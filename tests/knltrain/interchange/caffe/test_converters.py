@@ -5,20 +5,17 @@ import pytest
 from knltrain.errors import ConfigError
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
+    Activation,
     Addition,
-    BatchNormalisation,
     Concatenation,
     Dense,
     Dropout,
     LocalResponseNormalisation,
-    Multipliers,
 )
 
 from .prototxts import DATA, DENSE, LABELLED, LOSS, layer, layers, net
 
 TWO = layer("ReLU", "", "data", "a") + layer("ReLU", "", "data", "b")
-BATCH_NORM = layer("BatchNorm", "param { lr_mult: 0 decay_mult: 0 }" * 3, "data", "bn")
-FIXED = Multipliers(0.0, 0.0)
 
 
 def test_layers_of_simple_settings_are_ours() -> None:
@@ -28,6 +25,21 @@ def test_layers_of_simple_settings_are_ours() -> None:
         Dropout("b", 0.4),
     )
     assert layers(layer("LRN")) == (LocalResponseNormalisation("top", 5, 1.0, 0.75, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "oldest", "function"),
+    [("Sigmoid", "SIGMOID", "sigmoid", "sigmoid"), ("TanH", "TANH", "tanh", "tanh")],
+)
+def test_activations_are_ours_in_all_forms(kind: str, old: str, oldest: str, function: str) -> None:
+    settings = f"{kind.lower()}_param {{ engine: CAFFE }}"
+    assert layers(layer(kind, settings, "data", "a")) == (Activation("a", function),)
+    in_place = 'name: "a" bottom: "data" top: "data"'
+    inputs = 'input: "data" input_dim: 1 input_dim: 3 input_dim: 8 input_dim: 8\n'
+    v1 = f"layers {{ {in_place} type: {old} }}"
+    v0 = f"layers {{ layer {{ name: 'a' type: '{oldest}' }} bottom: 'data' top: 'data' }}"
+    for text in (v1, v0):
+        assert net(inputs + text).network.layers == (Activation("a", function),)
 
 
 def test_branches_are_concatenated_and_summed() -> None:
@@ -40,44 +52,6 @@ def test_branches_are_concatenated_and_summed() -> None:
 def test_sum_of_three_is_two_sums() -> None:
     text = TWO + layer("ReLU", "", "data", "c") + layer("Eltwise", "", "a b c")
     assert layers(text)[3:] == (Addition("top/1", ("a", "b")), Addition("top", ("top/1", "c")))
-
-
-@pytest.mark.parametrize("is_in_place", [False, True])
-def test_batch_norm_and_scale_are_one_layer(is_in_place: bool) -> None:
-    settings = """scale_param { bias_term: true filler { value: 0.5 } }
-    param { lr_mult: 1 decay_mult: 0 } param { lr_mult: 2 decay_mult: 0 }"""
-    top = "bn" if is_in_place else "scale"
-    text = BATCH_NORM + layer("Scale", settings, "bn", top).replace(f'name: "{top}"', 'name: "s"')
-    found = net(DATA + text + layer("ReLU", "", top, "relu")).network.layers
-    assert found[0] == BatchNormalisation(
-        "bn",
-        1e-5,
-        1 - 0.999,
-        0.5,
-        scale_multipliers=Multipliers(1.0, 0.0),
-        shift_multipliers=Multipliers(2.0, 0.0),
-    )
-    assert [each.name for each in found] == ["bn", "relu"]
-
-
-def test_numbers_of_both_are_those_of_the_one_layer() -> None:
-    text = layer("BatchNorm", "batch_norm_param { eps: 0.1 }", "data", "bn")
-    found = net(DATA + text + layer("Scale", "param { lr_mult: 2 }", "bn", "s"))
-    assert found.numbers == {"bn": ["eps: 0.1 (line 2)", "lr_mult: 2 (line 3)"]}
-
-
-def test_batch_norm_alone_trains_no_scale() -> None:
-    text = layer("BatchNorm", "batch_norm_param { eps: 0.001 moving_average_fraction: 0.9 }")
-    (found,) = layers(text)
-    assert isinstance(found, BatchNormalisation)
-    assert (found.epsilon, found.momentum) == (0.001, pytest.approx(0.1))
-    assert (found.scale_multipliers, found.shift_multipliers) == (FIXED, FIXED)
-
-
-def test_scale_without_bias_term_trains_no_shift() -> None:
-    (found,) = layers(BATCH_NORM + layer("Scale", "", "bn"))
-    assert isinstance(found, BatchNormalisation)
-    assert (found.scale_multipliers, found.shift_multipliers) == (Multipliers(), FIXED)
 
 
 def test_map_that_was_flattened_is_dense_only() -> None:
@@ -106,19 +80,9 @@ def test_split_and_silence_and_softmax_are_no_layers() -> None:
         (layer("Eltwise", "", "a a"), "expected two or more different blobs"),
         (layer("Concat", "concat_param { axis: 2 }", "a b"), "Concat: expected axis 1"),
         (layer("Concat", "", "a"), r"Concat of \['a'\]: expected two or more"),
-        (layer("Scale", "", "a"), "Scale alone is not there: expected it behind a BatchNorm"),
-        (layer("LRN", "lrn_param { norm_region: WITHIN_CHANNEL }"), "WITHIN_CHANNEL is not there"),
-        (layer("LRN", "lrn_param { local_size: 4 }"), "size = 4, expected an odd number"),
-        (layer("BatchNorm", "param { lr_mult: 1 }"), "expected lr_mult: 0 and decay_mult: 0"),
-        (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("ReLU", "", "bn"), "before layer 's'"),
-        (
-            BATCH_NORM + layer("ReLU", "", "bn", "r") + layer("Scale", "", "bn"),
-            "expected one reader",
-        ),
-        (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("Scale", "", "s"), "Scale alone"),
+        (layer("Split", "", "a b"), r"Split of \['a', 'b'\]: expected one bottom"),
+        (layer("Split", "", ""), r"Split of \[\]: expected one bottom"),
         (layer("Flatten", "flatten_param { axis: 2 }"), "expected axis 1 to -1"),
-        (layer("Deconvolution"), "type 'Deconvolution' is not there: expected a net without it"),
-        (layer("EuclideanLoss", "", "a b"), "expected SoftmaxWithLoss"),
     ],
 )
 def test_what_there_is_not_is_named(text: str, message: str) -> None:

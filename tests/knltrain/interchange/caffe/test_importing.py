@@ -108,6 +108,8 @@ def test_other_data_are_named_by_the_user() -> None:
             SOLVER.replace("n.prototxt", "none"),
             "s.prototxt:1: net: 'none' is neither in the working",
         ),
+        (SOLVER.replace("n.prototxt", "n" * 300), "s.prototxt:1: net: 'nnn"),
+        (SOLVER + "clip_gradients: 0", "optimizer.clip_norm = 0.0: expected to be greater"),
         (SOLVER.replace('"n.prototxt"', "n"), "s.prototxt:1: net: n: expected a text in quotes"),
         (SOLVER + "layers { }", "s.prototxt:"),
         (SOLVER + "momentum: 2", "s.prototxt: as a configuration, optimizer.momentum = 2.0: exp"),

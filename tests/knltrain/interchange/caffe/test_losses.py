@@ -16,6 +16,18 @@ def test_losses_are_outputs_the_heaviest_first() -> None:
     assert found.network.outputs == (Output("ip", 1.0), Output("aux", 0.3))
 
 
+@pytest.mark.parametrize("reader", ["SoftmaxWithLoss", "InnerProduct", "Dropout", "Softmax"])
+@pytest.mark.parametrize("is_split", [False, True])
+def test_probabilities_are_read_by_accuracies_alone(reader: str, is_split: bool) -> None:
+    text = SMALL + layer("Softmax", "", "ip", "prob")
+    text += layer("Split", "", "prob", "read" if is_split else "same")
+    blob = "read" if is_split else "prob"
+    assert net(text + layer("Accuracy", "", f"{blob} label")).network == net(SMALL).network
+    bottoms = f"{blob} label" if reader == "SoftmaxWithLoss" else blob
+    with pytest.raises(ConfigError, match=f"layer 'top': {reader} of probabilities: expected lo"):
+        net(text + layer(reader, "inner_product_param { num_output: 2 }", bottoms))
+
+
 def test_accuracy_is_dropped() -> None:
     text = SMALL + layer("Accuracy", "accuracy_param { top_k: 5 }", "ip label")
     assert any("top_k: 5 dropped" in note for note in net(text).notes)

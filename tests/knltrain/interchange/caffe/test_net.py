@@ -65,3 +65,9 @@ def test_nets_that_cannot_be_kept_are_named(text: str, message: str) -> None:
 def test_net_level_fields_without_effect_are_noted() -> None:
     (note,) = net("force_backward: true\n" + SMALL).notes
     assert note.startswith("a.prototxt:1: force_backward: true dropped")
+
+
+def test_two_losses_of_one_layer_are_refused_with_the_file() -> None:
+    second = LOSS.replace('"loss"', '"loss2"')
+    with pytest.raises(ConfigError, match=r"a.prototxt: outputs of network .*different layers"):
+        net(SMALL + second)

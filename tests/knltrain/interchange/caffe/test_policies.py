@@ -65,6 +65,10 @@ def test_warmup_aims_at_the_base_rate() -> None:
             'lr_policy: "multifixed"\nstagelr: [1, 2] stageiter: 3',
             "a.prototxt:2: lr_policy: 'multifixed' with 2 stagelr and 1 stageiter",
         ),
+        (
+            'base_lr: 1 lr_policy: "multifixed" stagelr: 2 stageiter: 3\nwarmup_iter: 2',
+            "a.prototxt:2: the warm-up aims at base_lr, 1.0, and 'multifixed' begins",
+        ),
         ('base_lr: 1 lr_policy: "plateau"', "'plateau' is not there: expected multistep"),
         (
             'base_lr: 1 lr_policy: "sigmoid" stepsize: 3\ngamma: 0',

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from knltrain.config.optimizer_tables import OPTIMIZER_DEFAULTS
 from knltrain.interchange.caffe.config_text import tables_of
 from knltrain.interchange.caffe.settings import SolverSettings
 from knltrain.interchange.caffe.solver import settings_of
@@ -56,31 +55,10 @@ def test_defaults_are_caffes() -> None:
                 "clip_norm": 10.0,
             },
         ),
-        (
-            "solver_type: NESTEROV",
-            "optimizer",
-            {"name": "sgd", "nesterov": True, "momentum": 0.0, "weight_decay": 0.0},
-        ),
     ],
 )
 def test_fields_are_settings(text: str, table: str, expected: object) -> None:
     assert _tables(text)[table] == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("type: 'Adam' momentum: 0.8", {"beta1": 0.8, "beta2": 0.999, "epsilon": 1e-8}),
-        ("type: 'AdaGrad' delta: 1e-4", {"epsilon": 1e-4}),
-        ("type: 'RMSProp' rms_decay: 0.9", {"rho": 0.9, "epsilon": 1e-8}),
-        ("type: 'AdaDelta' momentum: 0.95 delta: 1e-6", {"rho": 0.95, "epsilon": 1e-6}),
-    ],
-)
-def test_types_of_solvers_are_optimizers(text: str, expected: dict[str, float]) -> None:
-    name = text.split("'")[1].lower()
-    found = _tables(text)["optimizer"]
-    assert found == {"name": name, "weight_decay": 0.0, **expected}
-    assert found.keys() - {"name"} <= OPTIMIZER_DEFAULTS[name].keys()
 
 
 def test_every_setting_says_where_it_is_from() -> None:
@@ -97,16 +75,20 @@ def test_one_worker_normalises_the_whole_batch() -> None:
         "InnerProduct", "inner_product_param { num_output: 10 }", "bn", "ip"
     )
     assert _tables("", LABELLED + normalised + LOSS)["workers"] == 1
+    (note,) = _read("iter_size: 3", LABELLED + normalised + LOSS).notes
+    assert note.startswith("s.prototxt:2: running statistics of BatchNorm move once a step, by the")
 
 
 def test_what_is_dropped_is_noted_with_its_line() -> None:
-    found = _read("display: 20\nsolver_mode: GPU\ngamma: 0.5\nmomentum2: 0.9\nrandom_seed: -1")
+    text = "display: 20\nsolver_mode: GPU\ngamma: 0.5\nmomentum2: 0.9\nrandom_seed: -1"
+    found = _read(text + "\nwarmup_start_lr: 1")
     assert found.refusals == []
     assert {note.split(" dropped: ")[0] for note in found.notes} == {
         "s.prototxt:2: display: 20",
         "s.prototxt:3: solver_mode: GPU",
         "s.prototxt:4: gamma: 0.5",
         "s.prototxt:5: momentum2: 0.9",
+        "s.prototxt:7: warmup_start_lr: 1",
     }
 
 
@@ -116,14 +98,11 @@ def test_what_is_dropped_is_noted_with_its_line() -> None:
         ("test_iter: 5", "s.prototxt:2: test_interval: expected it with test_iter, at least 1"),
         ("test_iter: 0 test_interval: 2", "s.prototxt:2: test_iter: expected it"),
         ("test_iter: 5\ntest_iter: 6 test_interval: 2", "s.prototxt:3: several test nets"),
-        ("type: 'sgd'", "s.prototxt:2: unknown type 'sgd': .* did you mean 'SGD'?"),
-        ("type: 'SGD'\nsolver_type: ADAM", "s.prototxt:3: type (line 2) and solver_type"),
-        ("solver_type: ADAMW", "s.prototxt:2: unknown solver_type 'ADAMW'"),
-        ("regularization_type: 'L3'", "unknown regularization_type 'L3'"),
         ("iter_size: 0", "s.prototxt:2: iter_size: expected at least 1"),
         ("local_lr_auto: true", "s.prototxt:2: local_lr_auto is not known here"),
         ("weights: 'a' weights: 'b'", "s.prototxt:2: weights of several files"),
         ("weights: 'a,b'", "s.prototxt:2: weights of several files"),
+        ("random_seed: 9223372036854775808", "s.prototxt:2: random_seed: 9223372036854775808: exp"),
         ("momentum: 'x'", "s.prototxt:2: momentum: 'x': expected a number"),
         ("momentum: 1\nmomentum: 1", "s.prototxt:3: momentum is given twice, in lines 2 and 3"),
     ],
@@ -142,8 +121,3 @@ def test_length_and_batch_are_needed() -> None:
     assert unsized.refusals == [
         "s.prototxt:1: layer Data of its net says no batch_size: expected it"
     ]
-
-
-def test_regularisation_may_be_l1() -> None:
-    text = "weight_decay: 0.1 regularization_type: 'L1'"
-    assert _tables(text)["optimizer"]["regularisation"] == "l1"

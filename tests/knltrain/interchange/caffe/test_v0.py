@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from knltrain.errors import ConfigError
 from knltrain.interchange.caffe.text_format import parse
 from knltrain.interchange.caffe.v0 import from_v0
 from knltrain.network.layers import Convolution, Dense, MaxPooling, Multipliers
@@ -49,3 +50,15 @@ def test_flat_settings_go_into_a_message(kind: str, settings: str, expected: str
         (each.name, each.value) for each in wanted.value.fields
     ]
     assert found.texts("top") == ["a"]
+
+
+def test_padding_replaces_that_of_its_window() -> None:
+    (conv, *_) = net(V0.replace("kernelsize: 5", "kernelsize: 5 pad: 1")).network.layers
+    assert isinstance(conv, Convolution)
+    assert conv.padding == 2
+
+
+def test_padding_of_other_layers_than_windows_is_refused() -> None:
+    relu = 'layers { layer { name: "pad" type: "relu" } bottom: "pad" top: "conv" }'
+    with pytest.raises(ConfigError, match=r"a.prototxt:3: .*'pad' of a padding \(line 2\): expec"):
+        net("".join(V0.splitlines(True)[:2]) + relu)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from knltrain.errors import ConfigError
+from knltrain.network.graph import Output
 from knltrain.network.layers import ReLU
 
 from .prototxts import DATA, DENSE, LABELLED, LOSS, SMALL, layer, layers, net
@@ -74,13 +75,13 @@ def test_what_cannot_be_kept_is_named(text: str, message: str) -> None:
 
 def test_all_refusals_are_told_at_once_and_what_depends_on_them_is_not() -> None:
     text = (
-        layer("PReLU", "", "data", "a") + layer("ReLU", "", "a", "b") + layer("TanH", "", "b", "c")
+        layer("PReLU", "", "data", "a") + layer("ReLU", "", "a", "b") + layer("ELU", "", "b", "c")
     )
     with pytest.raises(ConfigError) as found:
-        net(DATA + text + layer("Sigmoid", "", "data", "d"))
+        net(DATA + text + layer("ELU", "", "data", "d"))
     assert [line.split(": ")[2] for line in str(found.value).splitlines()] == [
         "type 'PReLU' is not there",
-        "type 'Sigmoid' is not there",
+        "type 'ELU' is not there",
     ]
 
 
@@ -104,6 +105,17 @@ def test_many_layers_are_read() -> None:
 
 def _chain(count: int) -> list[str]:
     return [layer("ReLU", "", f"a{i - 1}" if i else "data", f"a{i}") for i in range(count)]
+
+
+def test_fields_that_a_filler_does_not_read_are_noted() -> None:
+    found = net(SMALL.replace('"xavier"', '"xavier" std: 0.1'))
+    assert found.network == net(SMALL).network
+    assert any(":4: layer 'ip': std: 0.1 dropped: its filler" in note for note in found.notes)
+
+
+def test_last_layer_may_be_in_place() -> None:
+    in_place = layer("ReLU", "", "top").replace('name: "top"', 'name: "last"')
+    assert net(DATA + layer("ReLU") + in_place).network.outputs == (Output("last"),)
 
 
 def test_relu_is_ours() -> None:

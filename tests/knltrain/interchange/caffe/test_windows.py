@@ -56,6 +56,10 @@ def test_sizes_of_poolings_are_caffes(
         ("pool: AVE kernel_size: 3 stride: 2 round_mode: FLOOR", AveragePooling("top", 3, 2)),
         ("kernel_size: 3 stride: 2 ceil_mode: false", MaxPooling("top", 3, 2)),
         ("kernel_h: 2 kernel_w: 4 stride_h: 2 pad_w: 1", MaxPooling("top", (2, 4), (2, 1), (0, 1))),
+        (
+            "pool: AVE kernel_size: 3 pad: 1 avg_include_pad: false",
+            AveragePooling("top", 3, 1, 1, counts_padding=False),
+        ),
         ("pool: AVE global_pooling: true", GlobalAveragePooling("top")),
         ("global_pooling: true", MaxPooling("top", 8, 1)),
     ],
@@ -92,10 +96,7 @@ def test_missing_filler_is_noted() -> None:
     ("text", "message"),
     [
         ("Pooling pooling_param { pool: STOCHASTIC kernel_size: 2 }", "STOCHASTIC is not there"),
-        (
-            "Pooling pooling_param { pool: AVE kernel_size: 2 avg_include_pad: false }",
-            "padding counts",
-        ),
+        ("Pooling pooling_param { kernel_size: [2, 3] }", "kernel_size is given twice"),
         ("Pooling pooling_param { }", "kernel_size of 0 numbers: expected one"),
         ("Pooling pooling_param { kernel_h: 2 }", "one of kernel_h and kernel_w: expected both"),
         (

@@ -1,0 +1,94 @@
+"""Caffe's normalisations as layers of ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from knltrain.interchange.caffe.fillers import constant, multipliers
+from knltrain.interchange.caffe.net_layer import NetLayer
+from knltrain.interchange.caffe.walk import Walk
+from knltrain.network.layers import BatchNormalisation, LocalResponseNormalisation, Multipliers
+
+_FIXED: Final = Multipliers(0.0, 0.0)
+_REGIONS: Final = {"ACROSS_CHANNELS": "ACROSS_CHANNELS", "WITHIN_CHANNEL": "WITHIN_CHANNEL"}
+
+
+def lrn(layer: NetLayer, walk: Walk) -> None:
+    """Across channels."""
+    told = layer.message.message("lrn_param")
+    if told.choice("norm_region", "ACROSS_CHANNELS", _REGIONS) != "ACROSS_CHANNELS":
+        raise layer.refused(
+            "norm_region: WITHIN_CHANNEL is not there: expected ACROSS_CHANNELS",
+            told.line_of("norm_region"),
+        )
+    ours = LocalResponseNormalisation(
+        layer.name,
+        told.whole("local_size", 5),
+        told.number("alpha", 1.0),
+        told.number("beta", 0.75),
+        told.number("k", 1.0),
+    )
+    walk.add(layer, ours, (layer.only(is_map=True),))
+
+
+def batch_norm(layer: NetLayer, walk: Walk) -> None:
+    """Without scale and shift, which a layer Scale behind it may train."""
+    told, blob = layer.message.message("batch_norm_param"), layer.only(is_map=True)
+    if any(each != _FIXED for each in multipliers(layer, walk, 3)[: _params(layer)]):
+        raise layer.refused(
+            "param: expected lr_mult: 0 and decay_mult: 0, as its arrays are statistics",
+            layer.message.line_of("param"),
+        )
+    if told.flag("use_global_stats", False):
+        walk.note(
+            told,
+            told.line_of("use_global_stats") or told.line,
+            "use_global_stats: true dropped: in training the statistics are those of the batch",
+        )
+    kept = told.number("moving_average_fraction", 0.999)
+    walk.note(
+        told,
+        told.line_of("moving_average_fraction") or told.line,
+        f"running statistics follow with {1 - kept:.6g} of each batch, as Caffe's, but start as "
+        "mean 0 and variance 1: Caffe's have no start",
+    )
+    ours = BatchNormalisation(
+        layer.name,
+        told.number("eps", 1e-5),
+        1 - kept,
+        scale_multipliers=_FIXED,
+        shift_multipliers=_FIXED,
+    )
+    walk.add(layer, ours, (blob,))
+
+
+def _params(layer: NetLayer) -> int:
+    return len(layer.message.messages("param"))
+
+
+def scale(layer: NetLayer, walk: Walk) -> None:
+    """Scale and shift of the batch normalisation that is its input."""
+    told, blob = layer.message.message("scale_param"), layer.only(is_map=True)
+    before = next((each for each in walk.layers if each.name == blob.source), None)
+    if (
+        not isinstance(before, BatchNormalisation)
+        or before.scale_multipliers != _FIXED
+        or told.whole("axis", 1) != 1
+        or told.whole("num_axes", 1) != 1
+    ):
+        raise layer.refused(
+            "Scale alone is not there: expected it behind a BatchNorm, channel by channel"
+        )
+    has_bias = told.flag("bias_term", False)
+    shift = constant(told.message("bias_filler"))
+    factors = multipliers(layer, walk, 1 + has_bias)
+    ours = replace(
+        before,
+        initial_scale=constant(told.message("filler"), 1.0),
+        scale_multipliers=factors[0],
+        shift_multipliers=factors[1] if has_bias else _FIXED,
+    )
+    if shift != 0:
+        raise layer.refused(f"bias_filler: {shift}: expected 0", told.line_of("bias_filler"))
+    walk.scale(layer, before, ours)

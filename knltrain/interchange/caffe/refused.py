@@ -1,0 +1,71 @@
+"""Types of Caffe's layers that cannot be kept, each with what is expected instead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from knltrain.interchange.caffe.net_layer import NetLayer
+from knltrain.interchange.caffe.walk import Converter, Walk
+
+
+def _refusal(way_out: str) -> Converter:
+    def refuse(layer: NetLayer, _walk: Walk) -> None:
+        raise layer.refused(f"type '{layer.kind}' is not there: {way_out}")
+
+    return refuse
+
+
+_OTHER_ACTIVATION: Final = "expected ReLU, which may have a negative_slope, Sigmoid or TanH"
+_OTHER_LOSS: Final = "expected SoftmaxWithLoss"
+_OTHER_FORM: Final = (
+    "expected a net without it; write it as a network of knltrain (docs/networks.md)"
+)
+
+REFUSED: Final[dict[str, Converter]] = {
+    **dict.fromkeys(
+        ("AbsVal", "BNLL", "Clip", "ELU", "PReLU", "Swish", "Threshold"),
+        _refusal(_OTHER_ACTIVATION),
+    ),
+    **dict.fromkeys(
+        (
+            "ContrastiveLoss",
+            "EuclideanLoss",
+            "HingeLoss",
+            "InfogainLoss",
+            "MultinomialLogisticLoss",
+            "SigmoidCrossEntropyLoss",
+            "SmoothL1Loss",
+        ),
+        _refusal(_OTHER_LOSS),
+    ),
+    **dict.fromkeys(
+        [
+            "ArgMax",
+            "Axpy",
+            "BatchReindex",
+            "Bias",
+            "Crop",
+            "Deconvolution",
+            "Embed",
+            "Exp",
+            "Filter",
+            "HDF5Output",
+            "Im2col",
+            "LSTM",
+            "Log",
+            "MVN",
+            "Parameter",
+            "Power",
+            "Python",
+            "RNN",
+            "Recurrent",
+            "Reduction",
+            "Reshape",
+            "SPP",
+            "ShuffleChannel",
+            "Slice",
+            "Tile",
+        ],
+        _refusal(_OTHER_FORM),
+    ),
+}
