@@ -132,6 +132,8 @@ def test_auxiliary_outputs_get_their_weights(own: Callable[[str], str]) -> None:
     ]
     with pytest.raises(NetworkError, match=r"Heads has 2 outputs in training"):
         import_own(own("heads"), (9, 9, 3), 1)
+    with pytest.raises(NetworkError, match=r"Net has 1 outputs .* = \(0.3,\): expected 0 weights"):
+        import_own(own("build"), (9, 9, 3), 1, (0.3,))
 
 
 @pytest.mark.parametrize(
