@@ -61,7 +61,7 @@ def draw_counts(counts: Counts, path: Path, title: str) -> None:
     axes.set_yticks(ticks)
     axes.set_xlabel("class that was found")
     axes.set_ylabel("class of the image")
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)
     save(figure, path)
 
 

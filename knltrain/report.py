@@ -58,7 +58,7 @@ def draw_curves(run_folder: Path) -> Path:
     figure = empty_figure(8.0, 6.0, _MARGINS)
     above, below = figure.subplots(2, 1, sharex=True)
     draw_training(run_folder, above, below)
-    figure.suptitle(run_folder.resolve().name)
+    figure.suptitle(run_folder.resolve().name, parse_math=False)
     path = run_folder / CURVES
     save(figure, path)
     return path

@@ -12,6 +12,7 @@ from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
 from knltrain.network.network import Network
+from knltrain.network.zoo.networks import NETWORKS
 
 if TYPE_CHECKING:
     from knltrain.checkpoint.contents import RunIdentity
@@ -246,7 +247,9 @@ def check_fit(network: Network, dataset: Dataset) -> None:
     if image[2:] == network.input_shape[2:] and image != network.input_shape:
         ways.append(f"set data.side_pixels = {network.input_shape[0]}")
     if classes != network.output_shape:
-        ways.append(f"set network.classes = {dataset.classes}")
+        zoo = network.name in NETWORKS
+        way = "set network.classes = {}" if zoo else "give the network {} outputs"
+        ways.append(way.format(dataset.classes))
     raise ConfigError(
         f"data set {dataset.name!r} has images (H, W, C) = {image} in {dataset.classes} classes, "
         f"but network {network.name!r} takes {network.input_shape} and has outputs "

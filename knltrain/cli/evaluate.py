@@ -21,6 +21,7 @@ from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
     from knltrain.evaluation import ClassCounts
+    from knltrain.launch.evaluate_run import CheckpointEvaluation
 
 MOST_ROWS: Final = 20
 """Classes up to which each has its line."""
@@ -54,9 +55,13 @@ def evaluate(
     evaluated = evaluate_run(run_folder, overrides, accepts_other_data)
     for note in evaluated.notes:
         click.echo(f"note: {note}", err=True)
+    _tell(evaluated, as_json)
+    if picture is not None:  # last, as what was found is known whether or not it can be drawn
+        _draw(picture, evaluated.found.classes, run_folder)
+
+
+def _tell(evaluated: CheckpointEvaluation, as_json: bool) -> None:
     found, classes = evaluated.found, evaluated.found.classes
-    if picture is not None:
-        _draw(picture, classes, run_folder)
     if as_json:
         fields: dict[str, object] = {
             "checkpoint": str(evaluated.checkpoint),

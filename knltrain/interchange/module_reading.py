@@ -68,8 +68,8 @@ class ModuleReading:
         if len(nodes) != len(weights):
             raise NetworkError(
                 f"{type(self._module).__name__} has {len(nodes)} outputs in training, and "
-                f"auxiliary_weights = {weights[1:]}: expected a weight for each "
-                "output but the first, such as 0.3"
+                f"auxiliary_weights = {weights[1:]}: expected {len(nodes) - 1} weights, "
+                "one for each output but the first, such as 0.3"
             )
         values = [self._values.get(node) for node in nodes]
         for node, value in zip(nodes, values, strict=True):

@@ -12,10 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from knltrain.errors import ConfigError, KnltrainError, NetworkError, unknown_name
+from knltrain.errors import ConfigError, DataError, NetworkError, unknown_name
 from knltrain.interchange.exported_graph import is_users
 from knltrain.interchange.from_torch import ImportedNetwork, from_torch
 
@@ -32,15 +33,16 @@ def import_own(
 
     The function takes no arguments, and returns a module, or what `from_torch` has made of one.
     `auxiliary_weights` are those of the losses of a module's auxiliary outputs.
-    Parameters that it draws follow from `seed`. Its file is run as a module, and finds modules
-    beside itself.
+    What it draws from PyTorch, Python or NumPy follows from `seed`. Its file is run as a module,
+    and finds modules beside itself.
 
-    Raises ConfigError if there is no such file or function; NetworkError, with the lines of the
-    user's code, for errors in it; and those of `from_torch`.
+    Raises ConfigError if there is no such file or function, or the file's name is taken;
+    NetworkError, with the lines of the user's code, for errors in it; and those of `from_torch`.
     """
     file, _, name = module.rpartition(":")
     torch.manual_seed(seed)
     random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 (what the user's code may draw from)
     found = _done(module, _function(module, Path(file).expanduser(), name))
     if isinstance(found, ImportedNetwork):
         return found
@@ -73,6 +75,12 @@ def _function(module: str, file: Path, name: str) -> Callable[[], Any]:
 
 def _run(file: Path) -> ModuleType:
     """Run a file as Python does with `import`, but that it leaves no compiled file beside it."""
+    loaded = sys.modules.get(file.stem)
+    if loaded is not None and getattr(loaded, "__file__", None) != str(file):
+        raise ConfigError(
+            f"network.module: {file} would hide the module '{file.stem}' of Python or a library: "
+            "expected another name of the file"
+        )
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(file.parent))
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -91,7 +99,7 @@ def _done(module: str, work: Callable[[], Any]) -> Any:
     """What `work` returns; NetworkError, with the lines of the user's code, for what it raises."""
     try:
         return work()
-    except KnltrainError:
+    except (ConfigError, DataError, NetworkError):
         raise
     except (Exception, SystemExit) as error:
         frames = [

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from knltrain.errors import ConfigError, KnltrainError
+from knltrain.errors import ConfigError, DataError, KnltrainError, NetworkError
 from knltrain.files.durable import write_whole
 from knltrain.network.description import network_to_json
 
@@ -16,6 +16,8 @@ DESCRIPTION: Final = "network.json"
 WEIGHTS: Final = "start.safetensors"
 OUTCOME: Final = "outcome.json"
 """What the process leaves in the request's folder: the network, its parameters, how it went."""
+TOLD: Final = {kind.__name__: kind for kind in (ConfigError, DataError, NetworkError)}
+"""Kinds of errors that an outcome names; all others are a NetworkError."""
 
 
 def main() -> None:
@@ -24,7 +26,8 @@ def main() -> None:
     try:
         outcome: dict[str, Any] = {"notes": import_into(request)}
     except KnltrainError as error:
-        outcome = {"error": type(error).__name__, "message": str(error)}
+        kinds = (name for name, kind in TOLD.items() if isinstance(error, kind))
+        outcome = {"error": next(kinds, NetworkError.__name__), "message": str(error)}
     write_whole(Path(request["folder"], OUTCOME), json.dumps(outcome))
 
 

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from affinity import allowed_cpus, pinned_command
-from knltrain import errors
 from knltrain.assembly import check_names, image_shape_of
 from knltrain.config import RunConfig
 from knltrain.errors import NetworkError, RunFolderError
 from knltrain.files.durable import reason_of, sync
-from knltrain.launch.importing_process import DESCRIPTION, OUTCOME, WEIGHTS
+from knltrain.launch.importing_process import DESCRIPTION, OUTCOME, TOLD, WEIGHTS
 from knltrain.launch.signals import signal_name
 from knltrain.launch.temporary_folder import TemporaryFolder, temporary_folder
 
@@ -81,7 +80,7 @@ def module_import(config: RunConfig, tell: Callable[[str], None]) -> Iterator[Mo
         "image_shape": image_shape_of(config),
         "seed": config.seed,
         "auxiliary_weights": config.loss.auxiliary_weights or (),
-        "weights": chosen.weights,
+        "weights": chosen.weights and str(Path(chosen.weights).absolute()),
         "new_layers": chosen.new_layers,
     }
     with temporary_folder() as made:
@@ -122,7 +121,7 @@ def _imported(request: dict[str, Any], made: TemporaryFolder) -> tuple[str, ...]
         raise NetworkError(_ended(request["module"], helper.returncode, log))
     outcome = json.loads(file.read_text(encoding="utf-8"))
     if "error" in outcome:
-        raise getattr(errors, outcome["error"])(outcome["message"])
+        raise TOLD[outcome["error"]](outcome["message"])
     return tuple(outcome["notes"])
 
 

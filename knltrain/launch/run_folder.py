@@ -89,6 +89,11 @@ def write_placement(run_folder: Path, workers: list[dict[str, object]], first: i
     _write_whole(run_folder / name, json.dumps({"workers": workers}, indent=2) + "\n")
 
 
+def log_of(run_folder: Path, rank: int) -> Path:
+    """The log file of worker `rank`: all that it prints."""
+    return run_folder / f"worker-{rank}.log"
+
+
 @contextmanager
 def held(run_folder: Path) -> Iterator[None]:
     """Lock the folder against other runs; the kernel unlocks it however this process ends.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -14,23 +14,14 @@ from typing import Final
 
 from affinity import Placement, PlacementError, TooManyWorkers, worker_command
 from knltrain.assembly import build_network, check_resumable, check_weights, strategy_of
-from knltrain.checkpoint.folders import folder_at, latest_checkpoint
 from knltrain.cluster.job_end import JobEnd
 from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.worker import MeetingPoint, WorkerIdentity
 from knltrain.communication.mpi.shared_files import SharedFiles
 from knltrain.config import RunConfig
-from knltrain.errors import (
-    ConfigError,
-    IncompleteRun,
-    KnltrainError,
-    RunAborted,
-    RunStopped,
-    WorkerFailed,
-)
+from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.request_board import RequestBoard
-from knltrain.files.essential import CHECKPOINT, RESULT
 from knltrain.launch.failure import Failure
 from knltrain.launch.job_peers import JobPeers, job_peers_of
 from knltrain.launch.listener import Listener
@@ -40,9 +31,11 @@ from knltrain.launch.plan import RunPlan, plan_run, threads_of
 from knltrain.launch.preemption import Preemption
 from knltrain.launch.progress import Follow, PlainDisplay, ProgressDisplay, display_on
 from knltrain.launch.rounds import Rounds
+from knltrain.launch.run_end import error_of, worker_failed
 from knltrain.launch.run_folder import (
     create_run_folder,
     held,
+    log_of,
     network_name,
     read_config,
     write_config,
@@ -50,7 +43,7 @@ from knltrain.launch.run_folder import (
 )
 from knltrain.launch.shared_memory import Placed, shared_memory
 from knltrain.launch.signals import ASKING, STOPPING, SignalPipe, check_main_thread
-from knltrain.launch.supervisor import Ending, Supervisor
+from knltrain.launch.supervisor import Supervisor
 from knltrain.launch.worker_process import WorkerProcess
 
 CHANGEABLE: Final = (
@@ -266,7 +259,7 @@ def _supervise(
 
     def tell(failure: Failure) -> None:
         if job_peers is not None:
-            job_peers.give_up(str(_worker_failed(failure, orders.run_folder)))
+            job_peers.give_up(str(worker_failed(failure, orders.run_folder)))
 
     with display_here as display, ExitStack() as started:
         heading = [_heading(plan, orders.run_folder)] if plan.node_share.leads else []
@@ -294,7 +287,7 @@ def _supervise(
         ending = watching.watch()
         for (rank, what), lacks in listener.lacking.items():
             display.note(f"missing: worker {rank}: {what}: {lacks}")
-    if (error := _error(ending, orders, listener)) is not None:
+    if (error := error_of(ending, plan, orders.run_folder, listener)) is not None:
         raise error
 
 
@@ -334,11 +327,6 @@ def _start_worker(orders: _Orders, placement: Placement, kept_fds: Sequence[int]
     return WorkerProcess(rank, command, log, (*orders.fds(placement), *kept_fds), unheard)
 
 
-def log_of(run_folder: Path, rank: int) -> Path:
-    """The log file of worker `rank`: all that it prints."""
-    return run_folder / f"worker-{rank}.log"
-
-
 def _unsaid(_line: str) -> None:
     """The first process alone tells what all do."""
 
@@ -354,79 +342,3 @@ def _heading(plan: RunPlan, run_folder: Path) -> str:
         f"training {network_name(config, run_folder)} on {data} by {config.exchange.method} with "
         f"{workers}{where}; run folder {run_folder}"
     )
-
-
-def _error(ending: Ending, orders: _Orders, listener: Listener) -> KnltrainError | None:
-    """The one error that tells how the run ended, or None if it ended well."""
-    if ending.lost is not None:
-        return ending.lost
-    if ending.failure is not None:
-        return _worker_failed(ending.failure, orders.run_folder)
-    if ending.stopped_at is not None:
-        return stopped_error(ending, orders.plan.total_steps, orders.run_folder)
-    if ending.stopped_by is None:
-        return _incomplete(listener.lacking, orders.run_folder)
-    progress = listener.progress
-    where = f" at step {progress['step']} of {progress['total']}" if progress else ""
-    why = ending.why if ending.late else ending.stopped_by.name
-    message = f"the run was stopped by {why}{where}; "
-    if ending.late:
-        grace_seconds = orders.plan.config.preemption.grace_seconds
-        message += f"no checkpoint came within preemption.grace_seconds = {grace_seconds:g}"
-        message += f": {', '.join(ending.still)}; " if ending.still else "; "
-    return RunAborted(message + _way_on(orders.run_folder), ending.stopped_by)
-
-
-def stopped_error(ending: Ending, total_steps: int, run_folder: Path) -> KnltrainError:
-    """The error for a run whose workers have all stopped after a step.
-
-    The workers agree on whether there is a checkpoint; the folder as seen from here may be older.
-    Without a checkpoint the run must not be restarted by itself: it would stop in the same way each
-    time.
-    """
-    assert ending.stopped_at is not None
-    message = f"the run was stopped by {ending.why} at step {ending.stopped_at} of {total_steps}"
-    if ending.kept:
-        kept = folder_at(run_folder, ending.stopped_at)
-        return RunStopped(f"{message}; {_way_on_from(kept)}")
-    return KnltrainError(f"{message}, whose checkpoint could not be written; {_way_on(run_folder)}")
-
-
-def _way_on(run_folder: Path) -> str:
-    checkpoint = latest_checkpoint(run_folder)
-    if checkpoint is None:
-        return "no checkpoint was written yet (see checkpoint.every_minutes)"
-    return _way_on_from(checkpoint)
-
-
-def _way_on_from(checkpoint: Path) -> str:
-    return f"{checkpoint} is kept: go on with knltrain train --resume {checkpoint.parent}"
-
-
-def _incomplete(lacking: Mapping[tuple[int, str], str], run_folder: Path) -> IncompleteRun | None:
-    """The error for a finished run whose result could not be written."""
-    lost = [name for name in (CHECKPOINT, RESULT) if any(what == name for _, what in lacking)]
-    if not lost:
-        return None
-    checkpoint = latest_checkpoint(run_folder)
-    way_out = "make room for it, in another runs_folder perhaps, and train again"
-    if checkpoint is not None:
-        go_on = f"go on from {checkpoint.name} by --resume {run_folder}"
-        way_out = f"make room, or the folder writable, and {go_on}"
-    return IncompleteRun(
-        f"the run has come to its end, but its {' and its '.join(lost)} could not be written "
-        f"to {run_folder} (see above): {way_out}",
-        run_folder,
-    )
-
-
-def _worker_failed(failure: Failure, run_folder: Path) -> WorkerFailed:
-    checkpoint = latest_checkpoint(run_folder) or "none yet"
-    error = WorkerFailed(
-        failure.rank,
-        f"{failure.cause}; last good checkpoint: {checkpoint}; "
-        f"log: {log_of(run_folder, failure.rank)}",
-        failure.verb,
-    )
-    error.exit_code = failure.exit_code
-    return error

@@ -78,3 +78,8 @@ def test_a_picture_has_numbers_where_there_is_room(
 def test_a_picture_that_cannot_be_written_is_named() -> None:
     with pytest.raises(RunFolderError, match=r"/sys/kernel/c.png: cannot be written"):
         draw_counts(COUNTS, Path("/sys/kernel/c.png"), "title")
+
+
+def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    draw_counts(COUNTS, tmp_path / "confusion.png", "no $formula^$")
+    assert (tmp_path / "confusion.png").exists()

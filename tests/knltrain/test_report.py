@@ -256,3 +256,9 @@ def test_confusion_is_drawn_where_a_run_has_one(run_folder):
     assert draw_confusion(run_folder) == run_folder / "confusion.png"
     last = summary(run_folder).splitlines()[-1]
     assert last.split() == ["confusion", f"{run_folder}/confusion.png"]
+
+
+def test_a_folder_may_have_any_name(run_folder, write_metrics):
+    write_metrics()
+    renamed = run_folder.rename(run_folder.with_name("no $formula^$"))
+    assert draw_curves(renamed).exists()

@@ -21,6 +21,7 @@ from knltrain.config import DataConfig
 from knltrain.data import extent, synthetic
 from knltrain.data.contents import DataContents, HalfContents
 from knltrain.errors import CheckpointError, ConfigError, DataError, KnltrainError, NetworkError
+from knltrain.network.description import network_to_json
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.network import Network
 
@@ -41,6 +42,13 @@ def test_network_that_does_not_fit_the_data_is_refused(config, monkeypatch):
     monkeypatch.setitem(names.NETWORKS, "lenet", lambda: network)
     with pytest.raises(ConfigError, match=r"\(28, 28, 1\).*takes \(8, 8, 1\)"):
         check_run(config(workers=1))
+
+
+def test_a_network_of_a_file_is_not_told_to_have_other_classes(config, tmp_path):
+    network = Network("own", (28, 28, 1), (Dense("out", 12),))
+    (tmp_path / "own.json").write_text(network_to_json(network))
+    with pytest.raises(ConfigError, match=r"network.name, or give the network 10 outputs$"):
+        check_run(config(workers=1, network__name=str(tmp_path / "own.json")))
 
 
 @pytest.mark.parametrize(

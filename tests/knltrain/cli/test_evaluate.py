@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, RunFolderError
 from knltrain.evaluation import ClassCounts, Evaluation
 from knltrain.launch.evaluate_run import CheckpointEvaluation
 
@@ -99,3 +99,17 @@ def test_of_many_classes_the_nearest_are_told(
         error = invoke("evaluate", str(tmp_path), "--picture", str(tmp_path / name)).exception
         assert isinstance(error, ConfigError)
         assert said in str(error)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_what_was_found_is_told_though_it_cannot_be_drawn(
+    invoke: Invoke,
+    evaluated: Callable[[ClassCounts], None],
+    tmp_path: Path,
+    options: tuple[str, ...],
+) -> None:
+    evaluated(FEW)
+    told = invoke("evaluate", str(tmp_path), *options)
+    lost = invoke("evaluate", str(tmp_path), *options, "--picture", str(tmp_path / "none/a.png"))
+    assert isinstance(lost.exception, RunFolderError)
+    assert lost.output == told.output != ""

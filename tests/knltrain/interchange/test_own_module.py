@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ OWN = """
 import random
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
 import knltrain
+from knltrain.errors import KnltrainError
 from beside import WIDTH
 
 @dataclass
@@ -70,6 +73,17 @@ class Heads(nn.Module):
         means = self.conv(x).mean((2, 3))
         return (self.main(means), self.side(means)) if self.training else self.main(means)
 
+def drawn():
+    net = Net()
+    net.conv.bias.data = torch.from_numpy(np.random.rand(5).astype("float32"))
+    return net
+
+class Mine(KnltrainError):
+    pass
+
+def own_error():
+    raise Mine("as its own code says")
+
 def heads():
     return Heads()
 
@@ -106,6 +120,8 @@ def test_parameters_follow_from_the_seed(own: Callable[[str], str]) -> None:
     one, same, other = (import_own(own("build"), (9, 9, 3), seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(one.parameters.packed, same.parameters.packed)
     assert one.network != other.network  # by Python's own random numbers
+    first, again = (import_own(own("drawn"), (9, 9, 3), seed=2**62) for _ in range(2))
+    assert np.array_equal(first.parameters.packed, again.parameters.packed)
 
 
 def test_auxiliary_outputs_get_their_weights(own: Callable[[str], str]) -> None:
@@ -116,6 +132,8 @@ def test_auxiliary_outputs_get_their_weights(own: Callable[[str], str]) -> None:
     ]
     with pytest.raises(NetworkError, match=r"Heads has 2 outputs in training"):
         import_own(own("heads"), (9, 9, 3), 1)
+    with pytest.raises(NetworkError, match=r"Net has 1 outputs .* = \(0.3,\): expected 0 weights"):
+        import_own(own("build"), (9, 9, 3), 1, (0.3,))
 
 
 @pytest.mark.parametrize(
@@ -127,16 +145,17 @@ def test_auxiliary_outputs_get_their_weights(own: Callable[[str], str]) -> None:
         (
             "value",
             ConfigError,
-            r"unknown function 'value': .* 'Heads', 'Net', 'Sizes', 'asks', ",
+            r"unknown function 'value': .* 'Heads', 'Mine', 'Net', 'Sizes', 'asks', ",
         ),
         ("asks", NetworkError, r"raised TypeError, expected a function of no arguments.*'classes'"),
-        ("leaves", NetworkError, r"raised SystemExit.*line 42, in leaves\n.*\nSystemExit: 4$"),
+        ("leaves", NetworkError, r"raised SystemExit.*line 44, in leaves\n.*\nSystemExit: 4$"),
+        ("own_error", NetworkError, r"raised Mine.*in own_error\n.*Mine: as its own code says$"),
         ("refused", NetworkError, r"^module '1' .*softplus"),
         (
             "raises",
             NetworkError,
-            r"raised RuntimeError.*:\n  File \".*/my_own_model.py\", line 36, in raises\n"
-            r"    return _deeper\(\)\n.*  File .*, line 39, in _deeper\n.*\nRuntimeError: .*$",
+            r"raised RuntimeError.*:\n  File \".*/my_own_model.py\", line 38, in raises\n"
+            r"    return _deeper\(\)\n.*  File .*, line 41, in _deeper\n.*\nRuntimeError: .*$",
         ),
     ],
 )
@@ -163,3 +182,15 @@ def test_a_file_with_an_error_is_told_with_its_line(
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none.py:build': there is no such file"):
         import_own(f"{tmp_path}/none.py:build", (9, 9, 3), seed=1)
+
+
+def test_a_file_that_would_hide_another_module_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = ModuleType("taken")
+    monkeypatch.setitem(sys.modules, "taken", library)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "taken.py").write_text("def build():\n    return 1\n")
+    with pytest.raises(ConfigError, match=r"taken.py would hide the module 'taken' .*another name"):
+        import_own(f"{tmp_path}/taken.py:build", (9, 9, 3), seed=1)
+    assert sys.modules["taken"] is library

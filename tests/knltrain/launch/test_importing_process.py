@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from knltrain.errors import ConfigError
-from knltrain.launch.importing_process import import_into, main
+from knltrain.errors import ConfigError, KnltrainError, WorkerFailed
+from knltrain.launch import importing_process
+from knltrain.launch.importing_process import TOLD, import_into, main
 from knltrain.network.zoo.networks import network_named
 
 OWN = """
@@ -78,6 +79,27 @@ def test_outcome_is_notes_or_an_error(
     main()
     found = json.loads(outcome.read_text())
     assert (found["error"], "'builder'" in found["message"]) == ("ConfigError", True)
+
+
+def test_an_error_of_another_kind_has_one_that_the_run_knows(
+    request_of_it: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[KnltrainError] = [WorkerFailed(1, "cause"), OwnError("cause")]
+    monkeypatch.setattr(importing_process, "import_into", lambda _: _raise(raised.pop()))
+    for kind, message in (("ConfigError", "cause"), ("NetworkError", "worker 1 failed: cause")):
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(request_of_it)))
+        main()
+        found = json.loads((tmp_path / "outcome.json").read_text())
+        assert found == {"error": kind, "message": message}
+        assert str(TOLD[kind](message)) == message
+
+
+class OwnError(ConfigError):
+    """An error of a user."""
+
+
+def _raise(error: KnltrainError) -> None:
+    raise error
 
 
 def test_without_pytorch_the_way_out_is_told(

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 
 from knltrain.config import RunConfig, load_config
 from knltrain.errors import ConfigError, DataError, NetworkError, RunFolderError
+from knltrain.launch.importing_process import WEIGHTS
 from knltrain.launch.module_import import ModuleImport, module_import
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -41,6 +42,10 @@ def build():
 def killed():
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGKILL)
+
+def elsewhere():
+    os.chdir("/")
+    return Own()
 
 def endless():
     open("begun", "w").close()
@@ -88,6 +93,19 @@ def test_a_module_becomes_a_described_network(own: Path) -> None:
     assert (own / "module.log").read_text() == "printed by its own code\n"
     assert lines == [f"importing {own}/own.py:build"]
     assert list((own / "tmp").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_weights_are_found_from_where_the_run_is_started(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own)
+    with module_import(config(own, "build"), print) as found:
+        found.kept_in(own, found.config)
+    given = "network.weights=start.safetensors"
+    with module_import(config(own, "elsewhere", given, "seed=2"), print) as found:
+        assert found.folder is not None
+        assert (found.folder / WEIGHTS).read_bytes() == (own / WEIGHTS).read_bytes()
 
 
 @pytest.mark.parametrize(

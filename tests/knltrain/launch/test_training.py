@@ -20,10 +20,9 @@ from safetensors.numpy import load_file
 from affinity import PlacementError, parse_cpulist
 from knltrain.config import load_config
 from knltrain.config.methods import METHODS
-from knltrain.errors import ConfigError, KnltrainError, RunFolderError, RunStopped
+from knltrain.errors import ConfigError, RunFolderError
 from knltrain.launch import training
 from knltrain.launch.signals import run_begins
-from knltrain.launch.supervisor import Ending
 from knltrain.metrics import read_metrics
 from knltrain.network.description import network_to_json
 from knltrain.network.parameters import ParameterVector
@@ -400,32 +399,3 @@ def test_run_tells_what_it_learns_from_and_goes_on_with_nothing_else(
     assert "but now there is 'mnist' with 60 images" in err
     for command in (("train", "--resume"), ("evaluate",)):
         _finish(start_knltrain(*command, str(run), "--set=data.name=mnist-t10k", cwd=tmp_path))
-
-
-def test_run_that_has_stopped_with_a_checkpoint_can_be_resumed_though_it_is_not_seen_yet(
-    tmp_path: Path,
-) -> None:
-    """Another computer's file system may show the folder as it was a while ago."""
-    ending = Ending(stopped_at=9, kept=True, why="SIGTERM")
-    (tmp_path / "checkpoint-6").mkdir()
-    error = training.stopped_error(ending, 12, tmp_path)
-    assert isinstance(error, RunStopped)
-    assert str(error) == (
-        f"the run was stopped by SIGTERM at step 9 of 12; {tmp_path}/checkpoint-9 is kept: go on "
-        f"with knltrain train --resume {tmp_path}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("before", "way_on"), [(False, "no checkpoint was written yet"), (True, "checkpoint-6 is kept")]
-)
-def test_run_that_could_not_keep_where_it_has_stopped_is_not_to_be_started_again(
-    tmp_path: Path, before: bool, way_on: str
-) -> None:
-    """With status 75 it would be, and stop there again."""
-    if before:
-        (tmp_path / "checkpoint-6").mkdir()
-    error = training.stopped_error(Ending(stopped_at=9, why="SIGTERM"), 12, tmp_path)
-    assert type(error) is KnltrainError
-    assert "at step 9 of 12, whose checkpoint could not be written; " in str(error)
-    assert way_on in str(error)
