@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from vectorized_ops.implementations import operations
+from vectorized_ops.implementations import IMPLEMENTATIONS, operations
 from vectorized_ops.shapes import (
     AdditionShape,
+    ChannelProductShape,
     ConcatenationShape,
     CopyShape,
-    DropoutShape,
     OperationShape,
-    RectifierShape,
 )
 
 from .per_value import MAPS, check
@@ -18,8 +17,7 @@ from .per_value import MAPS, check
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
-        (RectifierShape(MAPS), {"forward": (1, 2), "backward_data": (1, 3)}),
-        (DropoutShape(MAPS, 0.5), {"forward": (1, 2), "backward_data": (1, 2)}),
+        (ChannelProductShape(MAPS), {"forward": (1, 2), "backward_data": (3, 5)}),
         (AdditionShape(MAPS), {"forward": (1, 3)}),
         (ConcatenationShape(MAPS), {"forward": (0, 2), "backward_data": (0, 2)}),
         (CopyShape(MAPS), {"forward": (0, 2), "backward_data": (0, 2)}),
@@ -32,7 +30,9 @@ def test_costs_are_so_many_operations_and_passes_of_each_value(
     check(shape, expected)
 
 
-def test_dropout_is_not_timed_where_an_implementation_has_none() -> None:
-    shape = DropoutShape(MAPS, 0.5)
-    assert shape.calls(operations("onednn")) is None
-    assert set(shape.calls(operations("reference")).runs) == set(shape.costs)
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+def test_products_of_channels_are_timed_in_both_directions(name: str) -> None:
+    calls = ChannelProductShape(MAPS).calls(operations(name))
+    assert set(calls.runs) == {"forward", "backward_data"}
+    for run in calls.runs.values():
+        run()

@@ -401,7 +401,7 @@ def test_kernels_run_uncached_where_no_cache_can_be_written(tmp_path: Path) -> N
     occupied.write_text("")
     code = """
 import numpy as np
-from vectorized_ops.numba.activation import relu_forward
+from vectorized_ops.numba.rectifier import relu_forward
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.compiling.compiler import cache_is_writable
 values = activations((16, 4)); values[...] = -1

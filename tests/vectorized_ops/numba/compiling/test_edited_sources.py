@@ -16,7 +16,7 @@ PACKAGE = Path(vectorized_ops.__file__).parent
 
 PROGRAM = """
 import numpy as np
-from vectorized_ops.numba.activation import relu_forward
+from vectorized_ops.numba.rectifier import relu_forward
 from vectorized_ops.numba.addition import add
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.compiling.journal import JOURNAL

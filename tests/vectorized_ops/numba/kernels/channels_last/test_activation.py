@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
 from vectorized_ops.numba.kernels.channels_last import activation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
-from vectorized_ops.reference.activation import Rectifier
+from vectorized_ops.reference.rectifier import Rectifier
 
 SHAPE = (37, 21)
 STRANGE = [np.nan, np.inf, -np.inf, 1e-45, -1e-45, -0.0]
