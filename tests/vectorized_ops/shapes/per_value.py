@@ -15,4 +15,4 @@ def check(shape: OperationShape, expected: dict[str, tuple[int, int]]) -> None:
         for direction, (flops, passes) in expected.items()
     }
     assert not shape.is_product
-    assert str(shape) in ("1x1x5", "5", "10")
+    assert str(shape).split()[0] in ("1x1x5", "5", "10")
