@@ -14,6 +14,7 @@ from knltrain.interchange.caffe.windows import convolution, inner_product, pooli
 from knltrain.network.layers import (
     Activation,
     Addition,
+    Affine,
     Concatenation,
     Dropout,
     ReLU,
@@ -50,21 +51,40 @@ def _concat(layer: NetLayer, walk: Walk) -> None:
 
 
 def _eltwise(layer: NetLayer, walk: Walk) -> None:
-    """A sum; one of n as n - 1 sums of two."""
+    """A sum of blobs, each times a factor; one of n as n - 1 sums of two."""
     told = layer.message.message("eltwise_param")
     kind = told.choice("operation", "SUM", _ELTWISE)
     if kind != "SUM":
         raise layer.refused(
             f"operation: {kind} is not there: expected SUM", told.line_of("operation")
         )
-    if any(value != 1 for value in told.numbers("coeff")):
-        raise layer.refused("a sum with factors: expected coeff of 1", told.line_of("coeff"))
+    factors = told.numbers("coeff") or [1.0] * len(layer.inputs)
+    if len(factors) != len(layer.inputs):
+        raise layer.refused(
+            f"{len(factors)} coeff for {len(layer.inputs)} bottoms: expected one for each",
+            told.line_of("coeff"),
+        )
     told.flag("stable_prod_grad", True)
     _check_merged(layer)
-    total, *others = layer.inputs
+    total, *others = (
+        blob
+        if factor == 1
+        else walk.add_hidden(layer, Affine(f"{layer.name}/factor{place}", factor), (blob,))
+        for place, (blob, factor) in enumerate(zip(layer.inputs, factors, strict=True), 1)
+    )
     for place, blob in enumerate(others[:-1], 1):
         total = walk.add_hidden(layer, Addition(f"{layer.name}/{place}"), (total, blob))
     walk.add(layer, Addition(layer.name), (total, others[-1]))
+
+
+def _power(layer: NetLayer, walk: Walk) -> None:
+    """(shift + scale x) to a power, which must be 1."""
+    told = layer.message.message("power_param")
+    power = told.number("power", 1.0)
+    if power != 1:
+        raise layer.refused(f"power: {power:g} is not there: expected 1", told.line_of("power"))
+    affine = Affine(layer.name, told.number("scale", 1.0), told.number("shift", 0.0))
+    walk.add(layer, affine, (layer.only(),))
 
 
 def _check_merged(layer: NetLayer) -> None:
@@ -108,6 +128,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "InnerProduct": inner_product,
     "LRN": lrn,
     "Pooling": pooling,
+    "Power": _power,
     "ReLU": _relu,
     "Scale": scale,
     "Sigmoid": _activation("sigmoid", "sigmoid_param"),

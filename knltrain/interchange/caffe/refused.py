@@ -55,7 +55,6 @@ REFUSED: Final[dict[str, Converter]] = {
             "Log",
             "MVN",
             "Parameter",
-            "Power",
             "Python",
             "RNN",
             "Recurrent",

@@ -7,6 +7,7 @@ from knltrain.network.graph import Output
 from knltrain.network.layers import (
     Activation,
     Addition,
+    Affine,
     Concatenation,
     Dense,
     Dropout,
@@ -54,6 +55,16 @@ def test_sum_of_three_is_two_sums() -> None:
     assert layers(text)[3:] == (Addition("top/1", ("a", "b")), Addition("top", ("top/1", "c")))
 
 
+def test_factors_of_a_sum_and_of_a_power_layer_are_affine() -> None:
+    differing = layer("Eltwise", "eltwise_param { coeff: 1 coeff: -0.5 }", "a b")
+    assert layers(TWO + differing)[2:] == (
+        Affine("top/factor2", -0.5),
+        Addition("top", ("a", "top/factor2")),
+    )
+    power = layer("Power", "power_param { scale: 0.5 shift: -1 }", "data", "a")
+    assert layers(power) == (Affine("a", 0.5, -1.0),)
+
+
 def test_map_that_was_flattened_is_dense_only() -> None:
     dense = "inner_product_param { num_output: 4 weight_filler { type: 'xavier' } }"
     text = layer("Flatten", "", "data", "flat") + layer("ReLU", "", "flat", "relu")
@@ -76,7 +87,8 @@ def test_split_and_silence_and_softmax_are_no_layers() -> None:
             layer("Eltwise", "eltwise_param { operation: MAX }", "a b"),
             "MAX is not there: expected SUM",
         ),
-        (layer("Eltwise", "eltwise_param { coeff: 1 coeff: -1 }", "a b"), "a sum with factors"),
+        (layer("Eltwise", "eltwise_param { coeff: 2 }", "a b"), "1 coeff for 2 bottoms: expected"),
+        (layer("Power", "power_param { power: 2 }", "a"), "power: 2 is not there: expected 1"),
         (layer("Eltwise", "", "a a"), "expected two or more different blobs"),
         (layer("Concat", "concat_param { axis: 2 }", "a b"), "Concat: expected axis 1"),
         (layer("Concat", "", "a"), r"Concat of \['a'\]: expected two or more"),
