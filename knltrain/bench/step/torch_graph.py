@@ -5,15 +5,15 @@ The modules of ours that it takes need nothing else, either.
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
-
-from knltrain.interchange import own_modules
 
 Description = Mapping[str, Any]
 """A network, layer or parameter as `knltrain.bench.step.job` describes it."""
@@ -22,6 +22,20 @@ OVERWRITABLE = ("Conv2d", "Linear", "BatchNorm2d")
 """Modules whose backward pass does not look at their own output, so that a ReLU may change it."""
 
 RECTIFIERS = ("ReLU", "LeakyReLU", "Hardtanh")
+
+
+def _own_modules() -> Any:
+    """Return the modules that PyTorch lacks, of a file that needs PyTorch alone."""
+    file = Path(__file__).parents[2] / "interchange" / "own_modules.py"
+    spec = importlib.util.spec_from_file_location("own_modules", file)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+_OWN = _own_modules()
 
 
 class Graph(nn.Module):
@@ -100,7 +114,7 @@ def module_of(layer: Description, inplace: bool = False) -> nn.Module:
         arguments = {name: _extent(value) for name, value in described["arguments"].items()}
         if inplace and not number:
             arguments["inplace"] = True
-        kinds = own_modules if hasattr(own_modules, described["name"]) else nn
+        kinds = _OWN if hasattr(_OWN, described["name"]) else nn
         modules.append(getattr(kinds, described["name"])(**arguments))
     return modules[0] if len(modules) == 1 else nn.Sequential(*modules)
 

@@ -22,7 +22,6 @@ if __package__:
     from . import protocol
     from .torch_graph import Graph
 else:  # Run by its path: Python then looks for modules in this folder first.
-    sys.path.append(str(Path(__file__).parents[3]))  # modules of ours that PyTorch lacks
     import protocol  # type: ignore[import-not-found, no-redef, unused-ignore]
     from torch_graph import Graph  # type: ignore[import-not-found, no-redef, unused-ignore]
 

@@ -70,7 +70,7 @@ def test_an_edit_compiles_what_is_made_from_it_and_nothing_else(tmp_path: Path) 
     assert set(first) == {"_forward", "_add"}
     assert copy.run() == (computed, [])
 
-    copy.edit("activation.py", '"""Write the outputs; `out` may', '"""Write outputs; `out` may')
+    copy.edit("rectifier.py", '"""Write the outputs; `out` may', '"""Write outputs; `out` may')
     copy.edit("addition.py", "\n\n\n@parallel_kernel", "\n\n\n# Of both.\n@parallel_kernel")
     copy.edit("lrn.py", "from __future__", "UNUSED = 1\nfrom __future__")
     assert copy.run() == (computed, [])

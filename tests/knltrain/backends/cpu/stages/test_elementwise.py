@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from knltrain.backends.cpu.stages import DropoutStage, RectifierStage, ReLUStage, Run
 from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
-from vectorized_ops.reference import activation, dropout
+from vectorized_ops.reference import dropout, rectifier
 
 MakeTensor = Callable[..., Tensor]
 RUN = Run({}, {}, 32, training=True, key=5)
@@ -60,7 +60,7 @@ def test_rectifier_tells_the_slope_from_its_outputs(
     inputs, output = tensor(3, 3, 8), tensor(3, 3, 8)
     stage = RectifierStage("it", ops, ops.rectifier(*numbers), inputs, output)
     assert stage.values_again == (output,)
-    exact, target = activation.Rectifier(*numbers), np.array(gradient(inputs))
+    exact, target = rectifier.Rectifier(*numbers), np.array(gradient(inputs))
     outputs = np.empty_like(target)
     exact.forward(inputs.values.array, outputs)
     exact.backward(gradient(output), outputs, target, add)
