@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knltrain.network.layers import Convolution
+from knltrain.network.layers import BatchNormalisation, Convolution, Layer
 
 
 def unbiased(
@@ -28,6 +28,23 @@ def unbiased(
         initialiser="msra",
         inputs=inputs,
     )
+
+
+def normalised(
+    name: str,
+    filters: int,
+    kernel: int,
+    stride: int = 1,
+    groups: int = 1,
+    inputs: tuple[str, ...] = (),
+    epsilon: float = 1e-5,
+    momentum: float = 0.1,
+) -> list[Layer]:
+    """`unbiased`, and the batch normalisation behind it."""
+    return [
+        unbiased(name, filters, kernel, stride, groups, inputs),
+        BatchNormalisation(f"{name}/bn", epsilon=epsilon, momentum=momentum),
+    ]
 
 
 def divisible(channels: float, by: int = 8) -> int:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from knltrain.network.layers import (
     Activation,
     Addition,
-    BatchNormalisation,
     Dense,
     Dropout,
     GlobalAveragePooling,
@@ -15,7 +14,7 @@ from knltrain.network.layers import (
     StochasticDepth,
 )
 from knltrain.network.network import Network
-from knltrain.network.zoo.convolving import unbiased
+from knltrain.network.zoo.convolving import normalised
 from knltrain.network.zoo.excitation import excited
 
 _DEPTH_RATE = 0.2
@@ -102,14 +101,14 @@ def _block(
         layers = _activated(f"{name}/fused", stage.channels, kernel, epsilon, stage.stride)
     elif stage.is_fused:
         layers = _activated(f"{name}/fused", wide, kernel, epsilon, stage.stride)
-        layers += _normalised(f"{name}/project", stage.channels, 1, epsilon)
+        layers += normalised(f"{name}/project", stage.channels, 1, epsilon=epsilon)
     else:
         layers = _activated(f"{name}/expand", wide, 1, epsilon) if wide != channels else []
         layers += _activated(f"{name}/depthwise", wide, kernel, epsilon, stage.stride, wide)
         layers += excited(
             f"{name}/se", layers[-1].name, wide, max(1, channels // 4), "sigmoid", "silu"
         )
-        layers += _normalised(f"{name}/project", stage.channels, 1, epsilon)
+        layers += normalised(f"{name}/project", stage.channels, 1, epsilon=epsilon)
     if stage.stride == 1 and stage.channels == channels:
         if rate > 0:
             layers.append(StochasticDepth(f"{name}/depth", rate))
@@ -121,13 +120,4 @@ def _activated(
     name: str, filters: int, kernel: int, epsilon: float, stride: int = 1, groups: int = 1
 ) -> list[Layer]:
     silu = Activation(f"{name}/silu", "silu")
-    return [*_normalised(name, filters, kernel, epsilon, stride, groups), silu]
-
-
-def _normalised(
-    name: str, filters: int, kernel: int, epsilon: float, stride: int = 1, groups: int = 1
-) -> list[Layer]:
-    return [
-        unbiased(name, filters, kernel, stride, groups),
-        BatchNormalisation(f"{name}/bn", epsilon=epsilon),
-    ]
+    return [*normalised(name, filters, kernel, stride, groups, epsilon=epsilon), silu]

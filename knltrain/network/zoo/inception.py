@@ -79,3 +79,36 @@ def joined(name: str, *branches: Sequence[Layer]) -> list[Layer]:
     """All branches, and the concatenation of their ends."""
     layers = [layer for each in branches for layer in each]
     return [*layers, Concatenation(name, tuple(each[-1].name for each in branches))]
+
+
+def stem() -> list[Layer]:
+    """The first layers of Inception-v3 and Inception-ResNet-v2, to 35x35 pixels of 192 channels."""
+    return [
+        *branch("stem/0", "images", Step(32, 3, 2, same=False)),
+        *branch("stem/1", "stem/0/relu", Step(32, 3, same=False), Step(64, 3)),
+        MaxPooling("stem/pool", 3, 2),
+        *branch("stem/2", "stem/pool", Step(80), Step(192, 3, same=False)),
+        MaxPooling("stem/pool2", 3, 2),
+    ]
+
+
+def of_5x5(name: str, source: str, first: int, pooled: int, counts_padding: bool) -> list[Layer]:
+    """A module of 1x1, 5x5 and two 3x3 convolutions, and of means."""
+    return joined(
+        name,
+        branch(f"{name}/1x1", source, Step(first)),
+        branch(f"{name}/5x5", source, Step(48), Step(64, 5)),
+        branch(f"{name}/double", source, Step(64), Step(96, 3), Step(96, 3)),
+        average(f"{name}/average", source, pooled, counts_padding),
+    )
+
+
+def to_17x17(name: str, source: str, inner: tuple[int, int, int]) -> list[Layer]:
+    """A module that makes maps of half the size; `inner` are the filters of its long branch."""
+    last = Step(inner[2], 3, 2, same=False)
+    return joined(
+        name,
+        branch(f"{name}/3x3", source, Step(384, 3, 2, same=False)),
+        branch(f"{name}/double", source, Step(inner[0]), Step(inner[1], 3), last),
+        halved(f"{name}/pool", source),
+    )

@@ -9,10 +9,19 @@ from knltrain.network.layers import (
     Dropout,
     GlobalAveragePooling,
     Layer,
-    MaxPooling,
 )
 from knltrain.network.network import Network
-from knltrain.network.zoo.inception import Step, average, branch, halved, joined, split
+from knltrain.network.zoo.inception import (
+    Step,
+    average,
+    branch,
+    halved,
+    joined,
+    of_5x5,
+    split,
+    stem,
+    to_17x17,
+)
 
 
 def inception_v3(classes: int = 1000) -> Network:
@@ -22,16 +31,10 @@ def inception_v3(classes: int = 1000) -> Network:
     3,326,696 of the parameters, weighs 0.4. Means count the padding. First weights are normal with
     0.1, those of the heads with 0.001 and 0.1.
     """
-    layers = [
-        *branch("stem/0", "images", Step(32, 3, 2, same=False)),
-        *branch("stem/1", "stem/0/relu", Step(32, 3, same=False), Step(64, 3)),
-        MaxPooling("stem/pool", 3, 2),
-        *branch("stem/2", "stem/pool", Step(80), Step(192, 3, same=False)),
-        MaxPooling("stem/pool2", 3, 2),
-    ]
+    layers = stem()
     for name, pooled in (("5b", 32), ("5c", 64), ("5d", 64)):
-        layers += _of_5x5(f"mixed_{name}", layers[-1].name, pooled)
-    layers += _to_17x17("mixed_6a", layers[-1].name)
+        layers += of_5x5(f"mixed_{name}", layers[-1].name, 64, pooled, counts_padding=True)
+    layers += to_17x17("mixed_6a", layers[-1].name, (64, 96, 96))
     for name, inner in (("6b", 128), ("6c", 160), ("6d", 160), ("6e", 192)):
         layers += _of_7x7(f"mixed_{name}", layers[-1].name, inner)
     auxiliary = _auxiliary_head(layers[-1].name, classes)
@@ -45,26 +48,6 @@ def inception_v3(classes: int = 1000) -> Network:
     ]
     outputs = Output("fc"), Output("auxiliary/fc", 0.4)
     return Network("inception-v3", (299, 299, 3), tuple(layers), outputs)
-
-
-def _of_5x5(name: str, source: str, pooled: int) -> list[Layer]:
-    return joined(
-        name,
-        branch(f"{name}/1x1", source, Step(64)),
-        branch(f"{name}/5x5", source, Step(48), Step(64, 5)),
-        branch(f"{name}/3x3", source, Step(64), Step(96, 3), Step(96, 3)),
-        average(f"{name}/average", source, pooled, counts_padding=True),
-    )
-
-
-def _to_17x17(name: str, source: str) -> list[Layer]:
-    last = Step(96, 3, 2, same=False)
-    return joined(
-        name,
-        branch(f"{name}/3x3", source, Step(384, 3, 2, same=False)),
-        branch(f"{name}/double", source, Step(64), Step(96, 3), last),
-        halved(f"{name}/pool", source),
-    )
 
 
 def _of_7x7(name: str, source: str, inner: int) -> list[Layer]:

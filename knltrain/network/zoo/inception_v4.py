@@ -10,11 +10,20 @@ from knltrain.network.layers import (
     Dropout,
     GlobalAveragePooling,
     Layer,
-    MaxPooling,
     ReLU,
 )
 from knltrain.network.network import Network
-from knltrain.network.zoo.inception import Step, average, branch, halved, joined, split
+from knltrain.network.zoo.inception import (
+    Step,
+    average,
+    branch,
+    halved,
+    joined,
+    of_5x5,
+    split,
+    stem,
+    to_17x17,
+)
 
 _FLAT, _TALL = (1, 7), (7, 1)
 
@@ -28,7 +37,7 @@ def inception_v4(classes: int = 1000) -> Network:
     layers = _stem()
     for number in range(4):
         layers += _small(f"a{number}", layers[-1].name)
-    layers += _to_17x17("reduction_a", layers[-1].name, (192, 224, 256))
+    layers += to_17x17("reduction_a", layers[-1].name, (192, 224, 256))
     for number in range(7):
         layers += _middle(f"b{number}", layers[-1].name)
     layers += _to_8x8("reduction_b", layers[-1].name)
@@ -43,18 +52,12 @@ def inception_resnet_v2(classes: int = 1000) -> Network:
     The same paper, figures 15 to 19, in the form of its authors' code. Branches are scaled by 0.17,
     0.1 and 0.2, the last one not at all; else as above.
     """
-    layers = [
-        *branch("stem/0", "images", Step(32, 3, 2, same=False)),
-        *branch("stem/1", "stem/0/relu", Step(32, 3, same=False), Step(64, 3)),
-        MaxPooling("stem/pool", 3, 2),
-        *branch("stem/2", "stem/pool", Step(80), Step(192, 3, same=False)),
-        MaxPooling("stem/pool2", 3, 2),
-    ]
-    layers += _first_mixed("mixed_5b", "stem/pool2")
+    layers = stem()
+    layers += of_5x5("mixed_5b", "stem/pool2", 96, 64, counts_padding=False)
     for number in range(10):
         small = ((Step(32),), (Step(32), Step(32, 3)), (Step(32), Step(48, 3), Step(64, 3)))
         layers += _residual(f"a{number}", layers[-1].name, 320, 0.17, *small)
-    layers += _to_17x17("mixed_6a", layers[-1].name, (256, 256, 384))
+    layers += to_17x17("mixed_6a", layers[-1].name, (256, 256, 384))
     for number in range(20):
         middle = ((Step(192),), (Step(128), Step(160, _FLAT), Step(192, _TALL)))
         layers += _residual(f"b{number}", layers[-1].name, 1088, 0.1, *middle)
@@ -102,16 +105,6 @@ def _small(name: str, source: str) -> list[Layer]:
     )
 
 
-def _to_17x17(name: str, source: str, inner: tuple[int, int, int]) -> list[Layer]:
-    last = Step(inner[2], 3, 2, same=False)
-    return joined(
-        name,
-        branch(f"{name}/3x3", source, Step(384, 3, 2, same=False)),
-        branch(f"{name}/double", source, Step(inner[0]), Step(inner[1], 3), last),
-        halved(f"{name}/pool", source),
-    )
-
-
 def _middle(name: str, source: str) -> list[Layer]:
     tall = Step(192), Step(192, _TALL), Step(224, _FLAT), Step(224, _TALL), Step(256, _FLAT)
     return joined(
@@ -141,16 +134,6 @@ def _large(name: str, source: str) -> list[Layer]:
         split(f"{name}/3x3", source, 256, Step(384)),
         split(f"{name}/double", source, 256, *double),
         average(f"{name}/average", source, 256, counts_padding=False),
-    )
-
-
-def _first_mixed(name: str, source: str) -> list[Layer]:
-    return joined(
-        name,
-        branch(f"{name}/1x1", source, Step(96)),
-        branch(f"{name}/5x5", source, Step(48), Step(64, 5)),
-        branch(f"{name}/double", source, Step(64), Step(96, 3), Step(96, 3)),
-        average(f"{name}/average", source, 64, counts_padding=False),
     )
 
 

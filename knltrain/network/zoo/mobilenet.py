@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from knltrain.network.layers import (
     Addition,
-    BatchNormalisation,
     Dense,
     Dropout,
     GlobalAveragePooling,
@@ -12,7 +11,7 @@ from knltrain.network.layers import (
     ReLU,
 )
 from knltrain.network.network import Network
-from knltrain.network.zoo.convolving import unbiased
+from knltrain.network.zoo.convolving import normalised
 
 _FIRST = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2))
 _LAST = ((1024, 2), (1024, 1))
@@ -77,8 +76,7 @@ def _normalised(
     ceiling: float = float("inf"),
 ) -> list[Layer]:
     return [
-        unbiased(name, filters, kernel, stride, groups),
-        BatchNormalisation(f"{name}/bn"),
+        *normalised(name, filters, kernel, stride, groups),
         ReLU(f"{name}/relu", ceiling=ceiling),
     ]
 

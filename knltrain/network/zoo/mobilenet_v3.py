@@ -7,7 +7,6 @@ from typing import NamedTuple
 from knltrain.network.layers import (
     Activation,
     Addition,
-    BatchNormalisation,
     Dense,
     Dropout,
     GlobalAveragePooling,
@@ -15,7 +14,7 @@ from knltrain.network.layers import (
     ReLU,
 )
 from knltrain.network.network import Network
-from knltrain.network.zoo.convolving import divisible, unbiased
+from knltrain.network.zoo.convolving import divisible, normalised
 from knltrain.network.zoo.excitation import excited
 
 _HARD = "hard_swish"
@@ -117,7 +116,4 @@ def _inverted(name: str, source: str, channels: int, block: _Block) -> list[Laye
 def _normalised(
     name: str, filters: int, kernel: int, stride: int = 1, groups: int = 1
 ) -> list[Layer]:
-    return [
-        unbiased(name, filters, kernel, stride, groups),
-        BatchNormalisation(f"{name}/bn", epsilon=1e-3, momentum=0.01),
-    ]
+    return normalised(name, filters, kernel, stride, groups, epsilon=1e-3, momentum=0.01)

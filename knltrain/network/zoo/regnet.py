@@ -7,14 +7,13 @@ from itertools import groupby
 
 from knltrain.network.layers import (
     Addition,
-    BatchNormalisation,
     Dense,
     GlobalAveragePooling,
     Layer,
     ReLU,
 )
 from knltrain.network.network import Network
-from knltrain.network.zoo.convolving import divisible, unbiased
+from knltrain.network.zoo.convolving import divisible, normalised
 from knltrain.network.zoo.excitation import excited
 
 
@@ -63,7 +62,7 @@ def _widths(depth: int, first: int, slope: float, ratio: float, group: int) -> l
 def _regnet(
     name: str, widths: list[int], group: int, classes: int, excites: bool = False
 ) -> Network:
-    layers: list[Layer] = [*_normalised("stem", 32, 3, 2), ReLU("stem/relu")]
+    layers: list[Layer] = [*normalised("stem", 32, 3, 2), ReLU("stem/relu")]
     channels = 32
     for stage, (width, blocks) in enumerate(groupby(widths), start=1):
         for number, _ in enumerate(blocks):
@@ -81,29 +80,15 @@ def _block(
     groups = width // min(group, width)
     excitation = excited(f"{name}/se", f"{name}/b/relu", width, round(channels / 4), "sigmoid")
     layers = [
-        *_normalised(f"{name}/a", width, 1, inputs=(source,)),
+        *normalised(f"{name}/a", width, 1, inputs=(source,)),
         ReLU(f"{name}/a/relu"),
-        *_normalised(f"{name}/b", width, 3, stride, groups),
+        *normalised(f"{name}/b", width, 3, stride, groups),
         ReLU(f"{name}/b/relu"),
         *(excitation if excites else ()),
-        *_normalised(f"{name}/c", width, 1),
+        *normalised(f"{name}/c", width, 1),
     ]
     joined = [layers[-1].name, source]
     if stride > 1 or channels != width:
-        layers += _normalised(f"{name}/proj", width, 1, stride, inputs=(source,))
+        layers += normalised(f"{name}/proj", width, 1, stride, inputs=(source,))
         joined[1] = layers[-1].name
     return [*layers, Addition(f"{name}/add", tuple(joined)), ReLU(f"{name}/relu")]
-
-
-def _normalised(
-    name: str,
-    filters: int,
-    kernel: int,
-    stride: int = 1,
-    groups: int = 1,
-    inputs: tuple[str, ...] = (),
-) -> list[Layer]:
-    return [
-        unbiased(name, filters, kernel, stride, groups, inputs),
-        BatchNormalisation(f"{name}/bn"),
-    ]
