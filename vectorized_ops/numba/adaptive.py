@@ -7,6 +7,7 @@ the parameters another, and the gradient a read; one more read with a clipping n
 from __future__ import annotations
 
 import math
+from abc import ABC
 from collections.abc import Callable
 from typing import Any, final
 
@@ -23,102 +24,8 @@ from vectorized_ops.numba.sgd import LINE, follow, segment_of
 from vectorized_ops.parameter_groups import ParameterGroups
 
 
-@final
-class AdaGradUpdate:
-    """See `vectorized_ops.reference.adaptive.AdaGradUpdate`."""
-
-    def __init__(
-        self, groups: ParameterGroups, clipping: Clipping, l1: bool, epsilon: float
-    ) -> None:
-        self._pass = _Pass(_move_adagrad, groups, clipping, l1, (epsilon,))
-
-    def __call__(
-        self,
-        parameters: AnyArray,
-        gradient: AnyArray,
-        state: AnyArray,
-        _step: int,
-        learning_rate: float,
-    ) -> None:
-        """Move `parameters` and `state` (1, n)."""
-        self._pass(parameters, gradient, state, learning_rate)
-
-
-@final
-class RMSPropUpdate:
-    """See `vectorized_ops.reference.adaptive.RMSPropUpdate`."""
-
-    def __init__(
-        self, groups: ParameterGroups, clipping: Clipping, l1: bool, rho: float, epsilon: float
-    ) -> None:
-        self._pass = _Pass(_move_rmsprop, groups, clipping, l1, (rho, 1 - rho, epsilon))
-
-    def __call__(
-        self,
-        parameters: AnyArray,
-        gradient: AnyArray,
-        state: AnyArray,
-        _step: int,
-        learning_rate: float,
-    ) -> None:
-        """Move `parameters` and `state` (1, n)."""
-        self._pass(parameters, gradient, state, learning_rate)
-
-
-@final
-class AdaDeltaUpdate:
-    """See `vectorized_ops.reference.adaptive.AdaDeltaUpdate`."""
-
-    def __init__(
-        self, groups: ParameterGroups, clipping: Clipping, l1: bool, rho: float, epsilon: float
-    ) -> None:
-        self._pass = _Pass(_move_adadelta, groups, clipping, l1, (rho, 1 - rho, epsilon))
-
-    def __call__(
-        self,
-        parameters: AnyArray,
-        gradient: AnyArray,
-        state: AnyArray,
-        _step: int,
-        learning_rate: float,
-    ) -> None:
-        """Move `parameters` and `state` (2, n)."""
-        self._pass(parameters, gradient, state, learning_rate)
-
-
-@final
-class AdamUpdate:
-    """See `vectorized_ops.reference.adaptive.AdamUpdate`."""
-
-    def __init__(
-        self,
-        groups: ParameterGroups,
-        clipping: Clipping,
-        l1: bool,
-        beta1: float,
-        beta2: float,
-        epsilon: float,
-    ) -> None:
-        numbers = beta1, 1 - beta1, beta2, 1 - beta2, epsilon
-        self._pass = _Pass(_move_adam, groups, clipping, l1, numbers)
-        self._beta1, self._beta2 = beta1, beta2
-
-    def __call__(
-        self,
-        parameters: AnyArray,
-        gradient: AnyArray,
-        state: AnyArray,
-        step: int,
-        learning_rate: float,
-    ) -> None:
-        """Move `parameters` and `state` (2, n)."""
-        corrected = learning_rate * math.sqrt(1 - self._beta2**step) / (1 - self._beta1**step)
-        self._pass(parameters, gradient, state, corrected)
-
-
-@final
-class _Pass:
-    """One pass of a rule's kernel, see `_moving`, with the numbers of the rule."""
+class _Update(ABC):  # noqa: B024  (an update is one of a rule)
+    """The base of updates: one pass of a rule's kernel, see `_moving`, with the rule's numbers."""
 
     def __init__(
         self,
@@ -134,16 +41,79 @@ class _Pass:
         self._numbers = tuple(map(np.float32, numbers))
 
     def __call__(
-        self, parameters: AnyArray, gradient: AnyArray, state: AnyArray, learning_rate: float
+        self,
+        parameters: AnyArray,
+        gradient: AnyArray,
+        state: AnyArray,
+        step: int,
+        learning_rate: float,
     ) -> None:
+        """Move `parameters` (n,) and `state` (k, n); `step` is 1 for the first."""
         groups = self._groups
         groups.check(parameters, gradient, *state)
         self._move(
             parameters, gradient, state[0], state[-1],
-            groups.bounds, groups.rates, groups.decays, groups.statistics, float(learning_rate),
+            groups.bounds, groups.rates, groups.decays, groups.statistics,
+            self._rate(step, learning_rate),
             self._numbers, self._l1, np.float32(self._scale.of(gradient)), self._bound,
             numba.get_num_threads(),
         )  # fmt: skip
+
+    def _rate(self, step: int, learning_rate: float) -> float:  # noqa: ARG002
+        """Return the learning rate of a step, corrected if the rule does."""
+        return float(learning_rate)
+
+
+@final
+class AdaGradUpdate(_Update):
+    """See `vectorized_ops.reference.adaptive.AdaGradUpdate`."""
+
+    def __init__(
+        self, groups: ParameterGroups, clipping: Clipping, l1: bool, epsilon: float
+    ) -> None:
+        super().__init__(_move_adagrad, groups, clipping, l1, (epsilon,))
+
+
+@final
+class RMSPropUpdate(_Update):
+    """See `vectorized_ops.reference.adaptive.RMSPropUpdate`."""
+
+    def __init__(
+        self, groups: ParameterGroups, clipping: Clipping, l1: bool, rho: float, epsilon: float
+    ) -> None:
+        super().__init__(_move_rmsprop, groups, clipping, l1, (rho, 1 - rho, epsilon))
+
+
+@final
+class AdaDeltaUpdate(_Update):
+    """See `vectorized_ops.reference.adaptive.AdaDeltaUpdate`."""
+
+    def __init__(
+        self, groups: ParameterGroups, clipping: Clipping, l1: bool, rho: float, epsilon: float
+    ) -> None:
+        super().__init__(_move_adadelta, groups, clipping, l1, (rho, 1 - rho, epsilon))
+
+
+@final
+class AdamUpdate(_Update):
+    """See `vectorized_ops.reference.adaptive.AdamUpdate`."""
+
+    def __init__(
+        self,
+        groups: ParameterGroups,
+        clipping: Clipping,
+        l1: bool,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+    ) -> None:
+        numbers = beta1, 1 - beta1, beta2, 1 - beta2, epsilon
+        super().__init__(_move_adam, groups, clipping, l1, numbers)
+        self._beta1, self._beta2 = beta1, beta2
+
+    def _rate(self, step: int, learning_rate: float) -> float:
+        corrected = learning_rate * math.sqrt(1 - self._beta2**step) / (1 - self._beta1**step)
+        return float(corrected)
 
 
 def _moving(descend: Callable[..., None]) -> Callable[..., None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC
 from dataclasses import dataclass
 
 from knltrain.errors import NetworkError, unknown_name
@@ -19,8 +20,18 @@ from vectorized_ops.shapes import (
 __all__ = ["Activation", "Affine", "Dropout", "ReLU", "StochasticDepth"]
 
 
+class _Elementwise(Layer, ABC):
+    """The base of layers that compute each value by itself."""
+
+    __slots__ = ()
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input."""
+        return only_shape(self.name, input_shapes)
+
+
 @dataclass(frozen=True, slots=True)
-class ReLU(Layer):
+class ReLU(_Elementwise):
     """max(x, slope x), cut off at `ceiling`; by default max(x, 0).
 
     `slope` 0.01 makes it leaky, `ceiling` 6 makes it ReLU6. The derivative is `slope` at 0 and 0 at
@@ -39,17 +50,13 @@ class ReLU(Layer):
                 "expected 0 <= slope < 1 and ceiling > 0"
             )
 
-    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
-        """That of the input."""
-        return only_shape(self.name, input_shapes)
-
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> RectifierShape:
         """Of any values."""
         return RectifierShape((images, *only_shape(self.name, input_shapes)))
 
 
 @dataclass(frozen=True, slots=True)
-class Activation(Layer):
+class Activation(_Elementwise):
     """A smooth `function` of each value, one of ACTIVATION_FUNCTIONS.
 
     `vectorized_ops.reference.activation.Activation` defines them.
@@ -64,17 +71,13 @@ class Activation(Layer):
             told = unknown_name("function", self.function, ACTIVATION_FUNCTIONS)
             raise NetworkError(f"layer '{self.name}': {told}")
 
-    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
-        """That of the input."""
-        return only_shape(self.name, input_shapes)
-
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> ActivationShape:
         """Of any values."""
         return ActivationShape((images, *only_shape(self.name, input_shapes)), self.function)
 
 
 @dataclass(frozen=True, slots=True)
-class Affine(Layer):
+class Affine(_Elementwise):
     """factor * x + offset of each value; both are fixed."""
 
     name: str
@@ -88,10 +91,6 @@ class Affine(Layer):
                 f"layer '{self.name}': factor = {self.factor} and offset = {self.offset}, expected "
                 "finite numbers"
             )
-
-    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
-        """That of the input."""
-        return only_shape(self.name, input_shapes)
 
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> AffineShape:
         """Of any values."""
@@ -107,7 +106,7 @@ def _check_rate(name: str, rate: float, dropped: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropout(Layer):
+class Dropout(_Elementwise):
     """In training sets each value to zero with probability `rate`, the others to x / (1 - rate).
 
     Srivastava et al., JMLR 2014, in the form that does not change values in evaluation.
@@ -120,17 +119,13 @@ class Dropout(Layer):
     def __post_init__(self) -> None:
         _check_rate(self.name, self.rate, "values")
 
-    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
-        """That of the input."""
-        return only_shape(self.name, input_shapes)
-
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> DropoutShape:
         """Of any values."""
         return DropoutShape((images, *only_shape(self.name, input_shapes)), self.rate)
 
 
 @dataclass(frozen=True, slots=True)
-class StochasticDepth(Layer):
+class StochasticDepth(_Elementwise):
     """`Dropout` of whole images: a branch of a residual block is left out for a share of them.
 
     Huang et al., ECCV 2016.
@@ -142,10 +137,6 @@ class StochasticDepth(Layer):
 
     def __post_init__(self) -> None:
         _check_rate(self.name, self.rate, "images")
-
-    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
-        """That of the input."""
-        return only_shape(self.name, input_shapes)
 
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> DropoutShape:
         """Of any values."""

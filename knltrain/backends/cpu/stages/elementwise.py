@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 
-from knltrain.backends.cpu.stages.stage import Run, Stage
+from knltrain.backends.cpu.stages.stage import OperationStage, Run, Stage
 from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
@@ -31,78 +32,53 @@ class ReLUStage(Stage):
             _ = self.gradient
 
 
-class ActivationStage(Stage):
-    """A smooth activation function, whose slope follows from the inputs."""
-
-    def __init__(
-        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
-    ) -> None:
-        super().__init__(name, operations, inputs, output)
-        self.flows = (Flow(inputs, can_mask=False),)
-        self._operation = operation
-
-    def forward(self, run: Run) -> None:  # noqa: ARG002
-        """Compute the function."""
-        self._operation.forward(self.inputs.values.array, self.output.values.array)
-
-    def backward(self, run: Run) -> None:  # noqa: ARG002
-        """Multiply the gradient by the slope at each input."""
-        flow = self.flows[0]
-        if flow.is_needed:
-            inputs = self.inputs.values.array
-            self._operation.backward(self.gradient, inputs, flow.out, add=flow.add)
-
-    @property
-    def values_again(self) -> tuple[Tensor, ...]:
-        """The inputs."""
-        return (self.inputs,)
-
-
-class AffineStage(Stage):
+class AffineStage(OperationStage):
     """A factor and a summand for each value."""
 
-    def __init__(
-        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
-    ) -> None:
-        super().__init__(name, operations, inputs, output)
-        self._operation = operation
 
-    def forward(self, run: Run) -> None:  # noqa: ARG002
-        """Multiply and add."""
-        self._operation.forward(self.inputs.values.array, self.output.values.array)
-
-    def backward(self, run: Run) -> None:  # noqa: ARG002
-        """Multiply the gradient."""
-        flow = self.flows[0]
-        if flow.is_needed:
-            self._operation.backward(self.gradient, flow.out, **flow.manner)
-
-
-class RectifierStage(Stage):
-    """A leaky or clipped ReLU."""
+class _SlopeStage(OperationStage, ABC):
+    """The base of stages that multiply the gradient by a slope, which follows from `told`."""
 
     def __init__(
         self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
     ) -> None:
-        super().__init__(name, operations, inputs, output)
+        super().__init__(name, operations, operation, inputs, output)
         self.flows = (Flow(inputs, can_mask=False),)
-        self._operation = operation
 
-    def forward(self, run: Run) -> None:  # noqa: ARG002
-        """Rectify."""
-        self._operation.forward(self.inputs.values.array, self.output.values.array)
+    @property
+    @abstractmethod
+    def told(self) -> Tensor:
+        """The tensor whose values tell the slope."""
 
     def backward(self, run: Run) -> None:  # noqa: ARG002
-        """Scale the gradient by the slope at each value."""
+        """Multiply the gradient by the slope at each value."""
         flow = self.flows[0]
         if flow.is_needed:
-            outputs = self.output.values.array
-            self._operation.backward(self.gradient, outputs, flow.out, add=flow.add)
+            told = self.told.values.array
+            self._operation.backward(self.gradient, told, flow.out, add=flow.add)
 
     @property
     def values_again(self) -> tuple[Tensor, ...]:
-        """The outputs, from which the slope follows."""
-        return (self.output,)
+        """Those that tell the slope."""
+        return (self.told,)
+
+
+class ActivationStage(_SlopeStage):
+    """A smooth activation function."""
+
+    @property
+    def told(self) -> Tensor:
+        """The inputs."""
+        return self.inputs
+
+
+class RectifierStage(_SlopeStage):
+    """A leaky or clipped ReLU."""
+
+    @property
+    def told(self) -> Tensor:
+        """The outputs."""
+        return self.output
 
 
 class DropoutStage(Stage):

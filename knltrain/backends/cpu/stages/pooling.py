@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from knltrain.backends.cpu.memory import Buffer, Place
-from knltrain.backends.cpu.stages.stage import Run, Stage
+from knltrain.backends.cpu.stages.stage import OperationStage, Run, Stage
 from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 
@@ -43,21 +43,5 @@ class MaxPoolingStage(Stage):
         return (self._which,)
 
 
-class AveragePoolingStage(Stage):
+class AveragePoolingStage(OperationStage):
     """Average pooling over windows, or over whole maps."""
-
-    def __init__(
-        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
-    ) -> None:
-        super().__init__(name, operations, inputs, output)
-        self._operation = operation
-
-    def forward(self, run: Run) -> None:  # noqa: ARG002
-        """Write the means."""
-        self._operation.forward(self.inputs.values.array, self.output.values.array)
-
-    def backward(self, run: Run) -> None:  # noqa: ARG002
-        """Spread each gradient evenly over its window."""
-        flow = self.flows[0]
-        if flow.is_needed:
-            self._operation.backward(self.gradient, flow.out, **flow.manner)

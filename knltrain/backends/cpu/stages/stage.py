@@ -14,7 +14,7 @@ from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 
-__all__ = ["Run", "Stage", "Views"]
+__all__ = ["OperationStage", "Run", "Stage", "Views"]
 
 Views = Mapping[str, AnyArray]
 """Parameters or their gradients by name."""
@@ -90,6 +90,26 @@ class Stage(ABC):
         if self.output.rectified and not self.output.masked:
             self.operations.relu_backward(gradient, self.output.values.array, gradient)
         return gradient
+
+
+class OperationStage(Stage, ABC):
+    """The base of stages of one operation, which needs nothing of the forward pass to go back."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._operation = operation
+
+    def forward(self, run: Run) -> None:  # noqa: ARG002
+        """Compute the outputs of the inputs."""
+        self._operation.forward(self.inputs.values.array, self.output.values.array)
+
+    def backward(self, run: Run) -> None:  # noqa: ARG002
+        """Compute the gradient of the inputs of that of the output."""
+        flow = self.flows[0]
+        if flow.is_needed:
+            self._operation.backward(self.gradient, flow.out, **flow.manner)
 
 
 def channel_zeros(channels: int) -> AnyArray:
