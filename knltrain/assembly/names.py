@@ -127,9 +127,9 @@ def _with_weighted_outputs(network: Network, config: RunConfig) -> Network:
 
 def image_shape_of(config: RunConfig) -> tuple[int, int, int]:
     """Shape (H,W,C) of the images of `[data]`, which are not read; DataError if files are bad."""
-    chosen, side = config.data, config.data.side_pixels
-    height, width, channels = _pick("data.name", chosen.name, DATASETS).extent(chosen).image_shape
-    return (height if side is None else side, width if side is None else side, channels)
+    chosen = config.data
+    extent = _pick("data.name", chosen.name, DATASETS).extent(chosen)
+    return extent.shape_with(chosen.side_pixels)
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:

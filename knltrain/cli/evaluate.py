@@ -100,7 +100,10 @@ def _by_class(classes: ClassCounts) -> Iterator[str]:
 
 def _draw(picture: Path, classes: ClassCounts | None, run_folder: Path) -> None:
     from knltrain.confusion import draw_counts
+    from knltrain.evaluation import MOST_CONFUSED
 
     if classes is None or classes.confusion is None:
-        raise ConfigError(f"--picture {picture}: a confusion matrix is made of 100 classes at most")
+        raise ConfigError(
+            f"--picture {picture}: a confusion matrix is made of {MOST_CONFUSED} classes at most"
+        )
     draw_counts(classes.confusion, picture, run_folder.resolve().name)

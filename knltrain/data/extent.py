@@ -27,6 +27,11 @@ class Extent:
             self.image_shape,
         )
 
+    def shape_with(self, side_pixels: int | None) -> tuple[int, int, int]:
+        """Shape (H,W,C) of the images, enlarged to `side_pixels`; None: as they are."""
+        height, width, channels = self.image_shape
+        return (side_pixels or height, side_pixels or width, channels)
+
     def bytes_with(self, side_pixels: int | None, shift_pixels: int) -> int:
         """Bytes of the images in float32, enlarged to `side_pixels`, with borders for shifts.
 
@@ -37,7 +42,7 @@ class Extent:
         images, found = self.train_images + self.test_images, 0
         if side_pixels is not None:
             found += images * height * width
-            height = width = side_pixels
+            height, width, _ = self.shape_with(side_pixels)
         found += images * height * width
         if shift_pixels:
             found += self.train_images * (height + 2 * shift_pixels) * (width + 2 * shift_pixels)
@@ -55,8 +60,7 @@ def check_room(
     needed, free = extent.bytes_with(side_pixels, shift_pixels), available_bytes()
     if copies * needed <= free:
         return
-    shape = extent.image_shape if side_pixels is None else (side_pixels, side_pixels)
-    pixels = " x ".join(map(str, shape[:2]))
+    pixels = " x ".join(map(str, extent.shape_with(side_pixels)[:2]))
     each = f" for each of {copies} workers, {format_bytes(copies * needed)} in all," * (copies > 1)
     raise DataError(
         f"data.name = '{name}': {extent.train_images:,} training and {extent.test_images:,} test "
