@@ -13,6 +13,7 @@ from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, zeros_
 from vectorized_ops.numba.compiling.autotuning import Choice, chosen
 from vectorized_ops.numba.compiling.sources import digest_of_imports
 from vectorized_ops.numba.convolution import Convolution
+from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution, depthwise_takes
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.numba.strassen_convolution import StrassenConvolution, strassen_takes
 from vectorized_ops.numba.winograd_convolution import WinogradConvolution, winograd_takes
@@ -51,7 +52,8 @@ class TunedConvolution:
                 f"{', '.join(ALGORITHMS[1:])}"
             )
         self.shape = shape
-        made: dict[str, Any] = {"direct": Convolution(shape)}
+        direct = DepthwiseConvolution if depthwise_takes(shape) else Convolution
+        made: dict[str, Any] = {"direct": direct(shape)}
         for name in algorithms:
             if name.startswith("winograd") and winograd_takes(shape):
                 made[name] = WinogradConvolution(shape, int(name[-1]))

@@ -128,10 +128,11 @@ def gather_moments(
             row, pivot = results[i * width : (i + 1) * width], lanes.at(pivots, i)
             with builder.if_then(fresh):
                 builder.store(lanes.first(row[0]), pivot)
-            _add_moments(lanes, row, pivot, lanes.at(sums, 2 * i * lanes.width), real)
+            add_moments(lanes, row, pivot, lanes.at(sums, 2 * i * lanes.width), real)
 
 
-def _add_moments(lanes: Lanes, row: list[Value], pivot: Value, sums: Value, real: Value) -> None:
+def add_moments(lanes: Lanes, row: list[Value], pivot: Value, sums: Value, real: Value) -> None:
+    """Emit the sums of moments of a row: neighbouring vectors of one channel of one pixel."""
     at_squares, middle = lanes.at(sums, lanes.width), lanes.broadcast(pivot)
     carried = [lanes.load(sums), lanes.load(at_squares)]
     for j, value in enumerate(row):

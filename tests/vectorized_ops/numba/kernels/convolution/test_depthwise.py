@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contracts.convolution import whole_operands
+from contracts.memory import REFERENCE, Memory
+from numpy.testing import assert_array_equal
+
+from vectorized_ops.implementations import operations
+from vectorized_ops.numba import depthwise_convolution
+from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution
+from vectorized_ops.shapes import ConvolutionShape
+
+
+@pytest.mark.parametrize("block", [1, 3, 7])
+def test_blocks_of_any_number_of_channels_are_taken(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = ConvolutionShape(16, 5, 9, 7, 7, (3, 5), (2, 1), (1, 2), groups=7)
+    monkeypatch.setattr(depthwise_convolution, "_channel_block", lambda *_: block)
+    operands = whole_operands(shape)
+    expected = operands.results(REFERENCE.convolution(shape), Memory(REFERENCE))
+    found = operands.results(DepthwiseConvolution(shape), Memory(operations("numba")))
+    for got, wanted in zip(found, expected, strict=True):
+        assert_array_equal(got, wanted)
+
+
+def test_sums_are_made_anew_in_each_call() -> None:
+    shape = ConvolutionShape(16, 5, 5, 3, 3, (3, 3), padding=(1, 1), groups=3)
+    operands, operation = whole_operands(shape), DepthwiseConvolution(shape)
+    memory = Memory(operations("numba"))
+    found = [operands.results(operation, memory)[2] for _ in range(2)]
+    assert_array_equal(*found)
+    assert np.any(found[0])

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from contracts.convolution import draw_convolution
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from vectorized_ops.numba.kernels.convolution.windows import (
+    COLUMN,
+    FIRST,
+    PLACES,
+    REACH,
+    Windows,
+    reach,
+    windows,
+    windows_take,
+)
+from vectorized_ops.shapes import ConvolutionShape
+
+Met = Counter[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]
+
+
+def defined(shape: ConvolutionShape, backward: bool) -> Met:
+    """Every result, tap and input inside the image that meet."""
+    met: Met = Counter()
+    for y, x, r, s in np.ndindex(shape.lines, shape.pixels, *shape.kernel):
+        down = y * shape.stride[0] + r * shape.dilation[0] - shape.padding[0]
+        right = x * shape.stride[1] + s * shape.dilation[1] - shape.padding[1]
+        if 0 <= down < shape.height and 0 <= right < shape.width:
+            both = ((down, right), (y, x)) if backward else ((y, x), (down, right))
+            met[both[0], (r, s), both[1]] += 1
+    return met
+
+
+def told(found: Windows, lines: int) -> Met:
+    """The same by the tables."""
+    met: Met = Counter()
+    for h in range(lines):
+        begin = 2 * found.first[h]
+        pairs = found.met[begin : begin + 2 * found.count[h]].reshape(-1, 2).tolist()
+        for group, (pixels, columns) in zip(found.groups.tolist(), found.sizes, strict=True):
+            for p, s in np.ndindex(pixels, columns):
+                right = group[PLACES + p * found.stride + s]
+                for down, r in pairs:
+                    if right >= 0:
+                        result = h, group[COLUMN] + p * found.step
+                        met[result, (r, group[FIRST] + s * found.turn), (down, right)] += 1
+    return met
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), backward=st.booleans(), pixels=st.sampled_from([1, 3, 4]))
+def test_results_meet_what_they_meet_by_definition(
+    data: st.DataObject, backward: bool, pixels: int
+) -> None:
+    shape = draw_convolution(data.draw, [1])
+    assume(windows_take(shape))
+    found = windows(shape, backward, pixels)
+    assert told(found, shape.height if backward else shape.lines) == defined(shape, backward)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_neighbours_share_a_group(backward: bool) -> None:
+    shape = ConvolutionShape(16, 7, 7, 3, 3, (3, 3), padding=(1, 1), groups=3)
+    found = windows(shape, backward, 4)
+    assert found.sizes == ((4, 3), (3, 3))
+    assert found.groups[:, COLUMN].tolist() == [0, 4]
+    assert found.groups[:, REACH].tolist() == [reach(4, 3, 1), reach(3, 3, 1)] == [6, 5]
+    assert found.groups[0, PLACES:].tolist() == [-1, 0, 1, 2, 3, 4]
+    assert found.groups[1, PLACES:].tolist() == [3, 4, 5, 6, -1, -1]
+
+
+def test_a_result_that_meets_nothing_has_no_columns() -> None:
+    shape = ConvolutionShape(16, 4, 4, 3, 3, (1, 1), (2, 2), groups=3)
+    found = windows(shape, True, 4)
+    assert found.step == 2
+    assert found.sizes == ((2, 1), (2, 0))

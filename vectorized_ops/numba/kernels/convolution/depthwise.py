@@ -1,0 +1,214 @@
+"""Depthwise convolution: loops over blocks of channels, lines, and groups of neighbouring pixels.
+
+Forward and backward-data are one loop with different tables (`windows`). Memory is (H, W, C, N);
+all arrays are flat. A block of channels is taken through all lines of a thread, so that the lines
+under a window stay in the second-level cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.tile_functions import call_tile
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.non_temporal import finish_stores
+from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.convolution.windows import COLUMN, FIRST, PLACES, REACH
+from vectorized_ops.numba.moments import SUMMED_VALUES, SUMS, join_sums
+
+_SUMMED_PRODUCTS = 4 * SUMMED_VALUES
+"""Products of a weight that are added up in float32 before the sums go into doubles."""
+
+
+@kernel
+def _fill(
+    table: Any,
+    group: Any,
+    met: Any,
+    first: int,
+    count: int,
+    line_step: int,
+    pixel_step: int,
+    channel: int,
+    zeros: int,
+    weights: int,
+    kernel_columns: int,
+) -> None:
+    """Write the table of a tile: the places of its inputs and weights, or zeros outside."""
+    reach = group[REACH]
+    for i in range(count):
+        line, tap = met[2 * (first + i)], met[2 * (first + i) + 1]
+        begin, at = line * line_step + channel, i * (reach + 1)
+        for column in range(reach):
+            place = group[PLACES + column]
+            table[at + column] = zeros if place < 0 else begin + place * pixel_step
+        table[at + reach] = weights + tap * kernel_columns + group[FIRST]
+
+
+@parallel_kernel
+def correlate(
+    tiles: Any,
+    groups: Any,
+    met: Any,
+    first: Any,
+    count: Any,
+    out: Any,
+    out_distance: int,
+    width: int,
+    step: int,
+    images: int,
+    inputs: Any,
+    zeros: int,
+    distance: int,
+    line_step: int,
+    ahead: int,
+    weights: Any,
+    kernel_columns: int,
+    turn: int,
+    bias: Any,
+    mask: Any,
+    mask_distance: int,
+    mode: int,
+    tables: Any,
+    block: int,
+    by_lines: int,
+    by_blocks: int,
+    with_moments: bool,
+    sums: Any,
+    pivots: Any,
+    totals: Any,
+    real: Any,
+    real_images: int,
+) -> None:
+    """Write results; with moments also those of them, each thread its own (see `moments`).
+
+    inputs[zeros + i] is zero for a block of channels; `tables` (T, ...) is each thread's.
+    """
+    channels, lines = len(bias), len(first)
+    blocks, weights_step = (channels + block - 1) // block, len(weights) // channels
+    for thread in numba.prange(by_lines * by_blocks):
+        mine, share = thread // by_blocks, thread % by_blocks
+        first_line, last_line = part(lines, mine, by_lines), part(lines, mine + 1, by_lines)
+        own_sums, own_pivots, table = sums[thread], pivots[thread], tables[thread]
+        if with_moments:
+            own_sums[:] = 0.0
+            totals[thread] = 0.0
+        for item in range(part(blocks, share, by_blocks), part(blocks, share + 1, by_blocks)):
+            c, summed = item * block, 0
+            number = min(block, channels - c)
+            for line in range(first_line, last_line):
+                for which in range(len(groups)):
+                    group = groups[which]
+                    pixel = line * width + group[COLUMN]
+                    _fill(
+                        table, group, met, first[line], count[line], line_step, distance,
+                        c * images, zeros, c * weights_step, kernel_columns,
+                    )  # fmt: skip
+                    call_tile(
+                        tiles[which], out, pixel * out_distance + c * images, step * out_distance,
+                        images, bias, c, weights, weights_step, turn, inputs, table,
+                        count[line] * (group[REACH] > 0), ahead, mask,
+                        pixel * mask_distance + c * images, step * mask_distance, mode, number,
+                        with_moments, own_sums, c * SUMS, own_pivots, c,
+                        line == first_line and which == 0, real,
+                    )  # fmt: skip
+                summed += width
+                enough = line == first_line or summed * images >= SUMMED_VALUES
+                if with_moments and (enough or line == last_line - 1):
+                    join_sums(
+                        own_sums, own_pivots, totals[thread], c, c + number, summed, real_images
+                    )
+                    summed = 0
+        finish_stores()
+
+
+@parallel_kernel
+def weights_gradient(
+    tiles: Any,
+    groups: Any,
+    met: Any,
+    first: Any,
+    count: Any,
+    gradient: Any,
+    gradient_distance: int,
+    width: int,
+    step: int,
+    images: int,
+    inputs: Any,
+    zeros: int,
+    distance: int,
+    line_step: int,
+    ahead: int,
+    kernel_columns: int,
+    tables: Any,
+    block: int,
+    by_lines: int,
+    by_blocks: int,
+    sums: Any,
+    totals: Any,
+    weights_out: Any,
+    bias_out: Any,
+) -> None:
+    """Write the gradients of weights (C, R*S), and of the bias unless it is empty.
+
+    `sums` (T, block, R*S + 1, LANES) and the doubles `totals` (T, C, R*S + 1) are each thread's.
+    """
+    channels, lines, taps = totals.shape[1], len(first), totals.shape[2] - 1
+    sums_step = (taps + 1) * LANES
+    blocks = (channels + block - 1) // block
+    for thread in numba.prange(by_lines * by_blocks):
+        mine, share = thread // by_blocks, thread % by_blocks
+        own, table = sums[thread], tables[thread]
+        own[:] = 0.0
+        totals[thread] = 0.0
+        for item in range(part(blocks, share, by_blocks), part(blocks, share + 1, by_blocks)):
+            c, summed = item * block, 0
+            number = min(block, channels - c)
+            for line in range(part(lines, mine, by_lines), part(lines, mine + 1, by_lines)):
+                for which in range(len(groups)):
+                    group = groups[which]
+                    _fill(
+                        table, group, met, first[line], count[line], line_step, distance,
+                        c * images, zeros, 0, kernel_columns,
+                    )  # fmt: skip
+                    above = (line * width + group[COLUMN]) * gradient_distance + c * images
+                    call_tile(
+                        tiles[which], own, sums_step, gradient, above, step * gradient_distance,
+                        width * gradient_distance, images, inputs, table, count[line], ahead,
+                        number,
+                    )  # fmt: skip
+                summed += width
+                if summed * images >= _SUMMED_PRODUCTS:
+                    _flush(own, totals[thread, c : c + number])
+                    summed = 0
+            _flush(own, totals[thread, c : c + number])
+    for c in numba.prange(channels):
+        for tap in range(taps):
+            weights_out[c * taps + tap] = _over_threads(totals, c, tap)
+        if len(bias_out):
+            bias_out[c] = _over_threads(totals, c, taps)
+
+
+@kernel
+def _over_threads(totals: Any, channel: int, tap: int) -> float:
+    total = 0.0
+    for thread in range(len(totals)):
+        total += totals[thread, channel, tap]
+    return total
+
+
+@kernel
+def _flush(sums: Any, totals: Any) -> None:
+    """Add the sums of vectors to the doubles, and clear them."""
+    taps = totals.shape[1]
+    for c in range(len(totals)):
+        for tap in range(taps):
+            begin, total = (c * taps + tap) * LANES, 0.0
+            for lane in range(LANES):
+                total += np.float64(sums[begin + lane])
+                sums[begin + lane] = 0.0
+            totals[c, tap] += total

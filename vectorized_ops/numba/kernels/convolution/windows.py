@@ -1,0 +1,124 @@
+"""What lies under the windows of a convolution: tables for kernels that take a group of pixels.
+
+Along a line, results form groups whose windows lie a whole number of the kernel's columns apart.
+With a dilation, and in backward-data with a stride, these are no neighbours but `step` apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import ConvolutionShape
+
+COLUMN, FIRST, REACH, PLACES = range(4)
+"""Places in the row of a group: the column of its first result, the first of the kernel's columns
+that it meets, how many columns of inputs follow, and from here on these (-1 outside the image)."""
+
+Meeting = tuple[int, int]
+"""A line or column of inputs, and that of the kernel which lies on it."""
+
+
+def reach(pixels: int, columns: int, stride: int) -> int:
+    """Return how many columns of inputs are under so many windows."""
+    return (pixels - 1) * stride + columns
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The groups of a line of results, and what each line of results meets.
+
+    `groups` (number, PLACES + reach) int64; `sizes` are the pixels of each, and the columns of the
+    kernel that each meets. Windows are `stride` columns apart, the results of a group `step`, and
+    the kernel's columns `turn`. Line h of results meets the `count`[h] pairs (line of inputs, line
+    of the kernel) that begin at `met`[2 * `first`[h]].
+    """
+
+    groups: AnyArray
+    sizes: tuple[tuple[int, int], ...]
+    stride: int
+    step: int
+    turn: int
+    met: AnyArray
+    first: AnyArray
+    count: AnyArray
+
+
+def windows_take(shape: ConvolutionShape) -> bool:
+    """Tell whether lines have a stride or a dilation, but not both."""
+    return shape.stride[1] == 1 or shape.dilation[1] == 1
+
+
+def windows(shape: ConvolutionShape, backward: bool, pixels: int) -> Windows:
+    """Return the windows of a shape that `windows_take`, in groups of at most so many pixels.
+
+    In backward-data, results are gradients of the inputs, and "inputs" those of the outputs.
+    """
+    stride, dilation = shape.stride[1], shape.dilation[1]
+    step = max(stride, dilation) if backward else dilation
+    width = shape.width if backward else shape.pixels
+    groups, sizes = [], []
+    for phase in range(min(step, width)):
+        columns = range(phase, width, step)
+        for begin in range(0, len(columns), pixels):
+            mine = columns[begin : begin + pixels]
+            group, size = _group(shape, backward, mine)
+            groups.append(group)
+            sizes.append(size)
+    longest = max(len(group) for group in groups)
+    table = np.full((len(groups), longest), -1, np.int64)
+    for row, group in zip(table, groups, strict=True):
+        row[: len(group)] = group
+    met = [
+        [
+            meeting
+            for meeting in _meetings(shape, 0, backward, line)
+            if _is_inside(shape, 0, backward, meeting)
+        ]
+        for line in range(shape.height if backward else shape.lines)
+    ]
+    count = np.array([len(line) for line in met], np.int64)
+    pairs = [each for line in met for meeting in line for each in meeting]
+    return Windows(
+        table,
+        tuple(sizes),
+        1 if backward else stride,
+        step,
+        -stride if backward else 1,
+        np.array(pairs or [0, 0], np.int64),
+        np.cumsum(count) - count,
+        count,
+    )
+
+
+def _meetings(shape: ConvolutionShape, axis: int, backward: bool, place: int) -> list[Meeting]:
+    """Return what the kernel meets at a line or column of results, in the order of the inputs."""
+    stride, padding, dilation = (
+        each[axis] for each in (shape.stride, shape.padding, shape.dilation)
+    )
+    taps = range(shape.kernel[axis])
+    if not backward:
+        return [(place * stride - padding + tap * dilation, tap) for tap in taps]
+    met = [(place + padding - tap * dilation, tap) for tap in reversed(taps)]
+    return [(at // stride, tap) for at, tap in met if at % stride == 0]
+
+
+def _is_inside(shape: ConvolutionShape, axis: int, backward: bool, meeting: Meeting) -> bool:
+    inputs = (shape.lines, shape.pixels) if backward else (shape.height, shape.width)
+    return 0 <= meeting[0] < inputs[axis]
+
+
+def _group(
+    shape: ConvolutionShape, backward: bool, columns: range
+) -> tuple[list[int], tuple[int, int]]:
+    """Return the row of a group, and its pixels and the columns of the kernel that it meets."""
+    met = _meetings(shape, 1, backward, columns[0])
+    if not met:
+        return [columns[0], 0, 0], (len(columns), 0)
+    unit = shape.dilation[1] if shape.stride[1] == 1 else 1
+    number = reach(len(columns), len(met), 1 if backward else shape.stride[1])
+    places = [met[0][0] + i * unit for i in range(number)]
+    inside = [place if _is_inside(shape, 1, backward, (place, 0)) else -1 for place in places]
+    return [columns[0], met[0][1], number, *inside], (len(columns), len(met))
