@@ -66,9 +66,11 @@ class Operations:
 
     @cached_property
     def convolution(self) -> Any:
-        """The class of convolutions."""
-        tuned = self._winograd and self.part("tuned_convolution", "TunedConvolution")
-        return tuned or self.part("convolution", "Convolution")
+        """Makes convolutions."""
+        tuned = self.part("tuned_convolution", "TunedConvolution")
+        if tuned is None:
+            return self.part("convolution", "Convolution")
+        return tuned if self._winograd else partial(tuned, algorithms=("direct",))
 
     @cached_property
     def pooled_convolution(self) -> Any:

@@ -14,6 +14,7 @@ from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from knltrain.distributed_ops.weighted import WeightedLayer
 from knltrain.errors import NetworkError
+from vectorized_ops.epilogue import IDENTITY
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.shapes import BatchNormalisationShape, Cost
 
@@ -110,7 +111,7 @@ class BatchNormalisation(WeightedLayer):
         parameters, out = self.parameters, self.gradients
         self._operation.backward(
             values, gradient, self._mean, self._variance, parameters["scale"], parameters["shift"],
-            False, out["scale"], out["shift"], self._inputs_gradient,
+            IDENTITY, out["scale"], out["shift"], self._inputs_gradient,
         )  # fmt: skip
         np.subtract(parameters["running_mean"], self._mean, out=out["running_mean"])
         distance = out["running_variance"]

@@ -10,6 +10,7 @@ import pytest
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
+from vectorized_ops.shapes import ConvolutionShape
 
 MISSING = {
     "reference": {"pooled_convolution", "chosen", "prepare"},
@@ -60,7 +61,9 @@ assert "vectorized_ops.reference.dense" in after and "vectorized_ops.reference.l
 
 def test_without_winograd_numba_convolves_by_direct_sums() -> None:
     direct, tuned = operations("numba", winograd=False), operations("numba")
-    assert direct.convolution.__name__ == "Convolution"
+    window = ConvolutionShape(16, 12, 12, 16, 16, (3, 3), padding=(1, 1))
+    found = {choice.name for choice in direct.convolution(window).choices.values()}
+    assert found == {"direct"}
     assert tuned.convolution.__name__ == "TunedConvolution"
     assert direct.pooled_convolution is not None
     assert tuned.pooled_convolution is not None

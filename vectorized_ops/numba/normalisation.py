@@ -5,9 +5,17 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from vectorized_ops.epilogue import IDENTITY, RECTIFIER, RELU, Epilogue
 from vectorized_ops.layout import AnyArray, aligned_zeros, pixels
 from vectorized_ops.numba.emit.non_temporal import streamed
+from vectorized_ops.numba.kernels.arithmetic.epilogue import BENT, FLOOR, SMOOTH
 from vectorized_ops.numba.kernels.normalisation import batch_kernels as kernels
+from vectorized_ops.numba.kernels.normalisation.batch_tiles import (
+    GRADIENT_SUMS,
+    NORMALISE,
+    VALUES_GRADIENT,
+)
+from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
 
 
 class BatchNormalisation:
@@ -44,16 +52,17 @@ class BatchNormalisation:
         shift: AnyArray,
         out: AnyArray,
         addend: AnyArray | None = None,
-        relu: bool = False,
+        epilogue: Epilogue = IDENTITY,
     ) -> None:
         """Write the normalised values: one read (with an addend two) and one write."""
         source, target = pixels(values), pixels(out)
         other = source if addend is None else pixels(addend)
         past = streamed(target[0], 4 * out.size, source[0], other[0])
         kernels.prepare(mean, variance, scale, shift, self._epsilon, self._constants)
+        number, limits = _numbered(epilogue, -np.inf)
         kernels.forward(
-            *source, *other, *target, self._pixels, len(values), self._constants,
-            np.float32(0 if relu else -np.inf), addend is not None, past, len(self._sums),
+            NORMALISE.address(number), *source, *other, *target, self._pixels, len(values),
+            self._constants, *limits, addend is not None, past, len(self._sums),
         )  # fmt: skip
 
     def backward(
@@ -64,7 +73,7 @@ class BatchNormalisation:
         variance: AnyArray,
         scale: AnyArray,
         shift: AnyArray,
-        relu: bool,
+        epilogue: Epilogue,
         scale_out: AnyArray,
         shift_out: AnyArray,
         out: AnyArray,
@@ -73,15 +82,15 @@ class BatchNormalisation:
         """Write the gradients of scale, shift and values: four reads and one write."""
         source, above, target = pixels(values), pixels(gradient), pixels(out)
         past = not add and streamed(target[0], 4 * out.size, source[0], above[0])
-        real, floor = self._real_images(values), np.float32(0 if relu else np.nan)
+        real, (number, limits) = self._real_images(values), _numbered(epilogue, np.nan)
         kernels.prepare(mean, variance, scale, shift, self._epsilon, self._constants)
         kernels.gradient_sums(
-            *source, *above, self._pixels, self._images, real, self._constants, floor,
-            self._sums, self._totals, scale_out, shift_out,
+            GRADIENT_SUMS.address(number), *source, *above, self._pixels, self._images, real,
+            self._constants, *limits, self._sums, self._totals, scale_out, shift_out,
         )  # fmt: skip
         kernels.backward(
-            *source, *above, *target, self._pixels, real, self._constants, floor, add, past,
-            len(self._sums),
+            VALUES_GRADIENT.address(number), *source, *above, *target, self._pixels, real,
+            self._constants, *limits, add, past, len(self._sums),
         )  # fmt: skip
 
     def _real_images(self, values: AnyArray) -> AnyArray:
@@ -90,3 +99,13 @@ class BatchNormalisation:
             inside = np.arange(len(values)) < self._images
             self._real = np.where(inside, np.int32(-1), np.int32(0))
         return self._real
+
+
+def _numbered(epilogue: Epilogue, no_floor: float) -> tuple[int, tuple[np.float32, np.float32]]:
+    """Return an epilogue's number, and (low, high), of `arithmetic.epilogue`."""
+    if epilogue.function != RECTIFIER:
+        number = SMOOTH + ACTIVATION_FUNCTIONS.index(epilogue.function)
+        return number, (np.float32(0), np.float32(0))
+    if epilogue in (IDENTITY, RELU):
+        return FLOOR, (np.float32(0 if epilogue == RELU else no_floor), np.float32(0))
+    return BENT, (np.float32(epilogue.slope), np.float32(epilogue.ceiling))

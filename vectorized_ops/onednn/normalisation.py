@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from vectorized_ops.epilogue import IDENTITY, RECTIFIER, RELU, Epilogue
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.onednn.activation import Activation
 from vectorized_ops.onednn.arrays import images_tensor, tensor
+from vectorized_ops.onednn.rectifier import Rectifier
 
 
 class BatchNormalisation:
@@ -37,17 +40,19 @@ class BatchNormalisation:
         shift: AnyArray,
         out: AnyArray,
         addend: AnyArray | None = None,
-        relu: bool = False,
+        epilogue: Epilogue = IDENTITY,
     ) -> None:
         """Write (values - mean) / sqrt(variance + epsilon) * scale + shift, plus `addend`."""
         parameters = scale, shift, mean, variance
         result, target = self._normalised(values, *map(tensor, parameters)), images_tensor(out)
         if addend is not None:
             result += images_tensor(addend)
-        if relu:
+        if epilogue == RELU:
             torch.clamp(result, min=0, out=target)
-        else:
+        elif epilogue == IDENTITY:
             target.copy_(result)
+        else:
+            _activation(epilogue).forward(_array(result), out)
 
     def backward(
         self,
@@ -57,7 +62,7 @@ class BatchNormalisation:
         variance: AnyArray,
         scale: AnyArray,
         shift: AnyArray,
-        relu: bool,
+        epilogue: Epilogue,
         scale_out: AnyArray,
         shift_out: AnyArray,
         out: AnyArray,
@@ -65,9 +70,11 @@ class BatchNormalisation:
     ) -> None:
         """Write the gradients of scale, shift and values, mean and variance being the batch's."""
         batch, arriving = values[: self._images], images_tensor(gradient[: self._images])
-        if relu:
+        if epilogue != IDENTITY:
             z = self._normalised(batch, *map(tensor, (scale, shift, mean, variance)))
-            arriving = torch.ops.aten.threshold_backward(arriving, z, 0)
+            slopes = torch.empty_like(arriving)
+            _activation(epilogue).backward(_array(arriving), _array(z), _array(slopes))
+            arriving = slopes
         deviation = torch.rsqrt(tensor(variance) + self._epsilon)
         value, scale_sum, shift_sum = torch.ops.aten.native_batch_norm_backward(
             arriving, images_tensor(batch), tensor(scale), None, None, tensor(mean), deviation,
@@ -95,3 +102,16 @@ class BatchNormalisation:
             images_tensor(values), scale, shift, mean, variance, False, 0.0, self._epsilon
         )
         return result
+
+
+def _activation(epilogue: Epilogue) -> Rectifier | Activation:
+    """See `vectorized_ops.reference.epilogue.activation`."""
+    if epilogue.function == RECTIFIER:
+        return Rectifier(epilogue.slope, epilogue.ceiling)
+    return Activation(epilogue.function)
+
+
+def _array(images: torch.Tensor) -> AnyArray:
+    """Return a channels_last tensor (N, C, H, W) as an array (N, H, W, C) on the same memory."""
+    array: AnyArray = images.permute(0, 2, 3, 1).numpy()
+    return array

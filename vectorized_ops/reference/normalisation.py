@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vectorized_ops.epilogue import IDENTITY, Epilogue
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.reference.epilogue import activation
 from vectorized_ops.reference.gradient import write_gradient
 
 
@@ -41,17 +43,17 @@ class BatchNormalisation:
         shift: AnyArray,
         out: AnyArray,
         addend: AnyArray | None = None,
-        relu: bool = False,
+        epilogue: Epilogue = IDENTITY,
     ) -> None:
         """Write z = (values - mean) / sqrt(variance + epsilon) * scale + shift, plus `addend`.
 
-        `relu` writes max(z, 0), NaN staying NaN. Mean and variance are the batch's in training, the
-        running ones in inference. `out` may be `values` or `addend`.
+        The epilogue is done to that sum, NaN staying NaN. Mean and variance are the batch's in
+        training, the running ones in inference. `out` may be `values` or `addend`.
         """
         z = (values - mean) / self._deviation(variance) * scale + shift
         if addend is not None:
             z += addend
-        out[...] = np.maximum(z, 0) if relu else z
+        activation(epilogue).forward(z, out)
 
     @np.errstate(invalid="ignore")
     def backward(
@@ -62,7 +64,7 @@ class BatchNormalisation:
         variance: AnyArray,
         scale: AnyArray,
         shift: AnyArray,
-        relu: bool,
+        epilogue: Epilogue,
         scale_out: AnyArray,
         shift_out: AnyArray,
         out: AnyArray,
@@ -72,15 +74,14 @@ class BatchNormalisation:
 
         With g the gradient of z and v = (values - mean) / sqrt(variance + epsilon): shift_out =
         sum g, scale_out = sum g v, and out = scale / sqrt(variance + epsilon) * (g - mean of g
-        - v * mean of g v), zero in the images beyond the batch. With `relu` the gradient is that of
-        relu(z), without addend, and g is zero where z, computed again, is <= 0. With `add`, what
-        `out` holds is added; without, `out` may be `gradient`.
+        - v * mean of g v), zero in the images beyond the batch. The gradient that arrives is that
+        of the epilogue of z, without addend; z is computed again. With `add`, what `out` holds is
+        added; without, `out` may be `gradient`.
         """
         deviation = self._deviation(variance)
         batch = (values[: self._images] - mean) / deviation
-        passed = gradient[: self._images]
-        if relu:
-            passed = np.where(batch * scale + shift <= 0, 0, passed)
+        passed = np.empty_like(batch)
+        activation(epilogue).backward(gradient[: self._images], batch * scale + shift, passed)
         shift_sum = passed.sum(axis=(0, 1, 2))
         scale_sum = (passed * batch).sum(axis=(0, 1, 2))
         result = np.zeros_like(out)

@@ -44,6 +44,7 @@ class BatchNormalisationShape(TimedShape):
 
     def calls(self, operations: Operations) -> Calls | None:
         """See `TimedShape.calls`."""
+        from vectorized_ops.epilogue import RELU
         from vectorized_ops.shapes.arrays import channel_values, operand
 
         operation = operations.batch_normalisation(*self.inputs, self.epsilon)
@@ -53,8 +54,8 @@ class BatchNormalisationShape(TimedShape):
         state = mean, variance, scale, shift
         runs = {
             "statistics": partial(operation.statistics, values, mean, variance),
-            "forward": partial(operation.forward, values, *state, out, None, True),
-            "backward_data": partial(operation.backward, values, out, *state, True, *sums, out),
+            "forward": partial(operation.forward, values, *state, out, None, RELU),
+            "backward_data": partial(operation.backward, values, out, *state, RELU, *sums, out),
         }
         return Calls(runs)
 

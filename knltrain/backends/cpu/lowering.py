@@ -3,7 +3,7 @@
 Fused are:
 
 - convolution or dense + ReLU;
-- batch normalisation + ReLU, or + addition + ReLU;
+- batch normalisation + activation, or + addition + ReLU;
 - convolution + the statistics of a normalisation, and + 2x2 max pooling, where the implementation
   has it.
 
@@ -39,6 +39,7 @@ from knltrain.errors import NetworkError
 from knltrain.network import layers
 from knltrain.network.layers import IMAGES, Layer, Shape
 from knltrain.network.network import Network
+from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.implementations import Operations
 
 
@@ -125,15 +126,18 @@ class Lowering:
     def _batch_normalisation(self, layer: layers.BatchNormalisation) -> None:
         inputs, addition = self._input(layer), self._addition_behind(layer)
         addend = None if addition is None else self._other_input(addition, layer)
-        last = layer if addition is None else addition
-        relu = self._plain_relu_behind(last)
-        output = self._output(layer, addition, relu)
-        output.rectified = relu is not None and addend is not None
+        if addition is None:
+            activation, epilogue = self._epilogue_behind(layer)
+        else:
+            activation = self._plain_relu_behind(addition)
+            epilogue = IDENTITY if activation is None else RELU
+        output = self._output(layer, addition, activation)
+        output.rectified = activation is not None and addend is not None
         alone = self._network.consumers(inputs.name) == (layer.name,)
         if addend is None and alone:
             self._share_gradient(inputs, output)
         stage = BatchNormalisationStage(
-            layer.name, self._operations, inputs, output, layer.epsilon, relu is not None, addend
+            layer.name, self._operations, inputs, output, layer.epsilon, epilogue, addend
         )
         if alone and not inputs.rectified:  # moments are those of what a ReLU is given
             for source in self.stages:
@@ -321,6 +325,15 @@ class Lowering:
         (name,) = self._network.inputs_of(layer)
         alone = name != IMAGES and self._sole_taker(self._layers[name]) is layer
         return alone and not inputs.fixed
+
+    def _epilogue_behind(self, layer: Layer) -> tuple[Layer | None, Epilogue]:
+        """Return the activation that can be fused into a normalisation, and what it does."""
+        taker = self._sole_taker(layer)
+        if isinstance(taker, layers.ReLU):
+            return taker, Epilogue(slope=taker.slope, ceiling=taker.ceiling)
+        if isinstance(taker, layers.Activation):
+            return taker, Epilogue(taker.function)
+        return None, IDENTITY
 
     def _plain_relu_behind(self, layer: Layer) -> layers.ReLU | None:
         taker = self._sole_taker(layer)

@@ -16,7 +16,12 @@ from contracts.memory import (
 )
 from hypothesis import strategies as st
 
+from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.implementations import operations
+from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
+
+RECTIFIERS = IDENTITY, RELU, Epilogue(slope=0.5), Epilogue(slope=0.0, ceiling=2.0)
+"""Epilogues without rounding, of the numbers drawn here."""
 
 EPSILON = 0.25
 """With the variances drawn here, standard deviations are powers of two: z is exact, often zero."""
@@ -72,7 +77,7 @@ def check_normalisation(name: str, draw: Draw) -> None:
     (images, shape), (seed, rng) = draw_batch(draw), draw_rng(draw)
     values, addend = (not_all_numbers(rng, whole_numbers(rng, *shape)) for _ in range(2))
     parameters = whole_parameters(rng, shape[3])
-    joined, relu = draw(st.booleans()), draw(st.booleans())
+    joined, epilogue = draw(st.booleans()), draw(st.sampled_from(RECTIFIERS))
     target = draw(st.sampled_from(["out", "values", *["addend"] * joined]))
 
     def run(place: Memory) -> Sequence[np.ndarray]:
@@ -82,7 +87,7 @@ def check_normalisation(name: str, draw: Draw) -> None:
             arrays[which] = (place.to_write if target == which else place.holding)(content)
         operation.forward(
             arrays["values"], *map(place.parameters, parameters), arrays[target],
-            addend=arrays["addend"] if joined else None, relu=relu,
+            addend=arrays["addend"] if joined else None, epilogue=epilogue,
         )  # fmt: skip
         return [arrays[target]]
 
@@ -95,14 +100,16 @@ def check_normalisation_of_any_values(name: str, draw: Draw) -> None:
     values, gradient = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
     parameters = [rng.standard_normal(shape[3]).astype(np.float32) for _ in range(4)]
     parameters[1] = parameters[1] ** 2
+    epilogue = Epilogue(draw(st.sampled_from(ACTIVATION_FUNCTIONS)))
+    epilogue = draw(st.sampled_from([IDENTITY, epilogue]))
 
     def run(place: Memory) -> Sequence[np.ndarray]:
         operation = place.operations.batch_normalisation(images, *shape[1:], 0.01)
         inputs, given = place.holding(values), [place.parameters(array) for array in parameters]
         out, back = place.garbage(*shape), place.garbage(*shape)
-        operation.forward(inputs, *given, out)
+        operation.forward(inputs, *given, out, epilogue=epilogue)
         sums = place.parameters_out(shape[3]), place.parameters_out(shape[3])
-        operation.backward(inputs, place.holding(gradient), *given, False, *sums, back)
+        operation.backward(inputs, place.holding(gradient), *given, epilogue, *sums, back)
         # Sums of terms of about 1 may come out as next to nothing, with the errors of the terms.
         count = images * shape[1] * shape[2]
         return [out, *(1 + total / count for total in sums), back]
@@ -120,7 +127,8 @@ def check_normalisation_backward(name: str, draw: Draw) -> None:
         not_all_numbers(rng, gradient, [np.nan])
     filled_up(values, images), filled_up(gradient, images)
     before[images:] = 0
-    relu, target = draw(st.booleans()), draw(st.sampled_from(["write", "add", "in place"]))
+    epilogue = draw(st.sampled_from(RECTIFIERS))
+    target = draw(st.sampled_from(["write", "add", "in place"]))
 
     def run(place: Memory) -> Sequence[np.ndarray]:
         operation = place.operations.batch_normalisation(images, *shape[1:], EPSILON)
@@ -132,7 +140,7 @@ def check_normalisation_backward(name: str, draw: Draw) -> None:
             out = place.to_write(before, padding=0) if target == "add" else place.garbage(*shape)
         sums = place.parameters_out(shape[3]), place.parameters_out(shape[3])
         operation.backward(
-            inputs, arriving, *map(place.parameters, parameters), relu, *sums, out,
+            inputs, arriving, *map(place.parameters, parameters), epilogue, *sums, out,
             add=target == "add",
         )  # fmt: skip
         assert not out[images:].any()

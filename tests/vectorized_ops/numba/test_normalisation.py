@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vectorized_ops.epilogue import RELU
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.normalisation import BatchNormalisation
 
@@ -37,9 +38,9 @@ def test_results_are_the_same_to_the_last_bit(
         mean, variance, scale_out, shift_out = np.zeros((4, channels), np.float32)
         out, back = activations(shape), activations(shape)
         operation.statistics(values, mean, variance)
-        operation.forward(values, mean, variance, scale, shift, out, relu=True)
+        operation.forward(values, mean, variance, scale, shift, out, epilogue=RELU)
         operation.backward(
-            values, gradient, mean, variance, scale, shift, True, scale_out, shift_out, back
+            values, gradient, mean, variance, scale, shift, RELU, scale_out, shift_out, back
         )
         return [mean, variance, out[:20], scale_out, shift_out, back]
 

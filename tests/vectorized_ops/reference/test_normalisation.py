@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.reference.normalisation import BatchNormalisation
 
 SHAPE = (4, 3, 2, 2)
@@ -54,7 +55,7 @@ def test_hand_computed_output_with_addend_and_relu() -> None:
     tested = BatchNormalisation(1, 1, 3, 1, 1.0)
     tested.forward(values, *parameters, out)
     assert_array_equal(out.ravel(), [-29, 1, 11])
-    tested.forward(values, *parameters, out, addend=addend, relu=True)
+    tested.forward(values, *parameters, out, addend=addend, epilogue=RELU)
     assert_array_equal(out.ravel(), [0, np.nan, 15])
 
 
@@ -68,20 +69,24 @@ def test_training_equals_that_of_pytorch() -> None:
     assert_allclose(found[:IMAGES], expected.permute(0, 2, 3, 1), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize(
+    "epilogue",
+    [IDENTITY, RELU, Epilogue(slope=0.1, ceiling=1.0), Epilogue("silu")],
+    ids=["identity", "relu", "rectifier", "silu"],
+)
 def test_gradients_through_the_statistics_equal_finite_differences(
-    relu: bool, gradients_agree: Callable[..., None]
+    epilogue: Epilogue, gradients_agree: Callable[..., None]
 ) -> None:
     values, gradient, scale, shift = drawn()
     mean, variance, scale_out, shift_out = np.empty((4, 2))
     operation().statistics(values, mean, variance)
     out = np.full_like(values, 99)
     operation().backward(
-        values, gradient, mean, variance, scale, shift, relu, scale_out, shift_out, out
+        values, gradient, mean, variance, scale, shift, epilogue, scale_out, shift_out, out
     )
     assert not out[IMAGES:].any()
     gradients_agree(
-        lambda: normalised(values, scale, shift, relu=relu),
+        lambda: normalised(values, scale, shift, epilogue=epilogue),
         gradient,
         [(values, out), (scale, scale_out), (shift, shift_out)],
         step=1e-5,
@@ -92,7 +97,7 @@ def test_gradient_is_added_or_takes_the_place_of_the_one_given() -> None:
     values, gradient, scale, shift = drawn()
     mean, variance, scale_out, shift_out = np.empty((4, 2))
     operation().statistics(values, mean, variance)
-    parameters = mean, variance, scale, shift, True, scale_out, shift_out
+    parameters = mean, variance, scale, shift, RELU, scale_out, shift_out
     expected, total, in_place = np.empty(SHAPE), np.ones(SHAPE), gradient.copy()
     operation().backward(values, gradient, *parameters, expected)
     operation().backward(values, gradient, *parameters, total, add=True)

@@ -10,18 +10,19 @@ from knltrain.backends.cpu.stages.stage import Run, Stage, channel_zeros
 from knltrain.backends.cpu.stages.weighted import WeightedStage
 from knltrain.backends.cpu.tensor import Flow, Tensor
 from knltrain.errors import NetworkError
+from vectorized_ops.epilogue import IDENTITY, Epilogue
 from vectorized_ops.implementations import Operations
 
 __all__ = ["BatchNormalisationStage", "LocalResponseNormalisationStage"]
 
 
 class BatchNormalisationStage(Stage):
-    """Batch normalisation, with the addition and the ReLU behind it where these were fused.
+    """Batch normalisation, with the addition and the activation behind it if these were fused.
 
     With an `addend` the output's gradient is also the addend's: `flows[1]`, which shares its memory
-    if it is the first share. A ReLU without addend is recomputed from the inputs in the backward
-    pass, so the output's values need not be kept. Training raises NetworkError for batches of a
-    single value per channel.
+    if it is the first share. The epilogue behind a sum is at most a ReLU. Without addend its slope
+    is computed from the inputs again in the backward pass, so the output's values need not be kept.
+    Training raises NetworkError for batches of a single value per channel.
     """
 
     def __init__(
@@ -31,11 +32,11 @@ class BatchNormalisationStage(Stage):
         inputs: Tensor,
         output: Tensor,
         epsilon: float,
-        relu: bool,
+        epilogue: Epilogue,
         addend: Tensor | None = None,
     ) -> None:
         super().__init__(name, operations, inputs, output)
-        self._epsilon, self._relu, self._addend = epsilon, relu, addend
+        self._epsilon, self._epilogue, self._addend = epsilon, epilogue, addend
         self.flows = (Flow(inputs, can_mask=False),)
         if addend is not None:
             self.flows += (Flow(addend, can_mask=False, shares=True),)
@@ -70,7 +71,7 @@ class BatchNormalisationStage(Stage):
             run.parameters[f"{self.name}.shift"],
             self.output.values.array,
             None if self._addend is None else self._addend.values.array,
-            self._relu,
+            self._epilogue,
         )
 
     def backward(self, run: Run) -> None:
@@ -83,7 +84,7 @@ class BatchNormalisationStage(Stage):
             self._variance,
             run.parameters[f"{self.name}.scale"],
             run.parameters[f"{self.name}.shift"],
-            self._relu and self._addend is None,
+            self._epilogue if self._addend is None else IDENTITY,
             run.gradients[f"{self.name}.scale"],
             run.gradients[f"{self.name}.shift"],
             flow.out if flow.is_needed else gradient,

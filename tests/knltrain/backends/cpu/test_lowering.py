@@ -24,6 +24,7 @@ from knltrain.errors import NetworkError
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
     IMAGES,
+    Activation,
     Addition,
     BatchNormalisation,
     Concatenation,
@@ -71,6 +72,20 @@ def test_normalisations_take_over_the_additions_and_relus_behind_them(implementa
         "means: AveragePooling",
         "out: Weighted",
     ]
+
+
+@pytest.mark.parametrize("implementation", ["reference", "numba", "onednn"])
+@pytest.mark.parametrize(
+    "activation", [ReLU("act", ceiling=6.0), ReLU("act", 0.1), Activation("act", "silu")]
+)
+def test_normalisations_take_over_any_activation_behind_them(
+    activation: Layer, implementation: str
+) -> None:
+    layers = Convolution("conv", 4, 3), BatchNormalisation("norm"), activation, Dense("out", 2)
+    network = Network("normalised", (8, 8, 2), layers)
+    assert stages(network, implementation) == [
+        "conv: Weighted", "norm: BatchNormalisation", "out: Flatten", "out: Weighted",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("implementation", "gathers"), [("reference", False), ("numba", True)])

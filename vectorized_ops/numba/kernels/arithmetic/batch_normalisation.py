@@ -1,13 +1,13 @@
 """Batch normalisation z = (x - mean) * scale / sqrt(variance + epsilon) + offset; its gradient.
 
 Ioffe and Szegedy, "Batch Normalization" (2015). A table has a row of constants, one per channel,
-for each of the names below. A ReLU behind the normalisation is a floor of zero: the gradient is
-zero where z, computed again, is at most the floor (NaN: nowhere).
+for each of the names below. What is done to z before it is written is an `epilogue`, to whose
+gradient z is given, computed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ FORWARD = MEAN, FACTOR, OFFSET
 BACKWARD = *FORWARD, SLOPE, LEVEL
 
 
+Through = Callable[[Value, Value], Value]
+"""Leads a gradient that arrives at an epilogue, given z, through it."""
+
+
 def moments(centred: Value) -> list[Term]:
     """Return what is summed up for mean and variance, of x - pivot."""
     return [centred, (centred, centred)]
@@ -38,13 +42,12 @@ def normalised(lanes: Lanes, value: Value, forward: Sequence[Value]) -> Value:
 
 
 def gradient(
-    lanes: Lanes, value: Value, arriving: Value, forward: Sequence[Value], floor: Value
+    lanes: Lanes, value: Value, arriving: Value, forward: Sequence[Value], through: Through
 ) -> tuple[Value, Value]:
     """Return x - mean, and the gradient of z."""
     mean, factor, offset = forward
     centred = lanes.subtract(value, mean)
-    dead = lanes.compare(lanes.fma(centred, factor, offset), "<=", floor)
-    return centred, lanes.select(dead, lanes.constant(0.0), arriving)
+    return centred, through(lanes.fma(centred, factor, offset), arriving)
 
 
 def gradient_sums(centred: Value, slope: Value) -> list[Term]:
@@ -53,11 +56,11 @@ def gradient_sums(centred: Value, slope: Value) -> list[Term]:
 
 
 def values_gradient(
-    lanes: Lanes, value: Value, arriving: Value, backward: Sequence[Value], floor: Value
+    lanes: Lanes, value: Value, arriving: Value, backward: Sequence[Value], through: Through
 ) -> Value:
     """Return the gradient of x, from the constants BACKWARD."""
     _, factor, _, tilt, level = backward
-    centred, slope = gradient(lanes, value, arriving, backward[:3], floor)
+    centred, slope = gradient(lanes, value, arriving, backward[:3], through)
     return lanes.multiply(lanes.fma(centred, tilt, lanes.subtract(slope, level)), factor)
 
 

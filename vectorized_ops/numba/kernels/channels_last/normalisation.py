@@ -14,6 +14,7 @@ from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.emit.raw_arrays import array_at
 from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
+from vectorized_ops.numba.kernels.arithmetic.epilogue import above_floor
 from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
 from vectorized_ops.numba.kernels.channels_last.rows import (
     CHANNELS,
@@ -49,12 +50,16 @@ def _normalise(lanes: Lanes, read: list[Value], constants: list[Value], floor: V
     return [at_least(lanes, result, floor)], []
 
 
+def _above(lanes: Lanes, floor: Value) -> arithmetic.Through:
+    return lambda value, arriving: above_floor(lanes, value, arriving, floor)
+
+
 def _gradient_sums(
     lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
 ) -> Results:
     values, arriving = read
     return [], arithmetic.gradient_sums(
-        *arithmetic.gradient(lanes, values, arriving, constants, floor)
+        *arithmetic.gradient(lanes, values, arriving, constants, _above(lanes, floor))
     )
 
 
@@ -62,7 +67,8 @@ def _values_gradient(
     lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
 ) -> Results:
     values, arriving = read
-    return [arithmetic.values_gradient(lanes, values, arriving, constants, floor)], []
+    through = _above(lanes, floor)
+    return [arithmetic.values_gradient(lanes, values, arriving, constants, through)], []
 
 
 def _joint_gradient_sums(

@@ -1,6 +1,7 @@
 """Loops over the pixels of batch normalisation, and what it computes once per channel.
 
-Arrays are flat, each with the distance between its neighbouring pixels. Threads share the channels
+Arrays are flat, each with the distance between its neighbouring pixels. `tile` is a function of
+`batch_tiles`, `low` and `high` are those of its epilogue. Threads share the channels
 of all pixels, in memory order, evenly among them.
 """
 
@@ -12,6 +13,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.tile_functions import call_tile
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.threads import part
@@ -124,6 +126,7 @@ def _own_moments(
 
 @parallel_kernel
 def forward(
+    tile: int,
     values: Any,
     distance: int,
     addend: Any,
@@ -133,7 +136,8 @@ def forward(
     pixels: int,
     row: int,
     constants: Any,
-    floor: Any,
+    low: Any,
+    high: Any,
     with_addend: bool,
     past: bool,
     threads: int,
@@ -146,10 +150,10 @@ def forward(
         while first < last:
             pixel, begin = first // channels, first % channels
             count = min(channels - begin, last - first)
-            tiles.normalise_tile(
-                out, pixel * out_distance + begin * row, values, pixel * distance + begin * row,
-                addend, pixel * addend_distance + begin * row, constants, begin, channels, floor,
-                count, row // LANES, with_addend, past,
+            call_tile(
+                tile, out, pixel * out_distance + begin * row, values,
+                pixel * distance + begin * row, addend, pixel * addend_distance + begin * row,
+                constants, begin, channels, low, high, count, row // LANES, with_addend, past,
             )  # fmt: skip
             first += count
         finish_stores()
@@ -157,6 +161,7 @@ def forward(
 
 @parallel_kernel
 def gradient_sums(
+    tile: int,
     values: Any,
     distance: int,
     gradient: Any,
@@ -165,7 +170,8 @@ def gradient_sums(
     images: int,
     real: Any,
     constants: Any,
-    floor: Any,
+    low: Any,
+    high: Any,
     sums: Any,
     totals: Any,
     scale_out: Any,
@@ -179,8 +185,8 @@ def gradient_sums(
         first = part(pixels * channels, thread, threads)
         last = part(pixels * channels, thread + 1, threads)
         _own_gradients(
-            values, distance, gradient, gradient_distance, constants, floor, real, sums[thread],
-            totals[thread], first, last,
+            tile, values, distance, gradient, gradient_distance, constants, low, high, real,
+            sums[thread], totals[thread], first, last,
         )  # fmt: skip
     for c in numba.prange(channels):
         total, product = _over_threads(totals, c, 0), _over_threads(totals, c, 1)
@@ -191,12 +197,14 @@ def gradient_sums(
 
 @kernel
 def _own_gradients(
+    tile: int,
     values: Any,
     distance: int,
     gradient: Any,
     gradient_distance: int,
     constants: Any,
-    floor: Any,
+    low: Any,
+    high: Any,
     real: Any,
     sums: Any,
     totals: Any,
@@ -208,10 +216,10 @@ def _own_gradients(
         pixel, begin = first // channels, first % channels
         near = _together(channels, begin, last - first, _NEAR_GRADIENTS)
         count = min(channels - begin, last - first)
-        tiles.gradient_sums_tile(
-            sums, begin * SUMS, values, pixel * distance + begin * row, distance, gradient,
+        call_tile(
+            tile, sums, begin * SUMS, values, pixel * distance + begin * row, distance, gradient,
             pixel * gradient_distance + begin * row, gradient_distance, near, constants, begin,
-            channels, floor, real, count, row // LANES,
+            channels, low, high, real, count, row // LANES,
         )  # fmt: skip
         first += near * count
         summed += near
@@ -223,6 +231,7 @@ def _own_gradients(
 
 @parallel_kernel
 def backward(
+    tile: int,
     values: Any,
     distance: int,
     gradient: Any,
@@ -232,7 +241,8 @@ def backward(
     pixels: int,
     real: Any,
     constants: Any,
-    floor: Any,
+    low: Any,
+    high: Any,
     add: bool,
     past: bool,
     threads: int,
@@ -245,10 +255,10 @@ def backward(
         while first < last:
             pixel, begin = first // channels, first % channels
             count = min(channels - begin, last - first)
-            tiles.values_gradient_tile(
-                out, pixel * out_distance + begin * row, values, pixel * distance + begin * row,
-                gradient, pixel * gradient_distance + begin * row, constants, begin, channels,
-                floor, real, count, row // LANES, add, past,
+            call_tile(
+                tile, out, pixel * out_distance + begin * row, values,
+                pixel * distance + begin * row, gradient, pixel * gradient_distance + begin * row,
+                constants, begin, channels, low, high, real, count, row // LANES, add, past,
             )  # fmt: skip
             first += count
         finish_stores()

@@ -11,15 +11,17 @@ elements.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
 
+from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.flow import fold, repeat, when
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
-from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
+from vectorized_ops.numba.kernels.arithmetic.epilogue import epilogue as apply
+from vectorized_ops.numba.kernels.arithmetic.epilogue import epilogue_gradient
 from vectorized_ops.numba.kernels.arithmetic.sums import accumulate
 
 NEAR_VALUES, NEAR_GRADIENTS = 4, 2
@@ -138,45 +140,46 @@ def moments_tile(
 
 @tile
 def gradient_sums_tile(
-    typingctx: Any, sums: Any, sums_index: Any, values: Any, values_index: Any, distance: Any,
-    gradient: Any, gradient_index: Any, gradient_distance: Any, near: Any, constants: Any,
-    constants_index: Any, all_channels: Any, floor: Any, bits: Any, channels: Any, vectors: Any,
+    typingctx: Any, epilogue: Any, sums: Any, sums_index: Any, values: Any, values_index: Any,
+    distance: Any, gradient: Any, gradient_index: Any, gradient_distance: Any, near: Any,
+    constants: Any, constants_index: Any, all_channels: Any, low: Any, high: Any, bits: Any,
+    channels: Any, vectors: Any,
 ) -> Any:  # fmt: skip
     """Add g and g * (x - mean) to the sums of each channel, for 1 or NEAR_GRADIENTS pixels.
 
-    g is the gradient, zero where the normalised value is at most `floor` (which may be NaN); `bits`
-    as in `moments_tile`.
+    g is the gradient that the epilogue with this number lets through; `bits` as in `moments_tile`.
     """
     signature = types.void(
-        sums, types.int64, values, types.int64, types.int64, gradient, types.int64, types.int64,
-        types.int64, constants, types.int64, types.int64, types.float32, bits, types.int64,
-        types.int64,
+        epilogue, sums, types.int64, values, types.int64, types.int64, gradient, types.int64,
+        types.int64, types.int64, constants, types.int64, types.int64, types.float32, types.float32,
+        bits, types.int64, types.int64,
     )  # fmt: skip
+    kind = epilogue.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        totals, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
-        above, table = lanes.pointer(5, args[5], args[6]), lanes.pointer(9, args[9], args[10])
-        floor, real = lanes.copies(args[12]), lanes.pointer(13, args[13])
+        totals, source = lanes.pointer(1, args[1], args[2]), lanes.pointer(3, args[3], args[4])
+        above, table = lanes.pointer(6, args[6], args[7]), lanes.pointer(10, args[10], args[11])
+        through, real = _through(lanes, kind, *args[13:15]), lanes.pointer(15, args[15])
 
         def pixels(number: int) -> None:
             pairs = [
                 (
-                    lanes.at(source, lanes.product(args[4], i)),
-                    lanes.at(above, lanes.product(args[7], i)),
+                    lanes.at(source, lanes.product(args[5], i)),
+                    lanes.at(above, lanes.product(args[8], i)),
                 )
                 for i in range(number)
             ]
 
             def row_body(channel: Value) -> Body:
-                constants = _constants(lanes, table, args[11], channel, arithmetic.FORWARD)
+                constants = _constants(lanes, table, args[12], channel, arithmetic.FORWARD)
 
                 def body(places: list[tuple[Value, Value]], carried: list[Value]) -> list[Value]:
                     for pixel, upper in pairs:
                         for row, offset in places:
                             value = lanes.load(lanes.at(pixel, row, offset))
                             arriving = lanes.load(lanes.at(upper, row, offset))
-                            parts = arithmetic.gradient(lanes, value, arriving, constants, floor)
+                            parts = arithmetic.gradient(lanes, value, arriving, constants, through)
                             centred, slope = (
                                 lanes.keep(part, lanes.at(real, offset)) for part in parts
                             )
@@ -186,9 +189,9 @@ def gradient_sums_tile(
 
                 return body
 
-            _each_channel(lanes, args[14], args[15], row_body, _add_sums(lanes, totals))
+            _each_channel(lanes, args[16], args[17], row_body, _add_sums(lanes, totals))
 
-        lanes.choose(args[8], (1, NEAR_GRADIENTS), pixels)
+        lanes.choose(args[9], (1, NEAR_GRADIENTS), pixels)
         return context.get_dummy_value()
 
     return signature, generate
@@ -221,24 +224,25 @@ def flush_tile(typingctx: Any, sums: Any, totals: Any, channels: Any) -> Any:
 
 @tile
 def normalise_tile(
-    typingctx: Any, out: Any, out_index: Any, values: Any, values_index: Any, addend: Any,
-    addend_index: Any, constants: Any, constants_index: Any, all_channels: Any, floor: Any,
-    channels: Any, vectors: Any, with_addend: Any, past: Any,
+    typingctx: Any, epilogue: Any, out: Any, out_index: Any, values: Any, values_index: Any,
+    addend: Any, addend_index: Any, constants: Any, constants_index: Any, all_channels: Any,
+    low: Any, high: Any, channels: Any, vectors: Any, with_addend: Any, past: Any,
 ) -> Any:  # fmt: skip
-    """Write (x - mean) * factor + shift, plus an addend, or the floor of what lies below it."""
+    """Write the epilogue with this number of (x - mean) * factor + shift, plus an addend."""
     signature = types.void(
-        out, types.int64, values, types.int64, addend, types.int64, constants, types.int64,
-        types.int64, types.float32, types.int64, types.int64, types.boolean, types.boolean,
+        epilogue, out, types.int64, values, types.int64, addend, types.int64, constants,
+        types.int64, types.int64, types.float32, types.float32, types.int64, types.int64,
+        types.boolean, types.boolean,
     )  # fmt: skip
+    kind = epilogue.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
-        other, table = lanes.pointer(4, args[4], args[5]), lanes.pointer(6, args[6], args[7])
-        floor = lanes.copies(args[9])
+        target, source = lanes.pointer(1, args[1], args[2]), lanes.pointer(3, args[3], args[4])
+        other, table = lanes.pointer(5, args[5], args[6]), lanes.pointer(7, args[7], args[8])
 
         def row_body(channel: Value) -> Body:
-            constants = _constants(lanes, table, args[8], channel, arithmetic.FORWARD)
+            constants = _constants(lanes, table, args[9], channel, arithmetic.FORWARD)
 
             def body(places: list[tuple[Value, Value]], _carried: list[Value]) -> list[Value]:
                 results = []
@@ -250,15 +254,15 @@ def normalise_tile(
                     addends = [lanes.load(lanes.at(other, *place)) for place in places]
                     return [lanes.add(*pair) for pair in zip(results, addends, strict=True)]
 
-                results = when(lanes, args[12], results, joined)
+                results = when(lanes, args[14], results, joined)
                 for result, place in zip(results, places, strict=True):
-                    result = at_least(lanes, result, floor)
-                    lanes.store_streamed(result, lanes.at(target, *place), args[13])
+                    result = apply(lanes, kind, result, *args[10:12])
+                    lanes.store_streamed(result, lanes.at(target, *place), args[15])
                 return []
 
             return body
 
-        _each_channel(lanes, args[10], args[11], row_body)
+        _each_channel(lanes, args[12], args[13], row_body)
         return context.get_dummy_value()
 
     return signature, generate
@@ -266,49 +270,62 @@ def normalise_tile(
 
 @tile
 def values_gradient_tile(
-    typingctx: Any, out: Any, out_index: Any, values: Any, values_index: Any, gradient: Any,
-    gradient_index: Any, constants: Any, constants_index: Any, all_channels: Any, floor: Any,
-    bits: Any, channels: Any, vectors: Any, add: Any, past: Any,
+    typingctx: Any, epilogue: Any, out: Any, out_index: Any, values: Any, values_index: Any,
+    gradient: Any, gradient_index: Any, constants: Any, constants_index: Any, all_channels: Any,
+    low: Any, high: Any, bits: Any, channels: Any, vectors: Any, add: Any, past: Any,
 ) -> Any:  # fmt: skip
     """Write the gradient of the values, or add it; zero in padding images.
 
-    `floor` and `bits` are as in `gradient_sums_tile`.
+    The epilogue and `bits` are as in `gradient_sums_tile`.
     """
     signature = types.void(
-        out, types.int64, values, types.int64, gradient, types.int64, constants, types.int64,
-        types.int64, types.float32, bits, types.int64, types.int64, types.boolean, types.boolean,
+        epilogue, out, types.int64, values, types.int64, gradient, types.int64, constants,
+        types.int64, types.int64, types.float32, types.float32, bits, types.int64, types.int64,
+        types.boolean, types.boolean,
     )  # fmt: skip
+    kind = epilogue.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
-        above, table = lanes.pointer(4, args[4], args[5]), lanes.pointer(6, args[6], args[7])
-        floor, real = lanes.copies(args[9]), lanes.pointer(10, args[10])
+        target, source = lanes.pointer(1, args[1], args[2]), lanes.pointer(3, args[3], args[4])
+        above, table = lanes.pointer(5, args[5], args[6]), lanes.pointer(7, args[7], args[8])
+        through, real = _through(lanes, kind, *args[10:12]), lanes.pointer(12, args[12])
 
         def row_body(channel: Value) -> Body:
-            constants = _constants(lanes, table, args[8], channel, arithmetic.BACKWARD)
+            constants = _constants(lanes, table, args[9], channel, arithmetic.BACKWARD)
 
             def body(places: list[tuple[Value, Value]], _carried: list[Value]) -> list[Value]:
                 results = []
                 for place in places:
                     value, slope = (lanes.load(lanes.at(at, *place)) for at in (source, above))
                     results.append(
-                        arithmetic.values_gradient(lanes, value, slope, constants, floor)
+                        arithmetic.values_gradient(lanes, value, slope, constants, through)
                     )
 
                 def added(results: list[Value]) -> list[Value]:
                     before = [lanes.load(lanes.at(target, *place)) for place in places]
                     return [lanes.add(*pair) for pair in zip(results, before, strict=True)]
 
-                results = when(lanes, args[13], results, added)
+                results = when(lanes, args[15], results, added)
                 for result, (row, offset) in zip(results, places, strict=True):
                     result = lanes.keep(result, lanes.at(real, offset))
-                    lanes.store_streamed(result, lanes.at(target, row, offset), args[14])
+                    lanes.store_streamed(result, lanes.at(target, row, offset), args[16])
                 return []
 
             return body
 
-        _each_channel(lanes, args[11], args[12], row_body)
+        _each_channel(lanes, args[13], args[14], row_body)
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def _through(lanes: Lanes, number: int, low: Value, high: Value) -> arithmetic.Through:
+    return lambda value, arriving: epilogue_gradient(lanes, number, value, arriving, low, high)
+
+
+_CONSTANTS = ("epilogue",)
+
+GRADIENT_SUMS: Final = TileFunction(gradient_sums_tile, _CONSTANTS, bits=types.int32)
+NORMALISE: Final = TileFunction(normalise_tile, _CONSTANTS)
+VALUES_GRADIENT: Final = TileFunction(values_gradient_tile, _CONSTANTS, bits=types.int32)

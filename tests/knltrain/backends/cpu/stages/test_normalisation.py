@@ -16,6 +16,7 @@ from knltrain.backends.cpu.stages import (
     WeightedStage,
 )
 from knltrain.backends.cpu.tensor import Tensor
+from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.implementations import Operations
 from vectorized_ops.reference import lrn, normalisation
 from vectorized_ops.shapes import ConvolutionShape
@@ -45,12 +46,14 @@ def normalised(run: Run, values: np.ndarray, mean: np.ndarray, variance: np.ndar
 
 @pytest.fixture
 def stage(ops: Operations, tensor: MakeTensor) -> Callable[..., BatchNormalisationStage]:
-    """stage(relu=False, addend=None): a normalisation of maps (3,4,8)."""
+    """stage(epilogue=IDENTITY, addend=None): a normalisation of maps (3,4,8)."""
 
-    def make(relu: bool = False, addend: Tensor | None = None) -> BatchNormalisationStage:
+    def make(
+        epilogue: Epilogue = IDENTITY, addend: Tensor | None = None
+    ) -> BatchNormalisationStage:
         inputs, output = tensor(3, 4, 8), tensor(3, 4, 8)
-        output.rectified = relu and addend is not None
-        return BatchNormalisationStage("it", ops, inputs, output, EPSILON, relu, addend)
+        output.rectified = epilogue == RELU and addend is not None
+        return BatchNormalisationStage("it", ops, inputs, output, EPSILON, epilogue, addend)
 
     return make
 
@@ -82,7 +85,7 @@ def test_statistics_that_the_convolution_before_gathers_are_those_of_its_results
     shape = ConvolutionShape(32, 3, 4, 8, 8, (1, 1))
     before, between, output = (tensor(3, 4, 8) for _ in range(3))
     source = WeightedStage("conv", ops, ops.convolution(shape), before, between, False)
-    made = BatchNormalisationStage("it", ops, between, output, EPSILON, False)
+    made = BatchNormalisationStage("it", ops, between, output, EPSILON, IDENTITY)
     made.let_gather(source)
     assert source.gives_moments == (ops.name == "numba")
     for training in (True, False):
@@ -102,33 +105,33 @@ def test_statistics_that_the_convolution_before_gathers_are_those_of_its_results
 def test_evaluation_goes_by_the_running_statistics(
     stage: Callable[..., BatchNormalisationStage],
 ) -> None:
-    made, run = stage(relu=True), run_of(training=False)
+    made, run = stage(RELU), run_of(training=False)
     made.forward(run)
     statistics = run.parameters["it.running_mean"], run.parameters["it.running_variance"]
     expected = np.maximum(normalised(run, made.inputs.values.array, *statistics), 0)
     assert_allclose(made.output.values.array, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("epilogue", [IDENTITY, RELU], ids=["identity", "relu"])
 @pytest.mark.parametrize("with_addend", [False, True])
 def test_gradients_of_values_parameters_and_addend(
     stage: Callable[..., BatchNormalisationStage],
     tensor: MakeTensor,
-    relu: bool,
+    epilogue: Epilogue,
     with_addend: bool,
 ) -> None:
     addend = tensor(3, 4, 8) if with_addend else None
-    made, run = stage(relu, addend), run_of()
+    made, run = stage(epilogue, addend), run_of()
     values, arriving = np.array(made.inputs.values.array), np.array(gradient(made.output))
     made.forward(run)
-    if relu:
+    if epilogue == RELU:
         arriving[made.output.values.array <= 0] = 0
     exact = normalisation.BatchNormalisation(32, 3, 4, 8, EPSILON)
     scale, shift = run.parameters["it.scale"], run.parameters["it.shift"]
     mean, variance, target = values.mean((0, 1, 2)), values.var((0, 1, 2)), np.empty_like(values)
     expected = np.empty_like(scale), np.empty_like(shift)
     exact.backward(
-        values, arriving, mean, variance, scale, shift, False, *expected, target, add=False
+        values, arriving, mean, variance, scale, shift, IDENTITY, *expected, target, add=False
     )
     if addend is not None:
         made.flows[1].add = True
@@ -142,10 +145,11 @@ def test_gradients_of_values_parameters_and_addend(
         assert_array_equal(gradient(addend), arriving)
 
 
+@pytest.mark.parametrize("epilogue", [RELU, Epilogue("silu")], ids=["relu", "silu"])
 def test_values_of_the_output_are_not_read_again(
-    stage: Callable[..., BatchNormalisationStage],
+    stage: Callable[..., BatchNormalisationStage], epilogue: Epilogue
 ) -> None:
-    made, run = stage(relu=True), run_of()
+    made, run = stage(epilogue), run_of()
     made.forward(run)
     assert made.values_again == (made.inputs,)
     made.output.values.array.fill(np.nan)
@@ -157,7 +161,7 @@ def test_inputs_without_a_gradient_leave_those_of_the_parameters(
     ops: Operations, tensor: MakeTensor
 ) -> None:
     inputs, output, run = tensor(3, 4, 8, needed=False), tensor(3, 4, 8), run_of()
-    stage = BatchNormalisationStage("it", ops, inputs, output, EPSILON, relu=False)
+    stage = BatchNormalisationStage("it", ops, inputs, output, EPSILON, IDENTITY)
     total = gradient(output).sum((0, 1, 2), dtype=np.float64)
     stage.forward(run)
     stage.backward(run)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
+from vectorized_ops.epilogue import IDENTITY, RELU
 from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
 from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
@@ -116,9 +117,10 @@ def test_values_and_gradients_equal_the_reference(
         kernels.running_statistics(channels, table, layer.parameters, EPSILON)
     state = mean, variance, layer.scale, layer.shift
     out, floor = np.empty_like(layer.values), 0.0 if relu else -math.inf
+    epilogue = RELU if relu else IDENTITY
     kernels.normalise(layer.arguments(out, layer.values, scalar=floor))
     expected = np.empty_like(as_images(out))
-    layer.reference.forward(as_images(layer.values), *state, expected, relu=relu)
+    layer.reference.forward(as_images(layer.values), *state, expected, epilogue=epilogue)
     assert_allclose(out, expected[0, :, 0], rtol=0, atol=1e-5 * np.abs(expected).max())
 
     layer.gradient[np.abs(out) < 1e-4] = 0  # the sides of zero may differ
@@ -129,7 +131,9 @@ def test_values_and_gradients_equal_the_reference(
     kernels.denormalise(layer.arguments(out, layer.values, layer.gradient, scalar=floor))
     results = np.empty((2, channels))
     images = as_images(layer.values)
-    layer.reference.backward(images, as_images(layer.gradient), *state, relu, *results, expected)
+    layer.reference.backward(
+        images, as_images(layer.gradient), *state, epilogue, *results, expected
+    )
     for found, wanted in zip(slopes, results, strict=True):
         assert_allclose(found, wanted, rtol=0, atol=2e-5 * max(1, np.abs(wanted).max()))
     alive = layer.table[arithmetic.FACTOR, :channels] * layer.gradient

@@ -5,7 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vectorized_ops.layout import aligned_zeros, pixels, zeros_images_last
+from vectorized_ops.numba.kernels.arithmetic.epilogue import FLOOR
 from vectorized_ops.numba.kernels.normalisation import batch_kernels as kernels
+from vectorized_ops.numba.kernels.normalisation.batch_tiles import (
+    GRADIENT_SUMS,
+    NORMALISE,
+    VALUES_GRADIENT,
+)
 
 IMAGES, HEIGHT, WIDTH = 30, 5, 5
 PIXELS = HEIGHT * WIDTH
@@ -58,8 +64,8 @@ def test_threads_share_the_sums_of_gradients_evenly_and_completely(
     constants = aligned_zeros((kernels.CONSTANTS, channels))
     kernels.prepare(mean, variance, scale, shift, 0.1, constants)
     kernels.gradient_sums(
-        *pixels(values), *pixels(gradient), PIXELS, IMAGES, real_images(), constants,
-        np.float32(np.nan), *scratch(threads, channels), scale_out, shift_out,
+        GRADIENT_SUMS.address(FLOOR), *pixels(values), *pixels(gradient), PIXELS, IMAGES,
+        real_images(), constants, *[np.float32(np.nan)] * 2, *scratch(threads, channels), scale_out, shift_out,
     )  # fmt: skip
     slopes = gradient[:IMAGES].astype(np.float64)
     normalised = (values[:IMAGES] - mean) / np.sqrt(variance.astype(np.float64) + 0.1)
@@ -75,13 +81,13 @@ def test_threads_share_what_is_written_evenly_and_completely(threads: int) -> No
     constants[...] = np.random.default_rng(5).standard_normal(constants.shape)
     mean, factor, shift, _, slope, level = constants
     kernels.forward(
-        *pixels(values), *pixels(values), *pixels(out), PIXELS, 32, constants,
-        np.float32(-np.inf), False, False, threads,
+        NORMALISE.address(FLOOR), *pixels(values), *pixels(values), *pixels(out), PIXELS, 32,
+        constants, *[np.float32(-np.inf)] * 2, False, False, threads,
     )  # fmt: skip
     assert_allclose(out, (values - mean) * factor + shift, rtol=0, atol=1e-5)
     kernels.backward(
-        *pixels(values), *pixels(gradient), *pixels(back), PIXELS, real_images(), constants,
-        np.float32(np.nan), False, False, threads,
+        VALUES_GRADIENT.address(FLOOR), *pixels(values), *pixels(gradient), *pixels(back), PIXELS,
+        real_images(), constants, *[np.float32(np.nan)] * 2, False, False, threads,
     )  # fmt: skip
     expected = (gradient - level + (values - mean) * slope) * factor
     assert_allclose(back[:IMAGES], expected[:IMAGES], rtol=0, atol=1e-5)

@@ -38,8 +38,8 @@ def gradient_sums(
     vectors: int,
 ) -> None:
     tiles.gradient_sums_tile(
-        sums, tiles.SUMS, values, 3, distance, gradient, 5, distance, near, constants, FIRST,
-        ALL_CHANNELS, floor, bits, CHANNELS, vectors,
+        0, sums, tiles.SUMS, values, 3, distance, gradient, 5, distance, near, constants, FIRST,
+        ALL_CHANNELS, floor, floor, bits, CHANNELS, vectors,
     )  # fmt: skip
 
 
@@ -53,8 +53,8 @@ def normalised(
     out: Any, values: Any, addend: Any, constants: Any, floor: Any, vectors: int, joined: bool
 ) -> None:
     tiles.normalise_tile(
-        out, LANES, values, 3, addend, 5, constants, FIRST, ALL_CHANNELS, floor, CHANNELS, vectors,
-        joined, False,
+        0, out, LANES, values, 3, addend, 5, constants, FIRST, ALL_CHANNELS, floor, floor, CHANNELS,
+        vectors, joined, False,
     )  # fmt: skip
 
 
@@ -70,8 +70,8 @@ def values_gradient(
     add: bool,
 ) -> None:
     tiles.values_gradient_tile(
-        out, LANES, values, 3, gradient, 5, constants, FIRST, ALL_CHANNELS, floor, bits, CHANNELS,
-        vectors, add, False,
+        0, out, LANES, values, 3, gradient, 5, constants, FIRST, ALL_CHANNELS, floor, floor, bits,
+        CHANNELS, vectors, add, False,
     )  # fmt: skip
 
 

@@ -1,0 +1,26 @@
+"""What an operation does to each of its results before it is written: the epilogue."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+RECTIFIER: Final = "rectifier"
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """A rectifier with `slope` and `ceiling`, or one of the smooth ACTIVATION_FUNCTIONS.
+
+    `vectorized_ops.reference` defines both as `Rectifier` and `Activation`. A rectifier with slope
+    1 changes nothing.
+    """
+
+    function: str = RECTIFIER
+    slope: float = 1.0
+    ceiling: float = math.inf
+
+
+IDENTITY: Final = Epilogue()
+RELU: Final = Epilogue(slope=0.0)
