@@ -65,7 +65,8 @@ def test_threads_share_the_sums_of_gradients_evenly_and_completely(
     kernels.prepare(mean, variance, scale, shift, 0.1, constants)
     kernels.gradient_sums(
         GRADIENT_SUMS.address(FLOOR), *pixels(values), *pixels(gradient), PIXELS, IMAGES,
-        real_images(), constants, *[np.float32(np.nan)] * 2, *scratch(threads, channels), scale_out, shift_out,
+        real_images(), constants, *[np.float32(np.nan)] * 2, *scratch(threads, channels),
+        scale_out, shift_out,
     )  # fmt: skip
     slopes = gradient[:IMAGES].astype(np.float64)
     normalised = (values[:IMAGES] - mean) / np.sqrt(variance.astype(np.float64) + 0.1)
