@@ -7,7 +7,8 @@ Fused are:
 - convolution + the statistics of a normalisation, and + 2x2 max pooling, where the implementation
   has it.
 
-Branches of a concatenation write straight into their slice of it. ReLU and dropout work in place.
+Branches of a concatenation write straight into their slice of it, where other layers may read them;
+one that begins like another contains that. ReLU and dropout work in place.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from knltrain.backends.cpu.stages import (
     RectifierStage,
     ReLUStage,
     Stage,
+    Statistics,
     WeightedStage,
 )
 from knltrain.backends.cpu.tensor import Tensor
@@ -50,6 +52,9 @@ class Lowering:
     def __init__(self, network: Network, batch: int, operations: Operations) -> None:
         self._network, self._batch, self._operations = network, batch, operations
         self._layers = {layer.name: layer for layer in network.layers}
+        self._order = {name: number for number, name in enumerate(self._layers)}
+        self._branches = _branches(network)
+        self._statistics: dict[Tensor, BatchNormalisationStage] = {}
         self._slices: dict[str, Tensor] = {}
         self._done: set[str] = set()
         self._dropouts = 0
@@ -133,17 +138,32 @@ class Lowering:
             epilogue = IDENTITY if activation is None else RELU
         output = self._output(layer, addition, activation)
         output.rectified = activation is not None and addend is not None
-        alone = self._network.consumers(inputs.name) == (layer.name,)
+        alone = self._takers(inputs.name) == [layer.name]
         if addend is None and alone:
             self._share_gradient(inputs, output)
         stage = BatchNormalisationStage(
             layer.name, self._operations, inputs, output, layer.epsilon, epilogue, addend
         )
-        if alone and not inputs.rectified:  # moments are those of what a ReLU is given
-            for source in self.stages:
-                if isinstance(source, WeightedStage) and source.output is inputs:
-                    stage.let_gather(source)
+        stage.take_statistics(self._statistics_of(inputs, alone))
+        self._statistics.setdefault(inputs, stage)
         self.stages.append(stage)
+
+    def _statistics_of(self, tensor: Tensor, alone: bool = True) -> list[Statistics]:
+        """Return the channels of a tensor in pieces, each with the stage that has its statistics.
+
+        An earlier normalisation has them, or the convolution that makes the piece, for one taker
+        `alone`. Moments are those of what a ReLU is given.
+        """
+        if tensor in self._statistics:
+            return [Statistics(tensor, self._statistics[tensor])]
+        parts = [self.tensors[name] for name in self._branches.get(tensor.name, ())]
+        if parts and all(part.parent is tensor for part in parts):
+            return [each for part in parts for each in self._statistics_of(part)]
+        found = None
+        if alone and not tensor.rectified:
+            makers = (stage for stage in self.stages if stage.output is tensor)
+            found = next((each for each in makers if isinstance(each, WeightedStage)), None)
+        return [Statistics(tensor, found)]
 
     def _addition_behind(self, layer: layers.BatchNormalisation) -> layers.Addition | None:
         """Return the addition that can be fused into a normalisation.
@@ -243,7 +263,7 @@ class Lowering:
         whole = self._slices[layer.name]
         self.tensors[layer.name] = whole
         start, branches = 0, []
-        for name in self._network.inputs_of(layer):
+        for name in self._branches[layer.name]:
             branch = self.tensors[name]
             stop = start + branch.shape[2]
             if branch.parent is not whole:
@@ -253,18 +273,29 @@ class Lowering:
             branches.append(branch)
             start = stop
         whole.rectified = all(branch.rectified for branch in branches)
-        whole.fixed = any(branch.fixed for branch in branches)
+        whole.fixed = any(branch.fixed for branch in branches) or any(
+            len(self._takers(name)) > 1 for name in self._branches[layer.name]
+        )
         self._done.add(layer.name)
 
     def _reserve(self, layer: layers.Concatenation) -> None:
-        """Make the memory of a concatenation, and give eligible branches their slice of it."""
+        """Make the memory of a concatenation, and give eligible branches their slice of it.
+
+        Other layers that take a branch must come before: theirs are the later shares in its
+        gradient, which add to what the takers of the whole have written.
+        """
         whole = self._slices[layer.name] = self._memory_of(layer.name)
-        start = 0
-        for name in self._network.inputs_of(layer):
+        start, place = 0, self._order[layer.name]
+        for name in self._branches[layer.name]:
             stop = start + self._network.shape_of(name)[2]
-            if name != IMAGES and self._network.consumers(name) == (layer.name,):
+            if name != IMAGES and all(self._order[each] <= place for each in self._takers(name)):
                 self._slices[name] = self._slice(name, whole, start, stop)
             start = stop
+
+    def _takers(self, name: str) -> list[str]:
+        """Return the layers that take an output, a concatenation only as one of its branches."""
+        takers = [each for each in self._network.consumers(name) if each not in self._branches]
+        return takers + [whole for whole, parts in self._branches.items() if name in parts]
 
     def _slice(self, name: str, whole: Tensor, start: int, stop: int) -> Tensor:
         gradient = None if whole.gradient is None else whole.gradient.part(start, stop)
@@ -316,7 +347,7 @@ class Lowering:
 
     def _sole_taker(self, layer: Layer) -> Layer | None:
         """Return the only layer that takes the output of `layer`, which is no network output."""
-        takers = self._network.consumers(layer.name)
+        takers = self._takers(layer.name)
         is_output = any(output.layer == layer.name for output in self._network.outputs)
         return self._layers[takers[0]] if len(takers) == 1 and not is_output else None
 
@@ -345,7 +376,7 @@ class Lowering:
         if self._operations.pooled_convolution is None or not isinstance(pool, layers.MaxPooling):
             return False
         halves = (pool.kernel, pool.stride, pool.padding, pool.ceil) == (2, 2, 0, False)
-        alone = len(self._network.consumers(inputs.name)) == 1 and not inputs.rectified
+        alone = len(self._takers(inputs.name)) == 1 and not inputs.rectified
         square = window.kernel[0] == window.kernel[1]
         return plain and halves and alone and square and layer.bias and layer.groups == 1
 
@@ -355,6 +386,20 @@ class Lowering:
             f"'{self._operations.name}' does not compute: choose backend.implementation = "
             '"numba" or backend.name = "torch"'
         )
+
+
+def _branches(network: Network) -> dict[str, tuple[str, ...]]:
+    """Return the branches of each concatenation, one of them another with which it begins."""
+    known: dict[tuple[str, ...], str] = {}
+    found = {}
+    for layer in network.layers:
+        if isinstance(layer, layers.Concatenation):
+            names = network.inputs_of(layer)
+            begins = (size for size in range(len(names) - 1, 1, -1) if names[:size] in known)
+            size = next(begins, 0)
+            found[layer.name] = (known[names[:size]], *names[size:]) if size else names
+            known.setdefault(names, layer.name)
+    return found
 
 
 def _is_plain(layer: layers.ReLU) -> bool:

@@ -93,22 +93,23 @@ def wire(stages: list[Stage], outputs: Iterable[Tensor]) -> None:
     """Decide for every share in a gradient whether it is written or added, and which stage masks.
 
     Of the stages that take a tensor, the last in order comes first in the backward pass and writes;
-    the others add. The one that comes last writes zeros where a ReLU cut the values off.
+    the others add. The one that comes last writes zeros where a ReLU cut the values off. What is
+    written of a concatenation's gradient is also written of its parts'.
     """
     written = set(outputs)
     final_flows: dict[Tensor, Flow] = {}
     for stage in reversed(stages):
         for flow in stage.flows:
             tensor = flow.tensor
-            flow.add = tensor in written
+            flow.add = any(whole in written for whole in tensor.wholes)
             if flow.shares and not flow.add:
                 _share(stage, tensor)
             written.add(tensor)
             final_flows[tensor] = flow
     for tensor, flow in final_flows.items():
-        if tensor.rectified and flow.can_mask and tensor.gradient is not None:
-            flow.mask = True
-            tensor.mark_masked()
+        if tensor.rectified and tensor.gradient is not None:
+            flow.mask = flow.can_mask
+            tensor.mark_masked(flow.can_mask)
 
 
 def _share(stage: Stage, addend: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, final
 
 from knltrain.backends.cpu.memory import Place
@@ -14,7 +15,8 @@ class Tensor:
 
     - `rectified` values come out of a ReLU: where they are 0 the gradient must become 0. If
       `masked`, the last stage that adds to the gradient applies that mask; otherwise the stage that
-      made the values does.
+      made the values does. A part of a concatenation to whose gradient no stage adds by itself is
+      masked with the whole.
     - `fixed` values must not be overwritten: the stage that made them reads them again.
     - `parent` is the concatenation whose memory a tensor is a part of.
     """
@@ -24,16 +26,26 @@ class Tensor:
         self.values, self.gradient = values, gradient
         self.rectified = self.fixed = False
         self.parent: Tensor | None = None
-        self._masked = False
+        self._masked: bool | None = None
 
     @property
     def masked(self) -> bool:
         """Whether the gradient arrives already masked: with zeros where values were cut off."""
-        return self._masked if self.parent is None else self.parent.masked
+        if self._masked is None:
+            return self.parent is not None and self.parent.masked
+        return self._masked
 
-    def mark_masked(self) -> None:
-        """Note that the last stage that adds to the gradient applies the mask."""
-        self._masked = True
+    @property
+    def wholes(self) -> Iterator[Tensor]:
+        """The tensor itself, and the concatenations that it is a part of."""
+        tensor: Tensor | None = self
+        while tensor is not None:
+            yield tensor
+            tensor = tensor.parent
+
+    def mark_masked(self, masked: bool = True) -> None:
+        """Note whether the last stage that adds to the gradient applies the mask."""
+        self._masked = masked
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,14 @@ from knltrain.errors import NetworkError
 from vectorized_ops.epilogue import IDENTITY, Epilogue
 from vectorized_ops.implementations import Operations
 
-__all__ = ["BatchNormalisationStage", "LocalResponseNormalisationStage"]
+__all__ = ["BatchNormalisationStage", "LocalResponseNormalisationStage", "Statistics"]
+
+
+class Statistics(NamedTuple):
+    """A tensor whose statistics are wanted, and the stage that has them; else they are computed."""
+
+    tensor: Tensor
+    source: WeightedStage | BatchNormalisationStage | None = None
 
 
 class BatchNormalisationStage(Stage):
@@ -42,13 +49,15 @@ class BatchNormalisationStage(Stage):
             self.flows += (Flow(addend, can_mask=False, shares=True),)
         channels = inputs.shape[2]
         self._mean, self._variance = channel_zeros(channels), channel_zeros(channels)
-        self._by_images: dict[int, Any] = {}
-        self._source: WeightedStage | None = None
+        self._by_size: dict[tuple[int, int], Any] = {}
+        self.pieces = [Statistics(inputs)]
 
-    def let_gather(self, source: WeightedStage) -> None:
-        """Have the stage that writes the inputs gather their moments, if it can."""
-        if source.gives_moments:
-            source.gathers, self._source = True, source
+    def take_statistics(self, pieces: list[Statistics]) -> None:
+        """Take the statistics of pieces of the inputs from stages before, as far as they can."""
+        self.pieces = pieces
+        for piece in pieces:
+            if isinstance(piece.source, WeightedStage) and piece.source.gives_moments:
+                piece.source.gathers = True
 
     def forward(self, run: Run) -> None:
         """Normalise, by the batch's own statistics in training and the running ones otherwise."""
@@ -56,10 +65,7 @@ class BatchNormalisationStage(Stage):
         if run.training:
             self._check_count(run.images)
             mean, variance = self._mean, self._variance
-            if self._source is None:
-                operation.statistics(values, mean, variance)
-            else:
-                self._source.moments(run.images).write(mean, variance)
+            self._write_statistics(run.images)
         else:
             mean = run.parameters[f"{self.name}.running_mean"]
             variance = run.parameters[f"{self.name}.running_variance"]
@@ -104,6 +110,22 @@ class BatchNormalisationStage(Stage):
         """The inputs, and the addend."""
         return (self.inputs,) if self._addend is None else (self.inputs, self._addend)
 
+    def _write_statistics(self, images: int) -> None:
+        start = 0
+        for tensor, source in self.pieces:
+            channels = tensor.shape[2]
+            mean, variance = (
+                whole[start : start + channels] for whole in (self._mean, self._variance)
+            )
+            if isinstance(source, BatchNormalisationStage):
+                mean[:], variance[:] = source._mean, source._variance
+            elif source is not None and source.gives_moments:
+                source.moments(images).write(mean, variance)
+            else:
+                operation = self._operation(images, channels)
+                operation.statistics(tensor.values.array, mean, variance)
+            start += channels
+
     def _statistics_gradient(self, run: Run) -> None:
         count = self._count(run.images)
         unbiased = np.float32(count / (count - 1))
@@ -128,15 +150,14 @@ class BatchNormalisationStage(Stage):
                 "the variance of one value is not defined, give two images or more"
             )
 
-    def _moments(self, images: int) -> Any:
-        return self._operation(images).moments(len(self.inputs.values.array))
-
-    def _operation(self, images: int) -> Any:
-        if images not in self._by_images:
-            self._by_images[images] = self.operations.batch_normalisation(
-                images, *self.inputs.shape, self._epsilon
+    def _operation(self, images: int, channels: int | None = None) -> Any:
+        height, width, all_channels = self.inputs.shape
+        size = images, channels or all_channels
+        if size not in self._by_size:
+            self._by_size[size] = self.operations.batch_normalisation(
+                images, height, width, size[1], self._epsilon
             )
-        return self._by_images[images]
+        return self._by_size[size]
 
 
 class LocalResponseNormalisationStage(Stage):

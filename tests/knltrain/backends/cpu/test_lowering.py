@@ -10,16 +10,19 @@ from seam.graphs import (
     ALEXNET,
     CLASSES,
     DROPOUT,
+    GRAPHS,
     INCEPTION,
     LENET,
     NORMALISED_LATE,
     RESIDUAL,
+    convolution,
     headed,
     normalised,
+    rectified,
 )
 
 from knltrain.backends.cpu.lowering import Lowering
-from knltrain.backends.cpu.stages import WeightedStage
+from knltrain.backends.cpu.stages import BatchNormalisationStage, CopyStage, WeightedStage
 from knltrain.errors import NetworkError
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
@@ -40,6 +43,8 @@ from knltrain.network.layers import (
 from knltrain.network.network import Network
 from vectorized_ops.implementations import operations
 from vectorized_ops.shapes import CopyShape
+
+DENSE = next(each for each in GRAPHS if each.name.startswith("dense blocks in which"))
 
 
 def lowered(network: Network, implementation: str = "reference") -> Lowering:
@@ -107,6 +112,40 @@ def test_statistics_behind_a_relu_or_for_two_normalisations_are_not_gathered() -
     weighted = [stage for stage in found if isinstance(stage, WeightedStage)]
     assert [stage.name for stage in weighted] == ["early/conv", "shared/conv", "out"]
     assert not any(stage.gathers for stage in weighted)
+
+
+def test_concatenations_contain_those_they_begin_like_and_nothing_is_copied() -> None:
+    made = lowered(DENSE)
+    assert not any(isinstance(stage, CopyStage) for stage in made.stages)
+    whole = made.tensors["x3"]
+    for name, parent in (("x2", "x3"), ("x1", "x2"), ("a", "x1"), ("d/conv", "x3")):
+        assert made.tensors[name].parent is made.tensors[parent]
+        assert made.tensors[name].values.buffer is whole.values.buffer
+    assert whole.fixed  # others read its parts
+
+
+def test_normalisations_of_a_concatenation_take_the_statistics_of_its_parts() -> None:
+    found = {
+        stage.name: [(each.tensor.name, each.source and each.source.name) for each in stage.pieces]
+        for stage in lowered(DENSE, "numba").stages
+        if isinstance(stage, BatchNormalisationStage)
+    }
+    assert found["c"] == [("a", None), ("b", None)]
+    assert found["d"] == [("x1", "c"), ("c/conv", None)]  # a ReLU ends c/conv
+    assert found["e"] == [("x3/relu", None)]
+
+
+def test_branch_with_a_taker_behind_the_concatenation_is_copied() -> None:
+    layers = (
+        *rectified("a"),
+        *rectified("b"),
+        Concatenation("joined", ("a", "b")),
+        convolution("c"),
+        Addition("sum", ("c", "a")),
+    )
+    made = lowered(headed("late", *layers))
+    copied = [stage.inputs.name for stage in made.stages if isinstance(stage, CopyStage)]
+    assert copied == ["a"]
 
 
 def test_branches_write_straight_into_the_concatenation() -> None:
@@ -251,17 +290,16 @@ def test_layers_in_place_at_the_end_of_a_branch_move_into_the_concatenation() ->
         assert tensor.gradient.buffer is whole.gradient.buffer
 
 
-@pytest.mark.parametrize("shared", [IMAGES, "a"])
-def test_branch_with_other_takers_is_copied(shared: str) -> None:
+def test_images_are_copied_into_a_concatenation() -> None:
     network = headed(
         "shared",
         Convolution("a", 8, 1),
         Convolution("b", 8, 1),
-        Concatenation("joined", ("b", shared)),
+        Concatenation("joined", ("b", IMAGES)),
     )
     made = lowered(network)
     (copy,) = [stage for stage in made.stages if type(stage).__name__ == "CopyStage"]
-    assert copy.inputs is made.tensors[shared]
+    assert copy.inputs is made.tensors[IMAGES]
     assert copy.output.values.buffer is made.tensors["joined"].values.buffer
     assert not made.tensors["joined"].rectified
 

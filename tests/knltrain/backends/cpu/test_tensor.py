@@ -29,10 +29,11 @@ def test_tensor_is_neither_rectified_nor_fixed_nor_masked_at_first() -> None:
 def test_part_of_a_concatenation_is_masked_with_the_whole() -> None:
     part, middle, whole = _tensor(), _tensor(), _tensor()
     part.parent, middle.parent = middle, whole
-    part.mark_masked()
     assert not part.masked
     whole.mark_masked()
     assert part.masked
+    part.mark_masked(False)  # whose last share no mask was applied to
+    assert not part.masked
 
 
 def test_flow_writes_into_the_gradient_of_its_tensor() -> None:

@@ -13,6 +13,7 @@ from knltrain.backends.cpu.stages import (
     BatchNormalisationStage,
     LocalResponseNormalisationStage,
     Run,
+    Statistics,
     WeightedStage,
 )
 from knltrain.backends.cpu.tensor import Tensor
@@ -86,7 +87,7 @@ def test_statistics_that_the_convolution_before_gathers_are_those_of_its_results
     before, between, output = (tensor(3, 4, 8) for _ in range(3))
     source = WeightedStage("conv", ops, ops.convolution(shape), before, between, False)
     made = BatchNormalisationStage("it", ops, between, output, EPSILON, IDENTITY)
-    made.let_gather(source)
+    made.take_statistics([Statistics(between, source)])
     assert source.gives_moments == (ops.name == "numba")
     for training in (True, False):
         run = run_of(images, training)
