@@ -36,6 +36,7 @@ from knltrain.backends.cpu.stages import (
     Statistics,
     WeightedStage,
 )
+from knltrain.backends.cpu.takers import Takers
 from knltrain.backends.cpu.tensor import Tensor
 from knltrain.errors import NetworkError
 from knltrain.network import layers
@@ -52,8 +53,7 @@ class Lowering:
     def __init__(self, network: Network, batch: int, operations: Operations) -> None:
         self._network, self._batch, self._operations = network, batch, operations
         self._layers = {layer.name: layer for layer in network.layers}
-        self._order = {name: number for number, name in enumerate(self._layers)}
-        self._branches = _branches(network)
+        self._takers = Takers(network)
         self._statistics: dict[Tensor, BatchNormalisationStage] = {}
         self._slices: dict[str, Tensor] = {}
         self._done: set[str] = set()
@@ -95,7 +95,7 @@ class Lowering:
 
     def _convolution(self, layer: layers.Convolution) -> None:
         inputs, window = self._input(layer), layer.window
-        pool = self._sole_taker(layer)
+        pool = self._takers.sole(layer)
         if self._fuses_pooling(layer, inputs, pool):
             assert pool is not None and self._operations.pooled_convolution is not None
             operation = self._operations.pooled_convolution(
@@ -138,7 +138,7 @@ class Lowering:
             epilogue = IDENTITY if activation is None else RELU
         output = self._output(layer, addition, activation)
         output.rectified = activation is not None and addend is not None
-        alone = self._takers(inputs.name) == [layer.name]
+        alone = self._takers.of(inputs.name) == [layer.name]
         if addend is None and alone:
             self._share_gradient(inputs, output)
         stage = BatchNormalisationStage(
@@ -156,7 +156,7 @@ class Lowering:
         """
         if tensor in self._statistics:
             return [Statistics(tensor, self._statistics[tensor])]
-        parts = [self.tensors[name] for name in self._branches.get(tensor.name, ())]
+        parts = [self.tensors[name] for name in self._takers.branches.get(tensor.name, ())]
         if parts and all(part.parent is tensor for part in parts):
             return [each for part in parts for each in self._statistics_of(part)]
         found = None
@@ -171,7 +171,7 @@ class Lowering:
         The other addend must be computed already. Where the normalisation's inputs need no
         gradient, it is not fused: it would overwrite that of the sum.
         """
-        taker = self._sole_taker(layer)
+        taker = self._takers.sole(layer)
         if not isinstance(taker, layers.Addition) or self._input(layer).gradient is None:
             return None
         return taker if self._other_input(taker, layer) is not None else None
@@ -263,7 +263,7 @@ class Lowering:
         whole = self._slices[layer.name]
         self.tensors[layer.name] = whole
         start, branches = 0, []
-        for name in self._branches[layer.name]:
+        for name in self._takers.branches[layer.name]:
             branch = self.tensors[name]
             stop = start + branch.shape[2]
             if branch.parent is not whole:
@@ -274,28 +274,19 @@ class Lowering:
             start = stop
         whole.rectified = all(branch.rectified for branch in branches)
         whole.fixed = any(branch.fixed for branch in branches) or any(
-            len(self._takers(name)) > 1 for name in self._branches[layer.name]
+            len(self._takers.of(name)) > 1 for name in self._takers.branches[layer.name]
         )
         self._done.add(layer.name)
 
     def _reserve(self, layer: layers.Concatenation) -> None:
-        """Make the memory of a concatenation, and give eligible branches their slice of it.
-
-        Other layers that take a branch must come before: theirs are the later shares in its
-        gradient, which add to what the takers of the whole have written.
-        """
+        """Make the memory of a concatenation, and give eligible branches their slice of it."""
         whole = self._slices[layer.name] = self._memory_of(layer.name)
-        start, place = 0, self._order[layer.name]
-        for name in self._branches[layer.name]:
+        start = 0
+        for name in self._takers.branches[layer.name]:
             stop = start + self._network.shape_of(name)[2]
-            if name != IMAGES and all(self._order[each] <= place for each in self._takers(name)):
+            if self._takers.may_be_part(name, layer):
                 self._slices[name] = self._slice(name, whole, start, stop)
             start = stop
-
-    def _takers(self, name: str) -> list[str]:
-        """Return the layers that take an output, a concatenation only as one of its branches."""
-        takers = [each for each in self._network.consumers(name) if each not in self._branches]
-        return takers + [whole for whole, parts in self._branches.items() if name in parts]
 
     def _slice(self, name: str, whole: Tensor, start: int, stop: int) -> Tensor:
         gradient = None if whole.gradient is None else whole.gradient.part(start, stop)
@@ -345,21 +336,14 @@ class Lowering:
         if inputs.gradient is not None and output.gradient is not None:
             inputs.gradient.move_into(output.gradient)
 
-    def _sole_taker(self, layer: Layer) -> Layer | None:
-        """Return the only layer that takes the output of `layer`, which is no network output."""
-        takers = self._takers(layer.name)
-        is_output = any(output.layer == layer.name for output in self._network.outputs)
-        return self._layers[takers[0]] if len(takers) == 1 and not is_output else None
-
     def _may_overwrite(self, layer: Layer, inputs: Tensor) -> bool:
         """Tell whether `layer` alone reads the values of its inputs."""
         (name,) = self._network.inputs_of(layer)
-        alone = name != IMAGES and self._sole_taker(self._layers[name]) is layer
-        return alone and not inputs.fixed
+        return self._takers.alone(layer, name) and not inputs.fixed
 
     def _epilogue_behind(self, layer: Layer) -> tuple[Layer | None, Epilogue]:
         """Return the activation that can be fused into a normalisation, and what it does."""
-        taker = self._sole_taker(layer)
+        taker = self._takers.sole(layer)
         if isinstance(taker, layers.ReLU):
             return taker, Epilogue(slope=taker.slope, ceiling=taker.ceiling)
         if isinstance(taker, layers.Activation):
@@ -367,7 +351,7 @@ class Lowering:
         return None, IDENTITY
 
     def _plain_relu_behind(self, layer: Layer) -> layers.ReLU | None:
-        taker = self._sole_taker(layer)
+        taker = self._takers.sole(layer)
         return taker if isinstance(taker, layers.ReLU) and _is_plain(taker) else None
 
     def _fuses_pooling(self, layer: layers.Convolution, inputs: Tensor, pool: Layer | None) -> bool:
@@ -376,7 +360,7 @@ class Lowering:
         if self._operations.pooled_convolution is None or not isinstance(pool, layers.MaxPooling):
             return False
         halves = (pool.kernel, pool.stride, pool.padding, pool.ceil) == (2, 2, 0, False)
-        alone = len(self._takers(inputs.name)) == 1 and not inputs.rectified
+        alone = len(self._takers.of(inputs.name)) == 1 and not inputs.rectified
         square = window.kernel[0] == window.kernel[1]
         return plain and halves and alone and square and layer.bias and layer.groups == 1
 
@@ -386,20 +370,6 @@ class Lowering:
             f"'{self._operations.name}' does not compute: choose backend.implementation = "
             '"numba" or backend.name = "torch"'
         )
-
-
-def _branches(network: Network) -> dict[str, tuple[str, ...]]:
-    """Return the branches of each concatenation, one of them another with which it begins."""
-    known: dict[tuple[str, ...], str] = {}
-    found = {}
-    for layer in network.layers:
-        if isinstance(layer, layers.Concatenation):
-            names = network.inputs_of(layer)
-            begins = (size for size in range(len(names) - 1, 1, -1) if names[:size] in known)
-            size = next(begins, 0)
-            found[layer.name] = (known[names[:size]], *names[size:]) if size else names
-            known.setdefault(names, layer.name)
-    return found
 
 
 def _is_plain(layer: layers.ReLU) -> bool:
