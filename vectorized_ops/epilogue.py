@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 RECTIFIER: Final = "rectifier"
 
 
-@dataclass(frozen=True, slots=True)
-class Epilogue:
+class Epilogue(NamedTuple):
     """A rectifier with `slope` and `ceiling`, or one of the smooth ACTIVATION_FUNCTIONS.
 
     `vectorized_ops.reference` defines both as `Rectifier` and `Activation`. A rectifier with slope

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
+from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.torch import _patterns as patterns
 from vectorized_ops.torch.branches import hand_out, join_branches
 from vectorized_ops.torch.convolution import convolve_by
@@ -58,8 +59,12 @@ class _Fusion:
         for node in self._nodes():
             self._replace_function(node)
         for node in self._nodes():
-            source = self._rectified(node)
-            if source is not None and not self._let_taker_rectify(source, node):
+            source, epilogue = self._source_of(node)
+            if source is None:
+                continue
+            if epilogue != RELU:
+                self._fuse_with_normalisation(source, node, epilogue)
+            elif not self._let_taker_rectify(source, node):
                 self._fuse_with_relu(source, node)
         for node in self._nodes(normalise, convolve_by):
             self._let_overwrite(node)
@@ -71,13 +76,13 @@ class _Fusion:
         """Nodes that there are now; with targets, those that call one of them."""
         return (node for node in list(self._graph.nodes) if not targets or node.target in targets)
 
-    def _rectified(self, node: fx.Node) -> fx.Node | None:
-        """Return the node of which this one takes the ReLU, if nobody else takes it."""
-        if not patterns.is_relu(node, self._modules) or not node.args:
-            return None
-        source = node.args[0]
-        alone = isinstance(source, fx.Node) and patterns.only_taker(source) is node
-        return source if alone and isinstance(source, fx.Node) else None
+    def _source_of(self, node: fx.Node) -> tuple[fx.Node | None, Epilogue]:
+        """Return the node whose activation this one is, if nobody else takes it, and which."""
+        epilogue = patterns.epilogue_of(node, self._modules)
+        source = node.args[0] if epilogue is not None and node.args else None
+        if epilogue is None or not isinstance(source, fx.Node):
+            return None, IDENTITY
+        return (source if patterns.only_taker(source) is node else None), epilogue
 
     def _let_taker_rectify(self, source: fx.Node, relu: fx.Node) -> bool:
         """Let the only taker of a convolution's ReLU take the ReLU in passing, both ways.
@@ -110,12 +115,19 @@ class _Fusion:
         if patterns.convolution_of(source, self._modules) is not None:
             self._put("convolution + ReLU", relu, convolve_by, *self._applied(source, relu))
             self._graph.erase_node(source)
-        elif patterns.normalisation_of(source, self._modules) is not None:
-            given = self._applied(source, relu)
-            self._put("normalisation + ReLU", relu, normalise, *given, relu=True)
-            self._graph.erase_node(source)
-        else:
+        elif not self._fuse_with_normalisation(source, relu, RELU):
             self._fuse_addition(source, relu)
+
+    def _fuse_with_normalisation(
+        self, source: fx.Node, activation: fx.Node, epilogue: Epilogue
+    ) -> bool:
+        if patterns.normalisation_of(source, self._modules) is None:
+            return False
+        given = self._applied(source, activation)
+        kind = "ReLU" if epilogue == RELU else "activation"
+        self._put(f"normalisation + {kind}", activation, normalise, *given, epilogue=epilogue)
+        self._graph.erase_node(source)
+        return True
 
     def _fuse_addition(self, addition: fx.Node, relu: fx.Node) -> None:
         """Fuse one summand, a normalisation, with an addition and the ReLU behind it."""
@@ -127,7 +139,7 @@ class _Fusion:
                 and patterns.only_taker(main) is addition
             ):
                 given, name = self._applied(main, relu), "normalisation + addition + ReLU"
-                self._put(name, relu, normalise, *given, addend=addend, relu=True)
+                self._put(name, relu, normalise, *given, addend=addend, epilogue=RELU)
                 self._graph.erase_node(addition)
                 self._graph.erase_node(main)
                 return

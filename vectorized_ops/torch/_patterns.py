@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
+from vectorized_ops.epilogue import RELU, Epilogue
 from vectorized_ops.torch._alterations import stays_whole
 from vectorized_ops.torch.convolution import has_plain_padding
 from vectorized_ops.torch.lrn import LocalResponseNorm, has_kernel, local_response_norm
@@ -35,6 +37,42 @@ REPLACEMENTS: dict[Any, Callable[..., Any]] = {
 """Functions of PyTorch, and ours for them."""
 
 
+def _bounded(module: Any) -> Epilogue | None:
+    return Epilogue(slope=0.0, ceiling=float(module.max_val)) if module.min_val == 0 else None
+
+
+def _leaky(module: Any) -> Epilogue | None:
+    slope = float(module.negative_slope)
+    return Epilogue(slope=slope) if 0 <= slope < math.inf else None
+
+
+_ACTIVATIONS: dict[Any, Callable[[Any], Epilogue | None]] = {
+    nn.ReLU6: lambda _: Epilogue(slope=0.0, ceiling=6.0),
+    nn.Hardtanh: _bounded,
+    nn.LeakyReLU: _leaky,
+    nn.GELU: lambda module: Epilogue("gelu" if module.approximate == "none" else "gelu_tanh"),
+    nn.Hardsigmoid: lambda _: Epilogue("hard_sigmoid"),
+    nn.Hardswish: lambda _: Epilogue("hard_swish"),
+    nn.Sigmoid: lambda _: Epilogue("sigmoid"),
+    nn.SiLU: lambda _: Epilogue("silu"),
+    nn.Tanh: lambda _: Epilogue("tanh"),
+}
+
+
+_FUNCTIONS: dict[Any, Epilogue] = {
+    functional.relu6: Epilogue(slope=0.0, ceiling=6.0),
+    functional.gelu: Epilogue("gelu"),
+    functional.hardsigmoid: Epilogue("hard_sigmoid"),
+    functional.hardswish: Epilogue("hard_swish"),
+    functional.silu: Epilogue("silu"),
+    functional.sigmoid: Epilogue("sigmoid"),
+    functional.tanh: Epilogue("tanh"),
+    torch.sigmoid: Epilogue("sigmoid"),
+    torch.tanh: Epilogue("tanh"),
+}
+"""Activation functions of PyTorch, without further arguments."""
+
+
 def _methods_of(kind: Any) -> tuple[Any, ...]:
     """Return what the work of a layer of a class goes through."""
     return kind.__call__, kind.forward, getattr(kind, "_conv_forward", None)
@@ -43,7 +81,7 @@ def _methods_of(kind: Any) -> tuple[Any, ...]:
 _UNTOUCHED: dict[Any, Any] = {
     kind: _methods_of(kind)
     for kind in (
-        nn.ReLU, nn.Conv2d, nn.BatchNorm2d, nn.LocalResponseNorm, nn.MaxPool2d,
+        nn.ReLU, *_ACTIVATIONS, nn.Conv2d, nn.BatchNorm2d, nn.LocalResponseNorm, nn.MaxPool2d,
         BatchNorm2d, LocalResponseNorm, MaxPool2d,
     )
 }  # fmt: skip
@@ -84,6 +122,17 @@ def is_relu(node: fx.Node, modules: Modules) -> bool:
     if node.op == "call_method":
         return node.target in ("relu", "relu_")
     return module_of(node, modules, nn.ReLU) is not None
+
+
+def epilogue_of(node: fx.Node, modules: Modules) -> Epilogue | None:
+    """Return the activation function that a node is, for what is given to it."""
+    if is_relu(node, modules):
+        return RELU
+    if node.op == "call_function":
+        named = _FUNCTIONS.get(node.target) if len(node.args) == 1 else None
+        return named if set(node.kwargs) <= {"inplace"} else None
+    module = module_of(node, modules, *_ACTIVATIONS)
+    return None if module is None else _ACTIVATIONS[type(module)](module)
 
 
 def convolution_of(node: fx.Node, modules: Modules) -> nn.Conv2d | None:

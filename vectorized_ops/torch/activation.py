@@ -1,17 +1,31 @@
-"""The ReLU on its own."""
+"""The ReLU on its own, and the activation functions behind other operations."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vectorized_ops.epilogue import IDENTITY, RECTIFIER, Epilogue
 from vectorized_ops.numba.kernels.channels_last import activation as kernels
 from vectorized_ops.torch._aliases import place_for
 from vectorized_ops.torch._gradients import one_by_one
 from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of
+
+_SMOOTH: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+    "hard_sigmoid": functional.hardsigmoid,
+    "hard_swish": functional.hardswish,
+    "sigmoid": torch.sigmoid,
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+}
 
 
 def relu(images: Tensor) -> Tensor:
@@ -23,6 +37,19 @@ def relu(images: Tensor) -> Tensor:
         return functional.relu(images)
     out: Tensor = _rectify(images)
     return out
+
+
+def applied(epilogue: Epilogue, images: Tensor) -> Tensor:
+    """Return what an epilogue makes of images, by PyTorch's own operations."""
+    if epilogue == IDENTITY:
+        return images
+    if epilogue.function != RECTIFIER:
+        return _SMOOTH[epilogue.function](images)
+    if epilogue.slope:
+        return functional.leaky_relu(images, epilogue.slope)
+    if epilogue.ceiling < math.inf:
+        return functional.hardtanh(images, 0.0, epilogue.ceiling)
+    return functional.relu(images)
 
 
 class _Rectifier(torch.autograd.Function):

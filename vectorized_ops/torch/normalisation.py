@@ -11,13 +11,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vectorized_ops.epilogue import IDENTITY, RECTIFIER, RELU, Epilogue
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import TABLE_ROWS
+from vectorized_ops.numba.kernels.arithmetic.epilogue import BENT, FLOOR, SMOOTH
 from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
+from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
 from vectorized_ops.torch._door import address, floats, maps
 from vectorized_ops.torch._gradients import curved
 from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of, scratch
+from vectorized_ops.torch.activation import applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,8 @@ def batch_norm(
     and gradient twice for the gradient.
     """
     state = State(running_mean, running_var, weight, bias)
-    batch = Batch(training, momentum, eps)
-    return normalise(images, state, batch, addend, relu)[0]
+    batch, epilogue = Batch(training, momentum, eps), RELU if relu else IDENTITY
+    return normalise(images, state, batch, addend, epilogue)[0]
 
 
 def normalise(
@@ -73,23 +77,24 @@ def normalise(
     state: State,
     batch: Batch,
     addend: Tensor | None = None,
-    relu: bool = False,
+    epilogue: Epilogue = IDENTITY,
     takers: int = 1,
     overwrite: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Return the result of `batch_norm` once for each consumer.
+    """Return the epilogue of the result of `batch_norm` once for each consumer.
 
-    With `overwrite`, the arriving gradient has no other consumer and may be overwritten.
+    Behind an addition it is a ReLU at most. With `overwrite`, the arriving gradient has no other
+    consumer and may be overwritten.
     """
     if not _is_ours(images, addend, state, batch):
-        return (_by_torch(images, state, batch, addend, relu),) * takers
-    if addend is not None and relu:
+        return (_by_torch(images, state, batch, addend, epilogue),) * takers
+    if addend is not None and epilogue == RELU:
         results: tuple[Tensor, ...] = _join(
             images, addend, state.weight, state.bias, state, batch, takers, overwrite
         )
         return results
     out: Tensor = _normalise(
-        images, state.weight, state.bias, state, batch, relu, overwrite and addend is None
+        images, state.weight, state.bias, state, batch, epilogue, overwrite and addend is None
     )
     return (out if addend is None else out + addend,) * takers
 
@@ -114,29 +119,29 @@ def _is_of(channels: int, tensor: Tensor | None) -> bool:
 
 
 def _by_torch(
-    images: Tensor, state: State, batch: Batch, addend: Tensor | None, relu: bool
+    images: Tensor, state: State, batch: Batch, addend: Tensor | None, epilogue: Epilogue
 ) -> Tensor:
     out = functional.batch_norm(
         images, state.running_mean, state.running_var, state.weight, state.bias, batch.training,
         batch.momentum, batch.epsilon,
     )  # fmt: skip
     out = out if addend is None else out + addend
-    return functional.relu(out) if relu else out
+    return applied(epilogue, out)
 
 
 class _Normalisation(torch.autograd.Function):
-    """Of (images, weight, bias, state, batch, relu, overwrite)."""
+    """Of (images, weight, bias, state, batch, epilogue, overwrite)."""
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, *given: Any) -> Tensor:
-        _, _, state, batch, relu, overwrite = given
+        _, _, state, batch, epilogue, overwrite = given
         images = pixelwise(images)
         table, out = _table(images, state, batch), maps(images.shape)
-        floor = 0.0 if relu else -math.inf
-        Pass([out], [images], table=table, scalar=floor).run(kernels.normalise)
+        passes, scalar = _passes(epilogue, -math.inf)
+        Pass([out], [images], table=table, scalar=scalar).run(passes.normalise)
         ctx.save_for_backward(images, table)
         ctx.training, ctx.overwrite = batch.training, overwrite
-        ctx.floor = 0.0 if relu else math.nan
+        ctx.epilogue = epilogue
         return out
 
     @staticmethod
@@ -145,13 +150,14 @@ class _Normalisation(torch.autograd.Function):
         images, table = ctx.saved_tensors
         images, arriving = pixelwise(images), pixelwise(gradient)
         sums = scratch(images, 2)
-        given = Pass([], [images, arriving], table=table, scalar=ctx.floor, sums=sums)
-        given.run(kernels.gradient_sums)
+        passes, scalar = _passes(ctx.epilogue, math.nan)
+        given = Pass([], [images, arriving], table=table, scalar=scalar, sums=sums)
+        given.run(passes.gradient_sums)
         table, slopes = _slopes(ctx, given, table, images.shape[1], first=1)
         if not ctx.needs_input_grad[0]:
             return None, *slopes, *[None] * 4
         out = place_for(arriving, gradient, ctx.overwrite)
-        Pass([out], [images, arriving], table=table, scalar=ctx.floor).run(kernels.denormalise)
+        Pass([out], [images, arriving], table=table, scalar=scalar).run(passes.denormalise)
         return out, *slopes, *[None] * 4
 
 
@@ -190,6 +196,18 @@ class _Joint(torch.autograd.Function):
 
 _normalise: Any = _Normalisation.apply
 _join: Any = _Joint.apply
+
+
+def _passes(epilogue: Epilogue, no_floor: float) -> tuple[kernels.EpiloguePasses, float]:
+    """Return the kernels of an epilogue, and their scalar."""
+    if epilogue.function != RECTIFIER:
+        number = SMOOTH + ACTIVATION_FUNCTIONS.index(epilogue.function)
+        return kernels.epilogue_passes(number), 0.0
+    if epilogue in (IDENTITY, RELU):
+        return kernels.epilogue_passes(FLOOR), 0.0 if epilogue == RELU else no_floor
+    clipped = epilogue.ceiling < math.inf
+    scalar = epilogue.ceiling if clipped else epilogue.slope
+    return kernels.epilogue_passes(BENT, clipped), scalar
 
 
 def _table(images: Tensor, state: State, batch: Batch) -> Tensor:
@@ -233,7 +251,7 @@ def normalise_by(
     layer: nn.BatchNorm2d,
     images: Tensor,
     addend: Tensor | None = None,
-    relu: bool = False,
+    epilogue: Epilogue = IDENTITY,
     takers: int = 1,
     overwrite: bool = False,
 ) -> tuple[Tensor, ...]:
@@ -254,7 +272,7 @@ def normalise_by(
     )
     training = layer.training or layer.running_mean is None
     return normalise(
-        images, state, Batch(training, momentum, layer.eps), addend, relu, takers, overwrite
+        images, state, Batch(training, momentum, layer.eps), addend, epilogue, takers, overwrite
     )
 
 
@@ -271,7 +289,7 @@ class BatchNormReLU2d(nn.BatchNorm2d):
 
     def forward(self, images: Tensor) -> Tensor:
         """Normalise images (N, C, H, W) and cut them off at zero."""
-        return normalise_by(self, images, relu=True)[0]
+        return normalise_by(self, images, epilogue=RELU)[0]
 
 
 class BatchNormAddReLU2d(nn.BatchNorm2d):
@@ -279,4 +297,4 @@ class BatchNormAddReLU2d(nn.BatchNorm2d):
 
     def forward(self, images: Tensor, addend: Tensor) -> Tensor:  # type: ignore[override]
         """Normalise images (N, C, H, W), add `addend` of their shape, and cut off at zero."""
-        return normalise_by(self, images, addend, relu=True)[0]
+        return normalise_by(self, images, addend, RELU)[0]

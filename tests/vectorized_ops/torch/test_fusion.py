@@ -3,10 +3,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from vectorized_ops.epilogue import RELU, Epilogue
 from vectorized_ops.torch import MaxPool2d, max_pool2d
 from vectorized_ops.torch._fusion import concatenate, fuse, normalise
 from vectorized_ops.torch._reads import Reads
@@ -19,8 +21,9 @@ from vectorized_ops.torch.pooling import pool_by
 
 
 class Block(nn.Module):
-    def __init__(self, forward: Any) -> None:
+    def __init__(self, forward: Any, activation: nn.Module) -> None:
         super().__init__()
+        self.act = activation
         self.conv, self.other = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
         self.bn, self.bn2 = nn.BatchNorm2d(4), nn.BatchNorm2d(4)
         self.relu, self.lrn = nn.ReLU(inplace=True), nn.LocalResponseNorm(3)
@@ -32,10 +35,10 @@ class Block(nn.Module):
         return self.pass_forward(self, x)
 
 
-def fused(forward: Any) -> tuple[list[fx.Node], Counter[str]]:
+def fused(forward: Any, activation: nn.Module | None = None) -> tuple[list[fx.Node], Counter[str]]:
     """The nodes of the fused graph, after a look at whether it computes the same."""
     torch.manual_seed(0)
-    block = Block(forward).eval()
+    block = Block(forward, activation or nn.Identity()).eval()
     graph = trace(block, Block.forward, Call((TENSOR,), ()), Reads())
     images = torch.randn(2, 4, 6, 6)
     expected = forward(block, images.clone())
@@ -71,8 +74,44 @@ def test_a_convolution_that_others_look_at_keeps_its_relu_apart() -> None:
 
 def test_a_normalisation_takes_the_relu_behind_it() -> None:
     nodes, counts = fused(lambda b, x: b.relu(b.bn(b.conv(x))).mean())
-    assert calling(nodes, normalise).kwargs == {"relu": True}
+    assert calling(nodes, normalise).kwargs == {"epilogue": RELU}
     assert counts == {"normalisation + ReLU": 1}
+
+
+@pytest.mark.parametrize(
+    ("activation", "epilogue"),
+    [
+        (nn.ReLU6(inplace=True), Epilogue(slope=0.0, ceiling=6.0)),
+        (nn.Hardtanh(0.0, 2.0), Epilogue(slope=0.0, ceiling=2.0)),
+        (nn.LeakyReLU(0.25), Epilogue(slope=0.25)),
+        (nn.SiLU(inplace=True), Epilogue("silu")),
+        (nn.Hardswish(), Epilogue("hard_swish")),
+        (nn.Hardsigmoid(), Epilogue("hard_sigmoid")),
+        (nn.GELU(), Epilogue("gelu")),
+        (nn.GELU("tanh"), Epilogue("gelu_tanh")),
+        (nn.Sigmoid(), Epilogue("sigmoid")),
+        (nn.Tanh(), Epilogue("tanh")),
+    ],
+)
+def test_a_normalisation_takes_the_activation_behind_it(
+    activation: nn.Module, epilogue: Epilogue
+) -> None:
+    nodes, counts = fused(lambda b, x: b.act(b.bn(b.conv(x))).mean(), activation)
+    assert calling(nodes, normalise).kwargs == {"epilogue": epilogue}
+    assert counts == {"normalisation + activation": 1}
+
+
+def test_functions_are_taken_as_modules_are() -> None:
+    for function in (functional.silu, functional.relu6, torch.sigmoid):
+        _, counts = fused(lambda b, x, f=function: f(b.bn(b.conv(x))).mean())
+        assert counts == {"normalisation + activation": 1}
+
+
+@pytest.mark.parametrize("activation", [nn.Hardtanh(), nn.LeakyReLU(-0.5), nn.ELU(), nn.PReLU()])
+def test_an_activation_without_an_epilogue_is_left(activation: nn.Module) -> None:
+    nodes, counts = fused(lambda b, x: b.act(b.bn(b.conv(x))).mean(), activation)
+    assert "bn" in [node.target for node in nodes]
+    assert not counts
 
 
 def residual(b: Block, x: Tensor) -> Tensor:

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vectorized_ops.epilogue import RELU, Epilogue
+from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
 from vectorized_ops.torch import (
     BatchNorm2d,
     BatchNormAddReLU2d,
     BatchNormReLU2d,
     batch_norm,
 )
+from vectorized_ops.torch.activation import applied
 from vectorized_ops.torch.normalisation import Batch, State, normalise
 
 pytestmark = pytest.mark.usefixtures("many_threads")
@@ -165,12 +168,35 @@ def test_bits_are_the_same_every_time(joins: bool, same_bits: Callable[..., None
     same_bits(compute)
 
 
+@pytest.mark.parametrize(
+    "epilogue",
+    [Epilogue(slope=0.0, ceiling=1.0), Epilogue(slope=0.25), *map(Epilogue, ACTIVATION_FUNCTIONS)],
+    ids=["clipped", "leaky", *ACTIVATION_FUNCTIONS],
+)
+def test_values_and_gradients_behind_an_activation_are_those_of_pytorch(
+    epilogue: Epilogue,
+) -> None:
+    images, weight, bias = torch.randn(3, 18, 5, 7), torch.randn(18), torch.randn(18)
+
+    def ours(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        state, batch = State(None, None, weight, bias), Batch(True, 0.1, 1e-5)
+        return normalise(images, state, batch, None, epilogue)[0]
+
+    def before(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return functional.batch_norm(images, None, None, weight, bias, training=True)
+
+    def theirs(*given: Tensor) -> Tensor:
+        return applied(epilogue, before(*given))
+
+    agree(ours, theirs, images, weight, bias, tolerance=2e-5)
+
+
 def test_gradients_of_several_takers_are_summed() -> None:
     images, addend = torch.randn(2, 18, 5, 5), torch.randn(2, 18, 5, 5)
     state, batch = State(None, None, None, None), Batch(True, 0.1, 1e-5)
 
     def ours(images: Tensor, addend: Tensor) -> Tensor:
-        outs = normalise(images, state, batch, addend, relu=True, takers=3)
+        outs = normalise(images, state, batch, addend, RELU, takers=3)
         return outs[0] * 2 + outs[2] * 3  # nobody takes the second
 
     def sums(images: Tensor, addend: Tensor) -> Tensor:

@@ -6,7 +6,9 @@ computed again where its gradient passes. The kernels take arguments as `rows` n
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +16,12 @@ from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.emit.raw_arrays import array_at
 from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
-from vectorized_ops.numba.kernels.arithmetic.epilogue import above_floor
+from vectorized_ops.numba.kernels.arithmetic.epilogue import (
+    FLOOR,
+    above_floor,
+    epilogue,
+    epilogue_gradient,
+)
 from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
 from vectorized_ops.numba.kernels.channels_last.rows import (
     CHANNELS,
@@ -48,6 +55,67 @@ def _normalise(lanes: Lanes, read: list[Value], constants: list[Value], floor: V
     for addend in read[1:]:
         result = lanes.add(result, addend)
     return [at_least(lanes, result, floor)], []
+
+
+class EpiloguePasses(NamedTuple):
+    """Kernels that write the epilogue of z, sum up the gradient, and write that of x.
+
+    Their arguments are as those of `normalise`, `gradient_sums` and `denormalise`.
+    """
+
+    normalise: Any
+    gradient_sums: Any
+    denormalise: Any
+
+
+@functools.cache
+def epilogue_passes(number: int, clipped: bool = False) -> EpiloguePasses:
+    """Return the passes with the epilogue of this number.
+
+    The scalar is the floor, or the slope of a rectifier without ceiling, or if it is `clipped` the
+    ceiling of one whose slope is 0.
+    """
+    if number == FLOOR:
+        return EpiloguePasses(normalise, gradient_sums, denormalise)
+
+    def limits(scalar: Value) -> tuple[Value, Value]:
+        return (scalar.type(0.0), scalar) if clipped else (scalar, scalar.type(math.inf))
+
+    def through(lanes: Lanes, scalar: Value) -> arithmetic.Through:
+        low, high = limits(lanes.first(scalar))
+        return lambda value, arriving: epilogue_gradient(lanes, number, value, arriving, low, high)
+
+    def written(lanes: Lanes, read: list[Value], constants: list[Value], scalar: Value) -> Results:
+        value = arithmetic.normalised(lanes, read[0], constants)
+        return [epilogue(lanes, number, value, *limits(lanes.first(scalar)))], []
+
+    def summed(lanes: Lanes, read: list[Value], constants: list[Value], scalar: Value) -> Results:
+        values, arriving = read
+        passed = arithmetic.gradient(lanes, values, arriving, constants, through(lanes, scalar))
+        return [], arithmetic.gradient_sums(*passed)
+
+    def back(lanes: Lanes, read: list[Value], constants: list[Value], scalar: Value) -> Results:
+        values, arriving = read
+        passed = through(lanes, scalar)
+        return [arithmetic.values_gradient(lanes, values, arriving, constants, passed)], []
+
+    written_pass = pass_over_rows(written, writes=1, reads=1, constants=arithmetic.FORWARD)
+    summed_pass = pass_over_rows(summed, writes=0, reads=2, constants=arithmetic.FORWARD, sums=2)
+    back_pass = pass_over_rows(back, writes=1, reads=2, constants=arithmetic.BACKWARD)
+
+    @kernel
+    def write(arguments: Any) -> None:
+        written_pass(arguments)
+
+    @kernel
+    def sum_up(arguments: Any) -> None:
+        summed_pass(arguments)
+
+    @kernel
+    def go_back(arguments: Any) -> None:
+        back_pass(arguments)
+
+    return EpiloguePasses(write, sum_up, go_back)
 
 
 def _above(lanes: Lanes, floor: Value) -> arithmetic.Through:
