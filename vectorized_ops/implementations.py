@@ -58,6 +58,8 @@ class Operations:
     dropout = _Part("dropout", "Dropout")
     add = _Part("addition", "add")
     softmax_cross_entropy = _Part("loss", "softmax_cross_entropy")
+    sigmoid_cross_entropy = _Part("loss", "sigmoid_cross_entropy")
+    mean_squared_error = _Part("loss", "mean_squared_error")
     chosen = _Part("compiling.autotuning", "chosen")
     prepare = _Part("compiling.recording", "prepare")
 

@@ -15,7 +15,12 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))  # modules beside tests are not importable otherwise
 
-from contracts.classifier import check_dense, check_infinities_in_loss, check_loss
+from contracts.classifier import (
+    check_dense,
+    check_infinities_in_loss,
+    check_loss,
+    check_other_losses,
+)
 from contracts.convolution import check_convolution
 from contracts.memory import Memory
 from contracts.normalisation import (
@@ -149,6 +154,11 @@ def addition_contract() -> Contract:
 @pytest.fixture(scope="session")
 def loss_contract() -> Contract:
     return check_loss
+
+
+@pytest.fixture(scope="session")
+def other_losses_contract() -> Contract:
+    return check_other_losses
 
 
 @pytest.fixture(scope="session")
