@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from knltrain.interchange.caffe.losses import accuracy, softmax, softmax_loss
+from knltrain.interchange.caffe.losses import (
+    accuracy,
+    euclidean_loss,
+    sigmoid_loss,
+    softmax,
+    softmax_loss,
+)
 from knltrain.interchange.caffe.net_layer import NetLayer
 from knltrain.interchange.caffe.normalisation import batch_norm, lrn, scale
 from knltrain.interchange.caffe.refused import REFUSED
@@ -124,6 +130,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Convolution": convolution,
     "Dropout": _dropout,
     "Eltwise": _eltwise,
+    "EuclideanLoss": euclidean_loss,
     "Flatten": _flatten,
     "InnerProduct": inner_product,
     "LRN": lrn,
@@ -132,6 +139,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "ReLU": _relu,
     "Scale": scale,
     "Sigmoid": _activation("sigmoid", "sigmoid_param"),
+    "SigmoidCrossEntropyLoss": sigmoid_loss,
     "Silence": _silence,
     "Softmax": softmax,
     "SoftmaxWithLoss": softmax_loss,

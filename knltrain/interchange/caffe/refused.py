@@ -16,7 +16,7 @@ def _refusal(way_out: str) -> Converter:
 
 
 _OTHER_ACTIVATION: Final = "expected ReLU, which may have a negative_slope, Sigmoid or TanH"
-_OTHER_LOSS: Final = "expected SoftmaxWithLoss"
+_OTHER_LOSS: Final = "expected SoftmaxWithLoss, SigmoidCrossEntropyLoss or EuclideanLoss"
 _OTHER_FORM: Final = (
     "expected a net without it; write it as a network of knltrain (docs/networks.md)"
 )
@@ -29,11 +29,9 @@ REFUSED: Final[dict[str, Converter]] = {
     **dict.fromkeys(
         (
             "ContrastiveLoss",
-            "EuclideanLoss",
             "HingeLoss",
             "InfogainLoss",
             "MultinomialLogisticLoss",
-            "SigmoidCrossEntropyLoss",
             "SmoothL1Loss",
         ),
         _refusal(_OTHER_LOSS),

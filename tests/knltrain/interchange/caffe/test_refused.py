@@ -14,7 +14,7 @@ from .prototxts import layer, layers
     [
         ("Deconvolution", "expected a net without it"),
         ("ELU", "expected ReLU, which may have a negative_slope, Sigmoid or TanH"),
-        ("EuclideanLoss", "expected SoftmaxWithLoss"),
+        ("HingeLoss", "expected SoftmaxWithLoss, SigmoidCrossEntropyLoss or EuclideanLoss"),
     ],
 )
 def test_type_is_refused_with_what_is_expected(kind: str, way_out: str) -> None:
