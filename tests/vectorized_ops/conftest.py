@@ -29,6 +29,7 @@ from contracts.normalisation import (
     check_normalisation_backward,
     check_normalisation_of_any_values,
     check_statistics,
+    check_within_channel,
 )
 from contracts.pooling import (
     check_average_pooling,
@@ -44,6 +45,8 @@ from contracts.values import (
     check_channel_product,
     check_dropout,
     check_flattening,
+    check_padding,
+    check_parametric_rectifier,
     check_rectifier,
     check_relu,
 )
@@ -164,3 +167,18 @@ def other_losses_contract() -> Contract:
 @pytest.fixture(scope="session")
 def infinities_in_loss_contract() -> Contract:
     return check_infinities_in_loss
+
+
+@pytest.fixture(scope="session")
+def parametric_rectifier_contract() -> Contract:
+    return check_parametric_rectifier
+
+
+@pytest.fixture(scope="session")
+def padding_contract() -> Contract:
+    return check_padding
+
+
+@pytest.fixture(scope="session")
+def within_channel_contract() -> Contract:
+    return check_within_channel

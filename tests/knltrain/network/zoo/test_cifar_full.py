@@ -1,0 +1,57 @@
+"""Caffe's full network, number for number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knltrain.interchange.weights import load_weights
+from knltrain.network.layers import WithinChannelNormalisation
+from knltrain.network.parameters import ParameterVector
+from knltrain.network.zoo.cifar_full import cifar_full
+
+NETWORK = cifar_full()
+TRAINED = Path(__file__).parents[5] / "shared/data/caffe/cifar10_full_iter_70000.caffemodel"
+
+
+def test_parameters_are_those_of_cifar10_full() -> None:
+    """89,578: 2,432 + 25,632 + 51,264 + 10,250, from Caffe's prototxt."""
+    sizes = dict.fromkeys(("conv1", "conv2", "conv3", "ip1"), 0)
+    for spec in NETWORK.parameters:
+        sizes[spec.layer] += spec.size
+    assert list(sizes.values()) == [2_432, 25_632, 51_264, 10_250]
+    assert NETWORK.parameter_count == 89_578
+
+
+def test_one_image_costs_12_million_multiply_adds() -> None:
+    """2,457,600 + 6,553,600 + 3,276,800 + 10,240, by hand."""
+    assert NETWORK.flops_per_image == 2 * 12_298_240
+
+
+def test_responses_are_normalised_behind_the_first_two_blocks() -> None:
+    norms = [each for each in NETWORK.layers if isinstance(each, WithinChannelNormalisation)]
+    assert [(each.size, each.alpha, each.beta) for each in norms] == [(3, 5e-5, 0.75)] * 2
+    assert [NETWORK.shape_of(each.name) for each in norms] == [(16, 16, 32), (8, 8, 32)]
+
+
+def test_fillers_and_multipliers_are_caffe_s() -> None:
+    weights = [spec for spec in NETWORK.parameters if spec.role == "weights"]
+    biases = [spec for spec in NETWORK.parameters if spec.role == "bias"]
+    assert [spec.initial.size for spec in weights] == [0.0001, 0.01, 0.01, 0.01]
+    assert [spec.decay_multiplier for spec in weights] == [1, 1, 1, 250]
+    assert [spec.learning_rate_multiplier for spec in biases] == [2, 2, 1, 2]
+    assert [spec.decay_multiplier for spec in biases] == [1, 1, 1, 0]
+
+
+def test_weights_that_caffe_has_trained_fit() -> None:
+    if not TRAINED.exists():
+        pytest.skip(f"{TRAINED} is not there")
+    parameters = ParameterVector(NETWORK)
+    load_weights(parameters, TRAINED)
+    assert all(np.abs(view).max() > 0 for view in parameters.views.values())
+
+
+def test_number_of_classes_is_that_of_the_last_layer() -> None:
+    assert cifar_full(classes=100).output_shape == (100,)
