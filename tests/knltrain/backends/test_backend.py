@@ -28,6 +28,7 @@ from knltrain.network.layers import (
     Dense,
     Dropout,
     LocalResponseNormalisation,
+    WithinChannelNormalisation,
 )
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -39,7 +40,10 @@ BACKENDS: dict[str, Callable[[Network, int], Backend]] = {
     "onednn": lambda network, images: direct(network, images, "onednn"),
 }
 
-APART = {"torch": (Dropout,), "onednn": (Dropout, LocalResponseNormalisation)}
+APART = {
+    "torch": (Dropout,),
+    "onednn": (Dropout, LocalResponseNormalisation, WithinChannelNormalisation),
+}
 """Layers that a backend does not take, or whose random numbers are its own."""
 
 FOUR = Network("four", (4, 4, 1), (Convolution("conv", 8, 3, padding=1), Dense("out", 4)))

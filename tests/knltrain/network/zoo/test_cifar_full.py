@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
 from knltrain.interchange.weights import load_weights
 from knltrain.network.layers import WithinChannelNormalisation
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.cifar_full import cifar_full
 
+from ...interchange.caffe.caffe_files import real
+
 NETWORK = cifar_full()
-TRAINED = Path(__file__).parents[5] / "shared/data/caffe/cifar10_full_iter_70000.caffemodel"
 
 
 def test_parameters_are_those_of_cifar10_full() -> None:
@@ -46,10 +44,8 @@ def test_fillers_and_multipliers_are_caffe_s() -> None:
 
 
 def test_weights_that_caffe_has_trained_fit() -> None:
-    if not TRAINED.exists():
-        pytest.skip(f"{TRAINED} is not there")
     parameters = ParameterVector(NETWORK)
-    load_weights(parameters, TRAINED)
+    load_weights(parameters, real("cifar10_full_iter_70000.caffemodel"))
     assert all(np.abs(view).max() > 0 for view in parameters.views.values())
 
 
