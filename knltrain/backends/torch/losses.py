@@ -5,7 +5,12 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from knltrain.backends.loss import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy
+from knltrain.backends.loss import (
+    Loss,
+    MeanSquaredError,
+    SigmoidCrossEntropy,
+    SoftmaxCrossEntropy,
+)
 
 __all__ = ["mean_loss", "sum_of_losses"]
 
@@ -20,6 +25,7 @@ def mean_loss(loss: Loss, outputs: torch.Tensor, labels: torch.Tensor) -> torch.
     targets = _targets(outputs, labels)
     if isinstance(loss, SigmoidCrossEntropy):
         return functional.binary_cross_entropy_with_logits(outputs, targets)
+    assert isinstance(loss, MeanSquaredError)
     return functional.mse_loss(outputs, targets)
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
+import io
+import tarfile
 
+import numpy as np
+import pytest
+from PIL import Image
+
+from knltrain.backends.cpu import CpuBackend
+from knltrain.data.dataset import Batch
 from knltrain.interchange.weights import load_weights
 from knltrain.network.layers import WithinChannelNormalisation
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.cifar_full import cifar_full
 
-from ...interchange.caffe.caffe_files import real
+from ...interchange.caffe.caffe_files import REAL, real
 
 NETWORK = cifar_full()
 
@@ -47,6 +54,34 @@ def test_weights_that_caffe_has_trained_fit() -> None:
     parameters = ParameterVector(NETWORK)
     load_weights(parameters, real("cifar10_full_iter_70000.caffemodel"))
     assert all(np.abs(view).max() > 0 for view in parameters.views.values())
+
+
+def _shard(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures (N,32,32,3) and classes of a tar of CIFAR-10 as JPEGs."""
+    path = REAL.parent / "cifar10-jpeg" / name
+    if not path.exists():
+        pytest.skip(f"there is no {path}")
+    with tarfile.open(path) as tar:
+        files = {each.name: tar.extractfile(each).read() for each in tar if each.isfile()}
+    keys = [name.removesuffix(".jpg") for name in sorted(files) if name.endswith(".jpg")]
+    pictures = [np.asarray(Image.open(io.BytesIO(files[f"{key}.jpg"]))) for key in keys]
+    return np.stack(pictures), np.array([int(files[f"{key}.cls"]) for key in keys])
+
+
+@pytest.mark.slow
+def test_network_that_caffe_has_trained_is_as_right_as_there() -> None:
+    """7,885 of the test half with the mean picture of all training shards; here of one."""
+    parameters = ParameterVector(NETWORK)
+    load_weights(parameters, real("cifar10_full_iter_70000.caffemodel"))
+    mean = _shard("train-000000.tar")[0].mean(axis=0, dtype=np.float64).astype(np.float32)
+    pictures, labels = _shard("test-000000.tar")
+    backend, right = CpuBackend(NETWORK, 500, 1, "numba", winograd=False), 0
+    for begin in range(0, 10_000, 500):
+        part = slice(begin, begin + 500)
+        images = pictures[part].astype(np.float32) - mean
+        right += backend.evaluate(Batch(images, labels[part]), parameters.packed)[1]
+    backend.close()
+    assert abs(right - 7_885) <= 15
 
 
 def test_number_of_classes_is_that_of_the_last_layer() -> None:

@@ -13,44 +13,51 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.raw_arrays import stack_vector
 from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.elementwise.product_tiles import pixel_products_tile
 
 CHUNK = 16
 """Images are multiples of it, so that it divides a pixel."""
+
+_VECTORS = CHUNK // LANES
 
 SCRATCH = 3
 """Maps of a chunk that a thread keeps."""
 
 
 @kernel
-def _window_sums(values: Any, height: int, width: int, side: int, lines: Any, out: Any) -> None:
-    """Write sums over windows of maps (H, W, CHUNK), by way of those along lines."""
-    around = side // 2
+def _window_sums(
+    left: Any,
+    left_distance: int,
+    right: Any,
+    right_distance: int,
+    height: int,
+    width: int,
+    side: int,
+    lines: Any,
+    ones: Any,
+    out: Any,
+) -> None:
+    """Write sums over windows of left * right, by way of those along lines."""
+    around, row = side // 2, width * CHUNK
     for y in range(height):
         for x in range(width):
-            place = (y * width + x) * CHUNK
-            lines[place : place + CHUNK] = np.float32(0.0)
-            for near in range(max(x - around, 0), min(x + around + 1, width)):
-                source = (y * width + near) * CHUNK
-                for i in range(CHUNK):
-                    lines[place + i] += values[source + i]
+            first, last = max(x - around, 0), min(x + around + 1, width)
+            place, near = (y * width + x) * CHUNK, y * width + first
+            pixel_products_tile(
+                lines, place, lines, place, left, near * left_distance, left_distance, right,
+                near * right_distance, right_distance, last - first, _VECTORS, False, False, False,
+            )  # fmt: skip
     for y in range(height):
         first, last = max(y - around, 0), min(y + around + 1, height)
         for x in range(width):
             place = (y * width + x) * CHUNK
-            out[place : place + CHUNK] = np.float32(0.0)
-            for near in range(first, last):
-                source = (near * width + x) * CHUNK
-                for i in range(CHUNK):
-                    out[place + i] += lines[source + i]
-
-
-@kernel
-def _squares(values: Any, first: int, distance: int, pixels: int, out: Any) -> None:
-    for pixel in range(pixels):
-        for i in range(CHUNK):
-            value = values[first + pixel * distance + i]
-            out[pixel * CHUNK + i] = value * value
+            pixel_products_tile(
+                out, place, out, place, lines, (first * width + x) * CHUNK, row, ones, 0, 0,
+                last - first, _VECTORS, False, False, False,
+            )  # fmt: skip
 
 
 @kernel
@@ -68,6 +75,31 @@ def _powers(sums: Any, factor: Any, beta: Any, size: int, scales: Any) -> None:
         scale = one + factor * sums[i]
         scales[i] = scale
         sums[i] = scale**-beta
+
+
+@kernel
+def _scale(values: Any, powers: Any, out: Any) -> None:
+    for i in range(CHUNK):
+        out[i] = values[i] * powers[i]
+
+
+@kernel
+def _respond(values: Any, gradient: Any, powers: Any, scales: Any) -> None:
+    """Write g * s^-beta in place of the power, and g * x * s^(-beta - 1) in place of s."""
+    for i in range(CHUNK):
+        powers[i] *= gradient[i]
+        scales[i] = powers[i] * values[i] / scales[i]
+
+
+@kernel
+def _deliver(
+    values: Any, direct: Any, sums: Any, slope: Any, out: Any, mask: Any, add: bool, masked: bool
+) -> None:
+    zero = np.float32(0.0)
+    for i in range(CHUNK):
+        result = direct[i] - slope * values[i] * sums[i]
+        result += out[i] if add else zero
+        out[i] = zero if masked and mask[i] <= zero else result
 
 
 @parallel_kernel
@@ -90,16 +122,17 @@ def forward(
     size = pixels * CHUNK
     for thread in numba.prange(threads):
         own = scratch[thread * SCRATCH * size : (thread + 1) * SCRATCH * size]
-        squares, lines, sums = own[:size], own[size : 2 * size], own[2 * size :]
+        lines, sums = own[:size], own[size : 2 * size]
+        ones = stack_vector(CHUNK, np.float32)
+        ones[:] = np.float32(1.0)
         for chunk in range(part(chunks, thread, threads), part(chunks, thread + 1, threads)):
             first = chunk * CHUNK
-            _squares(values, first, distance, pixels, squares)
-            _window_sums(squares, height, width, side, lines, sums)
+            begin = values[first:]
+            _window_sums(begin, distance, begin, distance, height, width, side, lines, ones, sums)
             _powers(sums, factor, beta, size, lines)
             for pixel in range(pixels):
                 source, target = first + pixel * distance, first + pixel * out_distance
-                for i in range(CHUNK):
-                    out[target + i] = values[source + i] * sums[pixel * CHUNK + i]
+                _scale(values[source:], sums[pixel * CHUNK :], out[target:])
 
 
 @parallel_kernel
@@ -125,30 +158,26 @@ def backward(
 ) -> None:
     """Deliver g * s^-beta - 2*beta*factor * x * sum over the window of g * x * s^(-beta - 1)."""
     pixels, chunks = height * width, block // CHUNK
-    size, slope, zero = pixels * CHUNK, np.float32(2.0) * beta * factor, np.float32(0.0)
+    size, slope = pixels * CHUNK, np.float32(2.0) * beta * factor
     for thread in numba.prange(threads):
         own = scratch[thread * SCRATCH * size : (thread + 1) * SCRATCH * size]
         spread, lines, powers = own[:size], own[size : 2 * size], own[2 * size :]
+        ones = stack_vector(CHUNK, np.float32)
+        ones[:] = np.float32(1.0)
         for chunk in range(part(chunks, thread, threads), part(chunks, thread + 1, threads)):
             first = chunk * CHUNK
-            _squares(values, first, distance, pixels, spread)
-            _window_sums(spread, height, width, side, lines, powers)
+            begin = values[first:]
+            _window_sums(begin, distance, begin, distance, height, width, side, lines, ones, powers)
             _powers(powers, factor, beta, size, spread)
             for pixel in range(pixels):
                 source, above = first + pixel * distance, first + pixel * gradient_distance
-                for i in range(CHUNK):
-                    place = pixel * CHUNK + i
-                    power = gradient[above + i] * powers[place]
-                    powers[place] = power
-                    spread[place] = power * values[source + i] / spread[place]
-            _window_sums(spread, height, width, side, lines, spread)
+                place = pixel * CHUNK
+                _respond(values[source:], gradient[above:], powers[place:], spread[place:])
+            _window_sums(spread, CHUNK, ones, 0, height, width, side, lines, ones, spread)
             for pixel in range(pixels):
                 source, target = first + pixel * distance, first + pixel * out_distance
-                for i in range(CHUNK):
-                    place = pixel * CHUNK + i
-                    result = powers[place] - slope * values[source + i] * spread[place]
-                    if add:
-                        result += out[target + i]
-                    if masked and mask[first + pixel * mask_distance + i] <= zero:
-                        result = zero
-                    out[target + i] = result
+                place, cut = pixel * CHUNK, first + pixel * mask_distance
+                _deliver(
+                    values[source:], powers[place:], spread[place:], slope, out[target:],
+                    mask[cut:], add, masked,
+                )  # fmt: skip
