@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from knltrain.assembly import build_dataset
 from knltrain.assembly.losses import (
     check_labels,
     loss_of,
@@ -103,3 +104,19 @@ def test_runs_take_images_of_several_classes(config, run, tmp_path, backend):
     )
     parameters, *_ = run(chosen, tmp_path)
     assert np.isfinite(parameters).all()
+
+
+def test_runs_balance_the_classes_of_their_training_images(config, run, tmp_path):
+    def weighted(weights):
+        chosen = config(loss__class_weights=weights)
+        data = chosen.data.model_copy(update={"train_images": 150})
+        return chosen.model_copy(update={"data": data})
+
+    balanced = weighted("balanced")
+    known = with_balanced_weights(balanced, build_dataset(balanced)).loss.class_weights
+    runs = {
+        name: run(weighted(weights), tmp_path / name)[0]
+        for name, weights in {"balanced": "balanced", "known": list(known), "none": None}.items()
+    }
+    np.testing.assert_array_equal(runs["balanced"], runs["known"])
+    assert np.abs(runs["balanced"] - runs["none"]).max() > 0

@@ -20,7 +20,7 @@ def test_what_is_not_finite_is_carried_on(
     infinities_in_loss_contract("onednn")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_other_losses_follow_the_reference(
     data: st.DataObject, other_losses_contract: Callable[..., None]
