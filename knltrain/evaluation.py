@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.backends.backend import Backend
+from knltrain.backends.loss import classes_of, told_right
 from knltrain.data.dataset import Batch, LabelArray, LabelledImages
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.transports.team import Team
@@ -24,6 +25,9 @@ NEAREST: Final = 5
 @dataclass(frozen=True, slots=True)
 class ClassCounts:
     """Test images by their class: all, and those whose class was found.
+
+    Where an image may have several classes, all images count for each: those for which it was told
+    right whether the class is there.
 
     `near` counts images whose class is among the five largest logits; None with no more classes.
     `confusion[c][k]` counts images of class c for which k was found; None with many classes.
@@ -61,19 +65,31 @@ class Evaluator:
     """Evaluates models on test images shared out over the workers.
 
     Worker r takes the images r, r + workers, r + 2 workers, ... in chunks of at most `batch`
-    images, which the backend must have been compiled for.
+    images, which the backend must have been compiled for. `several` tells that labels are targets
+    of images that may have several classes, or none.
     """
 
     def __init__(
-        self, images: LabelledImages, backend: Backend, team: Team, batch: int, classes: int
+        self,
+        images: LabelledImages,
+        backend: Backend,
+        team: Team,
+        batch: int,
+        classes: int,
+        several: bool = False,
     ) -> None:
         mine = slice(team.rank, None, team.workers)
         self._images = images.images_nhwc[mine]
         self._labels = images.labels[mine]
-        self._of_class = tuple(np.bincount(images.labels, minlength=classes).tolist())
+        self._several = several
+        self._of_class = (
+            (len(images),) * classes
+            if several
+            else tuple(np.bincount(classes_of(images.labels), minlength=classes).tolist())
+        )
         self._backend = backend
         self._team = team
-        self._chunk = Batch.allocate(batch, images.image_shape)
+        self._chunk = Batch.allocate(batch, images.image_shape, images.label_shape)
 
     def evaluate(self, parameters: FloatArray, step: int, by_class: bool = False) -> Evaluation:
         """Evaluate the model after `step` steps, (n,) float32; every worker gets the same answer.
@@ -85,7 +101,9 @@ class Evaluator:
         Raises `NonFiniteLoss` in every worker when the loss over all images is not finite.
         """
         correct, loss_sum = 0, 0.0
-        counting = _Counting(len(self._chunk.labels), len(self._of_class)) if by_class else None
+        counting = None
+        if by_class:
+            counting = _Counting(len(self._chunk.labels), len(self._of_class), self._several)
         for start in range(0, len(self._labels), len(self._chunk.labels)):
             self._team.check()
             batch = self._load(start)
@@ -105,7 +123,7 @@ class Evaluator:
         """The counts of all workers; whole numbers, which float64 adds up exactly."""
         near, *counts = map(int, self._team.all_sum(counting.counts))
         classes = len(self._of_class)
-        known = near if classes > NEAREST else None
+        known = near if classes > NEAREST and not self._several else None
         if len(counts) == classes:
             return ClassCounts(self._of_class, tuple(counts), known, None)
         rows = tuple(tuple(counts[c * classes : (c + 1) * classes]) for c in range(classes))
@@ -132,14 +150,18 @@ class Evaluator:
 class _Counting:
     """One worker's counts while it evaluates: near images, then the confusion or right images."""
 
-    def __init__(self, batch: int, classes: int) -> None:
+    def __init__(self, batch: int, classes: int, several: bool) -> None:
         self.logits = np.zeros((batch, classes), np.float32)
-        self._is_confusion = classes <= MOST_CONFUSED
+        self._several, self._is_confusion = several, classes <= MOST_CONFUSED and not several
         size = classes * classes if self._is_confusion else classes
         self.counts: npt.NDArray[np.float64] = np.zeros(1 + size, np.float64)
 
     def take(self, logits: FloatArray, labels: LabelArray) -> None:
-        """Count images with logits (n, classes) and labels (n,); of equal logits the first wins."""
+        """Count images with logits (n, classes) and labels; of equal logits the first wins."""
+        if self._several:
+            self.counts[1:] += told_right(logits, labels).sum(axis=0)
+            return
+        labels = classes_of(labels)
         rows, classes = np.arange(len(labels)), logits.shape[1]
         own = logits[rows, labels][:, None]
         before = (logits > own) | ((logits == own) & (np.arange(classes) < labels[:, None]))

@@ -48,5 +48,6 @@ def test_all_that_can_be_added_is_told() -> None:
         "A data set",
         "A backend",
         "An optimizer",
+        "A loss",
         "An operation",
     ]

@@ -31,9 +31,9 @@ class Operations:
     """One implementation of every operation; `vectorized_ops.reference` defines each.
 
     An attribute is None where the implementation lacks it: `pooled_convolution` without fused
-    convolution and pooling, `local_response_normalisation` and `dropout` where no library has them,
-    `chosen` without autotuning, `prepare` without compilation. Modules are imported when a part of
-    them is first asked for.
+    convolution and pooling, `local_response_normalisation`, `within_channel_normalisation` and
+    `dropout` where no library has them, `chosen` without autotuning, `prepare` without compilation.
+    Modules are imported when a part of them is first asked for.
     """
 
     use_threads = _Part("arrays", "use_threads")
@@ -54,10 +54,15 @@ class Operations:
     rectifier = _Part("rectifier", "Rectifier")
     activation = _Part("activation", "Activation")
     affine = _Part("affine", "Affine")
+    parametric_rectifier = _Part("parametric_rectifier", "ParametricRectifier")
+    padding = _Part("padding", "Padding")
+    within_channel_normalisation = _Part("within_channel", "WithinChannelNormalisation")
     channel_product = _Part("product", "ChannelProduct")
     dropout = _Part("dropout", "Dropout")
     add = _Part("addition", "add")
     softmax_cross_entropy = _Part("loss", "softmax_cross_entropy")
+    sigmoid_cross_entropy = _Part("loss", "sigmoid_cross_entropy")
+    mean_squared_error = _Part("loss", "mean_squared_error")
     chosen = _Part("compiling.autotuning", "chosen")
     prepare = _Part("compiling.recording", "prepare")
 

@@ -12,12 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, final
 
+from knltrain.assembly.losses import loss_of
 from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
-    from knltrain.backends.loss import SoftmaxCrossEntropy
     from knltrain.backends.torch.execution import Execution
     from knltrain.cluster.worker import MeetingPoint
     from knltrain.communication.internode.collective import NodeCollective
@@ -161,6 +161,13 @@ def synthetic(config: DataConfig) -> Dataset:
     return load_synthetic(config.train_images, config.test_images)
 
 
+def synthetic_labels(config: DataConfig) -> Dataset:
+    """Such images with several classes each, or none."""
+    from knltrain.data.synthetic_labels import load_synthetic_labels
+
+    return load_synthetic_labels(config.train_images, config.test_images)
+
+
 def digits_extent(_config: DataConfig) -> Extent:
     """How many digits there are."""
     from knltrain.data.digits import EXTENT
@@ -189,6 +196,13 @@ def synthetic_extent(_config: DataConfig) -> Extent:
     return EXTENT
 
 
+def synthetic_labels_extent(_config: DataConfig) -> Extent:
+    """How many images with several classes can be drawn."""
+    from knltrain.data.synthetic_labels import EXTENT
+
+    return EXTENT
+
+
 def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
     """The kernels of `backend.implementation` on a static plan."""
     from knltrain.backends.cpu import CpuBackend
@@ -205,7 +219,7 @@ def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -
         chosen.implementation,
         chosen.winograd,
         chosen.micro_batch,
-        loss_of(config),
+        loss_of(config, network),
     )
 
 
@@ -214,14 +228,7 @@ def torch_backend(config: RunConfig, network: Network, batch: int, threads: int)
     from knltrain.backends.torch.backend import TorchBackend
 
     execution = ENGINES[config.backend.engine](network)
-    return TorchBackend(network, batch, threads, execution, loss_of(config))
-
-
-def loss_of(config: RunConfig) -> SoftmaxCrossEntropy:
-    """The loss of `[loss]`."""
-    from knltrain.backends.loss import SoftmaxCrossEntropy
-
-    return SoftmaxCrossEntropy(config.loss.label_smoothing)
+    return TorchBackend(network, batch, threads, execution, loss_of(config, network))
 
 
 def eager_execution(network: Network) -> Execution:

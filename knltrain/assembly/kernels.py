@@ -20,7 +20,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from knltrain.assembly.names import build_backend, build_network, build_optimizer
+from knltrain.assembly.names import (
+    build_backend,
+    build_network,
+    build_optimizer,
+    label_shape_of,
+)
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
@@ -155,7 +160,8 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
     with main_thread_mask_kept(), recording() as recorder:  # the forks need all of these cpus
         try:
             network = build_network(config)
-            take_step(config, network, Batch.allocate(images, network.input_shape), threads)
+            batch = Batch.allocate(images, network.input_shape, label_shape_of(config))
+            take_step(config, network, batch, threads)
             if _method_alone(config) is not None:
                 from knltrain.assembly.rehearsal import exchange_once
 

@@ -33,6 +33,7 @@ DATASETS: dict[str, DataSource] = {
     "mnist": DataSource(factories.mnist_extent, factories.mnist, in_root=True),
     "mnist-t10k": DataSource(factories.mnist_t10k_extent, factories.mnist_t10k, in_root=True),
     "synthetic": DataSource(factories.synthetic_extent, factories.synthetic),
+    "synthetic-labels": DataSource(factories.synthetic_labels_extent, factories.synthetic_labels),
 }
 BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "cpu": factories.cpu_backend,
@@ -130,6 +131,11 @@ def image_shape_of(config: RunConfig) -> tuple[int, int, int]:
     chosen = config.data
     extent = _pick("data.name", chosen.name, DATASETS).extent(chosen)
     return extent.shape_with(chosen.side_pixels)
+
+
+def label_shape_of(config: RunConfig) -> tuple[int, ...]:
+    """Shape of a label of `[data]`, which is not read: () of a class, (classes,) of targets."""
+    return _pick("data.name", config.data.name, DATASETS).extent(config.data).label_shape
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:

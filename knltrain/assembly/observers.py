@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from knltrain.assembly.losses import tells_each_class
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def evaluates(
     period = config.evaluation.period(batches.steps_per_epoch)
     # The backend is compiled for a worker's share of the training batch, and takes no more.
     images = batches.images_per_worker
-    evaluator = Evaluator(dataset.test, backend, team, images, dataset.classes)
+    several = tells_each_class(config, dataset.test.labels)
+    evaluator = Evaluator(dataset.test, backend, team, images, dataset.classes, several)
     return EvaluationObserver(evaluator, DueSteps(period, total_steps))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from affinity import Need
+from knltrain.assembly.losses import check_labels
 from knltrain.assembly.names import DATASETS, build_dataset, build_network, plain_method
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -48,6 +49,7 @@ def check_run(config: RunConfig) -> RunSize:
     network, workers = build_network(config), config.total_workers
     dataset = build_dataset(config, copies=int(config.workers))
     check_fit(network, dataset)
+    check_labels(config, network, dataset)
     method = plain_method(config, workers)
     chosen = config.train
     batches = ShardedBatches(

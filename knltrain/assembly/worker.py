@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from affinity import arena
 from knltrain.assembly.kernels import compile_kernels
+from knltrain.assembly.losses import check_labels, with_balanced_weights
 from knltrain.assembly.names import (
     build_backend,
     build_dataset,
@@ -71,6 +72,7 @@ def build_worker(
     clocks = Clocks.over(team.clocks)
     task = _task(config, team, clocks)
     network, batches = task.identity.network, task.batches
+    config = with_balanced_weights(config, task.dataset)
     optimizer = build_optimizer(config, network)
     strategy = _strategy(config, team, task, optimizer)
     if isinstance(optimizer, LayerwiseOptimizer):
@@ -115,6 +117,7 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
     with arena("data"), clocks.reading:
         dataset = build_dataset(config)
         check_fit(network, dataset)
+        check_labels(config, network, dataset)
         batch, shift = config.train.batch, config.data.shift_pixels
         batches = ShardedBatches(
             dataset.train, batch, team.rank, workers, config.seed, shift, config.train.iter_size

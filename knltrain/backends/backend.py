@@ -39,7 +39,7 @@ class Backend(ABC):
         gradient: FloatArray,
         ready: Ready = nobody_waits,
     ) -> float:
-        """Mean loss over the batch, by default softmax cross-entropy; see `SoftmaxCrossEntropy`.
+        """Mean loss over the batch, by default softmax cross-entropy; see `knltrain.backends.loss`.
 
         The gradient overwrites `gradient`. During the backward pass `ready` may be called with
         falling offsets: from each on, the gradient is complete. On return all of it is.
@@ -59,8 +59,8 @@ class Backend(ABC):
     ) -> tuple[float, int]:
         """Sum of the images' plain losses at the first output, and number of right classifications.
 
-        That is cross-entropy without smoothing. The output's weight does not count; of equal logits
-        the first one is the argmax. The logits are written into `logits`, float32 (images,
+        `Loss.plain` says what is plain, `Loss.right` what is right. The output's weight does not
+        count. The logits are written into `logits`, float32 (images,
         classes), if that is given.
         """
 

@@ -1,20 +1,175 @@
-"""The loss that training lowers."""
+"""The losses that training can lower."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from knltrain.vectors import FloatArray
+from vectorized_ops.implementations import Operations
+from vectorized_ops.layout import AnyArray
+
+__all__ = [
+    "PLAIN",
+    "Loss",
+    "MeanSquaredError",
+    "SigmoidCrossEntropy",
+    "SoftmaxCrossEntropy",
+    "classes_of",
+    "told_right",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class SoftmaxCrossEntropy:
-    """-(1 - s) log p[label] - s times the mean over classes of log p, p = softmax(logits).
+class Loss(ABC):
+    """A loss of outputs (n, classes) float32 and labels; that of a batch is a mean over its images.
 
-    s is `label_smoothing`, 0 <= s < 1 (Szegedy et al. 2016, section 7). The loss of a batch is the
-    mean over its images, summed over the outputs by their weights.
+    Labels are classes, int64 (n,), or targets, float32 (n, classes); see
+    `vectorized_ops.reference.loss`. The losses of several outputs are summed by their weights.
+    """
+
+    @property
+    @abstractmethod
+    def plain(self) -> Loss:
+        """What evaluations measure, so that they can be compared: without what helps training."""
+
+    @abstractmethod
+    def compute(
+        self,
+        operations: Operations,
+        outputs: AnyArray,
+        labels: AnyArray,
+        gradient: AnyArray,
+        weight: float,
+    ) -> float:
+        """Return the mean loss times the number of images, and write the mean's gradient.
+
+        Both are multiplied by `weight`.
+        """
+
+    def mass(self, labels: AnyArray) -> float:
+        """What the images of `labels` count together in a mean: their number."""
+        return len(labels)
+
+    def right(self, outputs: AnyArray, labels: AnyArray) -> int:
+        """How many images are told right.
+
+        That is those whose largest output is that of their class, or of their largest target; of
+        equal ones the first counts.
+        """
+        return int(np.count_nonzero(outputs.argmax(axis=1) == classes_of(labels)))
+
+
+@dataclass(frozen=True)
+class SoftmaxCrossEntropy(Loss):
+    """Sum over classes of -w ((1 - s) t + s / classes) log p, p = softmax(outputs).
+
+    s is `label_smoothing`, 0 <= s < 1 (Szegedy et al. 2016, section 7), and t 1 for an image's
+    class, or its target. w are `class_weights` above 0: images count by the weights of their
+    classes in the mean, as PyTorch's do.
     """
 
     label_smoothing: float = 0.0
+    class_weights: tuple[float, ...] | None = None
+
+    @property
+    def plain(self) -> Loss:
+        """Without smoothing and weights."""
+        return PLAIN
+
+    def compute(
+        self,
+        operations: Operations,
+        outputs: AnyArray,
+        labels: AnyArray,
+        gradient: AnyArray,
+        weight: float,
+    ) -> float:
+        """See `Loss.compute`."""
+        more: dict[str, Any] = {} if self.weights is None else {"class_weights": self.weights}
+        found: float = operations.softmax_cross_entropy(
+            outputs, labels, gradient, smoothing=self.label_smoothing, weight=weight, **more
+        )
+        return found
+
+    @cached_property
+    def weights(self) -> FloatArray | None:
+        """The weights as float32 (classes,)."""
+        return None if self.class_weights is None else np.array(self.class_weights, np.float32)
+
+    def mass(self, labels: AnyArray) -> float:
+        """The sum of the weights of the images' classes."""
+        if self.weights is None or labels.ndim == 2:
+            return len(labels)
+        return float(self.weights[labels].sum(dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class SigmoidCrossEntropy(Loss):
+    """Mean over classes of -t log s - (1 - t) log (1 - s), s the sigmoid of the class's output."""
+
+    @property
+    def plain(self) -> Loss:
+        """The same."""
+        return self
+
+    def compute(
+        self,
+        operations: Operations,
+        outputs: AnyArray,
+        labels: AnyArray,
+        gradient: AnyArray,
+        weight: float,
+    ) -> float:
+        """See `Loss.compute`."""
+        found: float = operations.sigmoid_cross_entropy(outputs, labels, gradient, weight=weight)
+        return found
+
+    def right(self, outputs: AnyArray, labels: AnyArray) -> int:
+        """With targets, how many images have each class told right; see `told_right`."""
+        if labels.ndim == 1:
+            return super().right(outputs, labels)
+        return int(told_right(outputs, labels).all(axis=1).sum())
+
+
+@dataclass(frozen=True)
+class MeanSquaredError(Loss):
+    """Mean over outputs of (output - t)^2."""
+
+    @property
+    def plain(self) -> Loss:
+        """The same."""
+        return self
+
+    def compute(
+        self,
+        operations: Operations,
+        outputs: AnyArray,
+        labels: AnyArray,
+        gradient: AnyArray,
+        weight: float,
+    ) -> float:
+        """See `Loss.compute`."""
+        found: float = operations.mean_squared_error(outputs, labels, gradient, weight=weight)
+        return found
+
+
+def told_right(outputs: AnyArray, targets: AnyArray) -> AnyArray:
+    """Whether each class is told right, bool (n, classes): its output is above 0 if it is there.
+
+    It is there if its target is above 0.5.
+    """
+    found: AnyArray = (outputs > 0) == (targets > 0.5)
+    return found
+
+
+def classes_of(labels: AnyArray) -> AnyArray:
+    """The class of each image, int64 (n,): of targets that of the largest, the first of equals."""
+    return labels.argmax(axis=1) if labels.ndim == 2 else labels
 
 
 PLAIN = SoftmaxCrossEntropy()
-"""Without smoothing: what evaluations measure, too, so that they can be compared."""
+"""Without smoothing and weights."""

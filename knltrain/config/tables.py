@@ -119,7 +119,9 @@ class NetworkConfig(Table):
 class DataConfig(Table):
     """[data]: what it is trained and tested on."""
 
-    name: Name = Field(description="data set: 'digits', 'mnist', 'mnist-t10k' or 'synthetic'")
+    name: Name = Field(
+        description="data set: 'digits', 'mnist', 'mnist-t10k', 'synthetic' or 'synthetic-labels'"
+    )
     root: Folder | None = Field(default=None, description="folder with the data set's files")
     train_images: Count | None = Field(
         default=None, description="use only the first N training images"
@@ -156,17 +158,41 @@ class TrainConfig(Table):
 
 
 class LossConfig(Table):
-    """[loss]: what training lowers, softmax cross-entropy."""
+    """[loss]: what training lowers."""
+
+    kind: Literal["softmax_cross_entropy", "sigmoid_cross_entropy", "mean_squared_error"] = Field(
+        default="softmax_cross_entropy",
+        description="softmax_cross_entropy: one class per image, or shares; sigmoid_cross_entropy:"
+        " each class by itself; mean_squared_error: of the outputs",
+    )
 
     label_smoothing: Fraction = Field(
         default=0.0,
         description="share of each label that is spread evenly over all classes (ε); evaluations"
         " measure without",
     )
+    class_weights: (
+        Literal["balanced"] | Annotated[tuple[Positive, ...], Field(strict=False)] | None
+    ) = Field(
+        default=None,
+        description="how much an image of each class counts; balanced: so that all classes count"
+        " alike; evaluations measure without",
+    )
     auxiliary_weights: Annotated[tuple[Positive, ...], Field(strict=False)] | None = Field(
         default=None,
         description="weights of the losses of the network's auxiliary outputs; left out: its own",
     )
+
+    @model_validator(mode="after")
+    def _is_of_softmax(self) -> LossConfig:
+        given = {"label_smoothing": self.label_smoothing, "class_weights": self.class_weights}
+        for key, value in given.items():
+            if value and self.kind != "softmax_cross_entropy":
+                raise ValueError(
+                    f"{key} = {value!r} is of kind 'softmax_cross_entropy', not of '{self.kind}': "
+                    "leave it out"
+                )
+        return self
 
 
 class BackendConfig(Table):

@@ -55,11 +55,15 @@ class DataContents:
         return cls(fields["name"], *halves)
 
 
-def contents_of(images: npt.NDArray[np.generic], labels: npt.NDArray[np.integer]) -> HalfContents:
-    """The contents of images (N,H,W) or (N,H,W,C) and their labels (N,), as they were read."""
+def contents_of(images: npt.NDArray[np.generic], labels: npt.NDArray[Any]) -> HalfContents:
+    """The contents of images (N,H,W) or (N,H,W,C) and their labels, as they were read.
+
+    Labels are whole numbers (N,), or targets (N, classes).
+    """
     count, height, width, *channels = images.shape
     found = xxh3_128(np.ascontiguousarray(images).data)
-    found.update(labels.astype(np.int64).data)
+    kind = np.int64 if labels.ndim == 1 else np.float32
+    found.update(np.ascontiguousarray(labels, kind).data)
     return HalfContents(count, (height, width, *(channels or [1])), found.hexdigest())
 
 

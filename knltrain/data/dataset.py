@@ -12,12 +12,13 @@ from knltrain.data.contents import DataContents
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 
-LabelArray = npt.NDArray[np.int64]
+LabelArray = npt.NDArray[np.int64] | FloatArray
+"""Classes int64 (n,), or targets float32 (n, classes): 1 for classes that are there, or shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Images that go through the network together: float32 (n,H,W,C) and int64 (n,).
+    """Images that go through the network together, float32 (n,H,W,C), and their labels.
 
     The step's random decisions (dropout) are drawn from `key`, uint64 (1,).
     """
@@ -27,9 +28,16 @@ class Batch:
     key: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(1, np.uint64))
 
     @classmethod
-    def allocate(cls, images: int, image_shape: tuple[int, ...]) -> Batch:
-        """Memory for `images` images of shape (H,W,C); the caller's thread touches all of it."""
-        batch = cls(np.empty((images, *image_shape), np.float32), np.empty(images, np.int64))
+    def allocate(
+        cls, images: int, image_shape: tuple[int, ...], label_shape: tuple[int, ...] = ()
+    ) -> Batch:
+        """Memory for `images` images of shape (H,W,C); the caller's thread touches all of it.
+
+        Labels of shape () are classes, those of shape (classes,) targets.
+        """
+        shape = (images, *label_shape)
+        labels = np.empty(shape, np.float32) if label_shape else np.empty(shape, np.int64)
+        batch = cls(np.empty((images, *image_shape), np.float32), labels)
         batch.images_nhwc.fill(0)
         batch.labels.fill(0)
         return batch
@@ -37,19 +45,27 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class LabelledImages:
-    """One half of a data set: normalised images float32 (N,H,W,C), labels int64 (N,).
+    """One half of a data set: normalised images float32 (N,H,W,C), and their labels.
 
-    Raises DataError when the two arrays have different numbers of images.
+    Raises DataError when the two arrays have different numbers of images, and for labels that are
+    neither int64 (N,) nor float32 (N, classes).
     """
 
     images_nhwc: FloatArray
     labels: LabelArray
 
     def __post_init__(self) -> None:
-        if self.images_nhwc.ndim != 4 or self.labels.shape != self.images_nhwc.shape[:1]:
+        count = self.images_nhwc.shape[:1]
+        if self.images_nhwc.ndim != 4 or self.labels.shape[:1] != count or self.labels.ndim > 2:
             raise DataError(
                 f"images {self.images_nhwc.shape} and labels {self.labels.shape} do not fit: "
-                "expected (N, H, W, C) and (N,)"
+                "expected (N, H, W, C), and (N,) or (N, classes)"
+            )
+        expected = np.int64 if self.labels.ndim == 1 else np.float32
+        if self.labels.dtype != expected:
+            raise DataError(
+                f"labels {self.labels.shape} are {self.labels.dtype}: expected classes (N,) as "
+                "int64, or targets (N, classes) as float32"
             )
 
         if not len(self):
@@ -64,13 +80,18 @@ class LabelledImages:
         _, height, width, channels = self.images_nhwc.shape
         return height, width, channels
 
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """That of a label: () of a class, (classes,) of targets."""
+        return self.labels.shape[1:]
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A run's training and test images; `description` says where they came from.
 
     `notes` warn the user before training. Raises DataError where images for training and for
-    testing differ in shape.
+    testing differ in shape, or their labels do.
     """
 
     name: str
@@ -86,6 +107,12 @@ class Dataset:
             raise DataError(
                 f"{self.name}: images for training have (H, W, C) = {self.train.image_shape}, "
                 f"those for testing {self.test.image_shape}: expected the same"
+            )
+        shapes = self.train.label_shape, self.test.label_shape
+        if shapes[0] != shapes[1] or shapes[0] not in ((), (self.classes,)):
+            raise DataError(
+                f"{self.name}: labels for training have shape {shapes[0]}, those for testing "
+                f"{shapes[1]}: expected () of both, classes, or ({self.classes},), their targets"
             )
 
 

@@ -13,11 +13,15 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """So many images for training and testing, all of the same shape (H,W,C)."""
+    """So many images for training and testing, all of the same shape (H,W,C).
+
+    `label_shape` is () of classes, (classes,) of targets.
+    """
 
     train_images: int
     test_images: int
     image_shape: tuple[int, int, int]
+    label_shape: tuple[int, ...] = ()
 
     def first(self, train_images: int | None, test_images: int | None) -> Extent:
         """The extent of the first images only; None: all. Larger limits have no effect."""
@@ -25,6 +29,7 @@ class Extent:
             min(self.train_images, train_images or self.train_images),
             min(self.test_images, test_images or self.test_images),
             self.image_shape,
+            self.label_shape,
         )
 
     def shape_with(self, side_pixels: int | None) -> tuple[int, int, int]:

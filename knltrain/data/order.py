@@ -62,6 +62,7 @@ class ShardedBatches:
         self.steps_per_epoch = len(images) // (batch * iter_size)
         self.images_per_worker = batch // workers
         self.images_per_step = self.images_per_worker * iter_size
+        self.label_shape = images.label_shape
         self._labels = images.labels
         self._images_nhwc = bordered(images.images_nhwc, shift_pixels)
         self._windows = _windows(self._images_nhwc, images.image_shape)
@@ -88,7 +89,7 @@ class ShardedBatches:
         ) * self._batch + self._rank * self.images_per_worker
         rows = self._order[start : start + self.images_per_worker]
         # mode="clip" writes straight into `out`; the default would go through a buffer.
-        np.take(self._labels, rows, out=out.labels, mode="clip")
+        np.take(self._labels, rows, axis=0, out=out.labels, mode="clip")
         if not self._shift_pixels:
             np.take(self._images_nhwc, rows, axis=0, out=out.images_nhwc, mode="clip")
             return

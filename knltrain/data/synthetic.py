@@ -80,12 +80,23 @@ def _block(half: int, number: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
     """_BLOCK images (before standardising) and their labels."""
     random = np.random.Generator(np.random.Philox(np.random.SeedSequence((_SEED, half, number))))
     labels = random.integers(0, CLASSES, _BLOCK)
-    images = random.normal(0.0, _NOISE_DEVIATION, (_BLOCK, SIDE, SIDE, 3)).astype(np.float32)
-    colours = random.normal(0.0, 1.0, (_BLOCK, 3)) + _LEANING * _class_colours()[labels]
+    images = noise(random, _BLOCK)
+    images += coloured_patches(random, labels)
+    return images, labels
+
+
+def noise(random: np.random.Generator, images: int) -> FloatArray:
+    """What patches lie on, (images,32,32,3)."""
+    return random.normal(0.0, _NOISE_DEVIATION, (images, SIDE, SIDE, 3)).astype(np.float32)
+
+
+def coloured_patches(random: np.random.Generator, labels: npt.NDArray[np.int64]) -> FloatArray:
+    """A patch (n,32,32,3) of each class of `labels` (n,), on zeros."""
+    colours = random.normal(0.0, 1.0, (len(labels), 3)) + _LEANING * _class_colours()[labels]
     colours /= np.linalg.norm(colours, axis=1, keepdims=True)
     patches = _patches(random, labels)[..., np.newaxis]
-    images += patches * colours.astype(np.float32)[:, np.newaxis, np.newaxis]
-    return images, labels
+    found: FloatArray = patches * colours.astype(np.float32)[:, np.newaxis, np.newaxis]
+    return found
 
 
 def _class_colours() -> npt.NDArray[np.float64]:

@@ -13,6 +13,7 @@ from knltrain.interchange.checked_module import checked_module, unwrapped
 from knltrain.interchange.comparison import check_same
 from knltrain.interchange.exported_graph import ExportedGraph
 from knltrain.interchange.module_reading import ModuleReading
+from knltrain.interchange.torch_terms.padding import without_paddings
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
@@ -67,7 +68,10 @@ def from_torch(
     outputs = reading.outputs(auxiliary_weights)
     channels, height, width = example.shape[1:]
     network = Network(
-        name or type(own).__name__, (height, width, channels), tuple(reading.layers), outputs
+        name or type(own).__name__,
+        (height, width, channels),
+        without_paddings(reading.layers, outputs),
+        outputs,
     )
     parameters = ParameterVector(network)
     for spec in network.parameters:

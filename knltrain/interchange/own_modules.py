@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 class Affine(nn.Module):
@@ -16,6 +17,19 @@ class Affine(nn.Module):
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Values of any shape."""
         return values * self.factor + self.offset
+
+
+class WithinChannelNorm(nn.Module):
+    """x (1 + alpha * mean of the squares in windows of the same channel)^-beta, as Caffe's LRN."""
+
+    def __init__(self, size: int, alpha: float, beta: float) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta = size, alpha, beta
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Maps (N, C, H, W)."""
+        means = functional.avg_pool2d(values.square(), self.size, 1, self.size // 2)
+        return values * (1 + self.alpha * means) ** -self.beta
 
 
 class StochasticDepth(nn.Module):

@@ -15,7 +15,7 @@ from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
-_WITH_PARAMETERS = ("Conv2d", "Linear", "BatchNorm2d")
+_WITH_PARAMETERS = ("Conv2d", "Linear", "BatchNorm2d", "PReLU")
 
 
 def to_torch(network: Network, parameters: ParameterVector) -> NetworkModule:

@@ -9,6 +9,7 @@ from typing import Final
 
 from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.assembly import build_backend, build_dataset, build_network, check_data
+from knltrain.assembly.losses import check_labels, tells_each_class
 from knltrain.checkpoint.folders import by_step
 from knltrain.checkpoint.reader import Checkpoint, load_checkpoint
 from knltrain.config import RunConfig
@@ -54,6 +55,7 @@ def evaluate_run(
     checkpoint, notes = _newest(run_folder, network)
     dataset = build_dataset(config)
     notes += check_data(checkpoint, dataset.contents, accepts_other_data)
+    check_labels(config, network, dataset)
     images = dataset.test
     whole, at_a_time = _in_whole_batches(config)
     batch = min(at_a_time, len(images.labels))
@@ -62,7 +64,8 @@ def evaluate_run(
     threads = cores if configured == "auto" else min(configured, cores)
     backend = build_backend(whole, network, batch, threads)
     try:
-        evaluator = Evaluator(images, backend, Loopback(1), batch, dataset.classes)
+        several = tells_each_class(config, images.labels)
+        evaluator = Evaluator(images, backend, Loopback(1), batch, dataset.classes, several)
         found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step, by_class=True)
     finally:
         backend.close()

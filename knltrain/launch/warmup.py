@@ -83,6 +83,6 @@ def _take_step(config: RunConfig, threads: int) -> None:
     batches = ShardedBatches(
         build_dataset(config).train, config.train.batch, 0, workers, config.seed
     )
-    batch = Batch.allocate(batches.images_per_worker, network.input_shape)
+    batch = Batch.allocate(batches.images_per_worker, network.input_shape, batches.label_shape)
     batches.fill(0, batch)
     take_step(config, network, batch, threads)

@@ -36,7 +36,7 @@ class TrainingStep:
         clocks: Clocks,
     ) -> None:
         self._batches = batches
-        self._batch = Batch.allocate(batches.images_per_worker, image_shape)
+        self._batch = Batch.allocate(batches.images_per_worker, image_shape, batches.label_shape)
         several = batches.iter_size > 1
         self._sum = GradientSum(strategy.gradient.size, batches.iter_size) if several else None
         self._backend = backend

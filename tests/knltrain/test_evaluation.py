@@ -150,3 +150,32 @@ def test_accuracies_are_shares_of_the_images_of_a_class():
     assert counts.accuracies == (0.75, None, 1.0)
     assert counts.top5_accuracy is None
     assert ClassCounts((4, 0, 6), (3, 0, 6), 9, None).top5_accuracy == 0.9
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_each_class_is_counted_where_images_have_several(in_threads, workers):
+    random = np.random.default_rng(6)
+    logits = random.normal(size=(40, 1, 1, 7)).astype(np.float32)
+    targets = random.integers(0, 2, (40, 7)).astype(np.float32)
+
+    def evaluate(transport):
+        images = LabelledImages(logits, targets)
+        evaluator = Evaluator(images, SumBackend(), transport, 8, 7, several=True)
+        return evaluator.evaluate(PARAMETERS, 3, by_class=True).classes
+
+    found = in_threads(PARAMETERS.size, workers, evaluate)[0]
+    right = ((logits.reshape(40, 7) > 0) == (targets > 0)).sum(axis=0)
+    assert (found.images, found.right) == ((40,) * 7, tuple(right.tolist()))
+    assert (found.near, found.confusion, found.top5_accuracy) == (None, None, None)
+
+
+def test_shares_count_as_their_largest_class(in_threads):
+    logits = np.eye(3, dtype=np.float32)[[0, 1, 1]].reshape(3, 1, 1, 3)
+    shares = np.array([[0.6, 0.4, 0], [0.5, 0.5, 0], [0.1, 0.7, 0.2]], np.float32)
+
+    def evaluate(transport):
+        evaluator = Evaluator(LabelledImages(logits, shares), SumBackend(), transport, 2, 3)
+        return evaluator.evaluate(PARAMETERS, 3, by_class=True).classes
+
+    (found,) = in_threads(PARAMETERS.size, 1, evaluate)
+    assert found.confusion == ((1, 1, 0), (0, 1, 0), (0, 0, 0))

@@ -15,7 +15,12 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))  # modules beside tests are not importable otherwise
 
-from contracts.classifier import check_dense, check_infinities_in_loss, check_loss
+from contracts.classifier import (
+    check_dense,
+    check_infinities_in_loss,
+    check_loss,
+    check_other_losses,
+)
 from contracts.convolution import check_convolution
 from contracts.memory import Memory
 from contracts.normalisation import (
@@ -24,6 +29,7 @@ from contracts.normalisation import (
     check_normalisation_backward,
     check_normalisation_of_any_values,
     check_statistics,
+    check_within_channel,
 )
 from contracts.pooling import (
     check_average_pooling,
@@ -39,6 +45,8 @@ from contracts.values import (
     check_channel_product,
     check_dropout,
     check_flattening,
+    check_padding,
+    check_parametric_rectifier,
     check_rectifier,
     check_relu,
 )
@@ -152,5 +160,25 @@ def loss_contract() -> Contract:
 
 
 @pytest.fixture(scope="session")
+def other_losses_contract() -> Contract:
+    return check_other_losses
+
+
+@pytest.fixture(scope="session")
 def infinities_in_loss_contract() -> Contract:
     return check_infinities_in_loss
+
+
+@pytest.fixture(scope="session")
+def parametric_rectifier_contract() -> Contract:
+    return check_parametric_rectifier
+
+
+@pytest.fixture(scope="session")
+def padding_contract() -> Contract:
+    return check_padding
+
+
+@pytest.fixture(scope="session")
+def within_channel_contract() -> Contract:
+    return check_within_channel

@@ -23,6 +23,7 @@ __all__ = [
     "ActivationShape",
     "AffineShape",
     "DropoutShape",
+    "ParametricRectifierShape",
     "RectifierShape",
 ]
 
@@ -132,6 +133,40 @@ class DropoutShape(TimedShape):
         runs = {
             "forward": partial(operation.forward, values, out, 1),
             "backward_data": partial(operation.backward, out, values, 1),
+        }
+        return Calls(runs)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class ParametricRectifierShape(TimedShape):
+    """A rectifier with a slope for each channel, images first."""
+
+    kind: ClassVar[str] = "parametric rectifier"
+
+    inputs: tuple[int, ...]
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """A product per value; a read and a write. Backward a sum and a product more, and a read.
+
+        The gradient of the slopes is part of it.
+        """
+        values = math.prod(self.inputs)
+        return {"forward": passes(values, 1, 2), "backward_data": passes(values, 3, 3)}
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import channel_values, operand
+
+        operation = operations.parametric_rectifier()
+        values, out, gradient = (operand(operations, self.inputs) for _ in range(3))
+        slopes, sums = channel_values(0.25, self.inputs[-1], 2)
+        runs = {
+            "forward": partial(operation.forward, values, slopes, out),
+            "backward_data": partial(operation.backward, values, out, slopes, sums, gradient),
         }
         return Calls(runs)
 

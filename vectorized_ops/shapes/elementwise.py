@@ -1,4 +1,4 @@
-"""Operations that join or copy values: sums, products of channels, concatenations."""
+"""Operations that join or copy values: sums, products of channels, concatenations, padding."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from vectorized_ops.implementations import Operations
 from vectorized_ops.shapes.operation import (
+    FLOAT_BYTES,
     Calls,
     Cost,
     OperationShape,
@@ -18,7 +19,13 @@ from vectorized_ops.shapes.operation import (
     passes,
 )
 
-__all__ = ["AdditionShape", "ChannelProductShape", "ConcatenationShape", "CopyShape"]
+__all__ = [
+    "AdditionShape",
+    "ChannelProductShape",
+    "ConcatenationShape",
+    "CopyShape",
+    "PaddingShape",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +120,44 @@ class CopyShape(OperationShape):
 
     def __str__(self) -> str:
         return by(self.inputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingShape(TimedShape):
+    """Maps (N, H, W, C) amid lines above and below, and pixels left and right: `sides`."""
+
+    kind: ClassVar[str] = "padding"
+
+    inputs: tuple[int, int, int, int]
+    sides: tuple[int, int, int, int]
+
+    @property
+    def outputs(self) -> tuple[int, int, int, int]:
+        """The padded maps."""
+        images, height, width, channels = self.inputs
+        above, below, left, right = self.sides
+        return images, height + above + below, width + left + right, channels
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """A read of the maps, a write of the padded ones; back a read and a write of the maps."""
+        values, padded = math.prod(self.inputs), math.prod(self.outputs)
+        return {
+            "forward": Cost(0, FLOAT_BYTES * (values + padded)),
+            "backward_data": passes(values, 0, 2),
+        }
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand
+
+        operation = operations.padding(self.sides)
+        values, padded = operand(operations, self.inputs), operand(operations, self.outputs)
+        runs = {
+            "forward": partial(operation.forward, values, padded),
+            "backward_data": partial(operation.backward, padded, values),
+        }
+        return Calls(runs)
+
+    def __str__(self) -> str:
+        return f"{by(self.inputs[1:])} by {self.sides}"

@@ -17,7 +17,7 @@ from vectorized_ops.shapes.operation import (
     passes,
 )
 
-__all__ = ["BatchNormalisationShape", "LocalResponseShape"]
+__all__ = ["BatchNormalisationShape", "LocalResponseShape", "WithinChannelShape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,45 @@ class LocalResponseShape(TimedShape):
         if make is None:
             return None
         operation = make(self.size, self.alpha, self.beta, self.bias)
+        values, out, gradient = (operand(operations, self.inputs) for _ in range(3))
+        runs = {
+            "forward": partial(operation.forward, values, out),
+            "backward_data": partial(operation.backward, values, out, gradient),
+        }
+        return Calls(runs)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class WithinChannelShape(TimedShape):
+    """Of maps (N, H, W, C) within `side` x `side` pixels of a channel."""
+
+    kind: ClassVar[str] = "within channel"
+
+    inputs: tuple[int, int, int, int]
+    side: int
+    alpha: float
+    beta: float
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """Squares, their sums along lines and columns, and a power; backward twice."""
+        values, flops = math.prod(self.inputs), 2 * self.side + 7
+        return {
+            "forward": passes(values, flops, 2),
+            "backward_data": passes(values, 2 * flops, 3),
+        }
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand
+
+        make = operations.within_channel_normalisation
+        if make is None:
+            return None
+        operation = make(self.side, self.alpha, self.beta)
         values, out, gradient = (operand(operations, self.inputs) for _ in range(3))
         runs = {
             "forward": partial(operation.forward, values, out),

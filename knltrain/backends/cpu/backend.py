@@ -10,7 +10,7 @@ import numpy.typing as npt
 from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
 from knltrain.backends.cpu.stages import Views
-from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
+from knltrain.backends.loss import PLAIN, Loss
 from knltrain.backends.view_cache import ViewCache
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
@@ -42,7 +42,7 @@ class CpuBackend(Backend):
         implementation: str,
         winograd: bool = True,
         micro_batch: MicroBatch = 0,
-        loss: SoftmaxCrossEntropy = PLAIN,
+        loss: Loss = PLAIN,
     ) -> None:
         check_micro_batch(network, batch, micro_batch)
         self._network, self._batch, self._threads = network, batch, threads
@@ -125,6 +125,12 @@ class CpuBackend(Backend):
                 f"a batch of {images} labels and images {batch.images_nhwc.shape} was given to "
                 f"network '{self._network.name}', compiled for 1 to {self._batch} images of "
                 f"{self._network.input_shape}"
+            )
+        if batch.labels.shape[1:] not in ((), self._network.output_shape):
+            raise NetworkError(
+                f"labels {batch.labels.shape} were given to network '{self._network.name}' with "
+                f"outputs {self._network.output_shape}: expected classes ({images},), or a target "
+                "for each output"
             )
 
     def _named(self, packed: FloatArray) -> Views:

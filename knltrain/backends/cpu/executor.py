@@ -12,7 +12,7 @@ from knltrain.backends.backend import Ready, nobody_waits
 from knltrain.backends.cpu.plan import Plan
 from knltrain.backends.cpu.stages import Run, Views
 from knltrain.backends.cpu.tensor import Tensor
-from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
+from knltrain.backends.loss import PLAIN, Loss
 from knltrain.data.dataset import Batch
 from knltrain.network.network import ALIGNMENT_FLOATS, Network
 from knltrain.network.parameters import ParameterVector
@@ -35,7 +35,7 @@ class Passes:
         batch: int,
         images: int,
         operations: Operations,
-        loss: SoftmaxCrossEntropy = PLAIN,
+        loss: Loss = PLAIN,
     ) -> None:
         self.images, self._operations, self._trained = images, operations, loss
         self.plan = Plan(network, images, operations)
@@ -56,7 +56,8 @@ class Passes:
         """
         loss = 0.0
         for first, part in self._slices(batch):
-            share = len(part.labels) / len(batch.labels)
+            mass = self._trained.mass
+            share = 1.0 if part is batch else mass(part.labels) / mass(batch.labels)
             told = ready if first + len(part.labels) == len(batch.labels) else nobody_waits
             if first == 0:
                 loss += self._slice(_run(part, parameters, gradients, first), part, share, told)
@@ -81,10 +82,10 @@ class Passes:
                 stage.forward(run)
             output, _ = self.plan.outputs[0]
             logits = output.values.array[: run.images]
-            correct += int(np.count_nonzero(logits.argmax(axis=1) == part.labels))
+            correct += self._trained.right(logits, part.labels)
             if out is not None:
                 out[first : first + run.images] = logits
-            loss += self._loss(part, output, PLAIN)
+            loss += self._loss(part, output, self._trained.plain)
         return loss, correct
 
     def first_non_finite(self, batch: Batch, parameters: Views) -> str | None:
@@ -151,18 +152,10 @@ class Passes:
     def _load(self, part: Batch) -> None:
         self._operations.load_images(part.images_nhwc, self.plan.input.values.array)
 
-    def _loss(
-        self, part: Batch, output: Tensor, loss: SoftmaxCrossEntropy, weight: float = 1.0
-    ) -> float:
+    def _loss(self, part: Batch, output: Tensor, loss: Loss, weight: float = 1.0) -> float:
         assert output.gradient is not None
-        found: float = self._operations.softmax_cross_entropy(
-            output.values.array,
-            part.labels,
-            output.gradient.array,
-            smoothing=loss.label_smoothing,
-            weight=weight,
-        )
-        return found
+        values, gradient = output.values.array, output.gradient.array
+        return loss.compute(self._operations, values, part.labels, gradient, weight)
 
 
 def _run(

@@ -29,7 +29,9 @@ from knltrain.backends.cpu.stages import (
     FlattenStage,
     LocalResponseNormalisationStage,
     MaxPoolingStage,
+    PaddingStage,
     PooledConvolutionStage,
+    PReLUStage,
     RectifierStage,
     ReLUStage,
     Stage,
@@ -83,6 +85,9 @@ class Lowering:
             layers.ReLU: self._rectifier,
             layers.Activation: self._activation,
             layers.Affine: self._affine,
+            layers.PReLU: self._prelu,
+            layers.Padding: self._padding,
+            layers.WithinChannelNormalisation: self._within_channel,
             layers.ChannelProduct: self._channel_product,
             layers.Dropout: self._dropout,
             layers.StochasticDepth: self._dropout,
@@ -232,6 +237,26 @@ class Lowering:
         operation = self._operations.affine(layer.factor, layer.offset)
         inputs, output = self._input(layer), self._output(layer)
         self.stages.append(AffineStage(layer.name, self._operations, operation, inputs, output))
+
+    def _prelu(self, layer: layers.PReLU) -> None:
+        operation = self._operations.parametric_rectifier()
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(PReLUStage(layer.name, self._operations, operation, inputs, output))
+
+    def _padding(self, layer: layers.Padding) -> None:
+        operation = self._operations.padding(layer.sides, layer.value)
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(PaddingStage(layer.name, self._operations, operation, inputs, output))
+
+    def _within_channel(self, layer: layers.WithinChannelNormalisation) -> None:
+        make = self._operations.within_channel_normalisation
+        if make is None:
+            raise self._unsupported(layer)
+        operation = make(layer.size, layer.alpha, layer.beta)
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(
+            LocalResponseNormalisationStage(layer.name, self._operations, operation, inputs, output)
+        )
 
     def _dropout(self, layer: layers.Dropout | layers.StochasticDepth) -> None:
         if self._operations.dropout is None:

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import Literal, TypeAlias, final
 
 from knltrain.backends.cpu.executor import Passes
-from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
+from knltrain.backends.loss import PLAIN, Loss
 from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError
 from knltrain.network.layers import BatchNormalisation
@@ -49,7 +49,7 @@ def make_passes(
     asked: MicroBatch,
     operations: Operations,
     options: str = "",
-    loss: SoftmaxCrossEntropy = PLAIN,
+    loss: Loss = PLAIN,
 ) -> tuple[Passes, list[dict[str, float]]]:
     """Return the passes asked for, and the measurements made: seconds of a step by micro-batch.
 
@@ -83,7 +83,7 @@ class _Candidates:
         network: Network,
         batch: int,
         operations: Operations,
-        loss: SoftmaxCrossEntropy = PLAIN,
+        loss: Loss = PLAIN,
     ) -> None:
         self._network, self._batch, self._operations = network, batch, operations
         self._loss = loss

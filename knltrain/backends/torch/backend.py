@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch.nn import functional
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
-from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
+from knltrain.backends.loss import PLAIN, Loss
 from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
+from knltrain.backends.torch.losses import mean_loss, sum_of_losses
 from knltrain.backends.view_cache import ViewCache
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
@@ -31,7 +31,7 @@ class TorchBackend(Backend):
         batch: int,  # noqa: ARG002
         threads: int,
         execution: Execution | None = None,
-        loss: SoftmaxCrossEntropy = PLAIN,
+        loss: Loss = PLAIN,
     ) -> None:
         torch.set_num_threads(threads)
         self._network, self._loss = network, loss
@@ -59,9 +59,7 @@ class TorchBackend(Backend):
         outputs, labels = self._network.outputs, torch.from_numpy(batch.labels)
         loss = torch.zeros((), dtype=torch.float32, device="cpu")
         for output, logits in zip(outputs, module.logits(_nchw(batch), outputs), strict=True):
-            loss = loss + output.weight * functional.cross_entropy(
-                logits, labels, label_smoothing=self._loss.label_smoothing
-            )
+            loss = loss + output.weight * mean_loss(self._loss, logits, labels)
         self._execution.backward(loss, module, gradients)
         running = self._tensors.of(parameters)
         for name in self._statistics:
@@ -78,8 +76,8 @@ class TorchBackend(Backend):
         found, labels = module(_nchw(batch)), torch.from_numpy(batch.labels)
         if logits is not None:
             logits[:] = found.numpy()
-        losses = functional.cross_entropy(found, labels, reduction="sum")
-        return losses.item(), int((found.argmax(dim=1) == labels).sum().item())
+        right = self._loss.right(found.numpy(), batch.labels)
+        return sum_of_losses(self._loss, found, labels), right
 
     @torch.no_grad()
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:

@@ -34,6 +34,9 @@ def tensors_of(layers: Iterable[CaffeLayer], file: str) -> dict[str, FloatArray]
                     f"{file}: Scale '{layer.name}' is behind no BatchNorm: expected it there alone"
                 )
             found |= _named(before, ("scale", "shift"), layer.blobs)
+        elif layer.kind == "PReLU":
+            slopes = tuple(blob.reshape(-1) for blob in layer.blobs)  # a shared one has no shape
+            found |= _named(layer.name, ("slopes",), slopes)
         else:
             found |= _named(layer.name, ("weights", "bias"), layer.blobs)
     return found

@@ -16,6 +16,7 @@ _ORDER: Final = (
     "network",
     "data",
     "train",
+    "loss",
     "optimizer",
     "learning_rate",
     "exchange",

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from knltrain.interchange.caffe.losses import accuracy, softmax, softmax_loss
+from knltrain.interchange.caffe.fillers import constant, multipliers
+from knltrain.interchange.caffe.losses import (
+    accuracy,
+    euclidean_loss,
+    sigmoid_loss,
+    softmax,
+    softmax_loss,
+)
 from knltrain.interchange.caffe.net_layer import NetLayer
 from knltrain.interchange.caffe.normalisation import batch_norm, lrn, scale
 from knltrain.interchange.caffe.refused import REFUSED
@@ -17,6 +24,7 @@ from knltrain.network.layers import (
     Affine,
     Concatenation,
     Dropout,
+    PReLU,
     ReLU,
 )
 
@@ -26,6 +34,14 @@ _ELTWISE: Final = {"SUM": "SUM", "PROD": "PROD", "MAX": "MAX"}
 def _relu(layer: NetLayer, walk: Walk) -> None:
     slope = layer.message.message("relu_param").number("negative_slope", 0.0)
     walk.add(layer, ReLU(layer.name, slope), (layer.only(),))
+
+
+def _prelu(layer: NetLayer, walk: Walk) -> None:
+    told = layer.message.message("prelu_param")
+    (factors,) = multipliers(layer, walk, 1)
+    slope = constant(told.message("filler"), 0.25 if told.line_of("filler") is None else 0.0)
+    ours = PReLU(layer.name, told.flag("channel_shared", False), slope, factors)
+    walk.add(layer, ours, (layer.only(),))
 
 
 def _activation(function: str, settings: str) -> Converter:
@@ -124,14 +140,17 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Convolution": convolution,
     "Dropout": _dropout,
     "Eltwise": _eltwise,
+    "EuclideanLoss": euclidean_loss,
     "Flatten": _flatten,
     "InnerProduct": inner_product,
     "LRN": lrn,
+    "PReLU": _prelu,
     "Pooling": pooling,
     "Power": _power,
     "ReLU": _relu,
     "Scale": scale,
     "Sigmoid": _activation("sigmoid", "sigmoid_param"),
+    "SigmoidCrossEntropyLoss": sigmoid_loss,
     "Silence": _silence,
     "Softmax": softmax,
     "SoftmaxWithLoss": softmax_loss,

@@ -9,20 +9,42 @@ from typing import Final
 from knltrain.interchange.caffe.net_layer import NetLayer, NetOutput
 from knltrain.interchange.caffe.walk import Walk
 
-_NORMALISATIONS: Final = {"VALID": 1, "FULL": 1, "BATCH_SIZE": 1, "NONE": 0}
+_NORMALISATIONS: Final = {"VALID": "VALID", "FULL": "VALID", "BATCH_SIZE": "images", "NONE": "NONE"}
 
 
 def softmax_loss(layer: NetLayer, walk: Walk) -> None:
     """Softmax and cross-entropy: its first input becomes an output of the network."""
-    message = layer.message
-    told = message.message("loss_param")
-    if len(layer.inputs) != 2 or layer.inputs[1].kind != "labels":
-        raise layer.refused("expected two bottoms: logits, and labels of the data")
-    logits = layer.inputs[0]
-    layer.check_values(logits)
-    normalised = told.choice("normalization", 1, _NORMALISATIONS)
-    told.flag("normalize", True)  # Either is the mean over the images where each has a label.
-    if not normalised:
+    _normalised(layer)  # Either is the mean over the images where each has a label.
+    _softmax_axis(layer)
+    _loss(layer, walk, "softmax_cross_entropy", 1.0)
+
+
+def sigmoid_loss(layer: NetLayer, walk: Walk) -> None:
+    """Cross-entropy of each class by itself; Caffe sums over the classes, and ours is their mean.
+
+    Where it is normalised by all values (VALID, FULL), Caffe's is that mean, too.
+    """
+    by_image = _normalised(layer) == "images"
+    layer.message.message("sigmoid_param")  # Its engine alone.
+    _loss(layer, walk, "sigmoid_cross_entropy", float(_classes(layer)) if by_image else 1.0)
+
+
+def euclidean_loss(layer: NetLayer, walk: Walk) -> None:
+    """Half the squared distance; ours is the mean over the outputs of the squares."""
+    layer.message.message("loss_param")
+    _loss(layer, walk, "mean_squared_error", _classes(layer) / 2)
+
+
+def _classes(layer: NetLayer) -> int:
+    return math.prod(layer.inputs[0].shape) if layer.inputs else 1
+
+
+def _normalised(layer: NetLayer) -> str:
+    """What the sum of a loss is divided by: "VALID" labels, or "images" as by default."""
+    told = layer.message.message("loss_param")
+    by_labels = told.flag("normalize", False)
+    found = told.choice("normalization", "VALID" if by_labels else "images", _NORMALISATIONS)
+    if found == "NONE":
         raise layer.refused(
             "normalization: NONE sums over the images: expected VALID, the mean, with a "
             "learning rate that many times as large",
@@ -33,7 +55,16 @@ def softmax_loss(layer: NetLayer, walk: Walk) -> None:
             "ignore_label is not there: leave out images without a label",
             told.line_of("ignore_label"),
         )
-    _softmax_axis(layer)
+    return found
+
+
+def _loss(layer: NetLayer, walk: Walk, kind: str, factor: float) -> None:
+    """The first input becomes an output of the network; our loss times `factor` is Caffe's."""
+    message = layer.message
+    if len(layer.inputs) != 2 or layer.inputs[1].kind != "labels":
+        raise layer.refused("expected two bottoms: logits, and labels of the data")
+    logits = layer.inputs[0]
+    layer.check_values(logits)
     weights = message.numbers("loss_weight")
     weight = weights[0] if weights else 1.0
     if weight == 0:
@@ -48,7 +79,13 @@ def softmax_loss(layer: NetLayer, walk: Walk) -> None:
         raise layer.refused(
             f"loss_weight: {weight}: expected a number above 0", message.line_of("loss_weight")
         )
-    walk.outputs.append(NetOutput(logits.source, weight, message.line))
+    others = {each.kind for each in walk.outputs} - {kind}
+    if others:
+        raise layer.refused(
+            f"{layer.kind} beside losses of another type: expected one type, loss.kind is that of "
+            "all outputs"
+        )
+    walk.outputs.append(NetOutput(logits.source, weight * factor, message.line, kind))
     for top in range(len(layer.tops)):
         walk.put_labels(layer, top)
 

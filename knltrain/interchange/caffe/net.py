@@ -26,6 +26,7 @@ _ONLY_IN_TESTS: Final = {"Accuracy", "ArgMax", "Silence", "Softmax", "Split"}
 class CaffeNet:
     """A network, its data, the images of a test batch, and lines and numbers of its layers.
 
+    `loss` is the kind of its losses, None without any, and the line of the first.
     `notes` say what was dropped, each with file and line.
     """
 
@@ -35,6 +36,7 @@ class CaffeNet:
     places: dict[str, str]
     numbers: dict[str, list[str]]
     notes: tuple[str, ...]
+    loss: tuple[str, int] | None = None
 
 
 def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | None) -> CaffeNet:
@@ -79,6 +81,7 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
         walk.places,
         walk.numbers,
         walk.notes,
+        next(((each.kind, each.line) for each in walk.outputs), None),
     )
 
 

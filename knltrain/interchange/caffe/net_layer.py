@@ -73,11 +73,12 @@ class NetLayer:
 
 @dataclass(frozen=True, slots=True)
 class NetOutput:
-    """The layer whose outputs are logits of a loss, and that loss's weight and line."""
+    """The layer whose outputs are logits of a loss, and that loss's weight, line and kind."""
 
     layer: str
     weight: float
     line: int
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)

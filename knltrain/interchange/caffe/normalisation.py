@@ -8,27 +8,34 @@ from typing import Final
 from knltrain.interchange.caffe.fillers import constant, multipliers
 from knltrain.interchange.caffe.net_layer import NetLayer
 from knltrain.interchange.caffe.walk import Walk
-from knltrain.network.layers import BatchNormalisation, LocalResponseNormalisation, Multipliers
+from knltrain.network.layers import (
+    BatchNormalisation,
+    Layer,
+    LocalResponseNormalisation,
+    Multipliers,
+    WithinChannelNormalisation,
+)
 
 _FIXED: Final = Multipliers(0.0, 0.0)
 _REGIONS: Final = {"ACROSS_CHANNELS": "ACROSS_CHANNELS", "WITHIN_CHANNEL": "WITHIN_CHANNEL"}
 
 
 def lrn(layer: NetLayer, walk: Walk) -> None:
-    """Across channels."""
+    """Across channels, or within them; there k is not read, as in Caffe."""
     told = layer.message.message("lrn_param")
-    if told.choice("norm_region", "ACROSS_CHANNELS", _REGIONS) != "ACROSS_CHANNELS":
-        raise layer.refused(
-            "norm_region: WITHIN_CHANNEL is not there: expected ACROSS_CHANNELS",
-            told.line_of("norm_region"),
-        )
-    ours = LocalResponseNormalisation(
-        layer.name,
+    region = told.choice("norm_region", "ACROSS_CHANNELS", _REGIONS)
+    numbers = (
         told.whole("local_size", 5),
         told.number("alpha", 1.0),
         told.number("beta", 0.75),
-        told.number("k", 1.0),
     )
+    bias = told.number("k", 1.0)
+    ours: Layer = LocalResponseNormalisation(layer.name, *numbers, bias)
+    if region == "WITHIN_CHANNEL":
+        ours = WithinChannelNormalisation(layer.name, *numbers)
+        if bias != 1:
+            line = told.line_of("k") or told.line
+            walk.note(told, line, f"k: {bias:g} dropped: within channels Caffe does not read it")
     walk.add(layer, ours, (layer.only(is_map=True),))
 
 

@@ -15,25 +15,23 @@ def _refusal(way_out: str) -> Converter:
     return refuse
 
 
-_OTHER_ACTIVATION: Final = "expected ReLU, which may have a negative_slope, Sigmoid or TanH"
-_OTHER_LOSS: Final = "expected SoftmaxWithLoss"
+_OTHER_ACTIVATION: Final = "expected ReLU, which may have a negative_slope, PReLU, Sigmoid or TanH"
+_OTHER_LOSS: Final = "expected SoftmaxWithLoss, SigmoidCrossEntropyLoss or EuclideanLoss"
 _OTHER_FORM: Final = (
     "expected a net without it; write it as a network of knltrain (docs/networks.md)"
 )
 
 REFUSED: Final[dict[str, Converter]] = {
     **dict.fromkeys(
-        ("AbsVal", "BNLL", "Clip", "ELU", "PReLU", "Swish", "Threshold"),
+        ("AbsVal", "BNLL", "Clip", "ELU", "Swish", "Threshold"),
         _refusal(_OTHER_ACTIVATION),
     ),
     **dict.fromkeys(
         (
             "ContrastiveLoss",
-            "EuclideanLoss",
             "HingeLoss",
             "InfogainLoss",
             "MultinomialLogisticLoss",
-            "SigmoidCrossEntropyLoss",
             "SmoothL1Loss",
         ),
         _refusal(_OTHER_LOSS),

@@ -87,6 +87,12 @@ def _length(found: SolverSettings, net: CaffeNet) -> None:
         found.put("workers", 1, why="BatchNorm normalises the whole batch")
 
 
+def _loss(found: SolverSettings, net: CaffeNet) -> None:
+    if net.loss is not None and net.loss[0] != "softmax_cross_entropy":
+        kind, line = net.loss
+        found.put("loss.kind", kind, why=f"the loss of the net's line {line}")
+
+
 def _rates(found: SolverSettings, _net: CaffeNet) -> None:
     for key, value, fields, why in rate_settings(found.solver):
         found.put(f"learning_rate.{key}", value, *fields, why=why)
@@ -149,6 +155,7 @@ def _others(found: SolverSettings, _net: CaffeNet) -> None:
 _PARTS: Final[dict[Callable[[SolverSettings, CaffeNet], None], tuple[str, ...]]] = {
     _length: ("max_iter", "iter_size"),
     lambda found, _: put_optimizer(found): OPTIMIZER_FIELDS,
+    _loss: (),
     _rates: ("base_lr", "lr_policy", "warmup_iter", *_OF_POLICIES),
     _tests: ("test_iter", "test_interval"),
     _snapshots: ("snapshot", "snapshot_prefix"),

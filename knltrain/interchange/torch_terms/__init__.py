@@ -11,6 +11,7 @@ from knltrain.interchange.torch_terms import (
     dense,
     merging,
     normalisation,
+    padding,
     pooling,
 )
 from knltrain.interchange.torch_terms.terms import (
@@ -36,7 +37,7 @@ __all__ = [
     "terms_of",
 ]
 
-_FAMILIES: Final = (activation, convolution, dense, merging, normalisation, pooling)
+_FAMILIES: Final = (activation, convolution, dense, merging, normalisation, padding, pooling)
 _TERMS: Final[Terms] = {kind: make for family in _FAMILIES for kind, make in family.TERMS.items()}
 READERS: Final[Readers] = {
     name: reader for family in _FAMILIES for name, reader in family.READERS.items()

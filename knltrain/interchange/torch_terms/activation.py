@@ -17,7 +17,16 @@ from knltrain.interchange.torch_terms.terms import (
     WholeModules,
     number_of,
 )
-from knltrain.network.layers import Activation, Affine, Dropout, Layer, ReLU, Shape, StochasticDepth
+from knltrain.network.layers import (
+    Activation,
+    Affine,
+    Dropout,
+    Layer,
+    PReLU,
+    ReLU,
+    Shape,
+    StochasticDepth,
+)
 
 
 def _rectifier(layer: ReLU, _shape: Shape) -> TorchTerms:
@@ -27,6 +36,11 @@ def _rectifier(layer: ReLU, _shape: Shape) -> TorchTerms:
     lowest = -math.inf if layer.slope else 0.0
     cut = TorchModule("Hardtanh", {"min_val": lowest, "max_val": layer.ceiling})
     return TorchTerms((bent, cut) if layer.slope else (cut,))
+
+
+def _prelu(layer: PReLU, shape: Shape) -> TorchTerms:
+    slopes = {"num_parameters": 1 if layer.shared else shape[-1]}
+    return TorchTerms((TorchModule("PReLU", slopes),))
 
 
 _MODULES: Final = {
@@ -110,6 +124,14 @@ def _read_leaky(call: Call) -> Layer:
     return ReLU(call.name, slope=call.arguments["negative_slope"], inputs=call.inputs)
 
 
+def _read_prelu(call: Call) -> Layer:
+    (count,) = call.shapes["weight"]
+    channels = call.shapes["self"][0]
+    if count not in (1, channels):
+        raise call.refused(f"{count} slopes for {channels} channels, expected 1 or {channels}")
+    return PReLU(call.name, shared=count == 1 < channels, inputs=call.inputs)
+
+
 def _read_cut(call: Call) -> Layer:
     lowest = call.arguments.get("min_val", 0)
     if lowest != 0:
@@ -128,6 +150,7 @@ TERMS: Final[Terms] = {
     Activation: _activation,
     Affine: _affine,
     Dropout: _dropout,
+    PReLU: _prelu,
     ReLU: _rectifier,
     StochasticDepth: _stochastic_depth,
 }
@@ -142,6 +165,7 @@ READERS: Final[Readers] = {
     "hardswish": _reader("hard_swish"),
     "hardtanh": Reader(_read_cut, ANY),
     "leaky_relu": Reader(_read_leaky, ANY),
+    "prelu": Reader(_read_prelu, ("map", "vector"), {"weight": "slopes"}),
     "relu": Reader(_read_rectifier, ANY),
     "relu6": Reader(_read_cut, ANY),
     "sigmoid": _reader("sigmoid"),

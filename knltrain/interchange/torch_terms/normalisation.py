@@ -20,6 +20,7 @@ from knltrain.network.layers import (
     LocalResponseNormalisation,
     Role,
     Shape,
+    WithinChannelNormalisation,
 )
 
 
@@ -31,6 +32,11 @@ def _batch_normalisation(layer: BatchNormalisation, shape: Shape) -> TorchTerms:
 def _local_response(layer: LocalResponseNormalisation, _shape: Shape) -> TorchTerms:
     arguments = {"size": layer.size, "alpha": layer.alpha, "beta": layer.beta, "k": layer.bias}
     return TorchTerms((TorchModule("LocalResponseNorm", arguments),))
+
+
+def _within_channel(layer: WithinChannelNormalisation, _shape: Shape) -> TorchTerms:
+    arguments = {"size": layer.size, "alpha": layer.alpha, "beta": layer.beta}
+    return TorchTerms((TorchModule("WithinChannelNorm", arguments),))
 
 
 def _read_batch(call: Call) -> Layer:
@@ -56,9 +62,14 @@ def _read_local_response(name: str, inputs: tuple[str, ...], module: Any) -> Lay
     )
 
 
+def _read_within_channel(name: str, inputs: tuple[str, ...], module: Any) -> Layer:
+    return WithinChannelNormalisation(name, module.size, module.alpha, module.beta, inputs)
+
+
 TERMS: Final[Terms] = {
     BatchNormalisation: _batch_normalisation,
     LocalResponseNormalisation: _local_response,
+    WithinChannelNormalisation: _within_channel,
 }
 _TENSORS: Final[Mapping[str, Role]] = {
     "weight": "scale",
@@ -68,5 +79,6 @@ _TENSORS: Final[Mapping[str, Role]] = {
 }
 READERS: Final[Readers] = {"batch_norm": Reader(_read_batch, tensors=_TENSORS)}
 WHOLE_MODULES: Final[WholeModules] = {
-    "torch.nn.modules.normalization.LocalResponseNorm": _read_local_response
+    "knltrain.interchange.own_modules.WithinChannelNorm": _read_within_channel,
+    "torch.nn.modules.normalization.LocalResponseNorm": _read_local_response,
 }

@@ -15,6 +15,7 @@ TORCH_NAMES = {
     "bias": "bias",
     "scale": "weight",
     "shift": "bias",
+    "slopes": "weight",
     "running_mean": "running_mean",
     "running_variance": "running_var",
 }

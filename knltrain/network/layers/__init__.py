@@ -11,6 +11,7 @@ from knltrain.network.layers.dense import *
 from knltrain.network.layers.layer import *
 from knltrain.network.layers.merging import *
 from knltrain.network.layers.normalisation import *
+from knltrain.network.layers.padding import *
 from knltrain.network.layers.parameter import *
 from knltrain.network.layers.pooling import *
 from knltrain.network.layers.window import *

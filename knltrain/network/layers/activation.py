@@ -8,16 +8,23 @@ from dataclasses import dataclass
 
 from knltrain.errors import NetworkError, unknown_name
 from knltrain.network.layers.layer import Layer, only_shape
-from knltrain.network.layers.parameter import Shape
+from knltrain.network.layers.parameter import (
+    PLAIN,
+    Initial,
+    Multipliers,
+    ParameterSpec,
+    Shape,
+)
 from vectorized_ops.shapes import (
     ACTIVATION_FUNCTIONS,
     ActivationShape,
     AffineShape,
     DropoutShape,
+    ParametricRectifierShape,
     RectifierShape,
 )
 
-__all__ = ["Activation", "Affine", "Dropout", "ReLU", "StochasticDepth"]
+__all__ = ["Activation", "Affine", "Dropout", "PReLU", "ReLU", "StochasticDepth"]
 
 
 class _Elementwise(Layer, ABC):
@@ -53,6 +60,46 @@ class ReLU(_Elementwise):
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> RectifierShape:
         """Of any values."""
         return RectifierShape((images, *only_shape(self.name, input_shapes)))
+
+
+@dataclass(frozen=True, slots=True)
+class PReLU(_Elementwise):
+    """x where it is not below 0, slope x elsewhere; the slope is learned.
+
+    He et al., ICCV 2015. There is a slope for each channel, or one for all (`shared`); they start
+    as `initial_slope`.
+    """
+
+    name: str
+    shared: bool = False
+    initial_slope: float = 0.25
+    multipliers: Multipliers = PLAIN
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.initial_slope):
+            raise NetworkError(
+                f"layer '{self.name}': initial_slope = {self.initial_slope}, expected a finite "
+                "number"
+            )
+
+    def parameters(self, input_shapes: tuple[Shape, ...]) -> tuple[ParameterSpec, ...]:
+        """Slopes (C,), or (1,) if they are shared."""
+        channels = only_shape(self.name, input_shapes)[-1]
+        return (
+            ParameterSpec(
+                f"{self.name}.slopes",
+                (1 if self.shared else channels,),
+                "slopes",
+                initial=Initial("constant", self.initial_slope),
+                learning_rate_multiplier=self.multipliers.learning_rate,
+                decay_multiplier=self.multipliers.decay,
+            ),
+        )
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> ParametricRectifierShape:
+        """Of any values."""
+        return ParametricRectifierShape((images, *only_shape(self.name, input_shapes)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Normalisations: over the images of a batch, or across neighbouring channels."""
+"""Normalisations: over the images of a batch, or among neighbouring channels or pixels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from knltrain.errors import NetworkError
 from knltrain.network.layers.layer import Layer, feature_map
 from knltrain.network.layers.parameter import PLAIN, Initial, Multipliers, ParameterSpec, Shape
-from vectorized_ops.shapes import BatchNormalisationShape, LocalResponseShape
+from vectorized_ops.shapes import BatchNormalisationShape, LocalResponseShape, WithinChannelShape
 
-__all__ = ["BatchNormalisation", "LocalResponseNormalisation"]
+__all__ = ["BatchNormalisation", "LocalResponseNormalisation", "WithinChannelNormalisation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +125,37 @@ class LocalResponseNormalisation(Layer):
             self.beta,
             self.bias,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WithinChannelNormalisation(Layer):
+    """x (1 + alpha * mean of squares in `size` x `size` pixels of the same channel)^-beta.
+
+    Caffe's LRN with norm_region WITHIN_CHANNEL. Pixels beyond the edges count as zero.
+    """
+
+    name: str
+    size: int = 5
+    alpha: float = 1.0
+    beta: float = 0.75
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.size % 2 == 0:
+            raise NetworkError(
+                f"layer '{self.name}': size = {self.size}, expected an odd number of pixels"
+            )
+        if not 0 <= self.alpha < math.inf or not math.isfinite(self.beta):
+            raise NetworkError(
+                f"layer '{self.name}': alpha = {self.alpha} and beta = {self.beta}, expected "
+                "finite numbers, alpha not below 0"
+            )
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input, a feature map."""
+        return feature_map(self.name, input_shapes)
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> WithinChannelShape:
+        """Of maps (H,W,C)."""
+        maps = (images, *feature_map(self.name, input_shapes))
+        return WithinChannelShape(maps, self.size, self.alpha, self.beta)

@@ -11,7 +11,7 @@ from knltrain.errors import NetworkError, unknown_name
 __all__ = ["CAFFE_BIAS", "Initial", "Multipliers", "ParameterSpec", "Role", "Shape"]
 
 Shape = tuple[int, ...]
-Role = Literal["weights", "bias", "scale", "shift", "running_mean", "running_variance"]
+Role = Literal["weights", "bias", "scale", "shift", "slopes", "running_mean", "running_variance"]
 
 INITIALISERS = ("xavier", "msra", "gaussian:DEVIATION", "uniform:BOUND", "constant:VALUE")
 

@@ -24,7 +24,9 @@ def _of(module: str, function: str) -> Callable[..., Network]:
 NETWORKS: Final[dict[str, Callable[..., Network]]] = {
     "alexnet": _of("alexnet", "alexnet"),
     "alexnet-torchvision": _of("alexnet", "alexnet_torchvision"),
+    "alexnet-ungrouped": _of("alexnet", "alexnet_ungrouped"),
     "caffenet": _of("alexnet", "caffenet"),
+    "cifar-full": _of("cifar_full", "cifar_full"),
     "cifar-quick": _of("cifar_quick", "cifar_quick"),
     "densenet-121": _of("densenet", "densenet121"),
     "densenet-161": _of("densenet", "densenet161"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +13,12 @@ from seam.graphs import GRAPHS, LENET, OUTPUTS, RESIDUAL
 from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.backend import Backend
-from knltrain.backends.loss import SoftmaxCrossEntropy
+from knltrain.backends.loss import (
+    Loss,
+    MeanSquaredError,
+    SigmoidCrossEntropy,
+    SoftmaxCrossEntropy,
+)
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
@@ -24,6 +28,7 @@ from knltrain.network.layers import (
     Dense,
     Dropout,
     LocalResponseNormalisation,
+    WithinChannelNormalisation,
 )
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -35,9 +40,13 @@ BACKENDS: dict[str, Callable[[Network, int], Backend]] = {
     "onednn": lambda network, images: direct(network, images, "onednn"),
 }
 
-APART = {"torch": (Dropout,), "onednn": (Dropout, LocalResponseNormalisation)}
+APART = {
+    "torch": (Dropout,),
+    "onednn": (Dropout, LocalResponseNormalisation, WithinChannelNormalisation),
+}
 """Layers that a backend does not take, or whose random numbers are its own."""
 
+FOUR = Network("four", (4, 4, 1), (Convolution("conv", 8, 3, padding=1), Dense("out", 4)))
 TINY = Network("tiny", (4, 4, 1), (Dense("out", 3),))
 
 Make = Callable[[Network, int], Backend]
@@ -78,23 +87,42 @@ def test_step_and_evaluation_are_those_of_the_definition(name: str, network: Net
     backend.close()
 
 
-SMOOTHED = SoftmaxCrossEntropy(label_smoothing=0.1)
-OF_A_LOSS: dict[str, Make] = {
-    "torch": lambda network, images: TorchBackend(network, images, 1, loss=SMOOTHED),
-    **{
-        name: partial(direct, implementation=name, loss=SMOOTHED)
-        for name in ("reference", "numba", "onednn")
-    },
-    "slices": partial(direct, implementation="numba", micro_batch=16, loss=SMOOTHED),
+OF_A_LOSS: dict[str, Callable[[Network, Loss], Backend]] = {
+    "torch": lambda network, loss: TorchBackend(network, 20, 1, loss=loss),
+    "reference": lambda network, loss: direct(network, 20, "reference", loss=loss),
+    "numba": lambda network, loss: direct(network, 20, "numba", loss=loss),
+    "onednn": lambda network, loss: direct(network, 20, "onednn", loss=loss),
+    "slices": lambda network, loss: direct(network, 20, "numba", micro_batch=16, loss=loss),
+}
+LOSSES: dict[str, Loss] = {
+    "smoothed": SoftmaxCrossEntropy(0.1),
+    "weighted": SoftmaxCrossEntropy(0.1, (0.5, 3.0, 1.0, 0.25)),
+    "sigmoid": SigmoidCrossEntropy(),
+    "squares": MeanSquaredError(),
 }
 
 
+@pytest.mark.parametrize("labels", ["classes", "targets"])
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("name", OF_A_LOSS)
-def test_labels_are_smoothed_in_training_alone(name: str) -> None:
-    network = LENET if name == "slices" else OUTPUTS  # which normalises over the batch
-    backend, parameters = OF_A_LOSS[name](network, 20), parameters_of(network).packed
-    check_step(backend, network, parameters, batch_of(network, 20), loss_of_it=SMOOTHED)
+def test_other_losses_are_those_of_pytorch(name: str, loss: str, labels: str) -> None:
+    """Each of several outputs has them; evaluations measure without smoothing and weights."""
+    network = FOUR if name == "slices" else OUTPUTS  # which normalises over the batch
+    backend, parameters = OF_A_LOSS[name](network, LOSSES[loss]), parameters_of(network).packed
+    batch = batch_of(network, 20)
+    if labels == "targets":
+        rng = np.random.default_rng(4)
+        targets = rng.uniform(size=(20, 4)).astype(np.float32)
+        batch = Batch(batch.images_nhwc, targets, batch.key)
+    check_step(backend, network, parameters, batch, loss_of_it=LOSSES[loss])
     backend.close()
+
+
+def test_labels_of_other_classes_are_refused() -> None:
+    backend, parameters = direct(TINY, 4, "reference"), ParameterVector(TINY).packed
+    images, targets = np.zeros((4, 4, 4, 1), np.float32), np.zeros((4, 2), np.float32)
+    with pytest.raises(NetworkError, match=r"labels \(4, 2\).*outputs \(3,\)"):
+        backend.evaluate(Batch(images, targets), parameters)
 
 
 @pytest.mark.parametrize("images", [1, 15, 17])

@@ -177,3 +177,15 @@ def test_labels_are_smoothed_by_a_share(load: Load, refusal: Refusal) -> None:
     assert load("loss.label_smoothing=0.1").loss.label_smoothing == 0.1
     for wrong in ("1.0", "-0.1", "nan"):
         assert "loss.label_smoothing = " in refusal(f"loss.label_smoothing={wrong}")
+
+
+def test_weights_of_classes_are_above_0_and_of_softmax(load: Load, refusal: Refusal) -> None:
+    assert load().loss.class_weights is None
+    assert load("loss.class_weights=balanced").loss.class_weights == "balanced"
+    assert load("loss.class_weights=[1, 0.5]").loss.class_weights == (1.0, 0.5)
+    assert "loss.class_weights" in refusal("loss.class_weights=[1, 0]")
+    assert "loss.class_weights" in refusal("loss.class_weights=equal")
+    told = refusal("loss.class_weights=balanced", "loss.kind=mean_squared_error")
+    assert "class_weights = 'balanced' is of kind 'softmax_cross_entropy'" in told
+    told = refusal("loss.label_smoothing=0.1", "loss.kind=sigmoid_cross_entropy")
+    assert "label_smoothing = 0.1 is of kind" in told

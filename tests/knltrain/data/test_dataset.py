@@ -113,3 +113,17 @@ def test_halves_of_other_shapes_are_refused_before_anything_is_learned() -> None
     expected = r"pair: .* training have \(H, W, C\) = \(4, 4, 1\), those for testing \(5, 4, 1\)"
     with pytest.raises(DataError, match=expected):
         Dataset("pair", *halves, classes=10)
+
+
+def test_labels_may_be_targets() -> None:
+    images = np.zeros((3, 4, 5, 2), np.float32)
+    half = LabelledImages(images, np.zeros((3, 7), np.float32))
+    assert half.label_shape == (7,)
+    assert Batch.allocate(2, (4, 5, 2), half.label_shape).labels.dtype == np.float32
+    Dataset("targets", half, half, classes=7)
+    with pytest.raises(DataError, match=r"expected \(\) of both, classes, or \(6,\)"):
+        Dataset("targets", half, half, classes=6)
+    with pytest.raises(DataError, match="labels for training have shape"):
+        Dataset("targets", half, LabelledImages(images, np.zeros(3, np.int64)), classes=7)
+    with pytest.raises(DataError, match=r"labels \(3, 7\) are int64"):
+        LabelledImages(images, np.zeros((3, 7), np.int64))

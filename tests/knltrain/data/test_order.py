@@ -180,3 +180,12 @@ def test_batches_of_a_step_follow_each_other_in_the_order_of_the_epoch() -> None
 def test_a_step_of_more_images_than_there_are_is_refused() -> None:
     with pytest.raises(DataError, match=r"a step of 5 times a batch of 12 .* train.iter_size"):
         ShardedBatches(_images(50), 12, 0, 1, seed=5, iter_size=5)
+
+
+def test_targets_stay_with_their_images() -> None:
+    index = np.arange(8, dtype=np.float32)
+    images = LabelledImages(index.reshape(-1, 1, 1, 1), np.stack([index, -index], axis=1))
+    batches, out = ShardedBatches(images, 4, 1, 2, seed=5), Batch.allocate(2, (1, 1, 1), (2,))
+    batches.fill(1, out)
+    seen = out.images_nhwc.reshape(-1)
+    assert out.labels.tolist() == np.stack([seen, -seen], axis=1).tolist()

@@ -19,7 +19,11 @@ KINDS = (
     *("conv", "depthwise", "strided", "norm", "lrn", "relu", "relu_", "leaky", "relu6"),
     *("max", "mean", "sum", "sum_", "cat", "dropout", "identity", "excited", "double"),
     *("silu", "gelu", "tanh", "hardswish", "sigmoid", "hardsigmoid", "scaled", "reversed"),
+    *("prelu", "shared", "padded", "padded maximum"),
 )
+
+
+LOWEST = float("-inf")
 
 
 class Program(nn.Module):
@@ -53,6 +57,8 @@ def _part(kind: str) -> nn.Module | None:
     parts: dict[str, nn.Module] = {
         "norm": nn.BatchNorm2d(CHANNELS),
         "lrn": nn.LocalResponseNorm(3, alpha=0.1),
+        "prelu": nn.PReLU(CHANNELS),
+        "shared": nn.PReLU(),
         "relu_": nn.ReLU(inplace=True),
         "max": nn.MaxPool2d(2, 1, 1),
         "cat": nn.Conv2d(2 * CHANNELS, CHANNELS, 1),
@@ -81,6 +87,8 @@ def _computed(kind: str, part: Any, newest: torch.Tensor, earlier: torch.Tensor)
         "relu": torch.relu,
         "leaky": lambda maps: F.leaky_relu(maps, 0.2),
         "relu6": F.relu6,
+        "padded": lambda maps: F.avg_pool2d(F.pad(maps, (1, 0, 0, 1)), 2, 1),
+        "padded maximum": lambda maps: F.max_pool2d(F.pad(maps, (0, 1, 1, 0), value=LOWEST), 2, 1),
         "mean": lambda maps: F.avg_pool2d(maps, 3, 1, 1),
         "dropout": lambda maps: F.dropout(maps, 0.0),
         "double": lambda maps: maps + maps,

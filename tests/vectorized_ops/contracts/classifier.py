@@ -73,6 +73,35 @@ def check_loss(name: str, draw: Draw) -> None:
     place.check_surroundings()
 
 
+def check_other_losses(name: str, draw: Draw) -> None:
+    """Losses of targets, of weighted classes, and others follow the reference in float64."""
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    place, classes = Memory(operations(name), rng), draw(st.integers(1, 12))
+    images = draw(st.integers(1, 40))
+    used, size = draw(st.integers(1, images)), draw(st.sampled_from([1, 30]))
+    logits = (size * rng.standard_normal((images, classes))).astype(np.float32)
+    labels = rng.integers(0, classes, used)
+    if draw(st.booleans()):
+        labels = (rng.random((used, classes)) * rng.integers(0, 2, (used, classes))).astype("f4")
+    kind = draw(st.sampled_from(["softmax", "sigmoid", "square"]))
+    options = {"weight": draw(st.sampled_from([1.0, 0.3]))}
+    if kind == "softmax":
+        options["smoothing"] = draw(st.sampled_from([0.0, 0.1]))
+        if draw(st.booleans()):
+            options["class_weights"] = rng.uniform(0.1, 3, classes).astype(np.float32)
+    function = {"softmax": "softmax_cross_entropy", "sigmoid": "sigmoid_cross_entropy"}.get(
+        kind, "mean_squared_error"
+    )
+    expected = np.empty(logits.shape)
+    total = getattr(REFERENCE, function)(logits.astype(np.float64), labels, expected, **options)
+    gradient = place.garbage(*logits.shape)
+    found = getattr(place.operations, function)(place.holding(logits), labels, gradient, **options)
+    assert found == pytest.approx(total, rel=2e-6, abs=1e-6 * used * (1 + size) * classes)
+    assert_allclose(gradient[:images], expected, rtol=5e-5, atol=1e-5 / used)
+    assert not gradient[used:].any()
+    place.check_surroundings()
+
+
 def check_infinities_in_loss(name: str) -> None:
     """A logit that is not a number, or infinite, is seen in the loss and in its own image alone."""
     place = Memory(operations(name))

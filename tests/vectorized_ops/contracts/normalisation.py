@@ -149,6 +149,30 @@ def check_normalisation_backward(name: str, draw: Draw) -> None:
     check_agreement(name, seed, run, tolerances=[0, 0, 1e-5])
 
 
+def check_within_channel(name: str, draw: Draw) -> None:
+    """Outputs and gradients follow the reference in float64, and so does what is no number."""
+    shape = tuple(draw(st.integers(1, most)) for most in (40, 7, 7, 9))
+    seed, rng = draw_rng(draw)
+    values, gradient = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+    values *= draw(st.sampled_from([1, 30]))
+    if draw(st.booleans()):
+        not_all_numbers(rng, values)
+        not_all_numbers(rng, gradient, [np.nan])
+    side = draw(st.sampled_from([1, 3, 5]))
+    alpha, beta = draw(st.sampled_from([5e-5, 1.0])), draw(st.sampled_from([0.6, 0.75]))
+    target = draw_target(draw, rng, *shape)
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation = place.operations.within_channel_normalisation(side, alpha, beta)
+        inputs, out, back = place.holding(values), place.garbage(*shape), target.out(place)
+        operation.forward(inputs, out)
+        operation.backward(inputs, place.holding(gradient), back, **target.options(place))
+        return [out, back]
+
+    finite = np.abs(gradient).max(where=np.isfinite(gradient), initial=0)
+    check_agreement(name, seed, run, tolerances=[1e-5] * 2, least=float(finite))
+
+
 def check_local_response(name: str, draw: Draw) -> None:
     """Outputs and gradients follow the reference in float64, and so does what is no number."""
     shape = tuple(draw(st.integers(1, most)) for most in (40, 4, 4, 20))

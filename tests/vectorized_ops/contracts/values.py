@@ -160,6 +160,52 @@ def check_affine(name: str, draw: Draw) -> None:
     check_agreement(name, seed, run)
 
 
+def check_parametric_rectifier(name: str, draw: Draw) -> None:
+    """Values and gradients equal the reference, that of the slopes but for the order of its sum."""
+    shape, (seed, rng) = draw_values(draw), draw_rng(draw)
+    values, gradient = (whole_numbers(rng, *shape) for _ in range(2))
+    if draw(st.booleans()):
+        not_all_numbers(rng, values)
+        not_all_numbers(rng, gradient, [np.nan])
+    slopes = whole_numbers(rng, draw(st.sampled_from([1, shape[-1]])))
+    target = draw_target(draw, rng, *shape)
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation = place.operations.parametric_rectifier()
+        given, out, back = place.holding(values), place.garbage(*shape), target.out(place)
+        factors, sums = place.parameters(slopes), [place.parameters_out(len(slopes)) for _ in "12"]
+        operation.forward(given, factors, out)
+        arriving, overwritten = place.holding(gradient, 0), place.to_write(gradient, 0)
+        options = target.options(place)
+        operation.backward(given, arriving, factors, sums[0], back, **options)
+        operation.backward(given, overwritten, factors, sums[1], overwritten)
+        in_place = place.to_write(values)
+        operation.forward(in_place, factors, in_place)
+        return [out, back, overwritten, in_place, *sums]
+
+    check_agreement(name, seed, run)
+
+
+def check_padding(name: str, draw: Draw) -> None:
+    """Padded maps and gradients equal the reference, added to or masked."""
+    seed, rng = draw_rng(draw)
+    shape = tuple(draw(st.integers(1, most)) for most in (40, 5, 5, 20))
+    sides = tuple(draw(st.integers(0, 3)) for _ in range(4))
+    padded = (shape[0], shape[1] + sum(sides[:2]), shape[2] + sum(sides[2:]), shape[3])
+    values = not_all_numbers(rng, whole_numbers(rng, *shape))
+    gradient = not_all_numbers(rng, whole_numbers(rng, *padded))
+    value, target = draw(st.sampled_from([0.0, -np.inf, 3.0])), draw_target(draw, rng, *shape)
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation = place.operations.padding(sides, value)
+        out, back = place.garbage(*padded), target.out(place)
+        operation.forward(place.holding(values), out)
+        operation.backward(place.holding(gradient), back, **target.options(place))
+        return [out, back]
+
+    check_agreement(name, seed, run)
+
+
 def check_channel_product(name: str, draw: Draw) -> None:
     """Products and gradients equal the reference, added to, masked, or in place of the maps."""
     shape, (seed, rng) = tuple(draw(st.integers(1, 20)) for _ in range(4)), draw_rng(draw)

@@ -18,3 +18,11 @@ def test_what_is_not_finite_is_carried_on(
     infinities_in_loss_contract: Callable[..., None],
 ) -> None:
     infinities_in_loss_contract("numba")
+
+
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_other_losses_follow_the_reference(
+    data: st.DataObject, other_losses_contract: Callable[..., None]
+) -> None:
+    other_losses_contract("numba", data.draw)

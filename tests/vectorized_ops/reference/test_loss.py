@@ -2,13 +2,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from torch.nn import functional
 
-from vectorized_ops.reference.loss import softmax_cross_entropy
+from vectorized_ops.reference.loss import (
+    mean_squared_error,
+    sigmoid_cross_entropy,
+    softmax_cross_entropy,
+)
 
 
 def test_hand_computed_loss_is_a_sum_and_its_gradient_that_of_the_mean() -> None:
@@ -65,3 +72,72 @@ def test_smoothing_and_weight_are_those_of_pytorch(gradients_agree: Callable[...
     assert forward() == pytest.approx(0.3 * float(expected))
     softmax_cross_entropy(logits, labels, gradient, smoothing=0.2, weight=0.3)
     gradients_agree(forward, np.array(0.25), [(logits, gradient)], step=1e-5)
+
+
+CLASSES = np.array([1, 0, 4, 1])
+TARGETS = np.random.default_rng(3).uniform(size=(4, 5)).astype(np.float32)
+WEIGHTS = np.array([0.5, 2, 1, 3, 0.25], np.float32)
+
+
+def of_pytorch(
+    function: Callable[..., torch.Tensor], logits: np.ndarray, labels: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """The mean loss and its gradient."""
+    given = torch.from_numpy(logits).requires_grad_()
+    loss = function(given, torch.from_numpy(labels))
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert given.grad is not None
+    return loss.item(), given.grad.numpy()
+
+
+def check(ours: Callable[..., float], theirs: Callable[..., torch.Tensor], labels: Any) -> None:
+    logits = 3 * np.random.default_rng(0).standard_normal((4, 5))
+    gradient = np.empty_like(logits)
+    loss = ours(logits, labels, gradient, weight=0.3)
+    expected, slopes = of_pytorch(theirs, logits, labels)
+    assert loss / 4 == pytest.approx(0.3 * expected, rel=1e-6)
+    assert_allclose(gradient, 0.3 * slopes, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("labels", [CLASSES, TARGETS], ids=["classes", "shares"])
+def test_weights_and_shares_of_classes_are_those_of_pytorch(
+    labels: np.ndarray, weighted: bool, smoothing: float
+) -> None:
+    def theirs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        weights = torch.from_numpy(WEIGHTS).double() if weighted else None
+        labels = labels.double() if labels.ndim == 2 else labels
+        return functional.cross_entropy(logits, labels, weights, label_smoothing=smoothing)
+
+    weights = WEIGHTS if weighted else None
+    ours = partial(softmax_cross_entropy, smoothing=smoothing, class_weights=weights)
+    check(ours, theirs, labels)
+
+
+@pytest.mark.parametrize("labels", [CLASSES, TARGETS], ids=["classes", "targets"])
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (sigmoid_cross_entropy, functional.binary_cross_entropy_with_logits),
+        (mean_squared_error, functional.mse_loss),
+    ],
+)
+def test_losses_of_each_output_are_those_of_pytorch(
+    ours: Callable[..., float], theirs: Callable[..., torch.Tensor], labels: np.ndarray
+) -> None:
+    def on_targets(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return theirs(
+            logits, (labels if labels.ndim == 2 else functional.one_hot(labels, 5)).double()
+        )
+
+    check(ours, on_targets, labels)
+
+
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_sigmoids_neither_overflow_nor_vanish(size: float) -> None:
+    logits = np.array([[size, -size]], np.float32)
+    gradient = np.empty_like(logits)
+    loss = sigmoid_cross_entropy(logits, np.array([[0, 1]], np.float32), gradient)
+    assert loss == pytest.approx(math.log1p(math.exp(-size)) + size, rel=1e-6)
+    assert np.isfinite(gradient).all()

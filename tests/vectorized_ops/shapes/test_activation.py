@@ -10,6 +10,7 @@ from vectorized_ops.shapes import (
     AffineShape,
     DropoutShape,
     OperationShape,
+    ParametricRectifierShape,
     RectifierShape,
 )
 
@@ -21,6 +22,7 @@ from .per_value import MAPS, check
     [
         (ActivationShape(MAPS, "silu"), {"forward": (1, 2), "backward_data": (1, 3)}),
         (AffineShape(MAPS), {"forward": (2, 2), "backward_data": (1, 2)}),
+        (ParametricRectifierShape(MAPS), {"forward": (1, 2), "backward_data": (3, 3)}),
         (RectifierShape(MAPS), {"forward": (1, 2), "backward_data": (1, 3)}),
         (DropoutShape(MAPS, 0.5), {"forward": (1, 2), "backward_data": (1, 2)}),
     ],
@@ -39,7 +41,11 @@ def test_dropout_is_not_timed_where_an_implementation_has_none() -> None:
 
 
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
-@pytest.mark.parametrize("shape", [ActivationShape(MAPS, "gelu"), AffineShape(MAPS)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [ActivationShape(MAPS, "gelu"), AffineShape(MAPS), ParametricRectifierShape(MAPS)],
+    ids=str,
+)
 def test_all_directions_that_cost_are_timed(name: str, shape: OperationShape) -> None:
     calls = shape.calls(operations(name))
     assert set(calls.runs) == set(shape.costs)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from vectorized_ops.implementations import operations
-from vectorized_ops.shapes import BatchNormalisationShape, LocalResponseShape
+from vectorized_ops.shapes import BatchNormalisationShape, LocalResponseShape, WithinChannelShape
 
 from .per_value import MAPS, check
 
+WITHIN = WithinChannelShape(MAPS, 3, 1e-4, 0.75)
 RESPONSE = LocalResponseShape(MAPS, 5, 1e-4, 0.75, 1.0)
 
 
@@ -13,8 +14,15 @@ def test_costs_are_so_many_operations_and_passes_of_each_value() -> None:
     batch = {"statistics": sums, "forward": forward, "backward_data": backward}
     check(BatchNormalisationShape(MAPS), batch)
     check(RESPONSE, {"forward": (12, 2), "backward_data": (24, 3)})
+    check(WITHIN, {"forward": (13, 2), "backward_data": (26, 3)})
 
 
 def test_local_response_is_not_timed_where_an_implementation_has_none() -> None:
-    assert RESPONSE.calls(operations("onednn")) is None
-    assert set(RESPONSE.calls(operations("reference")).runs) == set(RESPONSE.costs)
+    for shape in (RESPONSE, WITHIN):
+        assert shape.calls(operations("onednn")) is None
+        assert set(shape.calls(operations("reference")).runs) == set(shape.costs)
+
+
+def test_normalisation_within_channels_is_timed_in_both_directions() -> None:
+    for run in WITHIN.calls(operations("numba")).runs.values():
+        run()

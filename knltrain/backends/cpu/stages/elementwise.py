@@ -12,7 +12,15 @@ from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 
-__all__ = ["ActivationStage", "AffineStage", "DropoutStage", "ReLUStage", "RectifierStage"]
+__all__ = [
+    "ActivationStage",
+    "AffineStage",
+    "DropoutStage",
+    "PReLUStage",
+    "PaddingStage",
+    "ReLUStage",
+    "RectifierStage",
+]
 
 
 class ReLUStage(Stage):
@@ -34,6 +42,36 @@ class ReLUStage(Stage):
 
 class AffineStage(OperationStage):
     """A factor and a summand for each value."""
+
+
+class PaddingStage(OperationStage):
+    """Constant lines and pixels around maps."""
+
+
+class PReLUStage(OperationStage):
+    """A rectifier with learned slopes."""
+
+    def forward(self, run: Run) -> None:
+        """Multiply values below 0 by the slopes."""
+        slopes = run.parameters[f"{self.name}.slopes"]
+        self._operation.forward(self.inputs.values.array, slopes, self.output.values.array)
+
+    def backward(self, run: Run) -> None:
+        """Compute the gradients of the slopes and of the inputs in one pass."""
+        gradient, flow, name = self.gradient, self.flows[0], f"{self.name}.slopes"
+        self._operation.backward(
+            self.inputs.values.array,
+            gradient,
+            run.parameters[name],
+            run.gradients[name],
+            flow.out if flow.is_needed else gradient,
+            **(flow.manner if flow.is_needed else {}),
+        )
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """The inputs."""
+        return (self.inputs,)
 
 
 class _SlopeStage(OperationStage, ABC):

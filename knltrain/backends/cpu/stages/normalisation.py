@@ -161,7 +161,7 @@ class BatchNormalisationStage(Stage):
 
 
 class LocalResponseNormalisationStage(Stage):
-    """Local response normalisation across channels."""
+    """Local response normalisation across channels, or within them."""
 
     def __init__(
         self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor

@@ -36,7 +36,7 @@ from vectorized_ops.numba.compiling.autotuning import Choice
 from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.reference.sgd import SGDUpdate
 
-LACKING = {"onednn": ("dropout", "stochastic depth", "lrn")}
+LACKING = {"onednn": ("dropout", "stochastic depth", "lrn", "within")}
 """Steps of random networks that an implementation does not take."""
 
 TINY = Network("tiny", (8, 8, 1), (Dense("out", 3),))
@@ -113,7 +113,7 @@ def test_step_and_evaluation_read_nothing_that_was_not_written_before(
 
 
 def _onednn_takes(network: Network) -> bool:
-    return not {"Dropout", "LocalResponseNormalisation"} & {
+    return not {"Dropout", "LocalResponseNormalisation", "WithinChannelNormalisation"} & {
         type(layer).__name__ for layer in network.layers
     }
 

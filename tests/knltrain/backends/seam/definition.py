@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from knltrain.backends.backend import Backend
-from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
+from knltrain.backends.loss import PLAIN, Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy
 from knltrain.data.dataset import Batch
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.network.layers import Dropout, StochasticDepth
@@ -32,18 +32,46 @@ class Defined:
 
 
 def define(
-    network: Network, parameters: FloatArray, batch: Batch, loss_of_it: SoftmaxCrossEntropy = PLAIN
+    network: Network, parameters: FloatArray, batch: Batch, loss_of_it: Loss = PLAIN
 ) -> Defined:
     """Compute it all in float64; dropout drops what the cpu backend drops under the batch's key."""
     module = to_torch(network, ParameterVector(network, parameters.copy())).double()
     images = torch.from_numpy(batch.images_nhwc.astype(np.float64)).permute(0, 3, 1, 2)
     labels = torch.from_numpy(batch.labels)
     logits = module.eval()(images).detach()
-    loss_sum = functional.cross_entropy(logits, labels, reduction="sum").item()
-    right = int((logits.argmax(dim=1) == labels).sum())
-    smoothing = loss_of_it.label_smoothing
-    loss, gradient = _training(network, module, images, labels, int(batch.key[0]), smoothing)
+    labels = labels if labels.ndim == 1 else labels.double()
+    loss_sum = len(labels) * _loss(_PLAIN.get(type(loss_of_it), loss_of_it), logits, labels).item()
+    right = _right(loss_of_it, logits, labels)
+    loss, gradient = _training(network, module, images, labels, int(batch.key[0]), loss_of_it)
     return Defined(loss, gradient, loss_sum, right)
+
+
+_PLAIN = {SoftmaxCrossEntropy: PLAIN}
+
+
+def _loss(loss: Loss, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The mean over the images."""
+    if isinstance(loss, SoftmaxCrossEntropy):
+        weights = None if loss.class_weights is None else torch.tensor(loss.class_weights)
+        return functional.cross_entropy(
+            logits,
+            labels,
+            None if weights is None else weights.double(),
+            label_smoothing=loss.label_smoothing,
+        )
+    if labels.ndim == 1:
+        labels = functional.one_hot(labels, logits.shape[1]).double()
+    if isinstance(loss, SigmoidCrossEntropy):
+        return functional.binary_cross_entropy(logits.sigmoid(), labels)
+    return functional.mse_loss(logits, labels)
+
+
+def _right(loss: Loss, logits: torch.Tensor, labels: torch.Tensor) -> int:
+    if labels.ndim == 1:
+        return int((logits.argmax(dim=1) == labels).sum())
+    if isinstance(loss, SigmoidCrossEntropy):
+        return sum(((logits > 0) == (labels > 0.5)).all(dim=1).tolist())
+    return int((logits.argmax(dim=1) == labels.argmax(dim=1)).sum())
 
 
 def _training(
@@ -52,7 +80,7 @@ def _training(
     images: torch.Tensor,
     labels: torch.Tensor,
     key: int,
-    smoothing: float,
+    loss_of_it: Loss,
 ) -> tuple[float, npt.NDArray[np.float64]]:
     _drop_by_key(network, module.train(), key)
     running = {}
@@ -63,7 +91,7 @@ def _training(
         norm.momentum = 1.0  # what it keeps is the batch's own
     all_logits = module.logits(images, network.outputs)
     losses = [
-        output.weight * functional.cross_entropy(logits, labels, label_smoothing=smoothing)
+        output.weight * _loss(loss_of_it, logits, labels)
         for output, logits in zip(network.outputs, all_logits, strict=True)
     ]
     loss = torch.stack(losses).sum()
@@ -107,7 +135,7 @@ def check_step(
     parameters: FloatArray,
     batch: Batch,
     rtol: float = 1e-4,
-    loss_of_it: SoftmaxCrossEntropy = PLAIN,
+    loss_of_it: Loss = PLAIN,
 ) -> None:
     """Hold a backend's step and evaluation against their definition."""
     expected = define(network, parameters, batch, loss_of_it)
@@ -120,6 +148,8 @@ def check_step(
     assert right == expected.right
     logits = np.full((len(batch.labels), *network.output_shape), np.nan, np.float32)
     assert backend.evaluate(batch, parameters, logits) == (loss_sum, right)
+    if batch.labels.ndim == 2 or not isinstance(loss_of_it, SoftmaxCrossEntropy):
+        return
     assert np.count_nonzero(logits.argmax(axis=1) == batch.labels) == right
     largest = logits.max(axis=1, keepdims=True).astype(np.float64)
     surprises = np.log(np.exp(logits - largest).sum(axis=1)) + largest[:, 0]

@@ -24,9 +24,12 @@ from knltrain.network.layers import (
     Layer,
     LocalResponseNormalisation,
     MaxPooling,
+    Padding,
+    PReLU,
     ReLU,
     Shape,
     StochasticDepth,
+    WithinChannelNormalisation,
 )
 from knltrain.network.network import Network
 from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
@@ -39,7 +42,8 @@ CHANNELS = (8, 16)
 MOST_CHANNELS = 24
 STEPS = (
     "convolution", "normalisation", "relu", "clipped", "leaky", "dropout", "maximum", "mean", "lrn",
-    "stochastic depth", "smooth", "affine", "excitation", "concatenation", "addition",
+    "stochastic depth", "smooth", "affine", "slopes", "padded", "within", "excitation",
+    "concatenation", "addition",
     "concatenation", "addition",
 )  # fmt: skip
 SMALLER = ("pooled convolution", "strided convolution", "strided maximum", "strided mean")
@@ -103,6 +107,13 @@ class _Growth:
                 return self.add(StochasticDepth, 0.5, inputs=inputs)
             case "lrn":
                 return self.add(LocalResponseNormalisation, 3, 0.5, inputs=inputs)
+            case "slopes":
+                return self.add(PReLU, self.one_of(True, False), inputs=inputs)
+            case "padded":
+                padded = self.add(Padding, *self.one_of((2, 0, 0, 2), (0, 2, 1, 1)), inputs=inputs)
+                return self.add(Convolution, 8, 3, inputs=[padded])
+            case "within":
+                return self.add(WithinChannelNormalisation, 3, 0.5, inputs=inputs)
             case "smooth":
                 return self.add(Activation, self.one_of(*ACTIVATION_FUNCTIONS), inputs=inputs)
             case "affine":

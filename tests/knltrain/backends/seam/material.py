@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from knltrain.backends.cpu import CpuBackend
-from knltrain.backends.loss import PLAIN, SoftmaxCrossEntropy
+from knltrain.backends.loss import PLAIN, Loss
 from knltrain.data.dataset import Batch
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -36,7 +36,7 @@ def direct(
     implementation: str,
     threads: int = 1,
     micro_batch: int = 0,
-    loss: SoftmaxCrossEntropy = PLAIN,
+    loss: Loss = PLAIN,
 ) -> CpuBackend:
     """A cpu backend that sums directly.
 

@@ -27,8 +27,11 @@ from knltrain.network.layers import (
     GlobalAveragePooling,
     LocalResponseNormalisation,
     MaxPooling,
+    Padding,
+    PReLU,
     ReLU,
     StochasticDepth,
+    WithinChannelNormalisation,
 )
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -49,9 +52,12 @@ NETWORK = Network(
         MaxPooling("largest", 3, 2, 1, ceil=True, inputs=("capped",)),
         AveragePooling("mean", 3, 2, 1, ceil=True, inputs=("bent",)),
         Concatenation("joined", ("largest", "mean")),
+        PReLU("slopes"),
+        WithinChannelNormalisation("within", 3, 0.5),
+        Padding("padded", 1, 0, 0, 2),
         GlobalAveragePooling("squeezed"),
         Activation("gates", "sigmoid"),
-        ChannelProduct("excited", ("joined", "gates")),
+        ChannelProduct("excited", ("padded", "gates")),
         Affine("scaled", 0.5, 1.0),
         StochasticDepth("depth", 0.0),
         AdaptiveAveragePooling("adaptive", 3, 3),

@@ -87,3 +87,11 @@ def test_imported_net_takes_the_weights_of_its_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(parameters.views["bn.running_mean"], [1, 2, 3])
     np.testing.assert_array_equal(parameters.views["bn.scale"], [5, 6, 7])
     np.testing.assert_array_equal(parameters.views["ip.bias"], [1, 2])
+
+
+def test_slopes_of_a_prelu_are_a_vector(tmp_path: Path) -> None:
+    content = b"".join(field(number, text.encode()) for number, text in ((1, "p"), (2, "PReLU")))
+    shared = field(100, content + field(7, field(7, b"") + blob((1,), (0.5,))[-6:]))
+    assert _read(tmp_path, shared) == {"p.slopes": [0.5]}
+    each = _layer("PReLU", "p", "x", "y", (0.25, -1))
+    assert _read(tmp_path, each) == {"p.slopes": [0.25, -1]}

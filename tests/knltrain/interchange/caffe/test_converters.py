@@ -12,6 +12,8 @@ from knltrain.network.layers import (
     Dense,
     Dropout,
     LocalResponseNormalisation,
+    Multipliers,
+    PReLU,
 )
 
 from .prototxts import DATA, DENSE, LABELLED, LOSS, layer, layers, net
@@ -26,6 +28,22 @@ def test_layers_of_simple_settings_are_ours() -> None:
         Dropout("b", 0.4),
     )
     assert layers(layer("LRN")) == (LocalResponseNormalisation("top", 5, 1.0, 0.75, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("", PReLU("top")),
+        ("prelu_param { filler { type: 'constant' value: 0.1 } }", PReLU("top", False, 0.1)),
+        ("prelu_param { channel_shared: true filler { } }", PReLU("top", True, 0.0)),
+        (
+            "param { lr_mult: 2 decay_mult: 0 }",
+            PReLU("top", multipliers=Multipliers(2.0, 0.0)),
+        ),
+    ],
+)
+def test_slopes_that_are_learned(settings: str, expected: PReLU) -> None:
+    assert layers(layer("PReLU", settings)) == (expected,)
 
 
 @pytest.mark.parametrize(

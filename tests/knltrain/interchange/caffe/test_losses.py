@@ -52,3 +52,32 @@ def test_loss_needs_logits_and_labels() -> None:
         net(LABELLED + DENSE + layer("SoftmaxWithLoss", "", "ip ip"))
     with pytest.raises(ConfigError, match=r"logits are a map of .28, 28, 1.: expected a vector"):
         net(LABELLED + layer("ReLU", "", "data", "r") + layer("SoftmaxWithLoss", "", "r label"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "name", "weight"),
+    [
+        ("SigmoidCrossEntropyLoss", "", "sigmoid_cross_entropy", 10.0),
+        ("SigmoidCrossEntropyLoss", "loss_param { normalize: false }", "sigmoid_cross_entropy", 10),
+        ("SigmoidCrossEntropyLoss", "loss_param { normalize: true }", "sigmoid_cross_entropy", 1.0),
+        (
+            "SigmoidCrossEntropyLoss",
+            "loss_weight: 0.5 loss_param { normalization: FULL normalize: false }",
+            "sigmoid_cross_entropy",
+            0.5,
+        ),
+        ("EuclideanLoss", "", "mean_squared_error", 5.0),
+        ("EuclideanLoss", "loss_weight: 2", "mean_squared_error", 10.0),
+    ],
+)
+def test_other_losses_weigh_as_caffes(kind: str, settings: str, name: str, weight: float) -> None:
+    """Caffe's sums over the 10 outputs, a squared distance is halved; ours are means."""
+    found = net(LABELLED + DENSE + layer(kind, settings, "ip label"))
+    assert found.loss == (name, 5)
+    assert found.network.outputs == (Output("ip", weight),)
+
+
+def test_losses_of_two_types_are_refused() -> None:
+    second = layer("EuclideanLoss", "", "ip label")
+    with pytest.raises(ConfigError, match="EuclideanLoss beside losses of another type"):
+        net(SMALL + second)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from knltrain.errors import ConfigError
-from knltrain.network.layers import BatchNormalisation, Multipliers
+from knltrain.network.layers import BatchNormalisation, Multipliers, WithinChannelNormalisation
 
 from .prototxts import DATA, layer, layers, net
 
@@ -53,7 +53,6 @@ def test_scale_without_bias_term_trains_no_shift() -> None:
     ("text", "message"),
     [
         (layer("Scale"), "Scale alone is not there: expected it behind a BatchNorm"),
-        (layer("LRN", "lrn_param { norm_region: WITHIN_CHANNEL }"), "WITHIN_CHANNEL is not there"),
         (layer("LRN", "lrn_param { local_size: 4 }"), "size = 4, expected an odd number"),
         (layer("BatchNorm", "param { lr_mult: 1 }"), "expected lr_mult: 0 and decay_mult: 0"),
         (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("ReLU", "", "bn"), "before layer 's'"),
@@ -67,3 +66,10 @@ def test_scale_without_bias_term_trains_no_shift() -> None:
 def test_settings_that_there_are_not_are_named(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=r"a.prototxt:\d+: layer '\w+': .*" + message):
         net(DATA + text)
+
+
+def test_lrn_within_channels_reads_no_k() -> None:
+    settings = "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 alpha: 5e-5 beta: 0.7 k: 2 }"
+    found = net(DATA + layer("LRN", settings))
+    assert found.network.layers == (WithinChannelNormalisation("top", 3, 5e-5, 0.7),)
+    assert any("k: 2 dropped: within channels Caffe does not" in note for note in found.notes)

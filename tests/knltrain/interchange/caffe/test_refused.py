@@ -13,8 +13,8 @@ from .prototxts import layer, layers
     ("kind", "way_out"),
     [
         ("Deconvolution", "expected a net without it"),
-        ("ELU", "expected ReLU, which may have a negative_slope, Sigmoid or TanH"),
-        ("EuclideanLoss", "expected SoftmaxWithLoss"),
+        ("ELU", "expected ReLU, which may have a negative_slope, PReLU, Sigmoid or TanH"),
+        ("HingeLoss", "expected SoftmaxWithLoss, SigmoidCrossEntropyLoss or EuclideanLoss"),
     ],
 )
 def test_type_is_refused_with_what_is_expected(kind: str, way_out: str) -> None:

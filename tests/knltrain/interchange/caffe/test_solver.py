@@ -34,6 +34,12 @@ def test_defaults_are_caffes() -> None:
     }
 
 
+def test_loss_is_that_of_the_net() -> None:
+    assert "loss" not in _tables("")
+    text = SMALL.replace("SoftmaxWithLoss", "EuclideanLoss")
+    assert _tables("", text)["loss"] == {"kind": "mean_squared_error"}
+
+
 @pytest.mark.parametrize(
     ("text", "table", "expected"),
     [

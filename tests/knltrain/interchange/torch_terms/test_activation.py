@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.from_torch import from_torch
-from knltrain.network.layers import Activation, Affine, Dropout, Layer, ReLU, StochasticDepth
+from knltrain.network.layers import Activation, Affine, Dropout, Layer, PReLU, ReLU, StochasticDepth
 
 from ..importing import Forward, images_of, imported_of
 
@@ -31,6 +31,8 @@ from ..importing import Forward, images_of, imported_of
         (nn.Sigmoid(), Activation("1", "sigmoid", inputs=("0",))),
         (nn.SiLU(inplace=True), Activation("1", "silu", inputs=("0",))),
         (nn.Tanh(), Activation("1", "tanh", inputs=("0",))),
+        (nn.PReLU(2), PReLU("1", inputs=("0",))),
+        (nn.PReLU(), PReLU("1", shared=True, inputs=("0",))),
         (nn.Dropout(0.25), Dropout("1", 0.25, inputs=("0",))),
     ],
 )

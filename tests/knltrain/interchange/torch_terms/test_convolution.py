@@ -53,7 +53,7 @@ def test_1x1_convolution_of_means_is_a_dense_layer(padding: int | str) -> None:
         (_of_means(kernel_size=1, padding=1), r"padding = \[1, 1\], only 0 is supported"),
         (_of_means(kernel_size=3, padding=1), r"kernel \(3, 3\), .*expected a 1x1 convolution"),
         (_of_means(kernel_size=1, groups=2), "groups = 2 over means .*with groups = 1"),
-        (nn.Conv2d(2, 2, 3, padding=1, padding_mode="reflect"), "unknown operation 'pad'"),
+        (nn.Conv2d(2, 2, 3, padding=1, padding_mode="reflect"), "padding of mode 'reflect'"),
         (nn.Conv2d(2, 2, 2, padding="same"), "one side more: expected an odd kernel"),
     ],
 )

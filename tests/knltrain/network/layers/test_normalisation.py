@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from knltrain.errors import NetworkError
@@ -10,6 +12,7 @@ from knltrain.network.layers import (
     Initial,
     LocalResponseNormalisation,
     Multipliers,
+    WithinChannelNormalisation,
 )
 
 MAP = ((5, 6, 7),)
@@ -58,3 +61,12 @@ def test_response_normalisation_has_no_parameters() -> None:
 def test_number_out_of_range_is_refused(build: object, message: str) -> None:
     with pytest.raises(NetworkError, match=f"layer 'n': {message}"):
         build()  # type: ignore[operator]
+
+
+def test_windows_within_a_channel_have_a_middle() -> None:
+    layer = WithinChannelNormalisation("n", 3, 5e-5)
+    assert layer.output_shape(((4, 5, 6),)) == (4, 5, 6)
+    assert layer.operation(2, ((4, 5, 6),)).side == 3
+    for wrong in ({"size": 2}, {"size": -1}, {"alpha": -1.0}, {"beta": math.nan}):
+        with pytest.raises(NetworkError, match="layer 'n': "):
+            WithinChannelNormalisation("n", **wrong)

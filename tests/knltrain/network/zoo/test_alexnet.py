@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from knltrain.network.layers import Convolution, Initial, LocalResponseNormalisation
-from knltrain.network.zoo.alexnet import alexnet, alexnet_torchvision, caffenet
+from knltrain.network.zoo.alexnet import (
+    alexnet,
+    alexnet_torchvision,
+    alexnet_ungrouped,
+    caffenet,
+)
 
 NETWORK = alexnet()
 
@@ -98,3 +103,13 @@ def test_torchvision_s_has_fewer_filters_and_no_groups() -> None:
 
 def test_number_of_classes_is_that_of_the_last_layer() -> None:
     assert alexnet(classes=7).output_shape == (7,)
+
+
+def test_without_groups_it_has_the_249_mb_of_sc17() -> None:
+    """Counted by hand: 34,944 + 614,656 + 885,120 + 1,327,488 + 884,992, and 58,631,144 dense."""
+    network = alexnet_ungrouped()
+    assert network.parameter_count == 62_378_344
+    assert round(4 * network.parameter_count / 1e6, 1) == 249.5
+    assert network.flops_per_image / 2e6 == pytest.approx(1_135.3, rel=1e-3)
+    assert [layer.name for layer in network.layers] == [layer.name for layer in NETWORK.layers]
+    assert alexnet_ungrouped(classes=10).output_shape == (10,)
