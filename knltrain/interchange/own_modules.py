@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 class Affine(nn.Module):
@@ -16,6 +19,46 @@ class Affine(nn.Module):
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Values of any shape."""
         return values * self.factor + self.offset
+
+
+class ChannelNorm(nn.Module):
+    """Layer normalisation over the channels of maps (N,C,H,W), or over vectors (N,C)."""
+
+    def __init__(self, channels: int, epsilon: float, **made: Any) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight = nn.Parameter(torch.ones(channels, **made))
+        self.bias = nn.Parameter(torch.zeros(channels, **made))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Of each pixel by itself."""
+        last = values.movedim(1, -1)
+        found = functional.layer_norm(last, last.shape[-1:], self.weight, self.bias, self.epsilon)
+        return found.movedim(-1, 1)
+
+
+class ChannelScale(nn.Module):
+    """Each channel of maps (N,C,H,W) or vectors (N,C) times its factor."""
+
+    def __init__(self, channels: int, **made: Any) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels, **made))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Multiply."""
+        return values * self.weight.reshape(-1, *[1] * (values.ndim - 2))
+
+
+class ChannelSlice(nn.Module):
+    """Channels `first` to `last` (not included) of maps (N,C,H,W) or vectors (N,C)."""
+
+    def __init__(self, first: int, last: int) -> None:
+        super().__init__()
+        self.first, self.last = first, last
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """A view."""
+        return values[:, self.first : self.last]
 
 
 class StochasticDepth(nn.Module):

@@ -178,6 +178,10 @@ def _fitting(value: npt.NDArray[Any], spec: ParameterSpec, where: str) -> npt.ND
     shape = value.shape
     if spec.role == "weights" and shape == (*spec.shape, 1, 1):  # a 1x1 convolution of means
         shape = spec.shape
+    if spec.shape == (*shape, 1, 1):  # a dense layer of maps with channels last
+        shape = spec.shape
+    if spec.role == "scale" and shape[1:] == (1, 1):  # factors of maps with channels first
+        shape = shape[:1]
     while len(shape) > len(spec.shape) and shape[0] == 1:  # Caffe's before 2014
         shape = shape[1:]
     if shape != spec.shape or value.dtype.kind != "f":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,13 @@ from knltrain.backends.cpu.stages.weighted import WeightedStage
 from knltrain.backends.cpu.tensor import Flow, Tensor
 from knltrain.errors import NetworkError
 from vectorized_ops.implementations import Operations
+from vectorized_ops.layout import AnyArray
 
-__all__ = ["BatchNormalisationStage", "LocalResponseNormalisationStage"]
+__all__ = [
+    "BatchNormalisationStage",
+    "LayerNormalisationStage",
+    "LocalResponseNormalisationStage",
+]
 
 
 class BatchNormalisationStage(Stage):
@@ -39,7 +45,7 @@ class BatchNormalisationStage(Stage):
         self.flows = (Flow(inputs, can_mask=False),)
         if addend is not None:
             self.flows += (Flow(addend, can_mask=False, shares=True),)
-        channels = inputs.shape[2]
+        channels = inputs.shape[-1]
         self._mean, self._variance = channel_zeros(channels), channel_zeros(channels)
         self._by_images: dict[int, Any] = {}
         self._source: WeightedStage | None = None
@@ -51,7 +57,7 @@ class BatchNormalisationStage(Stage):
 
     def forward(self, run: Run) -> None:
         """Normalise, by the batch's own statistics in training and the running ones otherwise."""
-        operation, values = self._operation(run.images), self.inputs.values.array
+        operation, values = self._operation(run.images), _maps(self.inputs.values.array)
         if run.training:
             self._check_count(run.images)
             mean, variance = self._mean, self._variance
@@ -68,8 +74,8 @@ class BatchNormalisationStage(Stage):
             variance,
             run.parameters[f"{self.name}.scale"],
             run.parameters[f"{self.name}.shift"],
-            self.output.values.array,
-            None if self._addend is None else self._addend.values.array,
+            _maps(self.output.values.array),
+            None if self._addend is None else _maps(self._addend.values.array),
             self._relu,
         )
 
@@ -77,8 +83,8 @@ class BatchNormalisationStage(Stage):
         """Gradients of scale, shift, running statistics (their distance to the batch's), values."""
         gradient, flow = self.gradient, self.flows[0]
         self._operation(run.images).backward(
-            self.inputs.values.array,
-            gradient,
+            _maps(self.inputs.values.array),
+            _maps(gradient),
             self._mean,
             self._variance,
             run.parameters[f"{self.name}.scale"],
@@ -86,7 +92,7 @@ class BatchNormalisationStage(Stage):
             self._relu and self._addend is None,
             run.gradients[f"{self.name}.scale"],
             run.gradients[f"{self.name}.shift"],
-            flow.out if flow.is_needed else gradient,
+            _maps(flow.out if flow.is_needed else gradient),
             flow.add,
         )
         self._statistics_gradient(run)
@@ -117,8 +123,7 @@ class BatchNormalisationStage(Stage):
 
     def _count(self, images: int) -> int:
         """Return how many values of a channel a batch has."""
-        height, width, _ = self.inputs.shape
-        return images * height * width
+        return images * math.prod(self.inputs.shape[:-1])
 
     def _check_count(self, images: int) -> None:
         if self._count(images) < 2:
@@ -132,10 +137,49 @@ class BatchNormalisationStage(Stage):
 
     def _operation(self, images: int) -> Any:
         if images not in self._by_images:
+            _, *shape = _maps(self.inputs.values.array).shape
             self._by_images[images] = self.operations.batch_normalisation(
-                images, *self.inputs.shape, self._epsilon
+                images, *shape, self._epsilon
             )
         return self._by_images[images]
+
+
+class LayerNormalisationStage(Stage):
+    """Layer normalisation over the channels of each pixel."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._operation = operation
+        self._scale, self._shift = f"{name}.scale", f"{name}.shift"
+
+    def forward(self, run: Run) -> None:
+        """Normalise each pixel by itself."""
+        self._operation.forward(
+            self.inputs.values.array,
+            run.parameters[self._scale],
+            run.parameters[self._shift],
+            self.output.values.array,
+        )
+
+    def backward(self, run: Run) -> None:
+        """Gradients of scale, shift and values; mean and variance are computed again."""
+        gradient, flow = self.gradient, self.flows[0]
+        self._operation.backward(
+            self.inputs.values.array,
+            gradient,
+            run.parameters[self._scale],
+            run.gradients[self._scale],
+            run.gradients[self._shift],
+            flow.out if flow.is_needed else gradient,
+            **flow.manner,
+        )
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """The inputs."""
+        return (self.inputs,)
 
 
 class LocalResponseNormalisationStage(Stage):
@@ -163,6 +207,11 @@ class LocalResponseNormalisationStage(Stage):
     def values_again(self) -> tuple[Tensor, ...]:
         """The inputs."""
         return (self.inputs,)
+
+
+def _maps(array: AnyArray) -> AnyArray:
+    """Vectors (N,C) as maps (N,1,1,C); maps as they are."""
+    return array if array.ndim == 4 else array[:, None, None, :]
 
 
 def pass_on(operations: Operations, gradient: Any, flow: Flow) -> None:
