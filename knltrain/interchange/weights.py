@@ -171,7 +171,9 @@ def _without_prefixes(tensors: Tensors, known: Set[str]) -> Tensors:
 def _names(spec: ParameterSpec) -> tuple[str, ...]:
     """The names under which a file may have a parameter."""
     torch_name = f"{spec.layer}.{TORCH_NAMES[spec.role]}"
-    return spec.name, torch_name, torch_name.replace("/", ".")
+    names = spec.name, torch_name, torch_name.replace("/", ".")
+    # A scale may be a parameter of its own, beside the modules: "features.1.0.layer_scale".
+    return (*names, spec.layer.replace("/", ".")) if spec.role == "scale" else names
 
 
 def _fitting(value: npt.NDArray[Any], spec: ParameterSpec, where: str) -> npt.NDArray[Any]:

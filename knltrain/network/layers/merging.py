@@ -14,7 +14,7 @@ __all__ = ["Addition", "ChannelProduct", "Concatenation"]
 
 @dataclass(frozen=True, slots=True)
 class Concatenation(Layer):
-    """The channels of all inputs, or units of vectors, behind each other in the order of `inputs`."""
+    """The channels of all inputs, or units of vectors, behind each other as in `inputs`."""
 
     name: str
     inputs: tuple[str, ...] = ()
