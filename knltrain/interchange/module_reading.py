@@ -192,8 +192,9 @@ class ModuleReading:
         return _Value(layer.name, "map")
 
     def _permuted(self, operation: Operation, node: fx.Node) -> _Value:
-        before, rank = self._values[node], len(operation.node.meta["val"].shape)
-        order = axes_order(operation.arguments, rank)
+        before, moved = self._values[node], operation.node
+        others, rank = moved.args[1:], len(moved.meta["val"].shape)
+        order = axes_order(lambda values: moved.target(values, *others, **moved.kwargs), rank)  # type: ignore[operator]
         form = None if order is None else form_permuted(before.form, order)
         if form is None:
             raise NetworkError(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
+
+import torch
 
 from knltrain.network.layers import (
     ChannelProduct,
@@ -16,8 +18,10 @@ from knltrain.network.layers import (
 )
 
 WITHOUT_EFFECT: Final = frozenset({"alias", "clone", "contiguous"})
-RESHAPING: Final = frozenset({"flatten", "reshape", "squeeze", "unsqueeze", "view"})
-PERMUTING: Final = frozenset({"permute", "transpose"})
+RESHAPING: Final = frozenset({"flatten", "reshape", "squeeze", "unflatten", "unsqueeze", "view"})
+PERMUTING: Final = frozenset(
+    {"moveaxis", "movedim", "permute", "swapaxes", "swapdims", "transpose"}
+)
 
 PARTING: Final = frozenset({"chunk", "split", "split_with_sizes", "tensor_split"})
 """Operations with several results, parts of a value."""
@@ -66,14 +70,12 @@ def form_permuted(before: str, order: Shape) -> str | None:
     return "shuffled" if order == (1, 0, 2, 3) and before == "groups" else None
 
 
-def axes_order(arguments: Mapping[str, Any], rank: int) -> Shape | None:
-    """The order in which a permutation puts the axes behind that of images, counted from 0.
+def axes_order(move: Callable[[torch.Tensor], torch.Tensor], rank: int) -> Shape | None:
+    """The order in which `move` puts the axes behind that of images, counted from 0.
 
     None if it moves the axis of images.
     """
-    if "dims" in arguments:
-        order = [axis % rank for axis in arguments["dims"]]
-    else:
-        order, pair = list(range(rank)), [arguments[key] % rank for key in ("dim0", "dim1")]
-        order[pair[0]], order[pair[1]] = pair[1], pair[0]
-    return None if order[0] else tuple(axis - 1 for axis in order[1:])
+    sizes = list(range(2, 2 + rank))
+    found = move(torch.empty(sizes, dtype=torch.float32, device="meta")).shape
+    order = [sizes.index(size) - 1 for size in found]
+    return None if order[0] != -1 else tuple(order[1:])
