@@ -101,8 +101,8 @@ def _forward(
             pixel, begin = first // columns, first % columns
             together, place = min(columns - begin, last - first), begin * IMAGE_LANES
             layer_normalised_tile(
-                out, pixel * out_distance + place, values, pixel * distance + place, row, channels,
-                together * IMAGE_LANES // LANES, count, scale, shift, epsilon, past,
+                out, pixel * out_distance + place, values, pixel * distance + place, distance, row,
+                channels, together * IMAGE_LANES // LANES, count, scale, shift, epsilon, past,
             )  # fmt: skip
             first += together
         finish_stores()
@@ -142,9 +142,9 @@ def _backward(
             together, place = min(columns - begin, last - first), begin * IMAGE_LANES
             layer_gradients_tile(
                 out, pixel * out_distance + place, mask, pixel * mask_distance + place, values,
-                pixel * distance + place, gradient, pixel * gradient_distance + place, row,
-                channels, together * IMAGE_LANES // LANES, count, scale, own, epsilon, add, masked,
-                past,
+                pixel * distance + place, distance, gradient, pixel * gradient_distance + place,
+                gradient_distance, row, channels, together * IMAGE_LANES // LANES, count, scale,
+                own, epsilon, add, masked, past,
             )  # fmt: skip
             first += together
             summed += together

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from vectorized_ops.layout import AnyArray, pixels
 from vectorized_ops.numba.compiling.compiler import parallel_kernel
-from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
 from vectorized_ops.numba.emit.threads import part
-from vectorized_ops.numba.kernels.elementwise.selection_tiles import moved_tile, nothing_tile
+from vectorized_ops.numba.kernels.elementwise.selection_tiles import selected_tile
 from vectorized_ops.reference.selection import check_chosen, check_selected
 
 _NOTHING = -1
@@ -55,6 +54,8 @@ class ChannelSelection:
     ) -> None:
         source, target = pixels(values), pixels(out)
         cut = target if mask is None else pixels(mask)
+        if add and mask is None:  # zeros change nothing
+            runs = runs[runs[:, 1] != _NOTHING]
         number, count = out.shape[0], out[0, ..., 0].size
         past = not add and streamed(target[0], 4 * out.size, source[0])
         _moved(
@@ -95,15 +96,8 @@ def _moved(
 ) -> None:
     for thread in numba.prange(threads):
         for pixel in range(part(pixels, thread, threads), part(pixels, thread + 1, threads)):
-            for run in range(len(runs)):
-                begin, source = runs[run, 0] * row, runs[run, 1] * row
-                vectors = runs[run, 2] * row // LANES
-                target, cut = pixel * out_distance + begin, pixel * mask_distance + begin
-                if source >= 0:
-                    moved_tile(
-                        out, target, mask, cut, values, pixel * distance + source, vectors, add,
-                        masked, past,
-                    )  # fmt: skip
-                elif masked or not add:
-                    nothing_tile(out, target, mask, cut, vectors, add, masked, past)
+            selected_tile(
+                out, pixel * out_distance, mask, pixel * mask_distance, values, pixel * distance,
+                runs, len(runs), row, distance, add, masked, past,
+            )  # fmt: skip
         finish_stores()

@@ -8,18 +8,18 @@ cache. Indices and rows count elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numba import types
 
-from vectorized_ops.numba.emit.flow import fold, groups, repeat
+from vectorized_ops.numba.emit.flow import fold, repeat
 from vectorized_ops.numba.emit.gradient_store import Delivery
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 
 GROUP = 4
-"""Vectors of a column: sums that do not wait for each other."""
+"""Vectors of the widest column: sums that do not wait for each other."""
 
 SUMS = 2 * LANES
 """Floats of each channel in which the sums over pixels lie: of g, then of g v."""
@@ -44,73 +44,118 @@ class _Column:
         begin = self.lanes.at(pointer, self.lanes.product(channel, self.row))
         return [self.lanes.load(self.lanes.at(begin, i * LANES)) for i in range(self.group)]
 
+    def fetch(self, pointer: Value, channel: Value, ahead: Value) -> None:
+        """Fetch a channel of the array `ahead` of the one whose column begins at `pointer`."""
+        begin = self.lanes.at(pointer, self.lanes.product(channel, self.row), ahead)
+        for i in range(self.group):
+            self.lanes.prefetch(self.lanes.at(begin, i * LANES), 2)
+
+    def summed(self, sums: int, terms: Callable[[Value, list[Value]], list[Value]]) -> list[Value]:
+        """Return so many lists of sums over channels, joined: `terms(channel, sums)` adds to them.
+
+        In narrow columns every other channel has sums of its own.
+        """
+        lanes, ways = self.lanes, max(1, GROUP // self.group)
+        size = sums * self.group
+
+        def together(index: Value, carried: list[Value]) -> list[Value]:
+            first, found = lanes.product(index, ways), []
+            for way in range(ways):
+                own = carried[way * size : (way + 1) * size]
+                found += terms(lanes.sum(first, way), own)
+            return found
+
+        whole = lanes.quotient(self.channels, ways)
+        zeros = [lanes.constant(0.0)] * (ways * size)
+        parts = fold(lanes, 0, whole, zeros, together)
+        total = parts[:size]
+        for way in range(1, ways):
+            own = parts[way * size : (way + 1) * size]
+            total = [lanes.add(*pair) for pair in zip(total, own, strict=True)]
+        return fold(lanes, lanes.product(whole, ways), self.channels, total, terms)
+
     def means(self, sums: Sequence[Value]) -> list[Value]:
         """Return sums over the channels by their number."""
         return [self.lanes.divide(total, self.count) for total in sums]
-
-    def zeros(self, vectors: int = 1) -> list[Value]:
-        """Return so many lists of zeros, joined."""
-        return [self.lanes.constant(0.0)] * (vectors * self.group)
 
     def centred(self, channel: Value, mean: list[Value]) -> list[Value]:
         """Return a channel less the mean."""
         values = self.load(self.source, channel)
         return [self.lanes.subtract(*pair) for pair in zip(values, mean, strict=True)]
 
-    def moments(self, epsilon: Value) -> tuple[list[Value], list[Value]]:
-        """Return the means over channels, and 1 / sqrt(variance + epsilon)."""
+    def moments(self, epsilon: Value, ahead: Value) -> tuple[list[Value], list[Value]]:
+        """Return the means over channels, and 1 / sqrt(variance + epsilon).
+
+        The values that lie `ahead` are fetched.
+        """
         lanes = self.lanes
 
-        def summed(channel: Value, sums: list[Value]) -> list[Value]:
+        def added(channel: Value, sums: list[Value]) -> list[Value]:
+            self.fetch(self.source, channel, ahead)
             values = self.load(self.source, channel)
             return [lanes.add(*pair) for pair in zip(sums, values, strict=True)]
 
-        mean = self.means(fold(lanes, 0, self.channels, self.zeros(), summed))
+        mean = self.means(self.summed(1, added))
 
         def squared(channel: Value, sums: list[Value]) -> list[Value]:
             pairs = zip(self.centred(channel, mean), sums, strict=True)
             return [lanes.fma(value, value, total) for value, total in pairs]
 
-        variance = self.means(fold(lanes, 0, self.channels, self.zeros(), squared))
+        variance = self.means(self.summed(1, squared))
         one = lanes.constant(1.0)
         return mean, [
             lanes.divide(one, lanes.square_root(lanes.add(each, epsilon))) for each in variance
         ]
 
 
+def _each_column(lanes: Lanes, vectors: Value, body: Callable[[Value, int], None]) -> None:
+    """Run `body(offset, group)` over `vectors` vectors, in columns as wide as there are."""
+    done, group = lanes.integer(0), GROUP
+    while group:
+        count = lanes.quotient(lanes.builder.sub(lanes.integer(vectors), done), group)
+
+        def column(index: Value, done: Value = done, group: int = group) -> None:
+            begin = lanes.sum(done, lanes.product(index, group))
+            body(lanes.product(begin, LANES), group)
+
+        repeat(lanes, count, column)
+        done, group = lanes.sum(done, lanes.product(count, group)), group // 2
+
+
 @tile
 def layer_normalised_tile(
-    typingctx: Any, out: Any, out_index: Any, values: Any, values_index: Any, row: Any,
-    channels: Any, vectors: Any, count: Any, scale: Any, shift: Any, epsilon: Any, past: Any,
+    typingctx: Any, out: Any, out_index: Any, values: Any, values_index: Any, ahead: Any,
+    row: Any, channels: Any, vectors: Any, count: Any, scale: Any, shift: Any, epsilon: Any,
+    past: Any,
 ) -> Any:  # fmt: skip
     """Write v * scale + shift, v = (x - mean) / sqrt(variance + epsilon) over the channels."""
     signature = types.void(
-        out, types.int64, values, types.int64, types.int64, types.int64, types.int64,
+        out, types.int64, values, types.int64, types.int64, types.int64, types.int64, types.int64,
         types.float32, scale, shift, types.float32, types.boolean,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         target, source = lanes.pointer(0, *args[:2]), lanes.pointer(2, *args[2:4])
-        factors, summands = lanes.pointer(8, args[8]), lanes.pointer(9, args[9])
-        count, epsilon = lanes.copies(args[7]), lanes.copies(args[10])
+        factors, summands = lanes.pointer(9, args[9]), lanes.pointer(10, args[10])
+        count, epsilon = lanes.copies(args[8]), lanes.copies(args[11])
 
         def columns(offset: Value, group: int) -> None:
-            column = _Column(lanes, group, lanes.at(source, offset), args[4], args[5], count)
-            mean, inverse = column.moments(epsilon)
+            column = _Column(lanes, group, lanes.at(source, offset), args[5], args[6], count)
+            mean, inverse = column.moments(epsilon, args[4])
 
             def write(channel: Value) -> None:
                 factor, summand = (
                     lanes.broadcast(lanes.at(each, channel)) for each in (factors, summands)
                 )
-                at = lanes.at(target, offset, lanes.product(channel, args[4]))
+                at = lanes.at(target, offset, lanes.product(channel, args[5]))
                 for i, value in enumerate(column.centred(channel, mean)):
                     result = lanes.fma(lanes.multiply(value, inverse[i]), factor, summand)
-                    lanes.store_streamed(result, lanes.at(at, i * LANES), args[11])
+                    lanes.store_streamed(result, lanes.at(at, i * LANES), args[12])
 
-            repeat(lanes, args[5], write)
+            repeat(lanes, args[6], write)
 
-        groups(lanes, args[6], GROUP, columns)
+        _each_column(lanes, args[7], columns)
         return context.get_dummy_value()
 
     return signature, generate
@@ -119,28 +164,37 @@ def layer_normalised_tile(
 @tile
 def layer_gradients_tile(
     typingctx: Any, out: Any, out_index: Any, mask: Any, mask_index: Any, values: Any,
-    values_index: Any, gradient: Any, gradient_index: Any, row: Any, channels: Any, vectors: Any,
-    count: Any, scale: Any, sums: Any, epsilon: Any, add: Any, masked: Any, past: Any,
+    values_index: Any, ahead: Any, gradient: Any, gradient_index: Any, gradient_ahead: Any,
+    row: Any, channels: Any, vectors: Any, count: Any, scale: Any, sums: Any, epsilon: Any,
+    add: Any, masked: Any, past: Any,
 ) -> Any:  # fmt: skip
     """Deliver the gradient of the values; add those of shift and scale to SUMS floats a channel."""
     signature = types.void(
-        out, types.int64, mask, types.int64, values, types.int64, gradient, types.int64,
-        types.int64, types.int64, types.int64, types.float32, scale, sums, types.float32,
-        types.boolean, types.boolean, types.boolean,
+        out, types.int64, mask, types.int64, values, types.int64, types.int64, gradient,
+        types.int64, types.int64, types.int64, types.int64, types.int64, types.float32, scale,
+        sums, types.float32, types.boolean, types.boolean, types.boolean,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        target, cut, source, above = (lanes.pointer(i, *args[i : i + 2]) for i in (0, 2, 4, 6))
-        factors, totals = lanes.pointer(12, args[12]), lanes.pointer(13, args[13])
-        count, epsilon = lanes.copies(args[11]), lanes.copies(args[14])
+        target, cut, source, above = (lanes.pointer(i, *args[i : i + 2]) for i in (0, 2, 4, 7))
+        factors, totals = lanes.pointer(14, args[14]), lanes.pointer(15, args[15])
+        count, epsilon = lanes.copies(args[13]), lanes.copies(args[16])
 
         def columns(offset: Value, group: int) -> None:
-            column = _Column(lanes, group, lanes.at(source, offset), args[8], args[9], count)
-            delivery = Delivery(lanes, lanes.at(target, offset), lanes.at(cut, offset), *args[15:])
-            _deliver_column(column, lanes.at(above, offset), factors, totals, epsilon, delivery)
+            column = _Column(lanes, group, lanes.at(source, offset), args[10], args[11], count)
+            delivery = Delivery(lanes, lanes.at(target, offset), lanes.at(cut, offset), *args[17:])
+            _deliver_column(
+                column,
+                lanes.at(above, offset),
+                (args[6], args[9]),
+                factors,
+                totals,
+                epsilon,
+                delivery,
+            )
 
-        groups(lanes, args[10], GROUP, columns)
+        _each_column(lanes, args[12], columns)
         return context.get_dummy_value()
 
     return signature, generate
@@ -149,6 +203,7 @@ def layer_gradients_tile(
 def _deliver_column(
     column: _Column,
     above: Value,
+    ahead: tuple[Value, Value],
     factors: Value,
     totals: Value,
     epsilon: Value,
@@ -156,7 +211,7 @@ def _deliver_column(
 ) -> None:
     """Emit the gradients of a column: (g scale - mean of it - v * mean of it times v) * inverse."""
     lanes, group = column.lanes, column.group
-    mean, inverse = column.moments(epsilon)
+    mean, inverse = column.moments(epsilon, ahead[0])
 
     def parts(channel: Value) -> tuple[list[Value], list[Value], list[Value]]:
         """Return v, g and g scale of a channel."""
@@ -169,6 +224,7 @@ def _deliver_column(
         return normalised, arriving, [lanes.multiply(each, factor) for each in arriving]
 
     def summed(channel: Value, sums: list[Value]) -> list[Value]:
+        column.fetch(above, channel, ahead[1])
         normalised, arriving, scaled = parts(channel)
         places = [lanes.at(totals, lanes.product(channel, SUMS), i * LANES) for i in (0, 1)]
         shift, scale = (lanes.load(place) for place in places)
@@ -180,7 +236,7 @@ def _deliver_column(
         tilts = zip(normalised, scaled, sums[group:], strict=True)
         return levels + [lanes.fma(*each) for each in tilts]
 
-    found = column.means(fold(lanes, 0, column.channels, column.zeros(2), summed))
+    found = column.means(column.summed(2, summed))
     level, tilt = found[:group], found[group:]
 
     def deliver(channel: Value) -> None:

@@ -27,7 +27,7 @@ UNTOUCHED = 77
 def normalised(out: Any, values: Any, scale: Any, shift: Any) -> None:
     channels = len(scale)
     layer_normalised_tile(
-        out, ROW, values, 5, ROW, channels, VECTORS, np.float32(channels), scale, shift,
+        out, ROW, values, 5, ROW, ROW, channels, VECTORS, np.float32(channels), scale, shift,
         np.float32(EPSILON), False,
     )  # fmt: skip
 
@@ -36,8 +36,8 @@ def normalised(out: Any, values: Any, scale: Any, shift: Any) -> None:
 def gradients(out: Any, values: Any, gradient: Any, scale: Any, sums: Any, add: bool) -> None:
     channels = len(scale)
     layer_gradients_tile(
-        out, ROW, out, ROW, values, 5, gradient, 3, ROW, channels, VECTORS, np.float32(channels),
-        scale, sums, np.float32(EPSILON), add, False, False,
+        out, ROW, out, ROW, values, 5, ROW, gradient, 3, ROW, ROW, channels, VECTORS,
+        np.float32(channels), scale, sums, np.float32(EPSILON), add, False, False,
     )  # fmt: skip
 
 
