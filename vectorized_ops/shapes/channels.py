@@ -64,8 +64,8 @@ class ChannelSelectionShape(TimedShape):
         return Calls(runs)
 
     def __str__(self) -> str:
-        chosen = f"channels {self.first} to {self.last - 1}"
-        return f"{by(self.inputs[1:])} {chosen}, {self.groups} groups"
+        chosen = f"{by(self.inputs[1:])} channels {self.first} to {self.last - 1}"
+        return chosen if self.groups == 1 else f"{chosen} in {self.groups} groups"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,14 @@ def test_costs_are_so_many_operations_and_passes_of_each_value() -> None:
 
 def test_slice_moves_its_own_channels_and_writes_zeros_beside_their_gradient() -> None:
     assert SLICE.costs == {"forward": Cost(0, 4 * 8), "backward_data": Cost(0, 4 * (4 + 10))}
-    assert str(SLICE) == "1x1x5 channels 1 to 2, 1 groups"
+    assert str(SLICE) == "1x1x5 channels 1 to 2"
 
 
 def test_shuffle_takes_from_each_group_in_turn() -> None:
     assert shuffled_channels(6, 3) == (0, 2, 4, 1, 3, 5)
-    assert ChannelSelectionShape(MAPS, 1, 5, 2).chosen == (1, 3, 2, 4)
+    shuffle = ChannelSelectionShape(MAPS, 1, 5, 2)
+    assert shuffle.chosen == (1, 3, 2, 4)
+    assert str(shuffle) == "1x1x5 channels 1 to 4 in 2 groups"
 
 
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
