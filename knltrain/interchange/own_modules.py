@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -24,11 +22,17 @@ class Affine(nn.Module):
 class ChannelNorm(nn.Module):
     """Layer normalisation over the channels of maps (N,C,H,W), or over vectors (N,C)."""
 
-    def __init__(self, channels: int, epsilon: float, **made: Any) -> None:
+    def __init__(
+        self,
+        channels: int,
+        epsilon: float,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
         self.epsilon = epsilon
-        self.weight = nn.Parameter(torch.ones(channels, **made))
-        self.bias = nn.Parameter(torch.zeros(channels, **made))
+        self.weight = nn.Parameter(torch.ones(channels, dtype=dtype, device=device))
+        self.bias = nn.Parameter(torch.zeros(channels, dtype=dtype, device=device))
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Of each pixel by itself."""
@@ -40,9 +44,11 @@ class ChannelNorm(nn.Module):
 class ChannelScale(nn.Module):
     """Each channel of maps (N,C,H,W) or vectors (N,C) times its factor."""
 
-    def __init__(self, channels: int, **made: Any) -> None:
+    def __init__(
+        self, channels: int, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(channels, **made))
+        self.weight = nn.Parameter(torch.ones(channels, dtype=dtype, device=device))
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Multiply."""
