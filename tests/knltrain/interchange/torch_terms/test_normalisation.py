@@ -10,7 +10,11 @@ from torch.nn import functional as F  # noqa: N812
 from knltrain.errors import NetworkError
 from knltrain.interchange.from_torch import from_torch
 from knltrain.network.layers import (
+    Activation,
+    Addition,
     BatchNormalisation,
+    ChannelScale,
+    Convolution,
     Dense,
     Flatten,
     LayerNormalisation,
@@ -94,6 +98,40 @@ def test_channels_are_normalised_of_maps_means_and_vectors() -> None:
         ((norms[2].name,), 1e-5),
     ]
     assert imported.keys["last.scale"] == "last.weight"
+
+
+class Block(nn.Module):
+    """Of ConvNeXt, in torchvision's way or in that of its authors."""
+
+    def __init__(self, channels: int, first: bool) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
+        self.norm = nn.LayerNorm(channels, eps=1e-6)
+        self.wide, self.narrow = nn.Linear(channels, 8), nn.Linear(8, channels)
+        self.gamma = nn.Parameter(torch.full((channels, 1, 1) if first else (channels,), 0.5))
+        self.first = first
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        branch = self.norm(self.depthwise(maps).permute(0, 2, 3, 1))
+        branch = self.narrow(F.gelu(self.wide(branch)))
+        if self.first:
+            return maps + self.gamma * branch.permute(0, 3, 1, 2)
+        return maps + (self.gamma * branch).permute(0, 3, 1, 2)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_block_of_convnext_is_read(first: bool) -> None:
+    module = nn.Sequential(nn.Conv2d(2, 4, 1), Block(4, first))
+    imported = imported_of(module, images_of())
+    assert imported.network.layers[1:] == (
+        Convolution("1.depthwise", 4, 3, padding=1, groups=4, inputs=("0",)),
+        LayerNormalisation("1.norm", 1e-6, inputs=("1.depthwise",)),
+        Convolution("1.wide", 8, 1, inputs=("1.norm",)),
+        Activation("1.gelu", "gelu", inputs=("1.wide",)),
+        Convolution("1.narrow", 4, 1, inputs=("1.gelu",)),
+        ChannelScale("1.mul", inputs=("1.narrow",)),
+        Addition("1.add", inputs=("0", "1.mul")),
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,3 +27,11 @@ def test_the_deeper_the_block_the_more_often_it_is_left_out() -> None:
     layers = convnext_tiny().layers
     rates = [layer.rate for layer in layers if isinstance(layer, StochasticDepth)]
     assert rates == [pytest.approx(0.1 * block / 17) for block in range(1, 18)]
+
+
+def test_parameters_have_torchvision_s_names() -> None:
+    found = {spec.layer.replace("/", ".") for spec in convnext_tiny().parameters}
+    block = {f"features.5.8.{name}" for name in ("block.0", "block.2", "block.3", "block.5")}
+    rest = {"features.0.0", "features.0.1", "features.6.0", "features.6.1"}
+    assert {"features.5.8.layer_scale", "classifier.0", "classifier.2"} | block | rest <= found
+    assert len(found) == 18 * 5 + 2 + 3 * 2 + 2
