@@ -55,8 +55,12 @@ def form_reshaped(before: str, shape: Shape, wanted: Shape) -> str | None:
         return "map"
     if len(wanted) == 1:
         return {"map": "flat", "mean": "vector", "mean last": "vector"}.get(before)
-    is_mean = before in ("mean", "vector") and math.prod(wanted) == wanted[0]
-    return "mean" if is_mean else None
+    if before in ("mean", "mean last", "vector"):
+        if math.prod(wanted) == wanted[0]:
+            return "mean"
+        if len(wanted) == 3 and math.prod(wanted) == wanted[-1]:
+            return "mean last"
+    return None
 
 
 def form_permuted(before: str, order: Shape) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from knltrain.interchange.torch_terms.terms import (
     CHANNEL_AXES,
@@ -36,13 +36,15 @@ def read_scale(call: Call) -> Layer:
     """Of a product with a parameter that has a factor for each channel."""
     (parameter,) = call.parameters
     axis = CHANNEL_AXES.get(call.forms[0])
+    if axis is None:
+        raise call.refused("a product of flattened maps and a parameter, expected maps or vectors")
     values = call.shapes["other" if parameter == "self" else "self"]
     wanted = tuple(size if place == axis else 1 for place, size in enumerate(values))
     found = call.shapes[parameter]
     while len(found) > len(wanted) and found[0] == 1:
         found = found[1:]
     found = (1,) * (len(wanted) - len(found)) + found
-    if axis is None or found != wanted:
+    if found != wanted:
         raise call.refused(
             f"a product of {values} and a parameter of shape {call.shapes[parameter]}, expected a "
             f"factor for each channel, {wanted}"
@@ -50,8 +52,10 @@ def read_scale(call: Call) -> Layer:
     return ChannelScale(call.name, inputs=call.inputs)
 
 
-def _part(call: Call, first: int, last: int) -> Layer | None:
+def _part(call: Call, first: Any, last: Any) -> Layer | None:
     """Channels `first` to `last` of the input; None if these are all."""
+    if not (isinstance(first, int) and isinstance(last, int)):
+        raise call.refused(f"channels {first} to {last}, expected whole numbers")
     channels = call.shapes["self"][CHANNEL_AXES[call.forms[0]]]
     if (first, last) == (0, channels):
         return None
@@ -64,21 +68,24 @@ def _read_slice(call: Call) -> Layer | None:
     """Of `x[:, first:last]`, which slices the images, too."""
     first, last = call.arguments["start"], call.arguments["end"]
     first, last = 0 if first is None else first, _WHOLE if last is None else last
-    if call.arguments["step"] == 1 and first == 0 and isinstance(last, int) and last >= _WHOLE:
+    is_plain = isinstance(first, int) and isinstance(last, int)
+    if is_plain and call.arguments["step"] == 1 and first == 0 and last >= _WHOLE:
         return None
     call.expect_channels()
     call.expect(step=1)
-    channels = call.shapes["self"][CHANNEL_AXES[call.forms[0]]]
-    first, last, _ = slice(first, last).indices(channels)
+    if is_plain:
+        channels = call.shapes["self"][CHANNEL_AXES[call.forms[0]]]
+        first, last, _ = slice(first, last).indices(channels)
     return _part(call, first, last)
 
 
 def _read_narrowed(call: Call) -> Layer | None:
     """Of `torch.narrow`."""
     call.expect_channels()
-    channels = call.shapes["self"][CHANNEL_AXES[call.forms[0]]]
     first, length = call.arguments["start"], call.arguments["length"]
-    first += channels if first < 0 else 0
+    if not (isinstance(first, int) and isinstance(length, int)):
+        raise call.refused(f"{length} channels from {first} on, expected whole numbers")
+    first += call.shapes["self"][CHANNEL_AXES[call.forms[0]]] if first < 0 else 0
     return _part(call, first, first + length)
 
 

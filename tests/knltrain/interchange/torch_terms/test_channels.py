@@ -169,11 +169,26 @@ def test_vectors_are_scaled_and_the_factors_come_back() -> None:
     assert imported.to_torch().gamma[2] == 9
 
 
+def _in_place_of_a_part(own: Any, images: torch.Tensor) -> torch.Tensor:
+    maps = own.conv(images)
+    maps[:, :3].relu_()
+    return maps
+
+
 @pytest.mark.parametrize(
     ("work", "message"),
     [
         (lambda own, images: own.conv(images) * own.scalar, r"of shape \(1,\), expected a factor"),
         (lambda own, images: own.conv(images) * own.square[0, 0], "parameters alone"),
+        (
+            lambda own, images: own.conv(images).flatten(1) * own.scalar,
+            "a product of flattened maps and a parameter",
+        ),
+        (
+            lambda own, images: own.conv(images)[:, : images.shape[0]],
+            "expected whole numbers|has no graph",
+        ),
+        (_in_place_of_a_part, "relu_ changes in place what is also seen"),
         (
             lambda own, images: own.conv(images)[:, :, :, :6] * own.gamma,
             "dim = 3, expected channels: dim = 1",
