@@ -316,7 +316,7 @@ GRAPHS = (
         ChannelSlice("few", 2, 6),
         ReLU("few/relu"),
         ChannelSlice("many", 4, 16, ("shuffled",)),
-        Dropout("many/drop", 0.5),
+        ReLU("many/clipped", ceiling=0.5),
         Convolution("behind", 8, 1),
         ChannelSlice("images/few", 0, 4, (IMAGES,)),
         ChannelShuffle("four", 4, ("behind",)),
