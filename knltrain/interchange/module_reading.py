@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -18,14 +19,18 @@ from knltrain.interchange.exported_graph import (
     shape_of,
 )
 from knltrain.interchange.reshaping import (
+    PARTING,
+    PERMUTING,
     RESHAPING,
     WITHOUT_EFFECT,
+    axes_order,
     form_behind,
+    form_permuted,
     form_reshaped,
 )
 from knltrain.interchange.torch_terms import READERS, WHOLE_MODULES, Call, Reader
 from knltrain.network.graph import Output
-from knltrain.network.layers import IMAGES, Layer
+from knltrain.network.layers import IMAGES, ChannelShuffle, Flatten, Layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class ModuleReading:
         self.keys: dict[str, str] = {}
         self._graph, self._module = graph, module
         self._values = {graph.images: _Value(IMAGES, "map")}
+        self._tensors = dict(graph.tensors)
+        self._parted: dict[fx.Node, Operation] = {}
         self._names = {IMAGES}
         self._owners: dict[int, str] = {}
         needed = _needed(graph)
@@ -87,6 +94,14 @@ class ModuleReading:
 
     def _read(self, operation: Operation) -> None:
         kind = operation.operator.removesuffix("_")
+        if self._is_view_of_parameter(operation):
+            return
+        if kind in PARTING:
+            self._parted[operation.node] = operation
+            return
+        if operation.arguments.get("0") in self._parted:
+            operation = _part(self._parted[operation.arguments["0"]], operation)
+            kind = operation.operator
         (node, *others) = self._sources(operation)
         before = self._values[node]
         if kind in WITHOUT_EFFECT:
@@ -95,21 +110,28 @@ class ModuleReading:
         if kind in RESHAPING:
             self._values[operation.node] = self._reshaped(operation, node)
             return
+        if kind in PERMUTING:
+            self._values[operation.node] = self._permuted(operation, node)
+            return
         reader = READERS.get(kind)
         if reader is None:
             raise NetworkError(
                 f"{operation.where}: {unknown_name('operation', operation.operator, READERS)}"
             )
-        values = [before, *(self._values[other] for other in others)]
+        if "flat" not in reader.takes and "vector" in reader.takes:
+            for each in (node, *others):
+                self._flatten(each)
+        before, values = self._values[node], [self._values[each] for each in (node, *others)]
         self._check_forms(operation, reader, values)
-        layer = _placed(operation, partial(reader.layer, self._call(operation, values)))
+        call = self._call(operation, values)
+        layer = _placed(operation, partial(reader.layer, call))
         if layer is None:
             self._values[operation.node] = before
             return
         self._add(layer, operation, before)
         for argument, role in reader.tensors.items():
             tensor = operation.arguments[argument]
-            if tensor is not None:
+            if tensor is not None and not (reader.mixed and argument not in call.parameters):
                 self._take(f"{layer.name}.{role}", tensor, operation)
 
     def _read_whole(self, operations: Sequence[Operation]) -> None:
@@ -127,7 +149,7 @@ class ModuleReading:
         """The values that an operation takes, but for parameters and those `inside`."""
         found: list[fx.Node] = []
         fx.node.map_arg(operation.arguments, found.append)
-        known = self._graph.tensors.keys() | inside
+        known = self._tensors.keys() | inside
         sources = [node for node in found if is_tensor(node) and node not in known]
         for node in sources:
             if node not in self._values:
@@ -157,23 +179,70 @@ class ModuleReading:
                 f"{tuple(operation.node.meta['val'].shape)}, expected a flatten of maps behind the "
                 "first axis, before the first dense layer or behind global pooling"
             )
+        if before.form == "shuffled" and form == "map":
+            assert shape is not None
+            return self._shuffled(operation, before, groups=shape[1])
         return _Value(before.layer, form)
+
+    def _shuffled(self, operation: Operation, before: _Value, groups: int) -> _Value:
+        """Make a layer of a view in groups, a transposition of them and the way back."""
+        wanted = ".".join(filter(None, (operation.module, "channel_shuffle")))
+        layer = ChannelShuffle(self._unused(wanted), groups, (before.layer,))
+        self._append(layer)
+        return _Value(layer.name, "map")
+
+    def _permuted(self, operation: Operation, node: fx.Node) -> _Value:
+        before, moved = self._values[node], operation.node
+        others, rank = moved.args[1:], len(moved.meta["val"].shape)
+        order = axes_order(lambda values: moved.target(values, *others, **moved.kwargs), rank)  # type: ignore[operator]
+        form = None if order is None else form_permuted(before.form, order)
+        if form is None:
+            raise NetworkError(
+                f"{operation.where}: {operation.operator} to "
+                f"{tuple(operation.node.meta['val'].shape)}, expected channels to the end or back, "
+                "as permute(0, 2, 3, 1), or groups of channels with their members, as "
+                "transpose(1, 2)"
+            )
+        return _Value(before.layer, form)
+
+    def _flatten(self, node: fx.Node) -> None:
+        """Make a layer of a flatten of maps whose result no dense layer takes."""
+        before = self._values[node]
+        if before.form == "flat":
+            layer = Flatten(self._unused(f"{before.layer}.flatten"), (before.layer,))
+            self._append(layer)
+            self._values[node] = _Value(layer.name, "vector")
+
+    def _is_view_of_parameter(self, operation: Operation) -> bool:
+        """Note views of parameters that have all their values, such as `gamma[:, None, None]`."""
+        source = next(iter(operation.arguments.values()), None)
+        shape = operation.node.meta["val"].shape if is_tensor(operation.node) else ()
+        if not isinstance(source, fx.Node) or source not in self._tensors:
+            return False
+        kind, key = operation.operator, self._tensors[source]
+        is_whole = math.prod(shape) == self._graph.values[key].numel()
+        if not is_whole or kind not in (*RESHAPING, *WITHOUT_EFFECT, "slice"):
+            return False
+        self._tensors[operation.node] = key
+        return True
 
     def _check_forms(self, operation: Operation, reader: Reader, values: Sequence[_Value]) -> None:
         forms = {value.form for value in values}
         if (len(forms) > 1 and not reader.mixed) or not forms <= set(reader.takes):
             found = " and ".join(_FORMS[form] for form in sorted(forms))
-            expected = " or ".join(_FORMS[form] for form in reader.takes)
+            expected = " or ".join(dict.fromkeys(_FORMS[form] for form in reader.takes))
             raise NetworkError(
                 f"{operation.where}: {operation.operator} of {found}, expected {expected}"
             )
 
     def _call(self, operation: Operation, values: Sequence[_Value]) -> Call:
-        shapes = {}
+        shapes, parameters = {}, set()
         for key, value in operation.arguments.items():
             if isinstance(value, fx.Node) and is_tensor(value):
                 own = tuple(value.meta["val"].shape)
-                shapes[key] = own if value in self._graph.tensors else shape_of(value) or ()
+                shapes[key] = own if value in self._tensors else shape_of(value) or ()
+                if value in self._tensors:
+                    parameters.add(key)
         return Call(
             self._named(operation),
             tuple(value.layer for value in values),
@@ -181,7 +250,12 @@ class ModuleReading:
             operation.arguments,
             shapes,
             operation.where,
+            parameters,
         )
+
+    def _append(self, layer: Layer) -> None:
+        self.layers.append(layer)
+        self._names.add(layer.name)
 
     def _add(self, layer: Layer, operation: Operation, before: _Value) -> None:
         if len(set(layer.inputs)) < len(layer.inputs):
@@ -189,14 +263,13 @@ class ModuleReading:
                 f"{operation.where}: {operation.operator} of one value with itself, expected "
                 "different values"
             )
-        self.layers.append(layer)
-        self._names.add(layer.name)
+        self._append(layer)
         form = form_behind(layer, before.form, shape_of(operation.node) or ())
         self._values[operation.node] = _Value(layer.name, form)
 
     def _take(self, name: str, node: fx.Node, operation: Operation) -> None:
         """Note whose parameter a tensor is; NetworkError if it is another layer's already."""
-        key = self._graph.tensors.get(node)
+        key = self._tensors.get(node)
         if key is None:
             raise NetworkError(
                 f"{operation.where}: {operation.operator} with computed parameters: expected "
@@ -219,8 +292,12 @@ class ModuleReading:
         own = operation.operator.removesuffix("_")
         kind = operation.module_class
         is_leaf = kind.startswith("torch.nn.modules.") or kind in WHOLE_MODULES
-        module = _NOT_IN_NAMES.sub("_", operation.module)
-        wanted = module if is_leaf and module else ".".join(filter(None, (module, own)))
+        module = operation.module
+        return self._unused(module if is_leaf and module else ".".join(filter(None, (module, own))))
+
+    def _unused(self, wanted: str) -> str:
+        """A name that no layer has, with a number if need be."""
+        wanted = _NOT_IN_NAMES.sub("_", wanted)
         name, count = wanted, 0
         while name in self._names:
             count += 1
@@ -233,10 +310,22 @@ _FORMS = {
     "mean": "means of maps that are not flattened",
     "flat": "flattened maps",
     "vector": "vectors",
+    "map last": "feature maps with channels last",
+    "mean last": "means of maps that are not flattened",
+    "groups": "groups of channels",
+    "shuffled": "groups of channels",
 }
 
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_/.-]")
+
+
+def _part(parted: Operation, taken: Operation) -> Operation:
+    """One of the parts of a value, `taken` out of several."""
+    given, number = dict(parted.arguments), taken.arguments["1"]
+    axis = given.get("dim", 0)
+    given["sizes"] = [each.shape[axis] for each in parted.node.meta["val"]]
+    return Operation(taken.node, parted.operator, {**given, "part": number})
 
 
 def _needed(graph: ExportedGraph) -> set[fx.Node]:

@@ -32,6 +32,54 @@ class WithinChannelNorm(nn.Module):
         return values * (1 + self.alpha * means) ** -self.beta
 
 
+class ChannelNorm(nn.Module):
+    """Layer normalisation over the channels of maps (N,C,H,W), or over vectors (N,C)."""
+
+    def __init__(
+        self,
+        channels: int,
+        epsilon: float,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight = nn.Parameter(torch.ones(channels, dtype=dtype, device=device))
+        self.bias = nn.Parameter(torch.zeros(channels, dtype=dtype, device=device))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Of each pixel by itself."""
+        last = values.movedim(1, -1)
+        found = functional.layer_norm(last, last.shape[-1:], self.weight, self.bias, self.epsilon)
+        return found.movedim(-1, 1)
+
+
+class ChannelScale(nn.Module):
+    """Each channel of maps (N,C,H,W) or vectors (N,C) times its factor."""
+
+    def __init__(
+        self, channels: int, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels, dtype=dtype, device=device))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Multiply."""
+        return values * self.weight.reshape(-1, *[1] * (values.ndim - 2))
+
+
+class ChannelSlice(nn.Module):
+    """Channels `first` to `last` (not included) of maps (N,C,H,W) or vectors (N,C)."""
+
+    def __init__(self, first: int, last: int) -> None:
+        super().__init__()
+        self.first, self.last = first, last
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """A view."""
+        return values[:, self.first : self.last]
+
+
 class StochasticDepth(nn.Module):
     """Sets all values of an image to zero with probability `rate`, others to x / (1 - rate)."""
 

@@ -15,7 +15,11 @@ from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
-_WITH_PARAMETERS = ("Conv2d", "Linear", "BatchNorm2d", "PReLU")
+_NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d)
+_WITH_PARAMETERS = (
+    *("Conv2d", "Linear", "BatchNorm1d", "BatchNorm2d"),
+    *("ChannelNorm", "ChannelScale", "PReLU"),
+)
 
 
 def to_torch(network: Network, parameters: ParameterVector) -> NetworkModule:
@@ -74,12 +78,12 @@ class NetworkModule(nn.Module):
                     del values[name]
             yield layer.name, values[layer.name]
 
-    def normalisations(self) -> dict[str, nn.BatchNorm2d]:
+    def normalisations(self) -> dict[str, nn.BatchNorm1d | nn.BatchNorm2d]:
         """The batch normalisations by the names of their layers."""
         return {
             name: module
             for name, module in self._modules.items()
-            if isinstance(module, nn.BatchNorm2d)
+            if isinstance(module, _NORMALISATIONS)
         }
 
     def _computed(self, layer: Layer, inputs: list[torch.Tensor]) -> torch.Tensor:
@@ -115,6 +119,6 @@ def _module(described: TorchModule) -> nn.Module:
     if described.name not in _WITH_PARAMETERS:
         return cast("nn.Module", make(**described.arguments))
     module = make(**described.arguments, device="meta", dtype=torch.float32)
-    if isinstance(module, nn.BatchNorm2d):
+    if isinstance(module, _NORMALISATIONS):
         module.num_batches_tracked = torch.zeros((), dtype=torch.long, device="cpu")
     return cast("nn.Module", module)

@@ -171,13 +171,19 @@ def _without_prefixes(tensors: Tensors, known: Set[str]) -> Tensors:
 def _names(spec: ParameterSpec) -> tuple[str, ...]:
     """The names under which a file may have a parameter."""
     torch_name = f"{spec.layer}.{TORCH_NAMES[spec.role]}"
-    return spec.name, torch_name, torch_name.replace("/", ".")
+    names = spec.name, torch_name, torch_name.replace("/", ".")
+    # A scale may be a parameter of its own, beside the modules: "features.1.0.layer_scale".
+    return (*names, spec.layer.replace("/", ".")) if spec.role == "scale" else names
 
 
 def _fitting(value: npt.NDArray[Any], spec: ParameterSpec, where: str) -> npt.NDArray[Any]:
     shape = value.shape
     if spec.role == "weights" and shape == (*spec.shape, 1, 1):  # a 1x1 convolution of means
         shape = spec.shape
+    if spec.shape == (*shape, 1, 1):  # a dense layer of maps with channels last
+        shape = spec.shape
+    if spec.role == "scale" and shape[1:] == (1, 1):  # factors of maps with channels first
+        shape = shape[:1]
     while len(shape) > len(spec.shape) and shape[0] == 1:  # Caffe's before 2014
         shape = shape[1:]
     if shape != spec.shape or value.dtype.kind != "f":

@@ -24,6 +24,7 @@ from contracts.classifier import (
 from contracts.convolution import check_convolution
 from contracts.memory import Memory
 from contracts.normalisation import (
+    check_layer_normalisation,
     check_local_response,
     check_normalisation,
     check_normalisation_backward,
@@ -43,6 +44,8 @@ from contracts.values import (
     check_affine,
     check_arrays,
     check_channel_product,
+    check_channel_scale,
+    check_channel_selection,
     check_dropout,
     check_flattening,
     check_padding,
@@ -142,6 +145,21 @@ def affine_contract() -> Contract:
 @pytest.fixture(scope="session")
 def channel_product_contract() -> Contract:
     return check_channel_product
+
+
+@pytest.fixture(scope="session")
+def channel_scale_contract() -> Contract:
+    return check_channel_scale
+
+
+@pytest.fixture(scope="session")
+def channel_selection_contract() -> Contract:
+    return check_channel_selection
+
+
+@pytest.fixture(scope="session")
+def layer_normalisation_contract() -> Contract:
+    return check_layer_normalisation
 
 
 @pytest.fixture(scope="session")

@@ -93,6 +93,17 @@ class BatchNormalisation:
             self._constants, *limits, add, past, len(self._sums),
         )  # fmt: skip
 
+    def product_sums(self, values: AnyArray, gradient: AnyArray, out: AnyArray) -> None:
+        """Write the sums of gradient * values of each channel over the batch: two reads."""
+        zero, one = np.zeros_like(out), np.ones_like(out)
+        number, limits = _numbered(IDENTITY, np.nan)
+        kernels.prepare(zero, one, one, zero, 0.0, self._constants)
+        kernels.gradient_sums(
+            GRADIENT_SUMS.address(number), *pixels(values), *pixels(gradient), self._pixels,
+            self._images, self._real_images(values), self._constants, *limits, self._sums,
+            self._totals, out, zero,
+        )  # fmt: skip
+
     def _real_images(self, values: AnyArray) -> AnyArray:
         """Return -1 for each image of the batch, 0 for those that only fill up a vector."""
         if len(self._real) != len(values):

@@ -1,6 +1,7 @@
 """Shapes of operations, the same for every implementation, and their costs."""
 
 from vectorized_ops.shapes.activation import *
+from vectorized_ops.shapes.channels import *
 from vectorized_ops.shapes.convolution import *
 from vectorized_ops.shapes.dense import *
 from vectorized_ops.shapes.elementwise import *

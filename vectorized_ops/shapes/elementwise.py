@@ -88,11 +88,11 @@ class ChannelProductShape(TimedShape):
 
 @dataclass(frozen=True, slots=True)
 class ConcatenationShape(OperationShape):
-    """Channels behind each other, to maps (N, H, W, C)."""
+    """Channels behind each other, to maps (N, H, W, C) or vectors (N, C)."""
 
     kind: ClassVar[str] = "concatenation"
 
-    outputs: tuple[int, int, int, int]
+    outputs: tuple[int, ...]
 
     @property
     def costs(self) -> Mapping[str, Cost]:

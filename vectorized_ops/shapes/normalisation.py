@@ -17,7 +17,12 @@ from vectorized_ops.shapes.operation import (
     passes,
 )
 
-__all__ = ["BatchNormalisationShape", "LocalResponseShape", "WithinChannelShape"]
+__all__ = [
+    "BatchNormalisationShape",
+    "LayerNormalisationShape",
+    "LocalResponseShape",
+    "WithinChannelShape",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,38 @@ class BatchNormalisationShape(TimedShape):
             "statistics": partial(operation.statistics, values, mean, variance),
             "forward": partial(operation.forward, values, *state, out, None, RELU),
             "backward_data": partial(operation.backward, values, out, *state, RELU, *sums, out),
+        }
+        return Calls(runs)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNormalisationShape(TimedShape):
+    """Of maps (N, H, W, C) or vectors (N, C) over the channels of each pixel."""
+
+    kind: ClassVar[str] = "layer normalisation"
+
+    inputs: tuple[int, ...]
+    epsilon: float = 1e-5
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """Two sums, then a product and two additions per value; backward about 16 operations."""
+        values = math.prod(self.inputs)
+        return {"forward": passes(values, 7, 2), "backward_data": passes(values, 16, 3)}
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import channel_values, operand
+
+        operation = operations.layer_normalisation(self.epsilon)
+        values, out, gradient = (operand(operations, self.inputs) for _ in range(3))
+        scale, shift, *sums = channel_values(1.0, self.inputs[-1], 4)
+        runs = {
+            "forward": partial(operation.forward, values, scale, shift, out),
+            "backward_data": partial(operation.backward, values, out, scale, *sums, gradient),
         }
         return Calls(runs)
 

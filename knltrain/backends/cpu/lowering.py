@@ -24,9 +24,12 @@ from knltrain.backends.cpu.stages import (
     AveragePoolingStage,
     BatchNormalisationStage,
     ChannelProductStage,
+    ChannelScaleStage,
+    ChannelSelectionStage,
     CopyStage,
     DropoutStage,
     FlattenStage,
+    LayerNormalisationStage,
     LocalResponseNormalisationStage,
     MaxPoolingStage,
     PaddingStage,
@@ -77,6 +80,7 @@ class Lowering:
             layers.Convolution: self._convolution,
             layers.Dense: self._dense,
             layers.BatchNormalisation: self._batch_normalisation,
+            layers.LayerNormalisation: self._layer_normalisation,
             layers.LocalResponseNormalisation: self._local_response_normalisation,
             layers.MaxPooling: self._pooling,
             layers.AveragePooling: self._pooling,
@@ -89,6 +93,10 @@ class Lowering:
             layers.Padding: self._padding,
             layers.WithinChannelNormalisation: self._within_channel,
             layers.ChannelProduct: self._channel_product,
+            layers.ChannelScale: self._channel_scale,
+            layers.ChannelShuffle: self._channel_selection,
+            layers.ChannelSlice: self._channel_selection,
+            layers.Flatten: self._flatten,
             layers.Dropout: self._dropout,
             layers.StochasticDepth: self._dropout,
             layers.Addition: self._addition,
@@ -184,6 +192,13 @@ class Lowering:
     def _other_input(self, addition: layers.Addition, layer: Layer) -> Tensor | None:
         (name,) = set(self._network.inputs_of(addition)) - {layer.name}
         return self.tensors.get(name)
+
+    def _layer_normalisation(self, layer: layers.LayerNormalisation) -> None:
+        operation = self._operations.layer_normalisation(layer.epsilon)
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(
+            LayerNormalisationStage(layer.name, self._operations, operation, inputs, output)
+        )
 
     def _local_response_normalisation(self, layer: layers.LocalResponseNormalisation) -> None:
         make = self._operations.local_response_normalisation
@@ -284,13 +299,32 @@ class Lowering:
             ChannelProductStage(layer.name, self._operations, operation, maps, factors, output)
         )
 
+    def _channel_scale(self, layer: layers.ChannelScale) -> None:
+        operation = self._operations.channel_scale()
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(
+            ChannelScaleStage(layer.name, self._operations, operation, inputs, output)
+        )
+
+    def _channel_selection(self, layer: layers.ChannelSlice | layers.ChannelShuffle) -> None:
+        inputs = self._input(layer)
+        shape = layer.operation(self._batch, (inputs.shape,))
+        operation, output = self._operations.channel_selection(shape.chosen), self._output(layer)
+        self.stages.append(
+            ChannelSelectionStage(layer.name, self._operations, operation, inputs, output)
+        )
+
+    def _flatten(self, layer: layers.Flatten) -> None:
+        inputs, output = self._input(layer), self._output(layer)
+        self.stages.append(FlattenStage(layer.name, self._operations, inputs, output))
+
     def _concatenation(self, layer: layers.Concatenation) -> None:
         whole = self._slices[layer.name]
         self.tensors[layer.name] = whole
         start, branches = 0, []
         for name in self._takers.branches[layer.name]:
             branch = self.tensors[name]
-            stop = start + branch.shape[2]
+            stop = start + branch.shape[-1]
             if branch.parent is not whole:
                 mine = self._slice(f"{layer.name} {name}", whole, start, stop)
                 self.stages.append(CopyStage(layer.name, self._operations, branch, mine))
@@ -308,7 +342,7 @@ class Lowering:
         whole = self._slices[layer.name] = self._memory_of(layer.name)
         start = 0
         for name in self._takers.branches[layer.name]:
-            stop = start + self._network.shape_of(name)[2]
+            stop = start + self._network.shape_of(name)[-1]
             if self._takers.may_be_part(name, layer):
                 self._slices[name] = self._slice(name, whole, start, stop)
             start = stop
@@ -317,7 +351,7 @@ class Lowering:
         gradient = None if whole.gradient is None else whole.gradient.part(start, stop)
         if name in self._layers and not self._network.needs_gradient(name):
             gradient = None
-        shape = (*whole.shape[:2], stop - start)
+        shape = (*whole.shape[:-1], stop - start)
         part = Tensor(name, shape, whole.values.part(start, stop), gradient)
         part.parent = whole
         return part

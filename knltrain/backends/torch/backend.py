@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
@@ -125,7 +127,7 @@ def _fewest_normalised_pixels(network: Network) -> int:
         for layer in network.layers
         if isinstance(layer, BatchNormalisation)
     ]
-    return min((height * width for height, width, _ in maps), default=2)
+    return min((math.prod(shape[:-1]) for shape in maps), default=2)
 
 
 def _nchw(batch: Batch) -> torch.Tensor:

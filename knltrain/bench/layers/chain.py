@@ -86,6 +86,7 @@ class Chain:
             )  # fmt: skip
         elif isinstance(layer, specs.BatchNormalisation):
             shape = layer.operation(self._batch, (inputs,)).inputs
+            inputs = outputs = shape[1:]
             made = BatchNormalisation(layer.name, shape, self._reducer, self._options)
         else:
             return None

@@ -7,6 +7,7 @@ from typing import Final
 from knltrain.errors import NetworkError
 from knltrain.interchange.torch_terms import (
     activation,
+    channels,
     convolution,
     dense,
     merging,
@@ -37,7 +38,16 @@ __all__ = [
     "terms_of",
 ]
 
-_FAMILIES: Final = (activation, convolution, dense, merging, normalisation, padding, pooling)
+_FAMILIES: Final = (
+    activation,
+    channels,
+    convolution,
+    dense,
+    merging,
+    normalisation,
+    padding,
+    pooling,
+)
 _TERMS: Final[Terms] = {kind: make for family in _FAMILIES for kind, make in family.TERMS.items()}
 READERS: Final[Readers] = {
     name: reader for family in _FAMILIES for name, reader in family.READERS.items()

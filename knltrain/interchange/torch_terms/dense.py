@@ -14,7 +14,7 @@ from knltrain.interchange.torch_terms.terms import (
     TorchModule,
     TorchTerms,
 )
-from knltrain.network.layers import Dense, Layer, Shape
+from knltrain.network.layers import Convolution, Dense, Flatten, Layer, Shape
 
 
 def _terms(layer: Dense, shape: Shape) -> TorchTerms:
@@ -23,10 +23,19 @@ def _terms(layer: Dense, shape: Shape) -> TorchTerms:
     return TorchTerms((TorchModule("Flatten"), linear) if len(shape) == 3 else (linear,))
 
 
+def _flatten(_layer: Flatten, _shape: Shape) -> TorchTerms:
+    return TorchTerms((TorchModule("Flatten"),))
+
+
 def _read(call: Call) -> Layer:
+    """Of maps with channels last it is a 1x1 convolution."""
     units, _ = call.shapes["weight"]
-    return Dense(call.name, units, call.arguments["bias"] is not None, inputs=call.inputs)
+    bias = call.arguments["bias"] is not None
+    if call.forms == ("map last",):
+        return Convolution(call.name, units, 1, bias=bias, inputs=call.inputs)
+    return Dense(call.name, units, bias, inputs=call.inputs)
 
 
-TERMS: Final[Terms] = {Dense: _terms}
-READERS: Final[Readers] = {"linear": Reader(_read, ("flat", "vector"), WEIGHTED)}
+_TAKES: Final = ("flat", "vector", "map last", "mean last")
+TERMS: Final[Terms] = {Dense: _terms, Flatten: _flatten}
+READERS: Final[Readers] = {"linear": Reader(_read, _TAKES, WEIGHTED)}

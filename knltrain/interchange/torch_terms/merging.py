@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from knltrain.interchange.torch_terms.channels import read_scale
 from knltrain.interchange.torch_terms.terms import (
     ANY,
+    CHANNEL_AXES,
     Call,
     Reader,
     Readers,
@@ -44,22 +46,21 @@ def _read_sum(call: Call) -> Layer:
 
 
 def _read_concatenation(call: Call) -> Layer | None:
-    if call.arguments["dim"] not in (1, -3):
-        raise call.refused(f"dim = {call.arguments['dim']}, expected channels: dim = 1")
+    call.expect_channels()
     return Concatenation(call.name, inputs=call.inputs) if len(call.inputs) > 1 else None
 
 
 def _read_product(call: Call) -> Layer:
     if "other" not in call.shapes:
         return Affine(call.name, number_of(call), inputs=call.inputs)
-    if len(call.inputs) != 2:
-        raise call.refused("a product with a parameter, expected another layer's output")
-    if sorted(call.forms) != ["map", "mean"]:
+    if call.parameters:
+        return read_scale(call)
+    if sorted(call.forms) not in (["map", "mean"], ["map last", "mean last"]):
         raise call.refused(
             f"a product of shapes {' and '.join(map(str, call.shapes.values()))}, expected feature "
             "maps (C, H, W) and factors (C, 1, 1) made of means of maps"
         )
-    factors = call.forms.index("mean")
+    factors = next(i for i, form in enumerate(call.forms) if form.startswith("mean"))
     return ChannelProduct(call.name, (call.inputs[1 - factors], call.inputs[factors]))
 
 
@@ -70,6 +71,6 @@ TERMS: Final[Terms] = {
 }
 READERS: Final[Readers] = {
     "add": Reader(_read_sum, ANY),
-    "mul": Reader(_read_product, ANY, mixed=True),
-    "cat": Reader(_read_concatenation),
+    "mul": Reader(_read_product, ANY, {"self": "scale", "other": "scale"}, mixed=True),
+    "cat": Reader(_read_concatenation, tuple(CHANNEL_AXES)),
 }

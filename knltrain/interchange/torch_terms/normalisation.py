@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from knltrain.interchange.torch_terms.terms import (
+    CHANNEL_AXES,
     Call,
     Reader,
     Readers,
@@ -17,6 +18,7 @@ from knltrain.interchange.torch_terms.terms import (
 from knltrain.network.layers import (
     BatchNormalisation,
     Layer,
+    LayerNormalisation,
     LocalResponseNormalisation,
     Role,
     Shape,
@@ -25,8 +27,14 @@ from knltrain.network.layers import (
 
 
 def _batch_normalisation(layer: BatchNormalisation, shape: Shape) -> TorchTerms:
-    arguments = {"num_features": shape[2], "eps": layer.epsilon, "momentum": layer.momentum}
-    return TorchTerms((TorchModule("BatchNorm2d", arguments),))
+    arguments = {"num_features": shape[-1], "eps": layer.epsilon, "momentum": layer.momentum}
+    kind = "BatchNorm2d" if len(shape) == 3 else "BatchNorm1d"
+    return TorchTerms((TorchModule(kind, arguments),))
+
+
+def _layer_normalisation(layer: LayerNormalisation, shape: Shape) -> TorchTerms:
+    arguments = {"channels": shape[-1], "epsilon": layer.epsilon}
+    return TorchTerms((TorchModule("ChannelNorm", arguments),))
 
 
 def _local_response(layer: LocalResponseNormalisation, _shape: Shape) -> TorchTerms:
@@ -56,6 +64,22 @@ def _read_batch(call: Call) -> Layer:
     )
 
 
+def _read_layer(call: Call) -> Layer:
+    axis = CHANNEL_AXES[call.forms[0]]
+    channels, wanted = call.shapes["input"][axis], tuple(call.arguments["normalized_shape"])
+    if wanted != (channels,):
+        raise call.refused(
+            f"layer normalisation over {wanted}, expected channels alone, which come last: "
+            f"({channels},)"
+        )
+    for key in ("weight", "bias"):
+        if key not in call.shapes:
+            raise call.refused(
+                f"layer normalisation without {key}, expected elementwise_affine=True and bias=True"
+            )
+    return LayerNormalisation(call.name, call.arguments["eps"], inputs=call.inputs)
+
+
 def _read_local_response(name: str, inputs: tuple[str, ...], module: Any) -> Layer:
     return LocalResponseNormalisation(
         name, module.size, module.alpha, module.beta, module.k, inputs=inputs
@@ -68,6 +92,7 @@ def _read_within_channel(name: str, inputs: tuple[str, ...], module: Any) -> Lay
 
 TERMS: Final[Terms] = {
     BatchNormalisation: _batch_normalisation,
+    LayerNormalisation: _layer_normalisation,
     LocalResponseNormalisation: _local_response,
     WithinChannelNormalisation: _within_channel,
 }
@@ -77,7 +102,11 @@ _TENSORS: Final[Mapping[str, Role]] = {
     "running_mean": "running_mean",
     "running_var": "running_variance",
 }
-READERS: Final[Readers] = {"batch_norm": Reader(_read_batch, tensors=_TENSORS)}
+_AFFINE: Final[Mapping[str, Role]] = {"weight": "scale", "bias": "shift"}
+READERS: Final[Readers] = {
+    "batch_norm": Reader(_read_batch, ("map", "mean", "vector"), _TENSORS),
+    "layer_norm": Reader(_read_layer, ("vector", "map last", "mean last"), _AFFINE),
+}
 WHOLE_MODULES: Final[WholeModules] = {
     "knltrain.interchange.own_modules.WithinChannelNorm": _read_within_channel,
     "torch.nn.modules.normalization.LocalResponseNorm": _read_local_response,

@@ -87,9 +87,9 @@ def _read_adaptive(call: Call) -> Layer | None:
 
 
 def _read_mean(call: Call) -> Layer:
-    axes = call.arguments.get("dim")
-    if sorted(axis % 4 for axis in axes or ()) != [2, 3]:
-        raise call.refused(f"a mean over axes {axes}, expected that of whole maps: dim = (2, 3)")
+    axes, wanted = call.arguments.get("dim"), {"map": (2, 3), "map last": (1, 2)}[call.forms[0]]
+    if tuple(sorted(axis % 4 for axis in axes or ())) != wanted:
+        raise call.refused(f"a mean over axes {axes}, expected that of whole maps: dim = {wanted}")
     call.expect(dtype=None)
     return GlobalAveragePooling(call.name, inputs=call.inputs)
 
@@ -104,5 +104,5 @@ READERS: Final[Readers] = {
     "adaptive_avg_pool2d": Reader(_read_adaptive),
     "avg_pool2d": Reader(_read_average),
     "max_pool2d": Reader(_read_max),
-    "mean": Reader(_read_mean),
+    "mean": Reader(_read_mean, ("map", "map last")),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, final
 
@@ -51,7 +51,8 @@ class Call:
     """A call of an operation, with the layer's name and inputs, and the shapes of its tensors.
 
     `where` is its place in the user's module. `forms` are those of the inputs, see ANY. `shapes`
-    are, by argument, those of one image, (C,H,W) or (units,), and of parameters.
+    are, by argument, those of one image, (C,H,W) or (units,), and of `parameters`, the arguments
+    that are parameters or buffers of the module.
     """
 
     name: str
@@ -60,10 +61,28 @@ class Call:
     arguments: Mapping[str, Any]
     shapes: Mapping[str, Shape]
     where: str
+    parameters: Set[str] = frozenset()
 
     def refused(self, what: str) -> NetworkError:
         """The error of what a network cannot express."""
         return NetworkError(f"{self.where}: {what}")
+
+    def axes(self, given: Any, form: str) -> tuple[int, ...]:
+        """Axes of a value of this form, or one, counted from its first behind that of images."""
+        count = 1 if form in ("flat", "vector") else 3
+        found = given if isinstance(given, list | tuple) else [given]
+        if not all(isinstance(axis, int) and -count <= axis <= count and axis for axis in found):
+            raise self.refused(f"dim = {given}, expected axes of one image")
+        return tuple((axis - 1) if axis > 0 else axis + count for axis in found)
+
+    def expect_channels(self, key: str = "dim") -> None:
+        """Raise NetworkError unless an argument is the axis of the first input's channels."""
+        axis = CHANNEL_AXES.get(self.forms[0])
+        if axis is None or self.axes(self.arguments[key], self.forms[0]) != (axis,):
+            wanted = "none that has channels" if axis is None else axis + 1
+            raise self.refused(
+                f"{key} = {self.arguments[key]}, expected channels: {key} = {wanted}"
+            )
 
     def pair(self, key: str, default: Pair | None = None) -> Pair:
         """An argument of one or two whole numbers as (lines, pixels); empty is the default."""
@@ -93,9 +112,12 @@ def number_of(call: Call) -> float:
     return float(number)
 
 
-ANY: Final = ("map", "mean", "flat", "vector")
-"""All forms of a value: a map (C,H,W); a mean of maps (C,1,1), which is a vector for a network; a
-map that PyTorch has flattened; a vector (units,)."""
+ANY: Final = ("map", "mean", "flat", "vector", "map last", "mean last")
+"""Forms of a value: a map (C,H,W); a mean of maps (C,1,1), which is a vector for a network; a map
+that PyTorch has flattened; a vector (units,); a map (H,W,C) and a mean (1,1,C), channels last."""
+
+CHANNEL_AXES: Final = {"map": 0, "mean": 0, "vector": 0, "map last": 2, "mean last": 2}
+"""Form -> which axis of an image has the channels, for those in which they have one."""
 
 
 @final
@@ -105,7 +127,7 @@ class Reader:
 
     `layer` returns None for an operation that changes nothing. `takes` are the forms that its
     values may have, all of them the same unless it is `mixed`. `tensors` are arguments that are
-    parameters, with their roles.
+    parameters, with their roles; if it is `mixed`, they may be values of layers instead.
     """
 
     layer: Callable[[Call], Layer | None]

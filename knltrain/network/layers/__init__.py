@@ -6,6 +6,7 @@ figures do: comparisons, biases and normalisations cost memory traffic rather th
 """
 
 from knltrain.network.layers.activation import *
+from knltrain.network.layers.channels import *
 from knltrain.network.layers.convolution import *
 from knltrain.network.layers.dense import *
 from knltrain.network.layers.layer import *

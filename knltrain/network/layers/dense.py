@@ -1,11 +1,11 @@
-"""Fully connected layers."""
+"""Fully connected layers, and vectors made of maps."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from knltrain.network.layers.layer import Layer, check_counts, only_shape
+from knltrain.network.layers.layer import Layer, check_counts, feature_map, only_shape
 from knltrain.network.layers.parameter import (
     PLAIN,
     Multipliers,
@@ -14,9 +14,9 @@ from knltrain.network.layers.parameter import (
     initial_weights,
     weights_and_bias,
 )
-from vectorized_ops.shapes import DenseShape
+from vectorized_ops.shapes import CopyShape, DenseShape
 
-__all__ = ["Dense"]
+__all__ = ["Dense", "Flatten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +58,19 @@ class Dense(Layer):
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> DenseShape:
         """Of vectors, or flattened maps."""
         return DenseShape(images, math.prod(only_shape(self.name, input_shapes)), self.units)
+
+
+@dataclass(frozen=True, slots=True)
+class Flatten(Layer):
+    """The vector of a feature map, channel by channel in (C,H,W) order, as `Dense` takes it."""
+
+    name: str
+    inputs: tuple[str, ...] = ()
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """(H,W,C) -> (C*H*W,)."""
+        return (math.prod(feature_map(self.name, input_shapes)),)
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> CopyShape:
+        """Of maps (H,W,C)."""
+        return CopyShape((images, *feature_map(self.name, input_shapes)))

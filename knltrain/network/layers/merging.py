@@ -14,26 +14,24 @@ __all__ = ["Addition", "ChannelProduct", "Concatenation"]
 
 @dataclass(frozen=True, slots=True)
 class Concatenation(Layer):
-    """The channels of all inputs behind each other, in the order of `inputs`."""
+    """The channels of all inputs, or units of vectors, behind each other as in `inputs`."""
 
     name: str
     inputs: tuple[str, ...] = ()
 
     def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
-        """(H,W,C1), (H,W,C2), ... -> (H,W,C1+C2+...)."""
-        if len(input_shapes) < 2 or any(
-            len(shape) != 3 or shape[:2] != input_shapes[0][:2] for shape in input_shapes
-        ):
+        """(H,W,C1), (H,W,C2), ... -> (H,W,C1+C2+...), and (C1,), (C2,), ... -> (C1+C2+...,)."""
+        pixels = input_shapes[0][:-1]
+        if len(input_shapes) < 2 or any(shape[:-1] != pixels for shape in input_shapes):
             raise NetworkError(
                 f"layer '{self.name}' has inputs of shapes {input_shapes}: expected two or more "
-                "feature maps (H, W, C) of the same height and width"
+                "feature maps (H, W, C) of the same height and width, or two or more vectors"
             )
-        return (*input_shapes[0][:2], sum(shape[2] for shape in input_shapes))
+        return (*pixels, sum(shape[-1] for shape in input_shapes))
 
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> ConcatenationShape:
-        """To maps of all channels."""
-        height, width, channels = self.output_shape(input_shapes)
-        return ConcatenationShape((images, height, width, channels))
+        """To maps of all channels, or vectors of all units."""
+        return ConcatenationShape((images, *self.output_shape(input_shapes)))
 
 
 @dataclass(frozen=True, slots=True)

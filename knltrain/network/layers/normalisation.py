@@ -1,4 +1,4 @@
-"""Normalisations: over the images of a batch, or among neighbouring channels or pixels."""
+"""Normalisations: over the images of a batch, over channels, or among neighbouring values."""
 
 from __future__ import annotations
 
@@ -6,11 +6,33 @@ import math
 from dataclasses import dataclass
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers.layer import Layer, feature_map
-from knltrain.network.layers.parameter import PLAIN, Initial, Multipliers, ParameterSpec, Shape
-from vectorized_ops.shapes import BatchNormalisationShape, LocalResponseShape, WithinChannelShape
+from knltrain.network.layers.layer import Layer, feature_map, only_shape
+from knltrain.network.layers.parameter import (
+    PLAIN,
+    Initial,
+    Multipliers,
+    ParameterSpec,
+    Shape,
+    scale_and_shift,
+)
+from vectorized_ops.shapes import (
+    BatchNormalisationShape,
+    LayerNormalisationShape,
+    LocalResponseShape,
+    WithinChannelShape,
+)
 
-__all__ = ["BatchNormalisation", "LocalResponseNormalisation", "WithinChannelNormalisation"]
+__all__ = [
+    "BatchNormalisation",
+    "LayerNormalisation",
+    "LocalResponseNormalisation",
+    "WithinChannelNormalisation",
+]
+
+
+def _check_epsilon(name: str, epsilon: float) -> None:
+    if not 0 < epsilon < math.inf:
+        raise NetworkError(f"layer '{name}': epsilon = {epsilon}, expected above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +55,25 @@ class BatchNormalisation(Layer):
     inputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise NetworkError(f"layer '{self.name}': epsilon = {self.epsilon}, expected above 0")
+        _check_epsilon(self.name, self.epsilon)
         if not 0 < self.momentum <= 1:
             raise NetworkError(
                 f"layer '{self.name}': momentum = {self.momentum}, expected above 0 and at most 1"
             )
 
     def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
-        """That of the input, a feature map."""
-        return feature_map(self.name, input_shapes)
+        """That of the input."""
+        return only_shape(self.name, input_shapes)
 
     def parameters(self, input_shapes: tuple[Shape, ...]) -> tuple[ParameterSpec, ...]:
         """Scale, shift, running mean and running variance, each (C,)."""
-        shape = feature_map(self.name, input_shapes)[2:]
+        shape = only_shape(self.name, input_shapes)[-1:]
         return (
-            ParameterSpec(
-                f"{self.name}.scale",
+            *scale_and_shift(
+                self.name,
                 shape,
-                "scale",
-                initial=Initial("constant", self.initial_scale),
-                learning_rate_multiplier=self.scale_multipliers.learning_rate,
-                decay_multiplier=self.scale_multipliers.decay,
-            ),
-            ParameterSpec(
-                f"{self.name}.shift",
-                shape,
-                "shift",
-                learning_rate_multiplier=self.shift_multipliers.learning_rate,
-                decay_multiplier=self.shift_multipliers.decay,
+                self.initial_scale,
+                (self.scale_multipliers, self.shift_multipliers),
             ),
             ParameterSpec(
                 f"{self.name}.running_mean",
@@ -79,10 +91,43 @@ class BatchNormalisation(Layer):
         )
 
     def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> BatchNormalisationShape:
-        """Of maps (H,W,C)."""
-        return BatchNormalisationShape(
-            (images, *feature_map(self.name, input_shapes)), self.epsilon
+        """Of maps (H,W,C), or of vectors, as maps of one pixel."""
+        shape = only_shape(self.name, input_shapes)
+        height, width = shape[:2] if len(shape) == 3 else (1, 1)
+        return BatchNormalisationShape((images, height, width, shape[-1]), self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNormalisation(Layer):
+    """(x - mean) / sqrt(variance + epsilon) * scale + shift over the channels of each pixel.
+
+    Ba, Kiros and Hinton, arXiv 1607.06450, in the form of ConvNeXt (Liu et al., CVPR 2022); the
+    variance is the biased one. Of a vector it takes all units.
+    """
+
+    name: str
+    epsilon: float = 1e-5
+    scale_multipliers: Multipliers = PLAIN
+    shift_multipliers: Multipliers = PLAIN
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.name, self.epsilon)
+
+    def output_shape(self, input_shapes: tuple[Shape, ...]) -> Shape:
+        """That of the input."""
+        return only_shape(self.name, input_shapes)
+
+    def parameters(self, input_shapes: tuple[Shape, ...]) -> tuple[ParameterSpec, ...]:
+        """Scale and shift, each (C,)."""
+        shape = only_shape(self.name, input_shapes)[-1:]
+        return scale_and_shift(
+            self.name, shape, 1.0, (self.scale_multipliers, self.shift_multipliers)
         )
+
+    def operation(self, images: int, input_shapes: tuple[Shape, ...]) -> LayerNormalisationShape:
+        """Of maps (H,W,C) or vectors (C,)."""
+        return LayerNormalisationShape((images, *only_shape(self.name, input_shapes)), self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)

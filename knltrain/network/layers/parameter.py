@@ -118,6 +118,27 @@ def weights_and_bias(
     )
 
 
+def scale_and_shift(
+    layer: str, shape: Shape, scale: float, multipliers: tuple[Multipliers, Multipliers]
+) -> tuple[ParameterSpec, ...]:
+    """Scale, all equal to `scale` at first, and shift, 0; both of `shape`.
+
+    `multipliers` are those of the scale and of the shift.
+    """
+    roles: tuple[tuple[Role, float], ...] = ("scale", scale), ("shift", 0.0)
+    return tuple(
+        ParameterSpec(
+            f"{layer}.{role}",
+            shape,
+            role,
+            initial=Initial("constant", first),
+            learning_rate_multiplier=own.learning_rate,
+            decay_multiplier=own.decay,
+        )
+        for (role, first), own in zip(roles, multipliers, strict=True)
+    )
+
+
 def initial_weights(layer: str, initialiser: str, fan_in: int) -> Initial:
     """First weights of a layer each of whose outputs is computed from `fan_in` inputs.
 

@@ -18,12 +18,24 @@ CHANNELS = 4
 KINDS = (
     *("conv", "depthwise", "strided", "norm", "lrn", "relu", "relu_", "leaky", "relu6"),
     *("max", "mean", "sum", "sum_", "cat", "dropout", "identity", "excited", "double"),
+    *("shuffled", "parts", "slices", "norm last", "gamma", "dense last"),
     *("silu", "gelu", "tanh", "hardswish", "sigmoid", "hardsigmoid", "scaled", "reversed"),
     *("prelu", "shared", "padded", "padded maximum"),
 )
 
 
 LOWEST = float("-inf")
+
+
+class Gamma(nn.Module):
+    """A factor for each channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.linspace(0.5, 1.5, CHANNELS))
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        return maps * self.gamma.view(1, -1, 1, 1)
 
 
 class Program(nn.Module):
@@ -64,6 +76,10 @@ def _part(kind: str) -> nn.Module | None:
         "cat": nn.Conv2d(2 * CHANNELS, CHANNELS, 1),
         "excited": nn.Conv2d(CHANNELS, CHANNELS, 1),
         "identity": nn.Identity(),
+        "shuffled": nn.ChannelShuffle(2),
+        "norm last": nn.LayerNorm(CHANNELS),
+        "gamma": Gamma(),
+        "dense last": nn.Linear(CHANNELS, CHANNELS),
     }
     return parts.get(kind)
 
@@ -83,6 +99,13 @@ def _computed(kind: str, part: Any, newest: torch.Tensor, earlier: torch.Tensor)
         return newest * torch.sigmoid(part(newest.mean((2, 3), keepdim=True)))
     if kind == "relu_":
         return part(F.relu6(newest))
+    if kind == "parts":
+        first, second = newest.chunk(2, 1)
+        return torch.cat([first, earlier[:, 1:3] if fits else second], 1)
+    if kind == "slices":
+        return torch.cat([newest[:, 1:], newest[:, :1].relu()], 1)
+    if kind in ("norm last", "dense last"):
+        return part(newest.permute(0, 2, 3, 1)).movedim(-1, 1)
     functions = {
         "relu": torch.relu,
         "leaky": lambda maps: F.leaky_relu(maps, 0.2),

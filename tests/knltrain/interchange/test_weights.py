@@ -14,6 +14,7 @@ from knltrain.interchange.to_torch import to_torch
 from knltrain.interchange.weights import load_weights
 from knltrain.network.layers import (
     BatchNormalisation,
+    ChannelScale,
     Convolution,
     Dense,
     GlobalAveragePooling,
@@ -89,6 +90,28 @@ def test_1x1_convolutions_of_means_are_dense_layers(full: ParameterVector, tmp_p
     save_file({**views, "fc.weights": np.ones((5, 3, 1, 2), np.float32)}, file)
     with pytest.raises(NetworkError, match=r"fc.weights is float32 \(5, 3, 1, 2\): expected"):
         _loaded(file)
+
+
+def test_files_with_channels_in_other_places_fit(tmp_path: Path) -> None:
+    """As torchvision's ConvNeXts: dense layers with channels last, and factors (C,1,1) alone."""
+    layers = Convolution("block/3", 4, 1), ChannelScale("block/factors"), Dense("fc", 2)
+    vector = ParameterVector(Network("small", (1, 1, 3), layers))
+    views = _views(vector)
+    rng = np.random.default_rng(0)
+    for values in views.values():
+        values[...] = rng.normal(size=values.shape)
+    theirs = {
+        "block.3.weight": views["block/3.weights"][:, :, 0, 0],
+        "block.3.bias": views["block/3.bias"],
+        "block.factors": views["block/factors.scale"][:, None, None],
+        "fc.weight": views["fc.weights"],
+        "fc.bias": views["fc.bias"],
+    }
+    file, found = tmp_path / "a.safetensors", ParameterVector(vector.network)
+    save_file({name: np.ascontiguousarray(each) for name, each in theirs.items()}, file)
+    assert load_weights(found, file) == ()
+    for name, values in views.items():
+        np.testing.assert_array_equal(found.views[name], values)
 
 
 def test_new_layers_keep_their_values(full: ParameterVector, tmp_path: Path) -> None:

@@ -199,3 +199,31 @@ def check_local_response(name: str, draw: Draw) -> None:
     scaled = np.abs(gradient) * (bias + alpha / size * sums) ** -beta  # of which most cancels out
     least = float(scaled.max(where=np.isfinite(scaled), initial=0))
     check_agreement(name, seed, run, tolerances=[1e-5] * 2, least=least)
+
+
+def check_layer_normalisation(name: str, draw: Draw) -> None:
+    """Outputs and gradients follow the reference in float64: added, masked, far from zero."""
+    most = draw(st.sampled_from([(40, 4, 4, 20), (40, 40)]))
+    shape, (seed, rng) = tuple(draw(st.integers(1, each)) for each in most), draw_rng(draw)
+    values, gradient = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+    values += draw(st.sampled_from([0, 30]))
+    if draw(st.booleans()):
+        not_all_numbers(rng, values, [np.nan])
+    scale, shift = (rng.standard_normal(shape[-1]).astype(np.float32) for _ in range(2))
+    epsilon, target = draw(st.sampled_from([1e-2, 1.0])), draw_target(draw, rng, *shape)
+    in_place = target.before is None and draw(st.booleans())
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation = place.operations.layer_normalisation(epsilon)
+        inputs, out = place.holding(values), place.garbage(*shape)
+        factors = place.parameters(scale)
+        operation.forward(inputs, factors, place.parameters(shift), out)
+        sums = place.parameters_out(shape[-1]), place.parameters_out(shape[-1])
+        arriving = place.to_write(gradient, padding=0)
+        back = arriving if in_place else target.out(place)
+        operation.backward(inputs, arriving, factors, *sums, back, **target.options(place))
+        # Sums of terms of about 1 may come out as next to nothing, with the errors of the terms.
+        count = values.size // shape[-1]
+        return [out, *(1 + total / count for total in sums), back]
+
+    check_agreement(name, seed, run, tolerances=[2e-5, 2e-5, 2e-5, 1e-4], least=1)

@@ -229,6 +229,54 @@ def check_channel_product(name: str, draw: Draw) -> None:
     check_agreement(name, seed, run)
 
 
+def check_channel_selection(name: str, draw: Draw) -> None:
+    """Slices, shuffles and other selections equal the reference, and so do their gradients."""
+    shape, (seed, rng) = draw_values(draw), draw_rng(draw)
+    chosen = draw(
+        st.one_of(
+            st.just(range(shape[-1])),
+            st.permutations(range(shape[-1])).map(lambda order: order[: 1 + seed % shape[-1]]),
+            st.integers(0, shape[-1] - 1).map(lambda first: range(first, shape[-1])),
+        )
+    )
+    values = not_all_numbers(rng, whole_numbers(rng, *shape))
+    selected = *shape[:-1], len(chosen)
+    gradient = not_all_numbers(rng, whole_numbers(rng, *selected))
+    target = draw_target(draw, rng, *shape)
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation = place.operations.channel_selection(chosen)
+        out, back = place.garbage(*selected), target.out(place)
+        operation.forward(place.holding(values), out)
+        operation.backward(place.holding(gradient), back, **target.options(place))
+        return [out, back]
+
+    check_agreement(name, seed, run)
+
+
+def check_channel_scale(name: str, draw: Draw) -> None:
+    """Products and gradients equal the reference, added to, masked, or in place of the values."""
+    shape, (seed, rng) = draw_values(draw), draw_rng(draw)
+    values, gradient = (whole_numbers(rng, *shape) for _ in range(2))
+    scale, target = whole_numbers(rng, shape[-1]), draw_target(draw, rng, *shape)
+    if draw(st.booleans()):
+        not_all_numbers(rng, values, [np.nan])
+        not_all_numbers(rng, scale, [np.inf])
+
+    def run(place: Memory) -> Sequence[np.ndarray]:
+        operation, out = place.operations.channel_scale(), place.garbage(*shape)
+        factors, sums = place.parameters(scale), place.parameters_out(shape[-1])
+        arriving, back = place.holding(gradient, padding=0), target.out(place)
+        operation.forward(place.holding(values), factors, out)
+        operation.backward_scale(place.holding(values), arriving, sums)
+        operation.backward(arriving, factors, back, **target.options(place))
+        overwritten = place.to_write(values)
+        operation.forward(overwritten, factors, overwritten)
+        return [out, sums, back, overwritten]
+
+    check_agreement(name, seed, run)
+
+
 def check_addition(name: str, draw: Draw) -> None:
     """Sums equal the reference, with a ReLU or without, also in place of either summand."""
     shape, (seed, rng), relu = draw_values(draw), draw_rng(draw), draw(st.booleans())

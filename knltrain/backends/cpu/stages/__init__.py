@@ -1,5 +1,6 @@
 """The stages of a plan: each is an operation bound to its arrays, forward and backward."""
 
+from knltrain.backends.cpu.stages.channels import *
 from knltrain.backends.cpu.stages.elementwise import *
 from knltrain.backends.cpu.stages.merging import *
 from knltrain.backends.cpu.stages.normalisation import *

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,14 @@ from knltrain.backends.cpu.tensor import Flow, Tensor
 from knltrain.errors import NetworkError
 from vectorized_ops.epilogue import IDENTITY, Epilogue
 from vectorized_ops.implementations import Operations
+from vectorized_ops.layout import AnyArray
 
-__all__ = ["BatchNormalisationStage", "LocalResponseNormalisationStage", "Statistics"]
+__all__ = [
+    "BatchNormalisationStage",
+    "LayerNormalisationStage",
+    "LocalResponseNormalisationStage",
+    "Statistics",
+]
 
 
 class Statistics(NamedTuple):
@@ -47,7 +54,7 @@ class BatchNormalisationStage(Stage):
         self.flows = (Flow(inputs, can_mask=False),)
         if addend is not None:
             self.flows += (Flow(addend, can_mask=False, shares=True),)
-        channels = inputs.shape[2]
+        channels = inputs.shape[-1]
         self._mean, self._variance = channel_zeros(channels), channel_zeros(channels)
         self._by_size: dict[tuple[int, int], Any] = {}
         self.pieces = [Statistics(inputs)]
@@ -61,7 +68,7 @@ class BatchNormalisationStage(Stage):
 
     def forward(self, run: Run) -> None:
         """Normalise, by the batch's own statistics in training and the running ones otherwise."""
-        operation, values = self._operation(run.images), self.inputs.values.array
+        operation, values = self._operation(run.images), _maps(self.inputs.values.array)
         if run.training:
             self._check_count(run.images)
             mean, variance = self._mean, self._variance
@@ -75,8 +82,8 @@ class BatchNormalisationStage(Stage):
             variance,
             run.parameters[f"{self.name}.scale"],
             run.parameters[f"{self.name}.shift"],
-            self.output.values.array,
-            None if self._addend is None else self._addend.values.array,
+            _maps(self.output.values.array),
+            None if self._addend is None else _maps(self._addend.values.array),
             self._epilogue,
         )
 
@@ -84,8 +91,8 @@ class BatchNormalisationStage(Stage):
         """Gradients of scale, shift, running statistics (their distance to the batch's), values."""
         gradient, flow = self.gradient, self.flows[0]
         self._operation(run.images).backward(
-            self.inputs.values.array,
-            gradient,
+            _maps(self.inputs.values.array),
+            _maps(gradient),
             self._mean,
             self._variance,
             run.parameters[f"{self.name}.scale"],
@@ -93,7 +100,7 @@ class BatchNormalisationStage(Stage):
             self._epilogue if self._addend is None else IDENTITY,
             run.gradients[f"{self.name}.scale"],
             run.gradients[f"{self.name}.shift"],
-            flow.out if flow.is_needed else gradient,
+            _maps(flow.out if flow.is_needed else gradient),
             flow.add,
         )
         self._statistics_gradient(run)
@@ -113,7 +120,7 @@ class BatchNormalisationStage(Stage):
     def _write_statistics(self, images: int) -> None:
         start = 0
         for tensor, source in self.pieces:
-            channels = tensor.shape[2]
+            channels = tensor.shape[-1]
             mean, variance = (
                 whole[start : start + channels] for whole in (self._mean, self._variance)
             )
@@ -123,7 +130,7 @@ class BatchNormalisationStage(Stage):
                 source.moments(images).write(mean, variance)
             else:
                 operation = self._operation(images, channels)
-                operation.statistics(tensor.values.array, mean, variance)
+                operation.statistics(_maps(tensor.values.array), mean, variance)
             start += channels
 
     def _statistics_gradient(self, run: Run) -> None:
@@ -140,8 +147,7 @@ class BatchNormalisationStage(Stage):
 
     def _count(self, images: int) -> int:
         """Return how many values of a channel a batch has."""
-        height, width, _ = self.inputs.shape
-        return images * height * width
+        return images * math.prod(self.inputs.shape[:-1])
 
     def _check_count(self, images: int) -> None:
         if self._count(images) < 2:
@@ -151,13 +157,51 @@ class BatchNormalisationStage(Stage):
             )
 
     def _operation(self, images: int, channels: int | None = None) -> Any:
-        height, width, all_channels = self.inputs.shape
+        _, height, width, all_channels = _maps(self.inputs.values.array).shape
         size = images, channels or all_channels
         if size not in self._by_size:
             self._by_size[size] = self.operations.batch_normalisation(
                 images, height, width, size[1], self._epsilon
             )
         return self._by_size[size]
+
+
+class LayerNormalisationStage(Stage):
+    """Layer normalisation over the channels of each pixel."""
+
+    def __init__(
+        self, name: str, operations: Operations, operation: Any, inputs: Tensor, output: Tensor
+    ) -> None:
+        super().__init__(name, operations, inputs, output)
+        self._operation = operation
+        self._scale, self._shift = f"{name}.scale", f"{name}.shift"
+
+    def forward(self, run: Run) -> None:
+        """Normalise each pixel by itself."""
+        self._operation.forward(
+            self.inputs.values.array,
+            run.parameters[self._scale],
+            run.parameters[self._shift],
+            self.output.values.array,
+        )
+
+    def backward(self, run: Run) -> None:
+        """Gradients of scale, shift and values; mean and variance are computed again."""
+        gradient, flow = self.gradient, self.flows[0]
+        self._operation.backward(
+            self.inputs.values.array,
+            gradient,
+            run.parameters[self._scale],
+            run.gradients[self._scale],
+            run.gradients[self._shift],
+            flow.out if flow.is_needed else gradient,
+            **flow.manner,
+        )
+
+    @property
+    def values_again(self) -> tuple[Tensor, ...]:
+        """The inputs."""
+        return (self.inputs,)
 
 
 class LocalResponseNormalisationStage(Stage):
@@ -185,6 +229,11 @@ class LocalResponseNormalisationStage(Stage):
     def values_again(self) -> tuple[Tensor, ...]:
         """The inputs."""
         return (self.inputs,)
+
+
+def _maps(array: AnyArray) -> AnyArray:
+    """Vectors (N,C) as maps (N,1,1,C); maps as they are."""
+    return array if array.ndim == 4 else array[:, None, None, :]
 
 
 def pass_on(operations: Operations, gradient: Any, flow: Flow) -> None:

@@ -16,12 +16,17 @@ from knltrain.network.layers import (
     AveragePooling,
     BatchNormalisation,
     ChannelProduct,
+    ChannelScale,
+    ChannelShuffle,
+    ChannelSlice,
     Concatenation,
     Convolution,
     Dense,
     Dropout,
+    Flatten,
     GlobalAveragePooling,
     Layer,
+    LayerNormalisation,
     LocalResponseNormalisation,
     MaxPooling,
     Padding,
@@ -42,8 +47,8 @@ CHANNELS = (8, 16)
 MOST_CHANNELS = 24
 STEPS = (
     "convolution", "normalisation", "relu", "clipped", "leaky", "dropout", "maximum", "mean", "lrn",
-    "stochastic depth", "smooth", "affine", "slopes", "padded", "within", "excitation",
-    "concatenation", "addition",
+    "stochastic depth", "smooth", "affine", "slopes", "padded", "within", "excitation", "slices",
+    "shuffle", "scale", "layer normalisation", "concatenation", "addition",
     "concatenation", "addition",
 )  # fmt: skip
 SMALLER = ("pooled convolution", "strided convolution", "strided maximum", "strided mean")
@@ -118,6 +123,14 @@ class _Growth:
                 return self.add(Activation, self.one_of(*ACTIVATION_FUNCTIONS), inputs=inputs)
             case "affine":
                 return self.add(Affine, self.one_of(-0.5, 2.0), 0.25, inputs=inputs)
+            case "slices":
+                return self._slices(source)
+            case "shuffle":
+                return self.add(ChannelShuffle, self.one_of(2, 1), inputs=inputs)
+            case "scale":
+                return self.add(ChannelScale, 0.5, inputs=inputs)
+            case "layer normalisation":
+                return self.add(LayerNormalisation, 1e-2, inputs=inputs)
             case "excitation":
                 return self._excitation(source)
             case "concatenation":
@@ -144,11 +157,23 @@ class _Growth:
         if len(self.shapes[source]) == 3 and self.one_of(True, False):
             source = self.add(GlobalAveragePooling, inputs=[source])
         if self.one_of(False, True):
+            source = self._vectors(source)
+        if self.one_of(False, True):
             source = self.add(Dense, 16, inputs=[source])
             source = self.add(ReLU, inputs=[source])
             if "dropout" in self._steps and self.one_of(False, True):
                 source = self.add(Dropout, 0.5, inputs=[source])
         return self.add(Dense, CLASSES, self.one_of(True, False), inputs=[source])
+
+    def _vectors(self, source: str) -> str:
+        """Vectors that are normalised, sliced and joined."""
+        if len(self.shapes[source]) == 3:
+            source = self.add(Flatten, inputs=[source])
+        source = self.add(Dense, 8, inputs=[source])
+        kind = self.one_of(BatchNormalisation, LayerNormalisation)
+        norm = self.add(kind, 1e-2, inputs=[source])
+        part = self.add(ChannelSlice, 2, 5, inputs=[norm])
+        return self.add(Concatenation, inputs=self._draw(st.permutations([part, source, norm])))
 
     def _convolution(self, source: str) -> str:
         groups = self.one_of(1, 2) if self.shapes[source][2] % 2 == 0 else 1
@@ -163,6 +188,15 @@ class _Growth:
         if self.one_of(True, False):
             vector = self.add(Activation, "sigmoid", inputs=[vector])
         return self.add(ChannelProduct, inputs=[source, vector])
+
+    def _slices(self, source: str) -> str:
+        """Two slices of maps, which may overlap, leave channels out, and be all channels."""
+        channels = self.shapes[source][2]
+        first, second = (self.one_of(*range(0, channels - size + 1, 2)) for size in (4, 8))
+        few = self.add(ChannelSlice, first, first + 4, inputs=[source])
+        few = self.add(Convolution, 8, 1, inputs=[few])
+        many = self.add(ChannelSlice, second, second + 8, inputs=[source])
+        return self.add(Concatenation, inputs=self._draw(st.permutations([few, many])))
 
     def _concatenation(self, source: str, depth: int) -> str:
         ends = self._branches(source, self.one_of(2, 3), depth)

@@ -16,12 +16,17 @@ from knltrain.network.layers import (
     AveragePooling,
     BatchNormalisation,
     ChannelProduct,
+    ChannelScale,
+    ChannelShuffle,
+    ChannelSlice,
     Concatenation,
     Convolution,
     Dense,
     Dropout,
+    Flatten,
     GlobalAveragePooling,
     Layer,
+    LayerNormalisation,
     LocalResponseNormalisation,
     MaxPooling,
     Padding,
@@ -59,8 +64,8 @@ def excitation(name: str, maps: str, function: str) -> tuple[Layer, ...]:
     )
 
 
-def rectified(name: str, *inputs: str) -> tuple[Layer, ...]:
-    return convolution(f"{name}/conv", *inputs, bias=True), ReLU(name)
+def rectified(name: str, *inputs: str, filters: int = 8) -> tuple[Layer, ...]:
+    return convolution(f"{name}/conv", *inputs, filters=filters, bias=True), ReLU(name)
 
 
 RESIDUAL = headed(
@@ -357,6 +362,60 @@ GRAPHS = (
         Affine("scaled", 0.5, -1.0, ("sum",)),
         Activation("other", "hard_swish"),
         Concatenation("joined", ("one", "other")),
+    ),
+    headed(
+        "slices and shuffles of channels",
+        *rectified("stem", filters=16),
+        ChannelSlice("left", 0, 8),
+        ChannelSlice("right", 8, 16, ("stem",)),
+        *rectified("right/a", "right"),
+        Concatenation("joined", ("left", "right/a")),
+        ChannelShuffle("shuffled", 2),
+        ChannelSlice("few", 2, 6),
+        ReLU("few/relu"),
+        ChannelSlice("many", 4, 16, ("shuffled",)),
+        ReLU("many/clipped", ceiling=0.5),
+        Convolution("behind", 8, 1),
+        ChannelSlice("images/few", 0, 4, (IMAGES,)),
+        ChannelShuffle("four", 4, ("behind",)),
+        Concatenation("end", ("images/few", "four", "few/relu")),
+    ),
+    headed(
+        "a block of ConvNeXt",
+        LayerNormalisation("images/norm", 1e-2),
+        Convolution("depthwise", 8, 3, padding=1, groups=8),
+        LayerNormalisation("norm", 1e-2),
+        ReLU("norm/relu"),
+        Convolution("wide", 16, 1),
+        Activation("gelu", "gelu"),
+        Convolution("narrow", 8, 1),
+        ChannelScale("scale", 0.5),
+        Addition("sum", ("scale", "norm/relu")),
+        ChannelScale("images/scale", 2.0, inputs=(IMAGES,)),
+        Addition("total", ("sum", "images/scale")),
+        ReLU("total/relu"),
+        LayerNormalisation("last", 1e-2),
+    ),
+    Network(
+        "vectors that are joined and normalised",
+        (6, 5, 8),
+        (
+            *rectified("stem"),
+            Flatten("flat"),
+            GlobalAveragePooling("means", ("stem",)),
+            Concatenation("joined", ("flat", "means")),
+            BatchNormalisation("norm", 1e-2),
+            ReLU("norm/relu"),
+            Dense("hidden", 16),
+            BatchNormalisation("hidden/norm"),
+            ReLU("hidden/relu"),
+            ChannelSlice("part", 4, 8, ("hidden",)),
+            LayerNormalisation("part/norm", 1e-2),
+            ChannelScale("part/scale", 0.5),
+            Concatenation("again", ("part/scale", "hidden/relu", "means")),
+            Dropout("drop", 0.5),
+            Dense("out", CLASSES),
+        ),
     ),
     headed(
         "windows",

@@ -68,6 +68,15 @@ def test_shapes_groups_and_branches_are_those_of_the_network() -> None:
     chain.step()  # in two chunks, and three: there are no more groups and outputs
 
 
+def test_vectors_are_normalised_as_maps_of_one_pixel() -> None:
+    described = layers.Dense("hidden", 4), layers.BatchNormalisation("norm"), layers.Dense("out", 3)
+    network = Network("vectors", (2, 2, 1), described)
+    chain = Chain(network, 2, 1, SingleProcessReducer(), REFERENCE)
+    chain.step()
+    assert [layer.name for layer in chain.layers] == ["hidden", "norm", "out"]
+    assert calls_of(chain.layers[1])[0] == 1
+
+
 def test_less_than_one_chunk_is_refused() -> None:
     with pytest.raises(ConfigError, match="--chunks 0: expected at least 1"):
         Chain(network_named("lenet"), 2, 0, SingleProcessReducer(), REFERENCE)

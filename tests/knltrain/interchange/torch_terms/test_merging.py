@@ -14,6 +14,7 @@ from knltrain.network.layers import (
     ChannelProduct,
     Concatenation,
     Dense,
+    Flatten,
     GlobalAveragePooling,
     ReLU,
 )
@@ -41,10 +42,43 @@ def test_sums_and_concatenations_are_read() -> None:
     )
 
 
+def test_flattened_maps_and_vectors_are_joined() -> None:
+    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
+        maps = own.conv(images)
+        flat = maps.flatten(1)
+        vector = torch.cat([flat, maps.mean((2, 3))], -1)
+        return torch.cat([vector, flat], 1)
+
+    assert imported_of(_of(work), images_of()).network.layers[1:] == (
+        GlobalAveragePooling("mean", inputs=("conv",)),
+        Flatten("conv.flatten", inputs=("conv",)),
+        Concatenation("cat", inputs=("conv.flatten", "mean")),
+        Concatenation("cat_1", inputs=("cat", "conv.flatten")),
+    )
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_channels_of_either_order_are_joined_and_excited(last: bool) -> None:
+    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
+        maps = own.conv(images)
+        if not last:
+            maps = torch.cat([maps, images], 1)
+            return maps * maps.mean((2, 3), keepdim=True).sigmoid()
+        maps = torch.cat([maps.permute(0, 2, 3, 1), images.permute(0, 2, 3, 1)], -1)
+        return (maps.mean((1, 2), keepdim=True).sigmoid() * maps).permute(0, 3, 1, 2)
+
+    assert imported_of(_of(work), images_of()).network.layers[1:] == (
+        Concatenation("cat", inputs=("conv", "images")),
+        GlobalAveragePooling("mean", inputs=("cat",)),
+        Activation("sigmoid", "sigmoid", inputs=("mean",)),
+        ChannelProduct("mul", inputs=("cat", "sigmoid")),
+    )
+
+
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        (lambda own, images: own.conv(images) + own.conv.bias[:, None, None], "parameters alone"),
+        (lambda own, images: own.conv(images) + own.conv.bias[:, None, None], "with a parameter"),
         (lambda own, images: own.conv(images).add(images, alpha=2), "alpha = 2, only 1"),
         (
             lambda own, images: own.conv(images) + torch.nn.functional.avg_pool2d(images, 8),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers import CAFFE_BIAS, Dense, Initial, Shape
-from vectorized_ops.shapes import DenseShape
+from knltrain.network.layers import CAFFE_BIAS, Dense, Flatten, Initial, Shape
+from vectorized_ops.shapes import CopyShape, DenseShape
 
 
 @pytest.mark.parametrize("input_shape", [(4, 4, 50), (800,)])
@@ -42,3 +42,8 @@ def test_numbers_out_of_range_are_refused() -> None:
         Dense("d", 0)
     with pytest.raises(NetworkError, match="layer 'd': unknown initialiser ''"):
         Dense("d", 1, initialiser="")
+
+
+def test_flattened_map_has_all_its_values() -> None:
+    assert Flatten("f").output_shape(((4, 5, 3),)) == (60,)
+    assert Flatten("f").operation(2, ((4, 5, 3),)) == CopyShape((2, 4, 5, 3))

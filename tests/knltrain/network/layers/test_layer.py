@@ -8,11 +8,16 @@ from knltrain.errors import NetworkError
 from knltrain.network.layers import (
     AveragePooling,
     BatchNormalisation,
+    ChannelScale,
+    ChannelShuffle,
+    ChannelSlice,
     Convolution,
     Dense,
     Dropout,
+    Flatten,
     GlobalAveragePooling,
     Layer,
+    LayerNormalisation,
     LocalResponseNormalisation,
     MaxPooling,
     ReLU,
@@ -24,8 +29,9 @@ ON_MAPS: tuple[Layer, ...] = (
     MaxPooling("late", 2, 2),
     AveragePooling("late", 2, 2),
     GlobalAveragePooling("late"),
-    BatchNormalisation("late"),
     LocalResponseNormalisation("late"),
+    ChannelShuffle("late", 2),
+    Flatten("late"),
 )
 
 
@@ -37,7 +43,16 @@ def test_layer_that_needs_a_feature_map_refuses_a_vector(layer: Layer) -> None:
 
 @pytest.mark.parametrize(
     "layer",
-    [*ON_MAPS, Dense("late", 2), ReLU("late"), Dropout("late")],
+    [
+        *ON_MAPS,
+        BatchNormalisation("late"),
+        ChannelScale("late"),
+        ChannelSlice("late", 0, 1),
+        Dense("late", 2),
+        Dropout("late"),
+        LayerNormalisation("late"),
+        ReLU("late"),
+    ],
     ids=lambda layer: type(layer).__name__,
 )
 def test_layer_with_one_input_refuses_several(layer: Layer) -> None:

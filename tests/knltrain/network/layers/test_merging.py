@@ -10,6 +10,7 @@ from knltrain.network.layers import Addition, ChannelProduct, Concatenation, Sha
 
 def test_concatenation_adds_up_channels() -> None:
     assert Concatenation("c").output_shape(((4, 5, 3), (4, 5, 1), (4, 5, 8))) == (4, 5, 12)
+    assert Concatenation("c").output_shape(((3,), (4,))) == (7,)
 
 
 @pytest.mark.parametrize("shape", [(4, 5, 3), (7,)])
@@ -18,7 +19,7 @@ def test_addition_keeps_the_shape(shape: Shape) -> None:
 
 
 @pytest.mark.parametrize(
-    "shapes", [((4, 5, 3),), ((4, 5, 3), (5, 4, 3)), ((4, 5, 3), (3,)), ((3,), (3,))]
+    "shapes", [((4, 5, 3),), ((4, 5, 3), (5, 4, 3)), ((4, 5, 3), (3,)), ((3,), (4, 5, 3))]
 )
 def test_concatenation_of_what_does_not_fit_is_refused(shapes: tuple[Shape, ...]) -> None:
     with pytest.raises(NetworkError, match=r"layer 'c' has inputs .* same height and width"):

@@ -10,10 +10,13 @@ from knltrain.errors import NetworkError
 from knltrain.network.layers import (
     BatchNormalisation,
     Initial,
+    LayerNormalisation,
     LocalResponseNormalisation,
     Multipliers,
+    Shape,
     WithinChannelNormalisation,
 )
+from vectorized_ops.shapes import BatchNormalisationShape, LayerNormalisationShape
 
 MAP = ((5, 6, 7),)
 
@@ -41,6 +44,27 @@ def test_scale_and_shift_of_a_batch_normalisation_have_multipliers() -> None:
     assert {each.learning_rate_multiplier for each in statistics} == {1.0}
 
 
+def test_vectors_are_normalised_over_the_batch_as_maps_of_one_pixel() -> None:
+    layer = BatchNormalisation("n", epsilon=0.5)
+    assert layer.output_shape(((7,),)) == (7,)
+    assert {spec.shape for spec in layer.parameters(((7,),))} == {(7,)}
+    assert layer.operation(3, ((7,),)) == BatchNormalisationShape((3, 1, 1, 7), 0.5)
+
+
+@pytest.mark.parametrize("shape", [(5, 6, 7), (7,)])
+def test_layer_normalisation_has_a_scale_and_a_shift_for_each_channel(shape: Shape) -> None:
+    layer = LayerNormalisation(
+        "n", 0.5, scale_multipliers=Multipliers(0.0, 0.5), shift_multipliers=Multipliers(2.0, 0.25)
+    )
+    assert layer.output_shape((shape,)) == shape
+    assert layer.operation(3, (shape,)) == LayerNormalisationShape((3, *shape), 0.5)
+    scale, shift = layer.parameters((shape,))
+    assert (scale.name, scale.shape, scale.initial.size) == ("n.scale", (7,), 1.0)
+    assert (shift.name, shift.shape, shift.initial.size) == ("n.shift", (7,), 0.0)
+    assert (scale.learning_rate_multiplier, scale.decay_multiplier) == (0.0, 0.5)
+    assert (shift.learning_rate_multiplier, shift.decay_multiplier) == (2.0, 0.25)
+
+
 def test_response_normalisation_has_no_parameters() -> None:
     layer = LocalResponseNormalisation("n")
     assert (layer.output_shape(MAP), layer.parameters(MAP)) == ((5, 6, 7), ())
@@ -50,6 +74,7 @@ def test_response_normalisation_has_no_parameters() -> None:
     ("build", "message"),
     [
         (lambda: BatchNormalisation("n", epsilon=0), "epsilon = 0, expected above 0"),
+        (lambda: LayerNormalisation("n", epsilon=-1), "epsilon = -1, expected above 0"),
         (lambda: BatchNormalisation("n", momentum=0), "momentum = 0, expected above 0"),
         (lambda: BatchNormalisation("n", momentum=1.5), "momentum = 1.5, expected .* at most 1"),
         (lambda: LocalResponseNormalisation("n", size=4), "size = 4, expected an odd number"),

@@ -20,6 +20,8 @@ def test_networks_bear_the_names_that_they_are_chosen_by(name: str) -> None:
     [
         ("squeezenet-1.0", 1_248_424, 819, 0),
         ("squeezenet-1.1", 1_235_496, 349, 0),
+        ("convnext-small", 50_223_688, 8684, 0),
+        ("convnext-tiny", 28_589_128, 4456, 0),
         ("densenet-121", 7_978_856, 2834, 83_648),
         ("densenet-161", 28_681_000, 7728, 219_936),
         ("densenet-169", 14_149_480, 3360, 158_400),
@@ -38,6 +40,10 @@ def test_networks_bear_the_names_that_they_are_chosen_by(name: str) -> None:
         ("regnet-x-8gf", 39_572_648, 7995, 90_464),
         ("regnet-y-400mf", 4_344_144, 402, 27_152),
         ("regnet-y-8gf", 39_381_472, 8473, 86_528),
+        ("shufflenet-v2-0.5", 1_366_792, 40.5, 7952),
+        ("shufflenet-v2-1.0", 2_278_604, 144.5, 16_180),
+        ("shufflenet-v2-1.5", 3_503_624, 296, 23_440),
+        ("shufflenet-v2-2.0", 7_393_996, 583, 33_716),
     ],
 )
 def test_size_and_cost_are_the_published_ones(

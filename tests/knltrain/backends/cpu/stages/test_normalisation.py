@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from knltrain.backends.cpu.stages import (
     BatchNormalisationStage,
+    LayerNormalisationStage,
     LocalResponseNormalisationStage,
     Run,
     Statistics,
@@ -19,7 +20,7 @@ from knltrain.backends.cpu.stages import (
 from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.implementations import Operations
-from vectorized_ops.reference import lrn, normalisation
+from vectorized_ops.reference import layer_normalisation, lrn, normalisation
 from vectorized_ops.shapes import ConvolutionShape
 
 MakeTensor = Callable[..., Tensor]
@@ -186,3 +187,38 @@ def test_local_response(ops: Operations, tensor: MakeTensor, add: bool, mask: bo
     assert stage.values_again == (inputs,)
     assert_allclose(stage.output.values.array, out, rtol=1e-5, atol=1e-6)
     assert_allclose(gradient(inputs), target, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("needed", [False, True])
+@pytest.mark.parametrize("shape", [(3, 4, 8), (8,)])
+def test_layer_normalisation_of_maps_and_vectors(
+    ops: Operations, tensor: MakeTensor, shape: tuple[int, ...], needed: bool
+) -> None:
+    inputs, run = tensor(*shape, needed=needed), run_of()
+    operation = ops.layer_normalisation(EPSILON)
+    stage = LayerNormalisationStage("it", ops, operation, inputs, tensor(*shape))
+    stage.forward(run)
+    exact, values = layer_normalisation.LayerNormalisation(EPSILON), np.array(inputs.values.array)
+    scale, out, target = run.parameters["it.scale"], np.empty_like(values), np.empty_like(values)
+    sums = np.empty(8), np.empty(8)
+    exact.forward(values, scale, run.parameters["it.shift"], out)
+    exact.backward(values, np.array(gradient(stage.output)), scale, *sums, target)
+    stage.backward(run)
+    assert stage.values_again == (inputs,)
+    assert_allclose(stage.output.values.array, out, rtol=1e-4, atol=1e-5)
+    for name, expected in zip(("scale", "shift"), sums, strict=True):
+        assert_allclose(run.gradients[f"it.{name}"], expected, rtol=1e-4, atol=1e-3)
+    if needed:
+        assert_allclose(gradient(inputs), target, rtol=1e-4, atol=1e-4)
+
+
+def test_vectors_are_normalised_as_maps_of_one_pixel(ops: Operations, tensor: MakeTensor) -> None:
+    inputs, output, run = tensor(8), tensor(8), run_of()
+    stage = BatchNormalisationStage("it", ops, inputs, output, EPSILON, IDENTITY)
+    values = np.array(inputs.values.array)
+    stage.forward(run)
+    expected = normalised(run, values, values.mean(axis=0), values.var(axis=0))
+    assert_allclose(output.values.array, expected, rtol=1e-4, atol=1e-5)
+    stage.backward(run)
+    distance = run.parameters["it.running_mean"] - values.mean(axis=0)
+    assert_allclose(run.gradients["it.running_mean"], distance, rtol=1e-4, atol=1e-5)

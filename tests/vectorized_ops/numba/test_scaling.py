@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vectorized_ops.errors import OperationError
+from vectorized_ops.layout import zeros_images_last
+from vectorized_ops.numba.scaling import ChannelScale
+
+Storing = Callable[[bool], AbstractContextManager[None]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_products_and_gradients_equal_the_reference(
+    data: st.DataObject, channel_scale_contract: Callable[..., None], storing: Storing
+) -> None:
+    with storing(data.draw(st.booleans())):
+        channel_scale_contract("numba", data.draw)
+
+
+def test_factors_of_other_channels_are_refused() -> None:
+    values, scale = zeros_images_last((16, 2, 2, 3)), zeros_images_last((16, 4))[0]
+    with pytest.raises(OperationError, match=r"shape \(4,\) were given for .* \(16, 2, 2, 3\)"):
+        ChannelScale().forward(values, scale, values)

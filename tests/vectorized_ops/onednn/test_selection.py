@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_selections_and_gradients_equal_the_reference(
+    data: st.DataObject, channel_selection_contract: Callable[..., None]
+) -> None:
+    channel_selection_contract("onednn", data.draw)
