@@ -16,6 +16,7 @@ from knltrain.cli import (
     bench,
     doctor,
     evaluate,
+    export,
     import_caffe,
     launch,
     methods,
@@ -70,6 +71,7 @@ for _command in (
     methods.methods,
     networks.networks,
     import_caffe.import_caffe,
+    export.export,
     bench.bench,
 ):
     commands.add_command(_command)

@@ -67,19 +67,9 @@ def _params(layer: NetLayer) -> int:
     return len(layer.message.messages("param"))
 
 
-def scale(layer: NetLayer, walk: Walk) -> None:
-    """Scale and shift of the batch normalisation that is its input."""
-    told, blob = layer.message.message("scale_param"), layer.only(is_map=True)
-    before = next((each for each in walk.layers if each.name == blob.source), None)
-    if (
-        not isinstance(before, BatchNormalisation)
-        or before.scale_multipliers != _FIXED
-        or told.whole("axis", 1) != 1
-        or told.whole("num_axes", 1) != 1
-    ):
-        raise layer.refused(
-            "Scale alone is not there: expected it behind a BatchNorm, channel by channel"
-        )
+def scale_of_norm(layer: NetLayer, walk: Walk, before: BatchNormalisation) -> None:
+    """Scale and shift of the batch normalisation that is a layer's input."""
+    told = layer.message.message("scale_param")
     has_bias = told.flag("bias_term", False)
     shift = constant(told.message("bias_filler"))
     factors = multipliers(layer, walk, 1 + has_bias)

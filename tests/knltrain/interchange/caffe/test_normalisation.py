@@ -52,7 +52,6 @@ def test_scale_without_bias_term_trains_no_shift() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (layer("Scale"), "Scale alone is not there: expected it behind a BatchNorm"),
         (layer("LRN", "lrn_param { norm_region: WITHIN_CHANNEL }"), "WITHIN_CHANNEL is not there"),
         (layer("LRN", "lrn_param { local_size: 4 }"), "size = 4, expected an odd number"),
         (layer("BatchNorm", "param { lr_mult: 1 }"), "expected lr_mult: 0 and decay_mult: 0"),
@@ -61,7 +60,6 @@ def test_scale_without_bias_term_trains_no_shift() -> None:
             BATCH_NORM + layer("ReLU", "", "bn", "r") + layer("Scale", "", "bn"),
             "expected one reader",
         ),
-        (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("Scale", "", "s"), "Scale alone"),
     ],
 )
 def test_settings_that_there_are_not_are_named(text: str, message: str) -> None:

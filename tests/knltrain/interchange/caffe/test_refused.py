@@ -13,7 +13,10 @@ from .prototxts import layer, layers
     ("kind", "way_out"),
     [
         ("Deconvolution", "expected a net without it"),
-        ("ELU", "expected ReLU, which may have a negative_slope, Sigmoid or TanH"),
+        (
+            "ELU",
+            "expected ReLU, which may have a negative_slope, Clip from 0, Sigmoid",
+        ),
         ("EuclideanLoss", "expected SoftmaxWithLoss"),
     ],
 )
