@@ -29,25 +29,43 @@ _TEST_NETS: Final = ("test_net", "test_net_param")
 @final
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Texts of the files, None where there is no configuration; `notes` are what was dropped."""
+    """Contents of the files, None where there is none; `notes` are what was dropped."""
 
     network: Network
     network_json: str
     config_toml: str | None
     notes: tuple[str, ...]
+    optimizer_state: bytes | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A .solverstate, its weights if they lie elsewhere now, and the name of our file of it."""
+
+    solverstate: Path
+    weights: Path | None
+    file: str
 
 
 def import_caffe(
-    path: Path, network_file: str, data: str | None = None, shape: MapShape | None = None
+    path: Path,
+    network_file: str,
+    data: str | None = None,
+    shape: MapShape | None = None,
+    resumed: Resumed | None = None,
 ) -> Imported:
     """Read a solver with its net, or a net alone, which gives no configuration.
 
     `network_file` is what the configuration calls the network's file. `data` names the data set
     to train on, `shape` is that of its images (H,W,C); both may be left out where the net tells
-    them. Raises ConfigError with a line for all that is malformed or cannot be kept.
+    them. The run goes on from where `resumed` has stopped. Raises ConfigError with a line for all
+    that is malformed or cannot be kept, and NetworkError for a .solverstate that does not fit.
     """
     told = read_prototxt(path)
     if any(field.name in _OF_NETS for field in told.fields):
+        if resumed is not None:
+            raise ConfigError(f"{path} is a net: expected its solver beside a .solverstate")
         found = network_of(told, NetState("TRAIN"), NetState("TEST"), shape)
         return Imported(found.network, network_to_json(found.network), None, found.notes)
     net, notes = _net_of(told, path)
@@ -73,9 +91,46 @@ def import_caffe(
         Setting("exchange.method", "sync_sgd", "as several solvers of Caffe: the mean gradient"),
     ]
     notes = (*notes, *found.notes, *settings.notes)
+    kept = None
+    if resumed is not None:
+        known, kept = _going_on(known, found, resumed)
     text = config_text(str(path), net.file, known, found, notes)
     _check(known, str(path))
-    return Imported(found.network, network_to_json(found.network), text, notes)
+    return Imported(found.network, network_to_json(found.network), text, notes, kept)
+
+
+def _going_on(known: list[Setting], net: CaffeNet, resumed: Resumed) -> tuple[list[Setting], bytes]:
+    """The settings with weights and state of the .solverstate, and the state's file."""
+    from knltrain.interchange.caffe.solverstate import optimizer_vectors, read_solverstate
+    from knltrain.interchange.optimizer_file import optimizer_file
+
+    path = resumed.solverstate
+    state = read_solverstate(path)
+    optimizer = next(each.value for each in known if each.key == "optimizer.name")
+    vectors = optimizer_vectors(state, net, optimizer, path)
+    steps = next(each.value for each in known if each.key == "train.steps")
+    if state.iteration >= steps:
+        raise ConfigError(
+            f"{path} is of iteration {state.iteration}: expected one before max_iter, {steps}"
+        )
+    weights, origin = resumed.weights, "--weights"
+    if weights is None:
+        named = Path(state.learned_net)
+        origin = f"learned_net of {path.name}"
+        places = (named, path.parent / named.name)
+        weights = next((each for each in places if each.suffix and _is_file(each)), None)
+    if weights is None:
+        raise ConfigError(
+            f"{path}: its weights '{state.learned_net}' are neither there nor beside it: expected "
+            "their place, --weights FILE.caffemodel"
+        )
+    kept = [each for each in known if each.key != "network.weights"]
+    return [
+        *kept,
+        Setting("network.weights", str(weights), origin),
+        Setting("train.first_step", state.iteration, f"iteration of {path.name}"),
+        Setting("train.optimizer_state", resumed.file, f"history of {path.name}"),
+    ], optimizer_file(vectors)
 
 
 def _data(net: CaffeNet, given: str | None, file: str) -> tuple[str, str]:

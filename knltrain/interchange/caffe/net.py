@@ -13,7 +13,7 @@ from knltrain.interchange.caffe.net_layer import DataSource, MapShape
 from knltrain.interchange.caffe.phases import NetState, is_in
 from knltrain.interchange.caffe.sources import DATA_CONVERTERS, batch_of
 from knltrain.interchange.caffe.upgrading import upgraded_net
-from knltrain.interchange.caffe.walk import Walk
+from knltrain.interchange.caffe.walk import Learnable, Walk
 from knltrain.network.graph import Output, ancestors
 from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
@@ -26,7 +26,7 @@ _ONLY_IN_TESTS: Final = {"Accuracy", "ArgMax", "Silence", "Softmax", "Split"}
 class CaffeNet:
     """A network, its data, the images of a test batch, and lines and numbers of its layers.
 
-    `notes` say what was dropped, each with file and line.
+    `notes` say what was dropped, each with file and line. `learnable` are Caffe's arrays in order.
     """
 
     network: Network
@@ -35,6 +35,7 @@ class CaffeNet:
     places: dict[str, str]
     numbers: dict[str, list[str]]
     notes: tuple[str, ...]
+    learnable: tuple[Learnable, ...] = ()
 
 
 def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | None) -> CaffeNet:
@@ -79,6 +80,7 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
         walk.places,
         walk.numbers,
         walk.notes,
+        tuple(walk.learnable),
     )
 
 
