@@ -18,6 +18,7 @@ from knltrain.cli import (
     evaluate,
     export,
     import_caffe,
+    import_onnx,
     launch,
     methods,
     networks,
@@ -71,6 +72,7 @@ for _command in (
     methods.methods,
     networks.networks,
     import_caffe.import_caffe,
+    import_onnx.import_onnx,
     export.export,
     bench.bench,
 ):

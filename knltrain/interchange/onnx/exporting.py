@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -61,10 +61,22 @@ def onnx_file(network: Network, parameters: ParameterVector) -> bytes:
     proto.graph.name = network.name
     proto.producer_name = "knltrain"
     graph = proto.graph
+    _make_initialisers(graph)
     for each in (*graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
         each.ClearField("metadata_props")  # Paths of this computer are among them.
     content: bytes = proto.SerializeToString()
     return content
+
+
+def _make_initialisers(graph: Any) -> None:
+    """Turn nodes of constants into tensors, which more programs read."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    for node in [each for each in graph.node if each.op_type == "Constant"]:
+        found: Any = ReferenceEvaluator(node).run(None, {})
+        graph.initializer.append(onnx.numpy_helper.from_array(found[0], node.output[0]))
+        graph.node.remove(node)
 
 
 @contextmanager
