@@ -6,11 +6,12 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import torch
 
 from knltrain.errors import NetworkError
+from knltrain.interchange.onnx.cleaning import clean
 from knltrain.interchange.onnx.installation import check_onnx
 from knltrain.interchange.to_torch import to_torch
 from knltrain.network.network import Network
@@ -60,23 +61,9 @@ def onnx_file(network: Network, parameters: ParameterVector) -> bytes:
         proto = program.model_proto
     proto.graph.name = network.name
     proto.producer_name = "knltrain"
-    graph = proto.graph
-    _make_initialisers(graph)
-    for each in (*graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
-        each.ClearField("metadata_props")  # Paths of this computer are among them.
+    clean(proto.graph)
     content: bytes = proto.SerializeToString()
     return content
-
-
-def _make_initialisers(graph: Any) -> None:
-    """Turn nodes of constants into tensors, which more programs read."""
-    import onnx
-    from onnx.reference import ReferenceEvaluator
-
-    for node in [each for each in graph.node if each.op_type == "Constant"]:
-        found: Any = ReferenceEvaluator(node).run(None, {})
-        graph.initializer.append(onnx.numpy_helper.from_array(found[0], node.output[0]))
-        graph.node.remove(node)
 
 
 @contextmanager

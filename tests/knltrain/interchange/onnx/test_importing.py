@@ -34,7 +34,7 @@ class Small(nn.Module):
         self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8))
         self.squeeze, self.excite = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1)
         self.depthwise = nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=8)
-        self.head = nn.Linear(8 * 4 * 4, 5)
+        self.head = nn.Linear(16 * 4 * 4, 5)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         maps = nn.functional.silu(self.stem(images))
@@ -42,7 +42,7 @@ class Small(nn.Module):
         maps = maps * torch.sigmoid(self.excite(gate)) + maps
         maps = nn.functional.relu6(self.depthwise(maps))
         maps = torch.cat([nn.functional.max_pool2d(maps, 2), nn.functional.avg_pool2d(maps, 2)], 1)
-        return self.head(nn.functional.hardswish(maps[:, :]).flatten(1)[:, : 8 * 4 * 4])
+        return self.head(nn.functional.hardswish(maps).flatten(1))
 
 
 def _logits(network: Network, parameters: ParameterVector, images: np.ndarray) -> np.ndarray:
