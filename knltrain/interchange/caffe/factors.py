@@ -33,7 +33,7 @@ def scale(layer: NetLayer, walk: Walk) -> None:
         return
     blob = layer.only(is_map=True)
     _check_channels(layer, told)
-    before = next((each for each in walk.layers if each.name == blob.source), None)
+    before = next((each for each in reversed(walk.layers) if each.name == blob.source), None)
     if isinstance(before, BatchNormalisation) and before.scale_multipliers == _KEPT:
         scale_of_norm(layer, walk, before)
         return

@@ -19,6 +19,7 @@ from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 
 _ONLY_IN_TESTS: Final = {"Accuracy", "ArgMax", "Silence", "Softmax", "Split"}
+_MOST_TOLD: Final = 100
 
 
 @final
@@ -47,7 +48,7 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
     layers = upgraded_net(net)
     for layer in layers:
         name = next((each.value for each in layer.fields if each.name == "name"), "")
-        layer.title = f"layer '{str(name)[:60]}'"
+        layer.title = f"layer {str(name)[:60]!r}"
     has_loss = any(layer.text("type").endswith("Loss") for layer in layers)
     state = train.merged(net.message("state")) if has_loss else test
     inside = [layer for layer in layers if is_in(layer, state)]
@@ -67,7 +68,7 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
         walk.refusals.append(f"{net.file}: a net without layers: expected at least one")
     outputs = () if walk.refusals else _outputs(walk, net)
     if walk.refusals:
-        raise ConfigError("\n".join(walk.refusals))
+        raise ConfigError("\n".join(_told(walk.refusals)))
     batches = (batch_of(layer) for layer in (*others, *inside))
     try:
         network = Network(name, walk.sources[0].shape, _needed(walk, outputs), outputs)
@@ -82,6 +83,12 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
         walk.notes,
         tuple(walk.learnable),
     )
+
+
+def _told(refusals: Sequence[str]) -> list[str]:
+    """The first of them; a file of another kind may have thousands."""
+    more = len(refusals) - _MOST_TOLD
+    return [*refusals[:_MOST_TOLD], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def _outputs(walk: Walk, net: Message) -> tuple[Output, ...]:

@@ -138,7 +138,7 @@ class Walk:
         tops: list[str] = []
         try:
             name, kind = message.text("name"), message.text("type")
-            message.title = f"layer '{name[:60]}'"
+            message.title = f"layer {name[:60]!r}"
             bottoms, tops = message.texts("bottom"), message.texts("top")
             inputs = tuple(self._blob(message, each) for each in bottoms)
             self.read |= set(bottoms)
