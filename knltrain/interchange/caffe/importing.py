@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, final
 
@@ -17,13 +17,13 @@ from knltrain.interchange.caffe.phases import NetState
 from knltrain.interchange.caffe.settings import Setting
 from knltrain.interchange.caffe.solver import settings_of
 from knltrain.interchange.caffe.sources import known_data
+from knltrain.interchange.caffe.tested_nets import check_test_net
 from knltrain.interchange.caffe.text_format import read_prototxt
 from knltrain.network.description import network_to_json
 from knltrain.network.network import Network
 
 _OF_NETS: Final = {"layer", "layers", "input"}
 _NETS_OF_SOLVERS: Final = ("net", "train_net", "net_param", "train_net_param")
-_TEST_NETS: Final = ("test_net", "test_net_param")
 
 
 @final
@@ -71,10 +71,17 @@ def import_caffe(
     net, notes = _net_of(told, path)
     train, test = NetState("TRAIN"), NetState("TEST")
     train = train.merged(told.message("train_state"))
-    for state in told.messages("test_state")[:1]:
+    states = told.messages("test_state")
+    for state in states[:1]:
         test = test.merged(state)
     found = network_of(net, train, test, shape)
     net.read_all()  # It may be one of the solver's fields.
+    batch, more = _test_nets(told, path, found, found.source.shape)
+    found = replace(found, test_batch=batch)
+    for state in states[1:]:
+        state.read_all()
+        more += (f"{told.place(state.line)}: test_state dropped: the first is tested",)
+    notes += more
     settings = settings_of(told, found)
     refusals = list(settings.refusals)
     try:
@@ -155,25 +162,43 @@ def _net_of(solver: Message, path: Path) -> tuple[Message, tuple[str, ...]]:
         raise solver.error(
             solver.line, f"{told or 'no net'}: expected one of {', '.join(_NETS_OF_SOLVERS)}"
         )
-    for name in _TEST_NETS:
-        for field in solver.all(name):
-            raise solver.error(
-                field.line,
-                f"{name}: knltrain tests the net that it trains: expected net, for both",
-            )
     if given[0].endswith("_param"):
         return solver.message(given[0]), ()
-    named = solver.text(given[0])
+    return _net_file(solver, given[0], solver.text(given[0]), path)
+
+
+def _net_file(
+    solver: Message, field: str, named: str, path: Path
+) -> tuple[Message, tuple[str, ...]]:
     folder = path.absolute().parent
     for base in (Path(), folder, *folder.parents):
         if _is_file(base / named):
             found = read_prototxt(base / named)
             is_here = base == Path()
-            return found, () if is_here else (f"{path}: {given[0]} '{named}' is {base / named}",)
+            return found, () if is_here else (f"{path}: {field} '{named}' is {base / named}",)
     raise solver.error(
-        solver.line_of(given[0]) or solver.line,
-        f"{given[0]}: '{named}' is neither in the working folder nor in {folder} nor above it",
+        solver.line_of(field) or solver.line,
+        f"{field}: '{named}' is neither in the working folder nor in {folder} nor above it",
     )
+
+
+def _test_nets(
+    solver: Message, path: Path, trained: CaffeNet, shape: MapShape | None
+) -> tuple[int | None, tuple[str, ...]]:
+    """Check that test nets are that which is trained; images of a test batch, and notes."""
+    nets = [_net_file(solver, "test_net", named, path) for named in solver.texts("test_net")]
+    nets += [(each, ()) for each in solver.messages("test_net_param")]
+    batch = trained.test_batch
+    for place, (net, _) in enumerate(nets):
+        state = NetState("TEST")
+        for told in solver.messages("test_state")[place : place + 1]:
+            state = state.merged(told)
+        found = network_of(net, state, state, shape)
+        net.read_all()
+        check_test_net(trained, found, f"{path}: test_net {net.file}")
+        if place == 0:
+            batch = found.source.batch
+    return batch, tuple(note for _, notes in nets for note in notes)
 
 
 def _is_file(path: Path) -> bool:

@@ -42,7 +42,7 @@ def onnx_file(network: Network, parameters: ParameterVector) -> bytes:
         )
     height, width, channels = network.input_shape
     module = to_torch(network, parameters).eval()
-    example = torch.zeros(_IMAGES, channels, height, width)
+    example = torch.zeros((_IMAGES, channels, height, width), dtype=torch.float32, device="cpu")
     with _quiet():
         program = torch.onnx.export(
             module,

@@ -49,9 +49,8 @@ def test_mean_image_is_read_and_told(shape: tuple[int, ...]) -> None:
 def test_mean_that_caffe_has_written() -> None:
     found = read_mean(real("imagenet_256x256_mean.binaryproto"))
     assert found.shape == (3, 256, 256)
-    assert found.mean(axis=(1, 2), dtype=np.float64) == pytest.approx(
-        [104.007, 116.669, 122.679], abs=1e-3
-    )
+    means = found.mean(axis=(1, 2), dtype=np.float64)
+    assert means == pytest.approx([104.0087, 116.6725, 122.6739], abs=1e-3)
 
 
 def test_mean_that_is_not_here_is_told() -> None:
