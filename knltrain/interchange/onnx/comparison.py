@@ -42,7 +42,7 @@ def _evaluated(graph: Graph, images: Array, path: Path) -> Array:
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun
 
-    class LRN(OpRun):
+    class LRN(OpRun):  # type: ignore[misc, unused-ignore]
         """Of all channels: that of onnx 1.23 stops at as many as there are images."""
 
         def _run(self, x: Array, **settings: Any) -> tuple[Array]:
