@@ -15,7 +15,7 @@ from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
-_WITH_PARAMETERS = ("Conv2d", "Linear", "BatchNorm2d")
+_WITH_PARAMETERS = ("Conv2d", "Linear", "BatchNorm2d", "FrozenBatchNorm2d")
 
 
 def to_torch(network: Network, parameters: ParameterVector) -> NetworkModule:
@@ -75,11 +75,11 @@ class NetworkModule(nn.Module):
             yield layer.name, values[layer.name]
 
     def normalisations(self) -> dict[str, nn.BatchNorm2d]:
-        """The batch normalisations by the names of their layers."""
+        """The batch normalisations that are not frozen, by the names of their layers."""
         return {
             name: module
             for name, module in self._modules.items()
-            if isinstance(module, nn.BatchNorm2d)
+            if isinstance(module, nn.BatchNorm2d) and not isinstance(module, _own.FrozenBatchNorm2d)
         }
 
     def _computed(self, layer: Layer, inputs: list[torch.Tensor]) -> torch.Tensor:

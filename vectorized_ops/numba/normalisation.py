@@ -7,6 +7,7 @@ import numpy as np
 
 from vectorized_ops.layout import AnyArray, aligned_zeros, pixels
 from vectorized_ops.numba.emit.non_temporal import streamed
+from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import LEVEL, SLOPE
 from vectorized_ops.numba.kernels.normalisation import batch_kernels as kernels
 
 
@@ -69,6 +70,7 @@ class BatchNormalisation:
         shift_out: AnyArray,
         out: AnyArray,
         add: bool = False,
+        fixed: bool = False,
     ) -> None:
         """Write the gradients of scale, shift and values: four reads and one write."""
         source, above, target = pixels(values), pixels(gradient), pixels(out)
@@ -79,6 +81,8 @@ class BatchNormalisation:
             *source, *above, self._pixels, self._images, real, self._constants, floor,
             self._sums, self._totals, scale_out, shift_out,
         )  # fmt: skip
+        if fixed:
+            self._constants[[SLOPE, LEVEL]] = 0
         kernels.backward(
             *source, *above, *target, self._pixels, real, self._constants, floor, add, past,
             len(self._sums),

@@ -67,6 +67,7 @@ class BatchNormalisation:
         shift_out: AnyArray,
         out: AnyArray,
         add: bool = False,
+        fixed: bool = False,
     ) -> None:
         """Write the gradients of scale, shift and values, mean and variance being the batch's.
 
@@ -74,7 +75,8 @@ class BatchNormalisation:
         sum g, scale_out = sum g v, and out = scale / sqrt(variance + epsilon) * (g - mean of g
         - v * mean of g v), zero in the images beyond the batch. With `relu` the gradient is that of
         relu(z), without addend, and g is zero where z, computed again, is <= 0. With `add`, what
-        `out` holds is added; without, `out` may be `gradient`.
+        `out` holds is added; without, `out` may be `gradient`. With `fixed` mean and variance do
+        not depend on the values, and neither mean is subtracted.
         """
         deviation = self._deviation(variance)
         batch = (values[: self._images] - mean) / deviation
@@ -84,9 +86,9 @@ class BatchNormalisation:
         shift_sum = passed.sum(axis=(0, 1, 2))
         scale_sum = (passed * batch).sum(axis=(0, 1, 2))
         result = np.zeros_like(out)
-        result[: self._images] = (
-            scale / deviation * (passed - shift_sum / self._count - batch * scale_sum / self._count)
-        )
+        if not fixed:
+            passed = passed - shift_sum / self._count - batch * scale_sum / self._count
+        result[: self._images] = scale / deviation * passed
         shift_out[...], scale_out[...] = shift_sum, scale_sum
         write_gradient(result, out, add, mask=None)
 

@@ -133,7 +133,14 @@ class Lowering:
         if addend is None and alone:
             self._share_gradient(inputs, output)
         stage = BatchNormalisationStage(
-            layer.name, self._operations, inputs, output, layer.epsilon, relu is not None, addend
+            layer.name,
+            self._operations,
+            inputs,
+            output,
+            layer.epsilon,
+            relu is not None,
+            addend,
+            layer.frozen,
         )
         if alone and not inputs.rectified:  # moments are those of what a ReLU is given
             for source in self.stages:

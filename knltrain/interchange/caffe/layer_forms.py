@@ -135,6 +135,8 @@ def _batch_normalisation(
     weight = np.float32(2 ** round(math.log2(1 / layer.momentum))) if layer.momentum else 1
     sums = (views["running_mean"] * weight, views["running_variance"] * weight)
     settings = {"eps": layer.epsilon, "moving_average_fraction": 1 - layer.momentum}
+    if layer.frozen:
+        settings["use_global_stats"] = True
     return (
         Form("BatchNorm", "batch_norm_param", settings, (*sums, np.array([weight], np.float32))),
         Form(

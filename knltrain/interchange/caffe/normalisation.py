@@ -40,25 +40,22 @@ def batch_norm(layer: NetLayer, walk: Walk) -> None:
             "param: expected lr_mult: 0 and decay_mult: 0, as its arrays are statistics",
             layer.message.line_of("param"),
         )
-    if told.flag("use_global_stats", False):
+    frozen = told.flag("use_global_stats", False)
+    kept = told.number("moving_average_fraction", 0.999)
+    if not frozen:
         walk.note(
             told,
-            told.line_of("use_global_stats") or told.line,
-            "use_global_stats: true dropped: in training the statistics are those of the batch",
+            told.line_of("moving_average_fraction") or told.line,
+            f"running statistics follow with {1 - kept:.6g} of each batch, as Caffe's, but start "
+            "as mean 0 and variance 1: Caffe's have no start",
         )
-    kept = told.number("moving_average_fraction", 0.999)
-    walk.note(
-        told,
-        told.line_of("moving_average_fraction") or told.line,
-        f"running statistics follow with {1 - kept:.6g} of each batch, as Caffe's, but start as "
-        "mean 0 and variance 1: Caffe's have no start",
-    )
     ours = BatchNormalisation(
         layer.name,
         told.number("eps", 1e-5),
         1 - kept,
         scale_multipliers=_FIXED,
         shift_multipliers=_FIXED,
+        frozen=frozen,
     )
     walk.add(layer, ours, (blob,))
 

@@ -25,7 +25,8 @@ from knltrain.network.layers import (
 
 def _batch_normalisation(layer: BatchNormalisation, shape: Shape) -> TorchTerms:
     arguments = {"num_features": shape[2], "eps": layer.epsilon, "momentum": layer.momentum}
-    return TorchTerms((TorchModule("BatchNorm2d", arguments),))
+    kind = "FrozenBatchNorm2d" if layer.frozen else "BatchNorm2d"
+    return TorchTerms((TorchModule(kind, arguments),))
 
 
 def _local_response(layer: LocalResponseNormalisation, _shape: Shape) -> TorchTerms:
@@ -40,13 +41,12 @@ def _read_batch(call: Call) -> Layer:
                 f"batch normalisation without {key}, expected affine=True and "
                 "track_running_stats=True"
             )
-    if not call.arguments["training"]:
-        raise call.refused(
-            "batch normalisation that is frozen (in evaluation mode), expected one that trains; "
-            "call train() on it"
-        )
     return BatchNormalisation(
-        call.name, call.arguments["eps"], call.arguments["momentum"], inputs=call.inputs
+        call.name,
+        call.arguments["eps"],
+        call.arguments["momentum"],
+        inputs=call.inputs,
+        frozen=not call.arguments["training"],
     )
 
 

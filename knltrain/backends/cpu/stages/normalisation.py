@@ -33,9 +33,11 @@ class BatchNormalisationStage(Stage):
         epsilon: float,
         relu: bool,
         addend: Tensor | None = None,
+        frozen: bool = False,
     ) -> None:
         super().__init__(name, operations, inputs, output)
         self._epsilon, self._relu, self._addend = epsilon, relu, addend
+        self._frozen = frozen
         self.flows = (Flow(inputs, can_mask=False),)
         if addend is not None:
             self.flows += (Flow(addend, can_mask=False, shares=True),)
@@ -46,13 +48,13 @@ class BatchNormalisationStage(Stage):
 
     def let_gather(self, source: WeightedStage) -> None:
         """Have the stage that writes the inputs gather their moments, if it can."""
-        if source.gives_moments:
+        if source.gives_moments and not self._frozen:
             source.gathers, self._source = True, source
 
     def forward(self, run: Run) -> None:
         """Normalise, by the batch's own statistics in training and the running ones otherwise."""
         operation, values = self._operation(run.images), self.inputs.values.array
-        if run.training:
+        if run.training and not self._frozen:
             self._check_count(run.images)
             mean, variance = self._mean, self._variance
             if self._source is None:
@@ -62,6 +64,8 @@ class BatchNormalisationStage(Stage):
         else:
             mean = run.parameters[f"{self.name}.running_mean"]
             variance = run.parameters[f"{self.name}.running_variance"]
+            if self._frozen:
+                self._mean, self._variance = mean, variance
         operation.forward(
             values,
             mean,
@@ -88,6 +92,7 @@ class BatchNormalisationStage(Stage):
             run.gradients[f"{self.name}.shift"],
             flow.out if flow.is_needed else gradient,
             flow.add,
+            self._frozen,
         )
         self._statistics_gradient(run)
         if self._addend is not None and self.flows[1].is_needed:
@@ -104,6 +109,10 @@ class BatchNormalisationStage(Stage):
         return (self.inputs,) if self._addend is None else (self.inputs, self._addend)
 
     def _statistics_gradient(self, run: Run) -> None:
+        if self._frozen:
+            for statistic in ("running_mean", "running_variance"):
+                run.gradients[f"{self.name}.{statistic}"].fill(0)
+            return
         count = self._count(run.images)
         unbiased = np.float32(count / (count - 1))
         for statistic, found, factor in (

@@ -103,6 +103,14 @@ def test_statistics_keep_every_bit_with_any_momentum(momentum: float, tmp_path: 
     assert back.packed.tobytes() == parameters.packed.tobytes()
 
 
+def test_frozen_normalisation_stays_frozen(tmp_path: Path) -> None:
+    network = _small(Convolution("c", 5, 3), BatchNormalisation("n", frozen=True))
+    text, _ = written(network, filled(network), tmp_path)
+    found = import_caffe(text, "a.json").network.layers[1]
+    assert isinstance(found, BatchNormalisation)
+    assert found.frozen
+
+
 NETWORKS = [
     *("cifar-quick", "squeezenet-1.1", "resnet-18"),
     *("mobilenet-v2", "regnet-y-400mf", "densenet-121"),

@@ -43,6 +43,12 @@ def test_batch_norm_alone_trains_no_scale() -> None:
     assert (found.scale_multipliers, found.shift_multipliers) == (FIXED, FIXED)
 
 
+def test_global_statistics_are_fixed() -> None:
+    (found,) = layers(layer("BatchNorm", "batch_norm_param { use_global_stats: true }"))
+    assert isinstance(found, BatchNormalisation)
+    assert found.frozen
+
+
 def test_scale_without_bias_term_trains_no_shift() -> None:
     (found,) = layers(BATCH_NORM + layer("Scale", "", "bn"))
     assert isinstance(found, BatchNormalisation)
