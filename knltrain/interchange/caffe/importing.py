@@ -101,6 +101,10 @@ def import_caffe(
     kept = None
     if resumed is not None:
         known, kept = _going_on(known, found, resumed)
+        notes += (
+            f"{resumed.solverstate}: its weights have seen the images of the net, here they are "
+            "standardised: the loss is higher at first",
+        )
     text = config_text(str(path), net.file, known, found, notes)
     _check(known, str(path))
     return Imported(found.network, network_to_json(found.network), text, notes, kept)

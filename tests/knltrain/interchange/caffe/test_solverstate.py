@@ -111,6 +111,7 @@ def test_run_goes_on_from_the_iteration_with_momentum(tmp_path: Path) -> None:
     (tmp_path / "a.caffemodel").write_bytes(b"")  # It lies beside, whatever its path was.
     found = _imported(state, tmp_path, more='weights: "other"')
     assert found.config_toml is not None
+    assert "here they are standardised: the loss" in found.notes[-1]
     assert "# iteration of a.solverstate\nfirst_step = 7\n" in found.config_toml
     assert '# history of a.solverstate\noptimizer_state = "a-state' in found.config_toml
     beside = tmp_path / "a.caffemodel"
